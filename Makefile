@@ -1,0 +1,60 @@
+# Everything a contributor does. `make help` lists it.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help setup demo test test-pure lint format types layers verify lock bench controlplane clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): locks/dev.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+setup: $(STAMP) ## a virtual environment with the locked dependencies
+
+demo: $(STAMP) ## two JobSets that strand each other, and then do not
+	$(BIN)/python -m examples.demo
+
+test: $(STAMP) ## every check and every test; the control plane's are skipped, loudly, without Go
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -n 2
+
+test-pure: $(STAMP) ## the tests that need no control plane
+	$(BIN)/pytest -n 2 -m "not controlplane"
+
+lint: $(STAMP) ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(STAMP) ## let ruff write
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(STAMP) ## mypy --strict on source and tests
+	$(BIN)/mypy
+
+layers: $(STAMP) ## the import contracts of ARCHITECTURE.md
+	$(BIN)/lint-imports --no-logo
+
+controlplane: $(STAMP) ## build etcd, Kubernetes, JobSet, Kueue and KWOK into the cache (minutes)
+	$(BIN)/python -m tests.controlplane build
+
+bench: $(STAMP) ## the benchmarks; results are tables under benchmarks/results
+	$(BIN)/python -m benchmarks
+
+lock: $(STAMP) ## rewrite the lock files
+	$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --python-version 3.11 pyproject.toml -o locks/runtime.txt
+	$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --python-version 3.11 pyproject.toml --group dev -c locks/runtime.txt -o locks/dev.txt
+
+clean: ## remove what setup made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

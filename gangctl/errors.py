@@ -1,0 +1,189 @@
+"""The errors of gangctl, one tree, no imports from the rest of the package.
+
+Every error a person can meet carries a stable ``code``, a message that says what
+is wrong and where, and a hint that says what to do. Two questions decide what a
+shell does with one: which exit code or HTTP status it maps to (the class says
+it), and whether trying again can help (:func:`is_transient` says it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class GangctlError(Exception):
+    """Base of every error gangctl raises on purpose.
+
+    ``code`` is stable and may be matched by scripts; ``hint`` says what to do.
+    """
+
+    code = "Error"
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        """Keep the message and an optional sentence on what to do next."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InputError(GangctlError):
+    """Unreadable or malformed input: CLI exit code 2, webhook HTTP 400."""
+
+    code = "InvalidInput"
+    exit_code = 2
+
+
+class ConfigError(GangctlError):
+    """Bad flags, configuration file or kubeconfig: the process refuses to start, exit code 2."""
+
+    code = "InvalidConfiguration"
+    exit_code = 2
+
+
+class ErrorKind(StrEnum):
+    """Kinds of field errors, spelled as ``k8s.io/apimachinery`` ``field.ErrorType`` spells the causes of a Status."""
+
+    REQUIRED = "FieldValueRequired"
+    INVALID = "FieldValueInvalid"
+    DUPLICATE = "FieldValueDuplicate"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    FORBIDDEN = "FieldValueForbidden"
+    TOO_LONG = "FieldValueTooLong"
+    TOO_MANY = "FieldValueTooMany"
+    TYPE_INVALID = "FieldValueTypeInvalid"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing wrong with one field: where (``path``), what kind, and what is allowed (``detail``)."""
+
+    path: str
+    kind: ErrorKind
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.detail}"
+
+
+class ValidationError(GangctlError):
+    """A well-formed object that breaks a rule: HTTP 422, CLI exit code 2, never retried.
+
+    ``errors`` lists every broken rule, first the one to mend first.
+    """
+
+    code = "Invalid"
+    exit_code = 2
+
+    def __init__(self, errors: Iterable[FieldError], *, hint: str = "") -> None:
+        """Keep all field errors; the message joins them."""
+        self.errors = tuple(errors)
+        super().__init__("; ".join(str(e) for e in self.errors), hint=hint)
+
+
+class OwnershipConflictError(GangctlError):
+    """An object with the name gangctl needs exists and belongs to somebody else: never adopted, terminal until it goes."""
+
+    code = "NameConflict"
+
+
+class ClusterUnavailableError(GangctlError):
+    """The cluster cannot be reached or does not have the API: CLI exit code 3."""
+
+    code = "ClusterUnavailable"
+    exit_code = 3
+
+
+class LeadershipLostError(GangctlError):
+    """This replica may no longer write."""
+
+    code = "LeadershipLost"
+
+
+class ApiError(GangctlError):
+    """An API server's answer that is not a success.
+
+    ``status`` is the HTTP status (0 when there was no answer at all), ``reason`` the
+    ``reason`` of the ``Status`` object, ``details`` its ``details``, ``retry_after``
+    the server's wish in seconds.
+    """
+
+    code = "ApiError"
+    exit_code = 3
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        details: dict[str, Any] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        """Keep the parts of the server's ``Status``."""
+        super().__init__(message or f"HTTP {status} {reason}")
+        self.status = status
+        self.reason = reason
+        self.details = details or {}
+        self.retry_after = retry_after
+
+
+class NotFoundError(ApiError):
+    """404: the object, its namespace or the whole resource does not exist."""
+
+
+class AlreadyExistsError(ApiError):
+    """409 ``AlreadyExists``: create of a name that is taken (also while the holder is Terminating)."""
+
+
+class ConflictError(ApiError):
+    """409 ``Conflict``: the resourceVersion or uid precondition failed."""
+
+
+class ForbiddenError(ApiError):
+    """403: RBAC, or an admission plugin's refusal."""
+
+
+class UnauthorizedError(ApiError):
+    """401: the credentials are not, or no longer, accepted."""
+
+
+class InvalidError(ApiError):
+    """422 or 400: the server refuses the object; sending it again changes nothing."""
+
+
+class GoneError(ApiError):
+    """410: the resourceVersion is too old, list again."""
+
+
+class TooManyRequestsError(ApiError):
+    """429: priority and fairness sent us away; ``retry_after`` says for how long."""
+
+
+class ServerError(ApiError):
+    """5xx from the server or from something in front of it."""
+
+
+class UnavailableError(ApiError):
+    """No answer: connection refused, reset, TLS failure or a deadline that passed."""
+
+
+_TERMINAL = (
+    InputError,
+    ConfigError,
+    ValidationError,
+    OwnershipConflictError,
+    ForbiddenError,
+    InvalidError,
+)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether trying the same thing again later can succeed; unknown errors count as transient."""
+    return not isinstance(error, _TERMINAL)
