@@ -1,0 +1,1 @@
+"""Wire types: how Kubernetes objects look in JSON, and nothing about what gangctl does with them. No I/O."""

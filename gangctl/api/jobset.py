@@ -1,0 +1,160 @@
+"""What gangctl reads of a JobSet (``jobset.x-k8s.io/v1alpha2``): a small frozen projection of the raw object.
+
+It serves three masters: the webhooks (where the CRD's schema has not been
+checked yet, so every type may be wrong), the informer (which keeps 10,000 of them)
+and the CLI (which reads files). Reading never raises: what is malformed is
+reported with its field path and replaced by the API's default, so that the
+caller decides whether that is a 422, an exit code 2 or an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gangctl.api.meta import (
+    EXCLUSIVE_TOPOLOGY,
+    GANG_MODE,
+    GANG_OPTIONS,
+    GANG_REF,
+    JOBSET_CONTROLLER,
+    NODE_SELECTOR_STRATEGY,
+)
+from gangctl.api.reader import Reader
+from gangctl.errors import FieldError
+
+SCHEDULING_REFERENCES: Final = ("schedulingGroup", "workloadRef")
+"""Pod spec fields that put a pod into a gang: Kubernetes 1.36 and later, and 1.35."""
+
+_KEPT: Final = (GANG_MODE, GANG_OPTIONS, GANG_REF, EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY)
+"""Annotations that the projection keeps: others may be large (``last-applied-configuration``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatedJob:
+    """One entry of ``spec.replicatedJobs``; numbers are as written, before the Job API's own defaults."""
+
+    index: int
+    name: str
+    replicas: int
+    parallelism: int | None
+    completions: int | None
+    depends_on: tuple[str, ...]
+    annotations: Mapping[str, str]
+    gang_config: str | None
+    """``gangConfig.gangMode`` (KEP-1068), where a CRD or a file keeps it."""
+    scheduling_reference: str
+    """Which pod spec field of :data:`SCHEDULING_REFERENCES` the user has set, or empty."""
+    priority_class: str
+    scheduler: str
+
+    @property
+    def path(self) -> str:
+        """Field path of this entry."""
+        return f"spec.replicatedJobs[{self.index}]"
+
+    def annotation_path(self, key: str) -> str:
+        """Field path of an annotation of this entry's Job template."""
+        return f"{self.path}.template.metadata.annotations[{key}]"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSet:
+    """The projection of one JobSet."""
+
+    namespace: str
+    name: str
+    generate_name: str
+    uid: str
+    annotations: Mapping[str, str]
+    deleting: bool
+    suspend: bool
+    in_order: bool
+    managed_by: str
+    native_scheduling: bool
+    """``spec.scheduling`` is set: JobSet itself creates the Workload (KEP-969)."""
+    gang_config: str | None
+    replicated_jobs: tuple[ReplicatedJob, ...]
+    finished: bool
+    restarts: int
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.namespace, self.name
+
+    @property
+    def managed_elsewhere(self) -> bool:
+        """Whether another controller than JobSet's runs this object (MultiKueue)."""
+        return self.managed_by not in {"", JOBSET_CONTROLLER}
+
+
+def _annotations(metadata: Reader) -> Mapping[str, str]:
+    values = metadata.strings("annotations")
+    return {key: values[key] for key in _KEPT if key in values}
+
+
+def _reference_field(pod_spec: Reader) -> str:
+    return next((field for field in SCHEDULING_REFERENCES if pod_spec.value.get(field)), "")
+
+
+def _replicated_job(entry: Reader, index: int) -> ReplicatedJob:
+    template = entry.child("template")
+    job_spec = template.child("spec")
+    pod_spec = job_spec.child("template").child("spec")
+    depends_on = tuple(item.string("name") for item in entry.children("dependsOn"))
+    replicas = entry.integer("replicas")
+    return ReplicatedJob(
+        index=index,
+        name=entry.string("name"),
+        replicas=1 if replicas is None else replicas,
+        parallelism=job_spec.integer("parallelism"),
+        completions=job_spec.integer("completions"),
+        depends_on=depends_on,
+        annotations=_annotations(template.child("metadata")),
+        gang_config=entry.child("gangConfig").optional_string("gangMode"),
+        scheduling_reference=_reference_field(pod_spec),
+        priority_class=pod_spec.string("priorityClassName"),
+        scheduler=pod_spec.string("schedulerName"),
+    )
+
+
+def _finished(status: Mapping[str, Any]) -> bool:
+    if status.get("terminalState"):
+        return True
+    conditions = status.get("conditions")
+    if not isinstance(conditions, list):
+        return False
+    return any(
+        isinstance(c, dict) and c.get("type") in {"Completed", "Failed"} and c.get("status") == "True"
+        for c in conditions
+    )
+
+
+def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]:
+    """Project a raw JobSet; the errors name every field whose type is not the API's."""
+    errors: list[FieldError] = []
+    root = Reader(raw, "", errors)
+    metadata = root.child("metadata")
+    spec = root.child("spec")
+    status = raw.get("status")
+    status = status if isinstance(status, dict) else {}
+    restarts = status.get("restarts")
+    jobset = JobSet(
+        namespace=metadata.string("namespace"),
+        name=metadata.string("name"),
+        generate_name=metadata.string("generateName"),
+        uid=metadata.string("uid"),
+        annotations=_annotations(metadata),
+        deleting=bool(metadata.value.get("deletionTimestamp")),
+        suspend=spec.boolean("suspend"),
+        in_order=spec.child("startupPolicy").string("startupPolicyOrder") == "InOrder",
+        managed_by=spec.string("managedBy"),
+        native_scheduling=bool(spec.value.get("scheduling")),
+        gang_config=spec.child("gangConfig").optional_string("gangMode"),
+        replicated_jobs=tuple(_replicated_job(e, i) for i, e in enumerate(spec.children("replicatedJobs"))),
+        finished=_finished(status),
+        restarts=restarts if isinstance(restarts, int) else 0,
+    )
+    return jobset, tuple(errors)

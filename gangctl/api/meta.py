@@ -1,0 +1,56 @@
+"""Names of annotations, labels and identities that gangctl reads or writes, each spelled once.
+
+The ``jobset.sigs.k8s.io`` keys are set by the JobSet controller on every Job and
+pod it creates (JobSet API ``jobset.x-k8s.io/v1alpha2``); the ``gangctl.dev`` keys are ours.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+MANAGER: Final = "gangctl"
+
+GANG_MODE: Final = "gangctl.dev/gang-mode"
+"""On a JobSet or on ``replicatedJobs[].template.metadata``: what a person asks for."""
+
+GANG_OPTIONS: Final = "gangctl.dev/gang-options"
+"""On a JobSet: JSON object with the options of the gang."""
+
+GANG_REF: Final = "gangctl.dev/gang-ref"
+"""On ``replicatedJobs[].template.metadata``: the stamp that the CREATE webhook writes and the Job webhook reads."""
+
+SKIP_LABEL: Final = "gangctl.dev/skip"
+"""On a Namespace, value ``"true"``: nothing in it is ever sent to gangctl's webhooks (break-glass)."""
+
+JOBSET_GROUP: Final = "jobset.x-k8s.io"
+JOBSET_API_VERSION: Final = "jobset.x-k8s.io/v1alpha2"
+JOBSET_CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
+
+JOBSET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
+JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
+REPLICATED_JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
+RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
+JOB_RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/job-restart-attempt"
+
+EXCLUSIVE_TOPOLOGY: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+NODE_SELECTOR_STRATEGY: Final = "alpha.jobset.sigs.k8s.io/node-selector"
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+
+
+def controller_owner(metadata: dict[str, Any]) -> dict[str, Any] | None:
+    """The ownerReference with ``controller: true``, of which Kubernetes allows one, or None."""
+    references = metadata.get("ownerReferences")
+    if not isinstance(references, list):
+        return None
+    for reference in references:
+        if isinstance(reference, dict) and reference.get("controller") is True:
+            return reference
+    return None
+
+
+def is_jobset_owner(reference: dict[str, Any]) -> bool:
+    """Whether an ownerReference names a JobSet, whatever version of its API it was written with."""
+    group, _, version = str(reference.get("apiVersion", "")).partition("/")
+    return bool(version) and group == JOBSET_GROUP and reference.get("kind") == "JobSet"

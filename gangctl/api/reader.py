@@ -1,0 +1,104 @@
+"""Typed access to raw JSON that may hold anything: wrong types become field errors, never exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gangctl.errors import ErrorKind, FieldError
+
+_EMPTY: Final[Mapping[str, Any]] = {}
+_INT32_MAX: Final = 2**31 - 1
+
+_NAMES: Final = {dict: "an object", list: "a list", str: "a string", int: "an integer", bool: "true or false"}
+
+
+class Reader:
+    """One JSON object at a field path. Every method returns a value of the promised type."""
+
+    __slots__ = ("errors", "path", "value")
+
+    def __init__(self, value: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+        """Read ``value`` found at ``path``; what is wrong is appended to ``errors``."""
+        self.value = value
+        self.path = path
+        self.errors = errors
+
+    def _path(self, key: str) -> str:
+        return f"{self.path}.{key}" if self.path else key
+
+    def _reject(self, path: str, value: object, wanted: type) -> None:
+        shown = type(value).__name__ if isinstance(value, dict | list) else repr(value)[:64]
+        self.errors.append(FieldError(path, ErrorKind.TYPE_INVALID, f"must be {_NAMES[wanted]}, got {shown}"))
+
+    def child(self, key: str) -> Reader:
+        """The object under ``key``; empty when it is absent or null."""
+        value = self.value.get(key)
+        if value is None:
+            return Reader(_EMPTY, self._path(key), self.errors)
+        if not isinstance(value, dict):
+            self._reject(self._path(key), value, dict)
+            value = _EMPTY
+        return Reader(value, self._path(key), self.errors)
+
+    def children(self, key: str) -> list[Reader]:
+        """The objects in the list under ``key``."""
+        value = self.value.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self._reject(self._path(key), value, list)
+            return []
+        readers = []
+        for index, item in enumerate(value):
+            path = f"{self._path(key)}[{index}]"
+            if isinstance(item, dict):
+                readers.append(Reader(item, path, self.errors))
+            else:
+                self._reject(path, item, dict)
+                readers.append(Reader(_EMPTY, path, self.errors))
+        return readers
+
+    def optional_string(self, key: str) -> str | None:
+        """The string under ``key``, or None when it is absent or null."""
+        value = self.value.get(key)
+        if value is None or isinstance(value, str):
+            return value
+        self._reject(self._path(key), value, str)
+        return None
+
+    def string(self, key: str) -> str:
+        """The string under ``key``, or the empty string."""
+        return self.optional_string(key) or ""
+
+    def integer(self, key: str) -> int | None:
+        """The int32 of zero or more under ``key``, or None when it is absent or null."""
+        value = self.value.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool):
+            self._reject(self._path(key), value, int)
+            return None
+        if not 0 <= value <= _INT32_MAX:
+            detail = f"must be between 0 and {_INT32_MAX}, got {value}"
+            self.errors.append(FieldError(self._path(key), ErrorKind.INVALID, detail))
+            return None
+        return value
+
+    def boolean(self, key: str) -> bool:
+        """The boolean under ``key``, false when it is absent or null."""
+        value = self.value.get(key)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        self._reject(self._path(key), value, bool)
+        return False
+
+    def strings(self, key: str) -> Mapping[str, str]:
+        """The map of strings under ``key`` (labels, annotations)."""
+        values = self.child(key).value
+        if all(type(value) is str for value in values.values()):
+            return values
+        for name, value in values.items():
+            if not isinstance(value, str):
+                self._reject(f"{self._path(key)}[{name}]", value, str)
+        return {name: value for name, value in values.items() if isinstance(value, str)}

@@ -1,0 +1,231 @@
+"""The scheduling API of Kubernetes, free of versions: generations, what each can do, and neutral objects.
+
+No Kubernetes minor serves two of the shapes and there is no conversion between
+them, so everything above works on these neutral values and an adapter
+(``scheduling_v1alpha1``, ``scheduling_v1alpha2``, ``scheduling_v1beta1``) turns them into JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP, MANAGER, controller_owner, is_jobset_owner
+
+GROUP: Final = "scheduling.k8s.io"
+MAX_TEMPLATES: Final = 8
+"""``WorkloadMaxPodGroups``: templates in one Workload, in every generation."""
+
+
+class Generation(StrEnum):
+    """Served version of ``scheduling.k8s.io`` that has Workloads."""
+
+    V1ALPHA1 = "v1alpha1"
+    V1ALPHA2 = "v1alpha2"
+    V1BETA1 = "v1beta1"
+
+    @property
+    def api_version(self) -> str:
+        """``apiVersion`` of its objects."""
+        return f"{GROUP}/{self.value}"
+
+    @property
+    def kubernetes(self) -> str:
+        """The Kubernetes minor that serves it."""
+        return _MINORS[self]
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this generation can express."""
+        return _CAPABILITIES[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """Differences between the generations that decisions depend on."""
+
+    pod_groups: bool
+    """Groups are objects of their own, and pods name them in ``schedulingGroup``."""
+    min_count_mutable: bool
+    constraints: bool
+    """Topology constraints and disruption mode exist."""
+    uniform_priority: bool
+    """The scheduler refuses a group whose pods have another priority than the group."""
+
+
+NEWEST: Final = Generation.V1BETA1
+_MINORS: Final = {Generation.V1ALPHA1: "1.35", Generation.V1ALPHA2: "1.36", Generation.V1BETA1: "1.37"}
+_CAPABILITIES: Final = {
+    Generation.V1ALPHA1: Capabilities(
+        pod_groups=False, min_count_mutable=False, constraints=False, uniform_priority=False
+    ),
+    Generation.V1ALPHA2: Capabilities(
+        pod_groups=True, min_count_mutable=False, constraints=True, uniform_priority=False
+    ),
+    Generation.V1BETA1: Capabilities(pod_groups=True, min_count_mutable=True, constraints=True, uniform_priority=True),
+}
+
+
+def generation_of_minor(minor: str) -> Generation | None:
+    """The generation that Kubernetes ``minor`` (``1.37``) serves."""
+    return next((generation for generation, served in _MINORS.items() if served == minor), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The JobSet that controls an object."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A kind of group: its name in the Workload and its policy."""
+
+    name: str
+    min_count: int
+    priority_class: str = ""
+    topology_key: str = ""
+    disruption: str = ""
+    """``single``, ``all`` or empty for the API's default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The one Workload of a JobSet."""
+
+    namespace: str
+    name: str
+    owner: Owner
+    templates: tuple[Template, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """One gang at run time; its policy is a copy of the template's."""
+
+    namespace: str
+    name: str
+    owner: Owner
+    workload: str
+    template: Template
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a pod carries so that it belongs to a group; 1.35 says it by Workload, template and replica key."""
+
+    workload: str
+    template: str
+    group: str
+    replica_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What gangctl keeps of a Workload or PodGroup it has seen.
+
+    ``min_counts`` holds (template name, minCount) in list order; a PodGroup's own is under the empty name.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    owner_uid: str
+    """UID of the controller, empty without one."""
+    owner_jobset: str
+    """Name of the controller if that is a JobSet."""
+    deleting: bool
+    claims_jobset: str
+    """JobSet named in ``spec.controllerRef`` of a Workload."""
+    min_counts: tuple[tuple[str, int], ...]
+
+
+class SchedulingAdapter(Protocol):
+    """One generation's JSON."""
+
+    generation: Generation
+    reference_field: str
+    """Field of the pod spec that carries the reference."""
+
+    def workload(self, workload: Workload) -> dict[str, Any]:
+        """The Workload as to be created."""
+        ...
+
+    def pod_group(self, group: PodGroup) -> dict[str, Any]:
+        """The PodGroup as to be created."""
+        ...
+
+    def reference(self, reference: Reference) -> dict[str, str]:
+        """The value of :attr:`reference_field`."""
+        ...
+
+    def min_counts(self, kind: str, spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:
+        """``(template, minCount)`` of every gang policy in a Workload's or PodGroup's spec."""
+        ...
+
+
+def metadata(namespace: str, name: str, owner: Owner) -> dict[str, Any]:
+    """Metadata of an object controlled by a JobSet.
+
+    ``blockOwnerDeletion`` is false: a foreground deletion of the JobSet must not hang on a
+    PodGroup's finalizer where the protection controller is off.
+    """
+    reference = {
+        "apiVersion": JOBSET_API_VERSION,
+        "kind": "JobSet",
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+    values: dict[str, Any] = {"name": name}
+    if namespace:
+        values["namespace"] = namespace
+    values["labels"] = {"app.kubernetes.io/managed-by": MANAGER}
+    values["ownerReferences"] = [reference]
+    return values
+
+
+def controller_ref(owner: Owner) -> dict[str, str]:
+    """``spec.controllerRef`` of a Workload: informational, but others look for it."""
+    return {"apiGroup": JOBSET_GROUP, "kind": "JobSet", "name": owner.name}
+
+
+def gang_min_count(policy: object) -> int | None:
+    """minCount of a gang policy; None for a basic policy or anything else."""
+    gang = policy.get("gang") if isinstance(policy, dict) else None
+    count = gang.get("minCount") if isinstance(gang, dict) else None
+    return count if isinstance(count, int) else None
+
+
+def list_min_counts(entries: object, policy_field: str) -> tuple[tuple[str, int], ...]:
+    """``(name, minCount)`` of each template in a list of templates."""
+    counts = []
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and (count := gang_min_count(entry.get(policy_field))) is not None:
+            counts.append((str(entry.get("name")), count))
+    return tuple(counts)
+
+
+def observe(adapter: SchedulingAdapter, kind: str, raw: dict[str, Any]) -> Observed:
+    """Project a raw Workload or PodGroup."""
+    meta = raw.get("metadata") or {}
+    spec = raw.get("spec") or {}
+    owner = controller_owner(meta) or {}
+    claim = spec.get("controllerRef") or {}
+    claims = claim.get("kind") == "JobSet" and claim.get("apiGroup") == JOBSET_GROUP
+    return Observed(
+        namespace=meta.get("namespace", ""),
+        name=meta.get("name", ""),
+        uid=meta.get("uid", ""),
+        resource_version=meta.get("resourceVersion", ""),
+        owner_uid=owner.get("uid", ""),
+        owner_jobset=owner.get("name", "") if is_jobset_owner(owner) else "",
+        deleting=bool(meta.get("deletionTimestamp")),
+        claims_jobset=claim.get("name", "") if claims else "",
+        min_counts=adapter.min_counts(kind, spec),
+    )

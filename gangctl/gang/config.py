@@ -1,0 +1,164 @@
+"""What a person asked for: GangConfig, from annotations or from ``gangConfig`` (KEP-1068).
+
+Both notations mean the same; both given and different is an error, because no
+rule for which one wins would be guessed right by everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import ValidationError as PydanticError
+from pydantic.alias_generators import to_camel
+
+from gangctl.api.jobset import JobSet, ReplicatedJob
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
+from gangctl.errors import ErrorKind, FieldError
+
+LABEL_KEY: Final = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+
+
+class GangMode(StrEnum):
+    """KEP-1068 ``gangMode``; case-sensitive like every enum of Kubernetes."""
+
+    OFF = "Off"
+    GANG = "Gang"
+    REPLICATED_GANG = "ReplicatedGang"
+
+
+JOBSET_MODES: Final = (GangMode.OFF, GangMode.GANG)
+REPLICATED_JOB_MODES: Final = (GangMode.OFF, GangMode.GANG, GangMode.REPLICATED_GANG)
+
+
+class GangOptions(BaseModel):
+    """The JSON object in annotation ``gangctl.dev/gang-options``; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
+
+    topology_key: Annotated[str, StringConstraints(pattern=LABEL_KEY)] | None = Field(
+        default=None, description="All pods of a gang land on nodes with one value of this node label."
+    )
+    disruption: Literal["single", "all"] | None = Field(
+        default=None, description="Whether preemption takes pods one by one, or the gang as a whole."
+    )
+    sequenced: Literal["split", "reject"] = Field(
+        default="split", description="What a JobSet-wide gang with sequenced startup becomes."
+    )
+    composite: bool = Field(default=False, description="Sibling gangs under one CompositePodGroup (Kubernetes 1.37).")
+
+
+_NO_OPTIONS: Final = GangOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class GangConfig:
+    """Modes as asked for: ``replicated_jobs`` has one entry per ReplicatedJob in list order, None is unset."""
+
+    jobset: GangMode | None
+    replicated_jobs: tuple[GangMode | None, ...]
+    options: GangOptions = _NO_OPTIONS
+
+    @property
+    def asks_for_gangs(self) -> bool:
+        """Whether any level asks for a gang."""
+        return self.jobset is GangMode.GANG or any(m not in {None, GangMode.OFF} for m in self.replicated_jobs)
+
+
+def is_configured(jobset: JobSet) -> bool:
+    """Whether any gang configuration is written on the JobSet, valid or not, ``Off`` included."""
+    return (
+        GANG_MODE in jobset.annotations
+        or GANG_OPTIONS in jobset.annotations
+        or jobset.gang_config is not None
+        or any(GANG_MODE in rj.annotations or rj.gang_config is not None for rj in jobset.replicated_jobs)
+    )
+
+
+def _mode(value: str, path: str, allowed: Iterable[GangMode], errors: list[FieldError]) -> GangMode | None:
+    for mode in allowed:
+        if mode == value:
+            return mode
+    names = ", ".join(f'"{mode}"' for mode in allowed)
+    hint = ""
+    if value == GangMode.REPLICATED_GANG:
+        hint = "; ReplicatedGang is set per ReplicatedJob, on replicatedJobs[].template.metadata.annotations"
+    detail = f'unsupported value "{value[:64]}", allowed (case-sensitive): {names}{hint}'
+    errors.append(FieldError(path, ErrorKind.NOT_SUPPORTED, detail))
+    return None
+
+
+def _merge(
+    annotation: tuple[str | None, str],
+    field: tuple[str | None, str],
+    allowed: tuple[GangMode, ...],
+    errors: list[FieldError],
+) -> GangMode | None:
+    """One mode out of two notations; each argument is (value, field path)."""
+    values = [_mode(value, path, allowed, errors) for value, path in (annotation, field) if value is not None]
+    if annotation[0] is not None and field[0] is not None and annotation[0] != field[0]:
+        detail = f'is "{annotation[0]}" but {field[1]} is "{field[0]}": write one of them, or both the same'
+        errors.append(FieldError(annotation[1], ErrorKind.INVALID, detail))
+    return values[0] if values else None
+
+
+def _replicated_job_mode(rj: ReplicatedJob, errors: list[FieldError]) -> GangMode | None:
+    return _merge(
+        (rj.annotations.get(GANG_MODE), rj.annotation_path(GANG_MODE)),
+        (rj.gang_config, f"{rj.path}.gangConfig.gangMode"),
+        REPLICATED_JOB_MODES,
+        errors,
+    )
+
+
+def _option_kind(error: dict[str, Any]) -> ErrorKind:
+    if error["type"] == "extra_forbidden":
+        return ErrorKind.FORBIDDEN
+    if error["type"] == "literal_error":
+        return ErrorKind.NOT_SUPPORTED
+    return ErrorKind.INVALID
+
+
+def read_options(text: str, path: str, errors: list[FieldError]) -> GangOptions:
+    """Parse the JSON of ``gangctl.dev/gang-options``; on errors the defaults are returned with them."""
+    try:
+        return GangOptions.model_validate_json(text)
+    except PydanticError as problem:
+        allowed = ", ".join(to_camel(name) for name in GangOptions.model_fields)
+        for error in problem.errors(include_url=False, include_context=False, include_input=False):
+            where = ".".join(str(part) for part in error["loc"])
+            if error["type"] == "extra_forbidden":
+                detail = f"unknown option, allowed: {allowed}"
+            else:
+                detail = f"{error['msg']} (a JSON object with: {allowed})"
+            kind = _option_kind(dict(error))
+            errors.append(FieldError(f"{path}.{where}" if where else path, kind, detail))
+        return _NO_OPTIONS
+
+
+def read_config(jobset: JobSet) -> tuple[GangConfig, tuple[FieldError, ...]]:
+    """The gang configuration of a JobSet and what is wrong with how it is written."""
+    errors: list[FieldError] = []
+    annotation = f"metadata.annotations[{GANG_MODE}]"
+    field = "spec.gangConfig.gangMode"
+    mode = _merge((jobset.annotations.get(GANG_MODE), annotation), (jobset.gang_config, field), JOBSET_MODES, errors)
+    modes = tuple(_replicated_job_mode(rj, errors) for rj in jobset.replicated_jobs)
+    if mode is GangMode.GANG:
+        where = annotation if GANG_MODE in jobset.annotations else field
+        for rj, own in zip(jobset.replicated_jobs, modes, strict=True):
+            if own in {GangMode.GANG, GangMode.REPLICATED_GANG}:
+                path = (
+                    rj.annotation_path(GANG_MODE) if GANG_MODE in rj.annotations else f"{rj.path}.gangConfig.gangMode"
+                )
+                detail = (
+                    f'replicated job "{rj.name}" asks for "{own}" while {where} is "Gang": '
+                    'set one level only; next to a JobSet-wide gang only "Off" (leave it out) is allowed here'
+                )
+                errors.append(FieldError(path, ErrorKind.FORBIDDEN, detail))
+    options = _NO_OPTIONS
+    if (text := jobset.annotations.get(GANG_OPTIONS)) is not None:
+        options = read_options(text, f"metadata.annotations[{GANG_OPTIONS}]", errors)
+    return GangConfig(mode, modes, options), tuple(errors)

@@ -1,0 +1,41 @@
+"""How many pods exist at once: the numbers behind every minCount.
+
+A Job runs min(parallelism, completions) pods at a time, not ``parallelism``:
+with fewer completions the rest is never created, and a gang that counted them
+would wait for ever (KEP-1068 review, edge cases 1 to 5 of the scheduling API).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gangctl.api.jobset import ReplicatedJob
+
+INT32_MAX: Final = 2**31 - 1
+
+
+def pods_per_job(parallelism: int | None, completions: int | None) -> int:
+    """Pods of one Job that exist at once, with batch/v1's defaults for what is unset."""
+    wanted = 1 if parallelism is None else parallelism
+    return wanted if completions is None else min(wanted, completions)
+
+
+def job_pods(rj: ReplicatedJob) -> int:
+    """Pods that exist at once in one Job of this ReplicatedJob."""
+    return pods_per_job(rj.parallelism, rj.completions)
+
+
+def replicated_job_pods(rj: ReplicatedJob) -> int:
+    """Pods that exist at once in all Jobs of this ReplicatedJob."""
+    return rj.replicas * job_pods(rj)
+
+
+def remaining_pods(parallelism: int | None, completions: int | None, succeeded: int) -> int:
+    """Pods that an unfinished Job can still have at once after ``succeeded`` of them succeeded.
+
+    A Job without completions (a work queue) starts no pod once one has succeeded, so that
+    every success lowers its number for good.
+    """
+    at_once = pods_per_job(parallelism, completions)
+    target = at_once if completions is None else completions
+    return max(0, min(at_once, target - succeeded))

@@ -1,0 +1,167 @@
+"""Desired against observed: the writes that are missing, in the order in which they are safe.
+
+The order matters. A Workload comes before its PodGroups (1.36 refuses the reverse);
+a growing minCount is raised in the Workload first and then in the PodGroups, a
+shrinking one the other way round, so that no group is ever asked for more pods than
+its template says; a PodGroup goes before its Workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gangctl.api.scheduling import Capabilities, Observed, PodGroup, Workload
+from gangctl.gang.plan import GangPlan
+
+Kind = Literal["Workload", "PodGroup"]
+Conflicts = tuple[tuple[Kind, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create an object that does not exist. ``again`` says that its Workload had been there before."""
+
+    kind: Kind
+    wanted: Workload | PodGroup
+    again: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the object."""
+        return self.wanted.name
+
+
+@dataclass(frozen=True, slots=True)
+class SetMinCounts:
+    """Change minCounts of an object; ``counts`` holds (list index, template name, old, new), a PodGroup's under "" ."""
+
+    kind: Kind
+    observed: Observed
+    counts: tuple[tuple[int, str, int, int], ...]
+    progress: bool = False
+    """The change follows pods that finished: routine, not worth an event."""
+
+    @property
+    def name(self) -> str:
+        """Name of the object."""
+        return self.observed.name
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete exactly this object (by UID)."""
+
+    kind: Kind
+    observed: Observed
+
+    @property
+    def name(self) -> str:
+        """Name of the object."""
+        return self.observed.name
+
+
+Change = Create | SetMinCounts | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """What exists for one JobSet: the object under its Workload's name, and PodGroups by name.
+
+    ``groups`` holds the PodGroups under the plan's names, whoever owns them, and all others
+    that the JobSet controls.
+    """
+
+    workload: Observed | None = None
+    groups: Mapping[str, Observed] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Changes in order; ``conflicts`` are names that somebody else's objects hold; ``frozen`` cannot be changed."""
+
+    changes: tuple[Change, ...] = ()
+    conflicts: Conflicts = ()
+    frozen: tuple[tuple[Kind, str, int, int], ...] = ()
+    """(kind, name, minCount, wanted) where this generation's minCount is immutable."""
+
+
+def _workload_changes(workload: Workload, found: Observed) -> list[Change]:
+    have = dict(found.min_counts)
+    if set(have) != {t.name for t in workload.templates}:
+        return [Delete("Workload", found)]
+    wanted = {t.name: t.min_count for t in workload.templates}
+    counts = tuple(
+        (index, name, count, wanted[name])
+        for index, (name, count) in enumerate(found.min_counts)
+        if count != wanted[name]
+    )
+    return [SetMinCounts("Workload", found, counts)] if counts else []
+
+
+def _group_change(group: PodGroup, found: Observed, target: int) -> SetMinCounts | None:
+    have = dict(found.min_counts).get("", target)
+    if have == target:
+        return None
+    progress = target < group.template.min_count
+    return SetMinCounts("PodGroup", found, ((0, "", have, target),), progress)
+
+
+def diff(plan: GangPlan, existing: Existing, targets: Mapping[str, int], capabilities: Capabilities) -> Difference:
+    """Changes that make what exists equal to the plan; ``targets`` holds each PodGroup's minCount by name.
+
+    Only minCount is compared: it is all that gangctl sets and Kubernetes lets change. What the
+    server fills in or drops never counts as drift.
+    """
+    found = existing.workload
+    if found is not None and found.owner_uid != plan.uid:
+        return Difference(conflicts=(("Workload", found.name),))
+    if found is not None and found.deleting:
+        return Difference()
+    lower: list[Change] = []
+    then: list[Change] = []
+    conflicts: list[tuple[Kind, str]] = []
+    if found is None:
+        then.append(Create("Workload", plan.workload))
+    else:
+        then += _workload_changes(plan.workload, found)
+        if any(isinstance(change, Delete) for change in then):
+            return Difference(tuple(then))
+    for group in plan.groups if capabilities.pod_groups else ():
+        have = existing.groups.get(group.name)
+        if have is None:
+            then.append(Create("PodGroup", group, again=found is not None))
+        elif have.owner_uid != plan.uid:
+            conflicts.append(("PodGroup", group.name))
+        elif not have.deleting and (change := _group_change(group, have, targets[group.name])) is not None:
+            (lower if change.counts[0][2] > change.counts[0][3] else then).append(change)
+    planned = {group.name for group in plan.groups}
+    stale = [o for name, o in existing.groups.items() if name not in planned and o.owner_uid == plan.uid]
+    then += [Delete("PodGroup", o) for o in stale if not o.deleting]
+    return _freeze([*lower, *then], tuple(conflicts), capabilities)
+
+
+def _freeze(
+    changes: Sequence[Change], conflicts: tuple[tuple[Kind, str], ...], capabilities: Capabilities
+) -> Difference:
+    if capabilities.min_count_mutable:
+        return Difference(tuple(changes), conflicts)
+    frozen = tuple(
+        (change.kind, change.name, old, new)
+        for change in changes
+        if isinstance(change, SetMinCounts) and not change.progress
+        for _, _, old, new in change.counts
+    )
+    return Difference(tuple(c for c in changes if not isinstance(c, SetMinCounts)), conflicts, frozen)
+
+
+def retire(uid: str, existing: Existing) -> tuple[Change, ...]:
+    """Deletes of everything that the JobSet with this UID controls: PodGroups first, then the Workload."""
+    changes: list[Change] = [
+        Delete("PodGroup", o) for o in existing.groups.values() if o.owner_uid == uid and not o.deleting
+    ]
+    workload = existing.workload
+    if workload is not None and workload.owner_uid == uid and not workload.deleting:
+        changes.append(Delete("Workload", workload))
+    return tuple(changes)

@@ -1,0 +1,114 @@
+"""The plan: templates, groups and the group of every Job, for one JobSet with its stamps.
+
+It is neutral of API generations. ``minCount`` is always the number of pods that
+exist at once, so that a gang starts with all its pods or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gangctl.api.jobset import JobSet, ReplicatedJob
+from gangctl.api.meta import GANG_REF
+from gangctl.api.scheduling import Owner, PodGroup, Reference, Template, Workload
+from gangctl.errors import FieldError
+from gangctl.gang import naming
+from gangctl.gang.config import GangOptions
+from gangctl.gang.counting import job_pods, replicated_job_pods
+from gangctl.gang.stamp import Scope, Stamp, read_stamp
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJob:
+    """One child Job: its name, its pods at once, and the group they belong to (None: no gang)."""
+
+    name: str
+    replicated_job: str
+    index: int
+    pods: int
+    reference: Reference | None
+
+
+@dataclass(frozen=True, slots=True)
+class GangPlan:
+    """What one JobSet becomes. ``stamps`` has one entry per ReplicatedJob."""
+
+    jobset: JobSet
+    uid: str
+    stamps: tuple[Stamp | None, ...]
+    workload: Workload
+    groups: tuple[PodGroup, ...]
+
+    def jobs(self) -> Iterator[PlannedJob]:
+        """Every child Job in JobSet's order."""
+        for rj, stamp in zip(self.jobset.replicated_jobs, self.stamps, strict=True):
+            for index in range(rj.replicas):
+                reference = job_reference(self.jobset.name, self.uid, rj.name, index, stamp) if stamp else None
+                yield PlannedJob(f"{self.jobset.name}-{rj.name}-{index}", rj.name, index, job_pods(rj), reference)
+
+
+def job_reference(jobset: str, uid: str, replicated_job: str, index: int, stamp: Stamp) -> Reference:
+    """The reference of one Job's pods; needs nothing that is not in the Job's own metadata."""
+    match stamp.scope:
+        case Scope.JOBSET:
+            group = naming.jobset_group_name(jobset, uid)
+        case Scope.REPLICATED_JOB:
+            group = naming.replicated_job_group_name(jobset, uid, replicated_job)
+        case Scope.JOB:
+            group = naming.job_group_name(jobset, uid, replicated_job, index)
+    key = str(index) if stamp.scope is Scope.JOB else None
+    return Reference(naming.workload_name(jobset, uid), stamp.template, group, key)
+
+
+def stored_stamps(jobset: JobSet) -> tuple[tuple[Stamp | None, ...], tuple[FieldError, ...]]:
+    """The stamps that a JobSet carries, and those that gangctl cannot have written."""
+    stamps: list[Stamp | None] = []
+    errors: list[FieldError] = []
+    for rj in jobset.replicated_jobs:
+        found = read_stamp(rj.annotations, rj.annotation_path(GANG_REF))
+        if isinstance(found, FieldError):
+            errors.append(found)
+            found = None
+        stamps.append(found)
+    return tuple(stamps), tuple(errors)
+
+
+def _template(name: str, pods: int, first: ReplicatedJob, options: GangOptions) -> Template:
+    return Template(name, pods, first.priority_class, options.topology_key or "", options.disruption or "")
+
+
+def _templates(jobset: JobSet, stamps: Sequence[Stamp | None], options: GangOptions) -> dict[str, Template]:
+    """Templates in ReplicatedJob order by name; those without pods are left out."""
+    members: dict[str, list[ReplicatedJob]] = {}
+    sizes: dict[str, int] = {}
+    for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True):
+        if stamp is None or rj.replicas == 0:
+            continue
+        pods = job_pods(rj) if stamp.scope is Scope.JOB else replicated_job_pods(rj)
+        members.setdefault(stamp.template, []).append(rj)
+        sizes[stamp.template] = sizes.get(stamp.template, 0) + pods
+    return {name: _template(name, sizes[name], group[0], options) for name, group in members.items() if sizes[name] > 0}
+
+
+def make_plan(
+    jobset: JobSet, stamps: Sequence[Stamp | None], options: GangOptions, uid: str | None = None
+) -> GangPlan | None:
+    """Plan for a JobSet with these stamps, or None when no group would have a pod.
+
+    ``uid`` replaces the JobSet's own, for previews of one that does not exist yet.
+    """
+    templates = _templates(jobset, stamps, options)
+    if not templates:
+        return None
+    real = uid or jobset.uid or naming.UID_PLACEHOLDER
+    owner = Owner(jobset.name, real)
+    workload = Workload(jobset.namespace, naming.workload_name(jobset.name, real), owner, tuple(templates.values()))
+    groups: dict[str, PodGroup] = {}
+    for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True):
+        if stamp is None or stamp.template not in templates:
+            continue
+        for index in range(rj.replicas if stamp.scope is Scope.JOB else min(rj.replicas, 1)):
+            name = job_reference(jobset.name, real, rj.name, index, stamp).group
+            groups[name] = PodGroup(jobset.namespace, name, owner, workload.name, templates[stamp.template])
+    return GangPlan(jobset, real, tuple(stamps), workload, tuple(groups.values()))

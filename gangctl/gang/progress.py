@@ -1,0 +1,63 @@
+"""How far a running gang has come, and what its minCount must be for the rest of the way.
+
+A pod that has finished leaves the scheduler's count of its group. Once one pod of a
+gang has succeeded, a replacement for another would wait for ever for a quorum that
+cannot be met again (kubernetes issue 142330). Where minCount can change it follows
+the pods that can still exist; elsewhere gangctl can only say that the gang is stuck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gangctl.api.jobset import ReplicatedJob
+from gangctl.gang.counting import job_pods, remaining_pods
+from gangctl.gang.plan import GangPlan
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """What gangctl keeps of a child Job; ``attempt`` is the JobSet restart it was created in."""
+
+    namespace: str
+    name: str
+    jobset: str
+    jobset_uid: str
+    replicated_job: str
+    index: int
+    attempt: int
+    succeeded: int
+    complete: bool
+    deleting: bool
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """ReplicatedJob and index."""
+        return self.replicated_job, self.index
+
+
+def _pods_left(rj: ReplicatedJob, job: JobProgress | None, restarts: int) -> int:
+    """Pods one Job can still have at once; a Job of an earlier attempt is about to be replaced and counts in full."""
+    if job is None or job.deleting or job.attempt < restarts:
+        return job_pods(rj)
+    if job.complete:
+        return 0
+    return remaining_pods(rj.parallelism, rj.completions, job.succeeded)
+
+
+def pods_left(plan: GangPlan, jobs: Iterable[JobProgress]) -> Mapping[str, int]:
+    """Pods that can still exist at once, by group name; a group that has finished has 0."""
+    seen = {job.key: job for job in jobs if job.jobset_uid == plan.uid}
+    by_name = {rj.name: rj for rj in plan.jobset.replicated_jobs}
+    left: dict[str, int] = {group.name: 0 for group in plan.groups}
+    for job in plan.jobs():
+        if job.reference is not None and job.reference.group in left:
+            known = seen.get((job.replicated_job, job.index))
+            left[job.reference.group] += _pods_left(by_name[job.replicated_job], known, plan.jobset.restarts)
+    return left
+
+
+def target_min_counts(plan: GangPlan, jobs: Iterable[JobProgress]) -> dict[str, int]:
+    """The minCount each PodGroup should have now, by group name; never below 1."""
+    return {name: max(1, count) for name, count in pods_left(plan, jobs).items()}

@@ -1,0 +1,57 @@
+"""The closed list of reasons that gangctl gives, in events, warnings and the CLI alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Stable, CamelCase, safe to match in alerts."""
+
+    WORKLOAD_CREATED = "WorkloadCreated"
+    WORKLOAD_UPDATED = "WorkloadUpdated"
+    WORKLOAD_DELETED = "WorkloadDeleted"
+    POD_GROUP_CREATED = "PodGroupCreated"
+    POD_GROUP_UPDATED = "PodGroupUpdated"
+    POD_GROUP_DELETED = "PodGroupDeleted"
+    GANG_EMPTY = "GangEmpty"
+    GANG_SPLIT = "GangSplitSequencedStartup"
+    GANG_TAIL_BLOCKED = "GangTailBlocked"
+    USER_MANAGED = "UserManagedSchedulingGroup"
+    FOREIGN_WORKLOAD = "ForeignWorkload"
+    NAME_CONFLICT = "NameConflict"
+    CONFIG_IGNORED = "ConfigIgnored"
+    INVALID_GANG_CONFIG = "InvalidGangConfig"
+    NOT_GANGED = "NotGanged"
+    UPSTREAM_SCHEDULING = "UpstreamSchedulingActive"
+    UNSUPPORTED_SCHEDULER = "UnsupportedScheduler"
+    MIXED_PRIORITY = "MixedPriority"
+    API_UNAVAILABLE = "GangAPIUnavailable"
+    FIELD_DROPPED = "FieldDropped"
+
+
+_NORMAL = frozenset(
+    {
+        Reason.WORKLOAD_CREATED,
+        Reason.WORKLOAD_UPDATED,
+        Reason.WORKLOAD_DELETED,
+        Reason.POD_GROUP_CREATED,
+        Reason.POD_GROUP_UPDATED,
+        Reason.POD_GROUP_DELETED,
+        Reason.GANG_EMPTY,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something a person should know about one JobSet: an event, a response warning, a line of ``gangctl plan``."""
+
+    reason: Reason
+    message: str
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether the event is of type Warning."""
+        return self.reason not in _NORMAL

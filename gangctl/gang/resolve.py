@@ -1,0 +1,199 @@
+"""What a gang configuration becomes: one stamp per ReplicatedJob, or the reasons why not.
+
+Runs once, at JobSet CREATE; from then on the stamps are the truth. The rules are
+KEP-1068's with the reviewers' corrections: a JobSet-wide gang with sequenced
+startup is split per ReplicatedJob (it would wait for pods that wait for it), and
+what can never be scheduled is refused instead of left pending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gangctl.api.jobset import JobSet, ReplicatedJob
+from gangctl.api.meta import DEFAULT_SCHEDULER, GANG_MODE, GANG_OPTIONS
+from gangctl.api.scheduling import NEWEST, Generation
+from gangctl.errors import ErrorKind, FieldError
+from gangctl.gang.config import GangConfig, GangMode, read_config
+from gangctl.gang.counting import replicated_job_pods
+from gangctl.gang.naming import template_names
+from gangctl.gang.reasons import Notice, Reason
+from gangctl.gang.sequencing import is_sequenced
+from gangctl.gang.stamp import Scope, Stamp
+from gangctl.gang.validate import check_groups, check_options, check_schedulers, check_templates
+
+JOBSET_TEMPLATE: Final = "jobset"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRules:
+    """What decisions depend on besides the JobSet itself."""
+
+    generation: Generation = NEWEST
+    gang_schedulers: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
+    """Scheduler names that honour groups: kube-scheduler's profiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """``stamps`` has one entry per ReplicatedJob in list order; with ``errors`` there are no stamps."""
+
+    stamps: tuple[Stamp | None, ...]
+    config: GangConfig
+    notices: tuple[Notice, ...] = ()
+    errors: tuple[FieldError, ...] = ()
+
+
+@dataclass(slots=True)
+class _Draft:
+    """Resolution in the making."""
+
+    jobset: JobSet
+    config: GangConfig
+    rules: ClusterRules
+    scopes: dict[int, Scope] = field(default_factory=dict)
+    """Scope by index of the ReplicatedJob; absent means not in any gang."""
+    notices: list[Notice] = field(default_factory=list)
+    errors: list[FieldError] = field(default_factory=list)
+
+    def members(self) -> list[ReplicatedJob]:
+        """ReplicatedJobs that are in some gang."""
+        return [rj for rj in self.jobset.replicated_jobs if rj.index in self.scopes]
+
+    def drop(self, dropped: Iterable[ReplicatedJob]) -> None:
+        """Take ReplicatedJobs out of their gangs."""
+        for rj in dropped:
+            self.scopes.pop(rj.index, None)
+
+
+def _names(replicated_jobs: Iterable[ReplicatedJob]) -> str:
+    return ", ".join(f'"{rj.name}"' for rj in replicated_jobs)
+
+
+def _assign_scopes(draft: _Draft) -> None:
+    for rj, mode in zip(draft.jobset.replicated_jobs, draft.config.replicated_jobs, strict=True):
+        if draft.config.jobset is GangMode.GANG and mode is None:
+            draft.scopes[rj.index] = Scope.JOBSET
+        elif mode is GangMode.GANG:
+            draft.scopes[rj.index] = Scope.REPLICATED_JOB
+        elif mode is GangMode.REPLICATED_GANG:
+            draft.scopes[rj.index] = Scope.JOB
+
+
+def _leave_user_managed(draft: _Draft) -> None:
+    managed = [rj for rj in draft.members() if rj.scheduling_reference]
+    if not managed:
+        return
+    if draft.config.jobset is GangMode.GANG:
+        for rj in managed:
+            path = f"{rj.path}.template.spec.template.spec.{rj.scheduling_reference}"
+            detail = (
+                f'a JobSet-wide gang cannot contain replicated job "{rj.name}", whose pods already name a group: '
+                f'remove this field, or set {GANG_MODE}: "Off" on that replicated job'
+            )
+            draft.errors.append(FieldError(path, ErrorKind.FORBIDDEN, detail))
+        return
+    message = f"Left alone: the pods of replicated jobs {_names(managed)} already name a group of their own."
+    draft.notices.append(Notice(Reason.USER_MANAGED, message))
+    draft.drop(managed)
+
+
+def _leave_other_schedulers(draft: _Draft) -> None:
+    members = draft.members()
+    if draft.config.jobset is GangMode.GANG:
+        draft.errors += check_schedulers(members)
+    aware = draft.rules.gang_schedulers
+    others = [rj for rj in members if (rj.scheduler or DEFAULT_SCHEDULER) not in aware]
+    if not others or draft.errors:
+        return
+    schedulers = ", ".join(sorted({f'"{rj.scheduler}"' for rj in others}))
+    message = (
+        f"Not ganged: replicated jobs {_names(others)} use scheduler {schedulers}, which is not known to honour groups "
+        f"(known: {', '.join(sorted(aware))}; see --gang-scheduler)."
+    )
+    draft.notices.append(Notice(Reason.UNSUPPORTED_SCHEDULER, message))
+    draft.drop(others)
+
+
+def _split_sequenced(draft: _Draft) -> None:
+    members = draft.members()
+    if draft.config.jobset is not GangMode.GANG or not is_sequenced(draft.jobset, members):
+        return
+    several = len(members) > 1
+    if several and draft.config.options.sequenced == "reject":
+        detail = (
+            'is "Gang" but startup is sequenced (dependsOn or startupPolicy InOrder): the first pods would wait for '
+            'pods that wait for them. Set the mode per replicated job, or sequenced to "split"'
+        )
+        draft.errors.append(FieldError(f"metadata.annotations[{GANG_OPTIONS}].sequenced", ErrorKind.INVALID, detail))
+        return
+    for rj in members:
+        draft.scopes[rj.index] = Scope.REPLICATED_JOB
+    if several:
+        message = f"Startup is sequenced: one gang per replicated job instead of a JobSet-wide one: {_names(members)}."
+        draft.notices.append(Notice(Reason.GANG_SPLIT, message))
+
+
+def _leave_empty(draft: _Draft) -> None:
+    members = draft.members()
+    shared = [rj for rj in members if draft.scopes[rj.index] is Scope.JOBSET]
+    if sum(replicated_job_pods(rj) for rj in shared) > 0:
+        members = [rj for rj in members if rj not in shared]
+    empty = [rj for rj in members if replicated_job_pods(rj) == 0]
+    if empty:
+        draft.notices.append(
+            Notice(Reason.GANG_EMPTY, f"No gang without pods: replicated jobs {_names(empty)} have none.")
+        )
+        draft.drop(empty)
+
+
+def _check(draft: _Draft) -> None:
+    """Rules on the groups as they now stand."""
+    members = draft.members()
+    groups = [[rj for rj in members if draft.scopes[rj.index] is Scope.JOBSET]]
+    groups += [[rj] for rj in members if draft.scopes[rj.index] is not Scope.JOBSET]
+    capabilities = draft.rules.generation.capabilities
+    errors, notices = check_groups(draft.jobset, [g for g in groups if g], capabilities)
+    draft.errors += errors
+    draft.notices += notices
+    draft.errors += check_options(draft.config.options, draft.rules.generation)
+    draft.errors += check_templates(draft.jobset, [g for g in groups if g])
+
+
+def _stamps(draft: _Draft) -> tuple[Stamp | None, ...]:
+    names = template_names(tuple(rj.name for rj in draft.jobset.replicated_jobs))
+    stamps: list[Stamp | None] = []
+    for rj, name in zip(draft.jobset.replicated_jobs, names, strict=True):
+        scope = draft.scopes.get(rj.index)
+        if scope is None:
+            stamps.append(None)
+        else:
+            stamps.append(Stamp(scope, JOBSET_TEMPLATE if scope is Scope.JOBSET else name))
+    return tuple(stamps)
+
+
+def resolve(jobset: JobSet, rules: ClusterRules) -> Resolution:
+    """Decide which ReplicatedJobs share which gang.
+
+    Total: whatever is wrong is in ``errors``, with field paths. A JobSet that asks for no
+    gang, that another controller manages, or that JobSet schedules natively gets no stamp.
+    """
+    config, errors = read_config(jobset)
+    nothing: tuple[None, ...] = (None,) * len(jobset.replicated_jobs)
+    if jobset.managed_elsewhere:
+        return Resolution(nothing, config)
+    if errors:
+        return Resolution(nothing, config, errors=errors)
+    if not config.asks_for_gangs:
+        return Resolution(nothing, config)
+    if jobset.native_scheduling:
+        message = "gangctl stands down: JobSet itself creates the Workload of a JobSet with spec.scheduling."
+        return Resolution(nothing, config, notices=(Notice(Reason.UPSTREAM_SCHEDULING, message),))
+    draft = _Draft(jobset, config, rules)
+    for step in (_assign_scopes, _leave_user_managed, _leave_other_schedulers, _split_sequenced, _leave_empty, _check):
+        step(draft)
+        if draft.errors:
+            return Resolution(nothing, config, tuple(draft.notices), tuple(draft.errors))
+    return Resolution(_stamps(draft), config, tuple(draft.notices))

@@ -1,0 +1,119 @@
+"""Gangs that could never be scheduled, told apart from those that only wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gangctl.api.jobset import JobSet, ReplicatedJob
+from gangctl.api.meta import DEFAULT_SCHEDULER, EXCLUSIVE_TOPOLOGY, GANG_OPTIONS, NODE_SELECTOR_STRATEGY
+from gangctl.api.scheduling import MAX_TEMPLATES, Capabilities, Generation
+from gangctl.errors import ErrorKind, FieldError
+from gangctl.gang.config import GangOptions
+from gangctl.gang.counting import INT32_MAX, job_pods, replicated_job_pods
+from gangctl.gang.reasons import Notice, Reason
+
+Group = Sequence[ReplicatedJob]
+"""ReplicatedJobs whose pods share a template."""
+
+
+def _pod_spec(rj: ReplicatedJob, field: str) -> str:
+    return f"{rj.path}.template.spec.template.spec.{field}"
+
+
+def _variants(group: Iterable[ReplicatedJob], values: Iterable[str]) -> str:
+    return ", ".join(f'"{rj.name}" has "{value}"' for rj, value in zip(group, values, strict=True))
+
+
+def check_schedulers(group: Group) -> list[FieldError]:
+    """All pods of one group must use one scheduler: no scheduler places another's pods."""
+    schedulers = [rj.scheduler or DEFAULT_SCHEDULER for rj in group]
+    odd = next((rj for rj, name in zip(group, schedulers, strict=True) if name != schedulers[0]), None)
+    if odd is None:
+        return []
+    detail = f"all pods of one gang need the same scheduler: {_variants(group, schedulers)}"
+    return [FieldError(_pod_spec(odd, "schedulerName"), ErrorKind.INVALID, detail)]
+
+
+def _check_priority(group: Group, capabilities: Capabilities) -> tuple[list[FieldError], list[Notice]]:
+    classes = [rj.priority_class for rj in group]
+    odd = next((rj for rj in group if rj.priority_class != classes[0]), None)
+    if odd is None:
+        return [], []
+    variants = _variants(group, classes)
+    if capabilities.uniform_priority:
+        detail = f"all pods of one gang need the same priority class, or the scheduler refuses the gang: {variants}"
+        return [FieldError(_pod_spec(odd, "priorityClassName"), ErrorKind.INVALID, detail)], []
+    message = f"Pods of one gang have different priority classes, which Kubernetes 1.37 refuses: {variants}."
+    return [], [Notice(Reason.MIXED_PRIORITY, message)]
+
+
+def _check_exclusive(jobset: JobSet, group: Group) -> list[FieldError]:
+    """Exclusive placement by webhook admits a Job's followers only once its leader is scheduled.
+
+    The leader of a gang is scheduled only with its followers, so any Job with more than one pod deadlocks.
+    """
+    for rj in group:
+        holder = rj.annotations if EXCLUSIVE_TOPOLOGY in rj.annotations else jobset.annotations
+        by_selector = NODE_SELECTOR_STRATEGY in rj.annotations or NODE_SELECTOR_STRATEGY in jobset.annotations
+        if EXCLUSIVE_TOPOLOGY not in holder or by_selector or job_pods(rj) <= 1:
+            continue
+        on_template = holder is rj.annotations
+        path = rj.annotation_path(EXCLUSIVE_TOPOLOGY) if on_template else f"metadata.annotations[{EXCLUSIVE_TOPOLOGY}]"
+        detail = (
+            f'deadlocks with the gang of replicated job "{rj.name}" ({job_pods(rj)} pods per Job): JobSet admits '
+            "followers only after their leader is scheduled, and the gang is scheduled only as a whole. "
+            f"Use {NODE_SELECTOR_STRATEGY}, or option topologyKey of {GANG_OPTIONS} instead"
+        )
+        return [FieldError(path, ErrorKind.FORBIDDEN, detail)]
+    return []
+
+
+def check_groups(
+    jobset: JobSet, groups: Iterable[Group], capabilities: Capabilities
+) -> tuple[list[FieldError], list[Notice]]:
+    """Rules on the pods that share a group; a ReplicatedJob without replicas has no pods and breaks none."""
+    errors: list[FieldError] = []
+    notices: list[Notice] = []
+    for group in groups:
+        present = [rj for rj in group if rj.replicas > 0]
+        if not present:
+            continue
+        refused, noticed = _check_priority(present, capabilities)
+        errors += refused
+        notices += noticed
+        errors += _check_exclusive(jobset, present)
+    return errors, notices
+
+
+def check_options(options: GangOptions, generation: Generation) -> list[FieldError]:
+    """Options that the served generation cannot express are refused, not dropped."""
+    path = f"metadata.annotations[{GANG_OPTIONS}]"
+    errors = []
+    if not generation.capabilities.constraints:
+        for name, value in (("topologyKey", options.topology_key), ("disruption", options.disruption)):
+            if value is not None:
+                detail = f"needs Kubernetes 1.36 or later; this is {generation.kubernetes} ({generation.api_version})"
+                errors.append(FieldError(f"{path}.{name}", ErrorKind.FORBIDDEN, detail))
+    if options.composite:
+        detail = "CompositePodGroup is served by scheduling.k8s.io/v1alpha3 only, which gangctl does not write"
+        errors.append(FieldError(f"{path}.composite", ErrorKind.FORBIDDEN, detail))
+    return errors
+
+
+def check_templates(jobset: JobSet, groups: Sequence[Group]) -> list[FieldError]:
+    """Limits of one Workload: eight templates, and int32 for every minCount."""
+    errors = []
+    if len(groups) > MAX_TEMPLATES:
+        detail = (
+            f"{len(groups)} replicated jobs with a gang of their own, but a Workload holds at most {MAX_TEMPLATES}: "
+            "use a JobSet-wide gang, merge replicated jobs into one with more replicas, or split the JobSet"
+        )
+        errors.append(FieldError("spec.replicatedJobs", ErrorKind.TOO_MANY, detail))
+    for group in groups:
+        pods = sum(replicated_job_pods(rj) for rj in group)
+        if pods > INT32_MAX:
+            path = "spec.replicatedJobs" if len(group) > 1 else jobset.replicated_jobs[group[0].index].path
+            errors.append(
+                FieldError(path, ErrorKind.INVALID, f"{pods} pods in one gang, at most {INT32_MAX} are possible")
+            )
+    return errors
