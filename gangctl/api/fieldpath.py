@@ -1,0 +1,107 @@
+"""Paths to fields of Kubernetes objects, written as the API server writes them.
+
+``spec.replicatedJobs[0].template.metadata.annotations[gangctl.dev/gang-mode]``:
+a dot before the name of a field, brackets around the index of a list or the key
+of a map (source: ``k8s.io/apimachinery/pkg/util/validation/field``, ``Path.String``).
+
+>>> str(FieldPath().child("spec", "replicatedJobs").index(0).child("replicas"))
+'spec.replicatedJobs[0].replicas'
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gangctl.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """The field ``name`` of an object."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The entry of a list at ``position``, counted from 0."""
+
+    position: int
+
+    def __str__(self) -> str:
+        return f"[{self.position}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The value of a map (labels, annotations, limits) under ``key``."""
+
+    key: str
+
+    def __str__(self) -> str:
+        return f"[{self.key}]"
+
+
+Step = Child | Index | Key
+
+# What can stand behind a dot and be found again by parse(): everything but the three signs of the notation.
+_NAME = r"[^.\[\]]+"
+_PLAIN = re.compile(_NAME)
+# A key may hold dots and brackets of its own, so it ends at the first bracket that something else can follow.
+_STEP = re.compile(rf"\.?(?P<name>{_NAME})|\[(?P<index>0|[1-9][0-9]{{0,9}})\]|\[(?P<key>.*?)\](?=[.\[]|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPath:
+    """An immutable path: the empty one is the object itself, every method returns a longer one.
+
+    Equal paths are equal values, so they serve as dictionary keys. Text and path are
+    two forms of one value, ``FieldPath.parse(str(p)) == p``, but for two things the
+    notation cannot tell apart: a map key made of digits reads as an index, and a key
+    that contains ``].`` or ``][`` ends there.
+    """
+
+    steps: tuple[Step, ...] = ()
+
+    def child(self, *names: str) -> FieldPath:
+        """The field reached by ``names`` in turn; a name that cannot stand behind a dot becomes a key."""
+        steps = (Child(name) if _PLAIN.fullmatch(name) else Key(name) for name in names)
+        return FieldPath((*self.steps, *steps))
+
+    def index(self, position: int) -> FieldPath:
+        """The entry of a list, counted from 0; ValueError when negative."""
+        if position < 0:
+            raise ValueError(f"a list has no index {position}")
+        return FieldPath((*self.steps, Index(position)))
+
+    def key(self, key: str) -> FieldPath:
+        """The value of a map under ``key``."""
+        return FieldPath((*self.steps, Key(key)))
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.steps)).removeprefix(".")
+
+    @classmethod
+    def parse(cls, text: str) -> FieldPath:
+        """Read the written form; a leading dot is allowed, "" is the object itself, InputError on anything else."""
+        steps: list[Step] = []
+        at = 0
+        while at < len(text):
+            match = _STEP.match(text, at)
+            if match is None or (match["name"] is not None and at > 0 and text[at] != "."):
+                raise InputError(
+                    f"field path {text!r}: cannot read {text[at:]!r}",
+                    hint="write it as spec.replicatedJobs[0].template.metadata.annotations[example.com/key]",
+                )
+            if match["name"] is not None:
+                steps.append(Child(match["name"]))
+            elif match["index"] is not None:
+                steps.append(Index(int(match["index"])))
+            else:
+                steps.append(Key(match["key"]))
+            at = match.end()
+        return cls(tuple(steps))

@@ -1,0 +1,71 @@
+"""Field paths print as the API server prints them and read back as the same value."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.api.fieldpath import Child, FieldPath, Index, Key
+from gangctl.errors import InputError
+
+ANNOTATION = "spec.replicatedJobs[0].template.metadata.annotations[gangctl.dev/gang-mode]"
+
+
+def test_prints_the_kubernetes_form() -> None:
+    path = FieldPath().child("spec", "replicatedJobs").index(0).child("template", "metadata", "annotations")
+    assert str(path.key("gangctl.dev/gang-mode")) == ANNOTATION
+
+
+def test_reads_the_kubernetes_form() -> None:
+    assert FieldPath.parse(ANNOTATION).steps[1:4] == (Child("replicatedJobs"), Index(0), Child("template"))
+    assert FieldPath.parse(ANNOTATION).steps[-1] == Key("gangctl.dev/gang-mode")
+
+
+def test_root_is_empty() -> None:
+    assert str(FieldPath()) == ""
+    assert FieldPath.parse("") == FieldPath()
+
+
+def test_leading_dot_as_in_kubectl_output() -> None:
+    assert FieldPath.parse(".spec.suspend") == FieldPath().child("spec", "suspend")
+
+
+def test_paths_are_values() -> None:
+    base = FieldPath().child("spec")
+    base.child("a")
+    assert base == FieldPath().child("spec")
+    assert {base: 1}[FieldPath.parse("spec")] == 1
+
+
+def test_a_name_that_cannot_stand_behind_a_dot_is_a_key() -> None:
+    assert FieldPath().child("a.b/c") == FieldPath().key("a.b/c")
+    assert FieldPath().child("") == FieldPath().key("")
+
+
+@pytest.mark.parametrize("text", ["a..b", "a.", "a]", "a[0]b", "a[", "[x]y", "."])
+def test_malformed_text_is_an_input_error(text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        FieldPath.parse(text)
+    assert repr(text) in caught.value.message
+
+
+def test_negative_index_is_a_mistake_of_the_caller() -> None:
+    with pytest.raises(ValueError, match="-1"):
+        FieldPath().index(-1)
+
+
+def _unambiguous(key: str) -> bool:
+    return not (key.isdecimal() or "]." in key or "][" in key)
+
+
+STEPS = st.one_of(
+    st.text(min_size=1).map(lambda name: FieldPath().child(name).steps[0]),
+    st.integers(min_value=0, max_value=10**9).map(Index),
+    st.text().map(Key),
+).filter(lambda step: not isinstance(step, Key) or _unambiguous(step.key))
+
+
+@given(st.lists(STEPS, max_size=6).map(lambda steps: FieldPath(tuple(steps))))
+def test_reading_back_gives_the_same_path(path: FieldPath) -> None:
+    assert FieldPath.parse(str(path)) == path
