@@ -1,0 +1,234 @@
+"""What the webhooks answer, as pure functions of the objects in the request.
+
+A JobSet's gang is decided once, at CREATE, and written into stamps; a Job's reference
+follows from the Job's own metadata, so that the Job webhook looks nothing up that it
+could miss. Everything refused says where and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gangctl.api.jobset import SCHEDULING_REFERENCES, JobSet, read_jobset
+from gangctl.api.meta import (
+    GANG_MODE,
+    GANG_OPTIONS,
+    GANG_REF,
+    JOB_INDEX,
+    JOBSET_NAME,
+    JOBSET_UID,
+    REPLICATED_JOB_NAME,
+    controller_owner,
+    is_jobset_owner,
+)
+from gangctl.api.scheduling import Generation, Reference, SchedulingAdapter
+from gangctl.errors import ErrorKind, FieldError
+from gangctl.gang.counting import job_pods
+from gangctl.gang.plan import job_reference, stored_stamps
+from gangctl.gang.resolve import Resolution
+from gangctl.gang.stamp import Stamp, read_stamp
+
+SETTLED: Final = "gang configuration is settled when the JobSet is created: delete the JobSet and create it again"
+
+Patch = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """JSON patch and warnings of an allowed request, or the errors of a refused one."""
+
+    patch: tuple[dict[str, Any], ...] = ()
+    warnings: tuple[str, ...] = ()
+    errors: tuple[FieldError, ...] = ()
+
+
+ALLOWED: Final = Admission()
+
+
+def _pointer(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _annotate(raw_template: Mapping[str, Any], pointer: str, value: str | None) -> Patch:
+    """Operations that set or remove the stamp in a Job template's metadata."""
+    meta = raw_template.get("metadata")
+    notes = meta.get("annotations") if isinstance(meta, dict) else None
+    present = isinstance(notes, dict) and GANG_REF in notes
+    if value is None:
+        return [{"op": "remove", "path": f"{pointer}/metadata/annotations/{_pointer(GANG_REF)}"}] if present else []
+    if isinstance(notes, dict):
+        if notes.get(GANG_REF) == value:
+            return []
+        operation = "replace" if present else "add"
+        return [{"op": operation, "path": f"{pointer}/metadata/annotations/{_pointer(GANG_REF)}", "value": value}]
+    if isinstance(meta, dict):
+        return [{"op": "add", "path": f"{pointer}/metadata/annotations", "value": {GANG_REF: value}}]
+    return [{"op": "add", "path": f"{pointer}/metadata", "value": {"annotations": {GANG_REF: value}}}]
+
+
+def stamp_patch(raw: Mapping[str, Any], stamps: tuple[Stamp | None, ...]) -> Patch:
+    """JSON patch that gives every ReplicatedJob of a raw JobSet exactly these stamps."""
+    patch: Patch = []
+    for index, (entry, stamp) in enumerate(zip(raw["spec"]["replicatedJobs"], stamps, strict=True)):
+        template = entry.get("template")
+        if isinstance(template, dict):
+            pointer = f"/spec/replicatedJobs/{index}/template"
+            patch += _annotate(template, pointer, stamp.encode() if stamp else None)
+    return patch
+
+
+def unstamped(raw: Mapping[str, Any], jobset: JobSet) -> Patch:
+    """JSON patch that removes whatever stamps a raw JobSet came with."""
+    return stamp_patch(raw, (None,) * len(jobset.replicated_jobs)) if jobset.replicated_jobs else []
+
+
+def check_stamped(jobset: JobSet, resolution: Resolution) -> tuple[FieldError, ...]:
+    """Errors when the final object at CREATE lacks the stamps that its configuration calls for.
+
+    It happens when another webhook changes the configuration after gangctl's has run.
+    """
+    stamps, malformed = stored_stamps(jobset)
+    errors = list(malformed)
+    for rj, have, want in zip(jobset.replicated_jobs, stamps, resolution.stamps, strict=True):
+        if have != want and not errors:
+            detail = (
+                "does not match the gang configuration: another admission webhook changed the JobSet after gangctl's "
+                "had run; order that webhook before gangctl-gangs by name, or set the configuration in the manifest"
+            )
+            errors.append(FieldError(rj.annotation_path(GANG_REF), ErrorKind.INVALID, detail))
+    return tuple(errors)
+
+
+def _configuration(jobset: JobSet) -> dict[str, str | None]:
+    """Everything a person wrote about gangs, by field path."""
+    values = {f"metadata.annotations[{key}]": jobset.annotations.get(key) for key in (GANG_MODE, GANG_OPTIONS)}
+    values["spec.gangConfig.gangMode"] = jobset.gang_config
+    for rj in jobset.replicated_jobs:
+        values[rj.annotation_path(GANG_MODE)] = rj.annotations.get(GANG_MODE)
+        values[f"{rj.path}.gangConfig.gangMode"] = rj.gang_config
+    return values
+
+
+def _changed_configuration(old: JobSet, new: JobSet) -> list[FieldError]:
+    before, after = _configuration(old), _configuration(new)
+    errors = []
+    for path in dict.fromkeys([*before, *after]):
+        was, now = before.get(path), after.get(path)
+        if was != now:
+            said = f'is "{now}"' if now is not None else "is gone"
+            had = f'was "{was}"' if was is not None else "was not set"
+            errors.append(FieldError(path, ErrorKind.FORBIDDEN, f"{said}, {had}; {SETTLED}"))
+    return errors
+
+
+def _resized(old: JobSet, new: JobSet, generation: Generation | None) -> list[FieldError]:
+    """Elastic resizes that the gang cannot follow."""
+    errors = []
+    stamps, _ = stored_stamps(old)
+    resizable = generation is not None and generation.capabilities.min_count_mutable
+    for before, after, stamp in zip(old.replicated_jobs, new.replicated_jobs, stamps, strict=False):
+        if job_pods(before) == job_pods(after) or before.name != after.name:
+            continue
+        path = f"{after.path}.template.spec.parallelism"
+        if stamp is not None and not resizable:
+            served = f"Kubernetes {generation.kubernetes}" if generation else "this cluster"
+            detail = (
+                f'replicated job "{after.name}" is in a gang, whose minCount is immutable on {served}: '
+                f"keep {job_pods(before)} pods per Job, or create a new JobSet"
+            )
+            errors.append(FieldError(path, ErrorKind.FORBIDDEN, detail))
+        elif stamp is None and before.annotations.get(GANG_MODE, "Off") != "Off" and job_pods(before) == 0:
+            detail = (
+                f'replicated job "{after.name}" was created without pods, so that its Jobs belong to no gang and '
+                "can join none: create a new JobSet"
+            )
+            errors.append(FieldError(path, ErrorKind.FORBIDDEN, detail))
+    return errors
+
+
+def restamp_patch(raw_new: Mapping[str, Any], old: JobSet, new: JobSet) -> Patch:
+    """JSON patch that gives an updated JobSet the stamps it was created with, where a full PUT lost them."""
+    stamps, _ = stored_stamps(old)
+    by_name = {rj.name: stamp for rj, stamp in zip(old.replicated_jobs, stamps, strict=True)}
+    wanted = tuple(by_name.get(rj.name) for rj in new.replicated_jobs)
+    return stamp_patch(raw_new, wanted) if wanted else []
+
+
+def check_update(old: JobSet, new: JobSet, generation: Generation | None) -> tuple[FieldError, ...]:
+    """Errors of a JobSet UPDATE that its gang cannot follow; an object that is being deleted is left to go."""
+    if new.deleting or new.managed_elsewhere:
+        return ()
+    return (*_changed_configuration(old, new), *_resized(old, new, generation))
+
+
+def read_opted_in(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]:
+    """Project a JobSet from an admission request; a list of ReplicatedJobs is asked for as the CRD does."""
+    jobset, errors = read_jobset(raw)
+    if not errors and not jobset.replicated_jobs:
+        path = "spec.replicatedJobs"
+        errors = (FieldError(path, ErrorKind.REQUIRED, "at least one replicated job is needed for a gang"),)
+    return jobset, errors
+
+
+def _pod_spec(raw_job: Mapping[str, Any]) -> Mapping[str, Any]:
+    spec: Any = raw_job
+    for key in ("spec", "template", "spec"):
+        spec = spec.get(key) if isinstance(spec, dict) else None
+    return spec if isinstance(spec, dict) else {}
+
+
+def _job_identity(meta: Mapping[str, Any]) -> tuple[str, str, str, int] | FieldError:
+    """JobSet name, UID, ReplicatedJob and index from a Job's labels, proved by its controller reference."""
+    labels = meta.get("labels") or {}
+    owner = controller_owner(dict(meta))
+    name, uid = labels.get(JOBSET_NAME), labels.get(JOBSET_UID)
+    if owner is None or not is_jobset_owner(owner) or owner.get("name") != name or owner.get("uid") != uid:
+        detail = (
+            "is written by gangctl for the Jobs of JobSets, but this Job is not controlled by the JobSet "
+            f"of its labels {JOBSET_NAME} and {JOBSET_UID}: remove the annotation"
+        )
+        return FieldError(f"metadata.annotations[{GANG_REF}]", ErrorKind.FORBIDDEN, detail)
+    index = str(labels.get(JOB_INDEX, ""))
+    replicated_job = labels.get(REPLICATED_JOB_NAME)
+    if not (index.isascii() and index.isdigit()) or not isinstance(replicated_job, str):
+        detail = f'labels {JOB_INDEX} (a number) and {REPLICATED_JOB_NAME} are required, got "{index[:64]}"'
+        return FieldError("metadata.labels", ErrorKind.INVALID, detail)
+    return str(name), str(uid), replicated_job, int(index)
+
+
+def reference_of_job(raw_job: Mapping[str, Any]) -> Reference | FieldError | None:
+    """The group of a Job's pods from its metadata: None without a stamp or where the user chose a group."""
+    meta = raw_job.get("metadata") or {}
+    stamp = read_stamp(meta.get("annotations") or {}, f"metadata.annotations[{GANG_REF}]")
+    if stamp is None or isinstance(stamp, FieldError):
+        return stamp
+    if any(_pod_spec(raw_job).get(field) for field in SCHEDULING_REFERENCES):
+        return None
+    identity = _job_identity(meta)
+    if isinstance(identity, FieldError):
+        return identity
+    return job_reference(*identity, stamp)
+
+
+def inject_patch(reference: Reference, adapter: SchedulingAdapter) -> Patch:
+    """JSON patch that makes a Job's pods name their group."""
+    path = f"/spec/template/spec/{adapter.reference_field}"
+    return [{"op": "add", "path": path, "value": adapter.reference(reference)}]
+
+
+def repair_patch(old_job: Mapping[str, Any], new_job: Mapping[str, Any]) -> Patch:
+    """JSON patch that restores a reference which an UPDATE lost.
+
+    A controller built against another release of the API drops the field on every full PUT,
+    and the API server would refuse that PUT as a change of the immutable template.
+    """
+    old, new = _pod_spec(old_job), _pod_spec(new_job)
+    if any(new.get(field) for field in SCHEDULING_REFERENCES):
+        return []
+    return [
+        {"op": "add", "path": f"/spec/template/spec/{field}", "value": old[field]}
+        for field in SCHEDULING_REFERENCES
+        if old.get(field)
+    ]

@@ -1,0 +1,1 @@
+"""Admission webhooks: the imperative shell around :mod:`gangctl.gang.admission`."""

@@ -1,0 +1,175 @@
+"""The webhook configurations that gangctl wants, as data.
+
+Their names sort before JobSet's and Kueue's, because webhooks are called in that
+order. matchConditions keep every request that is not about a gang inside the API
+server: a cluster without opted-in JobSets never waits for gangctl, whatever its
+state. What does match is refused while gangctl is away (``failurePolicy: Fail``),
+because a silent miss would start half a gang.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF, JOBSET_NAME, MANAGER, SKIP_LABEL
+
+NAME: Final = "gangctl-gangs"
+KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+
+MUTATE_JOBSETS: Final = "/mutate/jobsets"
+VALIDATE_JOBSETS: Final = "/validate/jobsets"
+MUTATE_JOBS: Final = "/mutate/jobs"
+
+FailurePolicy = Literal["Fail", "Ignore"]
+
+_HAS_ANNOTATIONS: Final = "has({0}.metadata) && has({0}.metadata.annotations)"
+_TEMPLATE_KEYS: Final = (GANG_MODE, GANG_REF)
+
+
+def _about_gangs(name: str) -> str:
+    """CEL: the JobSet ``name`` carries any gang configuration or stamp."""
+    own = " || ".join(f"'{key}' in {name}.metadata.annotations" for key in (GANG_MODE, GANG_OPTIONS))
+    each = " || ".join(f"'{key}' in r.template.metadata.annotations" for key in _TEMPLATE_KEYS)
+    return (
+        f"({_HAS_ANNOTATIONS.format(name)} && ({own})) || has({name}.spec.gangConfig) || "
+        f"(has({name}.spec.replicatedJobs) && {name}.spec.replicatedJobs.exists(r, has(r.gangConfig) || "
+        f"(has(r.template) && {_HAS_ANNOTATIONS.format('r.template')} && ({each}))))"
+    )
+
+
+def _reference(name: str) -> str:
+    """CEL: the Job ``name`` has a reference in its pod template."""
+    pod = f"{name}.spec.template.spec"
+    return f"has({pod}.schedulingGroup) || has({pod}.workloadRef)"
+
+
+JOBSET_CONDITION: Final = {
+    "name": "about-gangs",
+    "expression": f"{_about_gangs('object')} || (request.operation == 'UPDATE' && ({_about_gangs('oldObject')}))",
+}
+STAMPED_CONDITION: Final = {
+    "name": "stamped",
+    "expression": f"has(object.metadata.annotations) && '{GANG_REF}' in object.metadata.annotations",
+}
+LOST_CONDITION: Final = {
+    "name": "lost-its-reference",
+    "expression": f"({_reference('oldObject')}) && !({_reference('object')})",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the API server finds gangctl: by Service in a cluster, by URL outside one."""
+
+    url: str = ""
+    service: str = ""
+    namespace: str = ""
+    port: int = 443
+
+    def client_config(self, path: str, ca_bundle: bytes) -> dict[str, Any]:
+        """``clientConfig`` for one path; an empty bundle is left out, so that nobody's is overwritten."""
+        config: dict[str, Any] = {}
+        if self.url:
+            config["url"] = self.url.rstrip("/") + path
+        else:
+            config["service"] = {"name": self.service, "namespace": self.namespace, "path": path, "port": self.port}
+        if ca_bundle:
+            config["caBundle"] = base64.b64encode(ca_bundle).decode()
+        return config
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """Choices that shape the configurations."""
+
+    endpoint: Endpoint
+    excluded_namespaces: Sequence[str] = ("kube-system",)
+    namespace_selector: Sequence[dict[str, Any]] = field(default_factory=tuple)
+    """Further ``matchExpressions`` from ``--namespace-selector``."""
+    failure_policy: FailurePolicy = "Fail"
+    timeout_seconds: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Hook:
+    name: str
+    path: str
+    group: str
+    version: str
+    resource: str
+    operations: tuple[str, ...]
+    conditions: tuple[dict[str, str], ...]
+    only_jobset_children: bool = False
+
+
+_JOBSETS: Final = ("jobset.x-k8s.io", "v1alpha2", "jobsets")
+_JOBS: Final = ("batch", "v1", "jobs")
+MUTATING: Final = (
+    _Hook("jobsets.gangs.gangctl.dev", MUTATE_JOBSETS, *_JOBSETS, ("CREATE", "UPDATE"), (JOBSET_CONDITION,)),
+    _Hook("jobs.gangs.gangctl.dev", MUTATE_JOBS, *_JOBS, ("CREATE",), (STAMPED_CONDITION,), only_jobset_children=True),
+    _Hook(
+        "jobs-repair.gangs.gangctl.dev",
+        MUTATE_JOBS,
+        *_JOBS,
+        ("UPDATE",),
+        (STAMPED_CONDITION, LOST_CONDITION),
+        only_jobset_children=True,
+    ),
+)
+VALIDATING: Final = (
+    _Hook("jobsets.gangs.gangctl.dev", VALIDATE_JOBSETS, *_JOBSETS, ("CREATE", "UPDATE"), (JOBSET_CONDITION,)),
+)
+
+
+def _namespaces(settings: WebhookSettings) -> dict[str, Any]:
+    break_glass = {"key": SKIP_LABEL, "operator": "NotIn", "values": ["true"]}
+    excluded = {
+        "key": "kubernetes.io/metadata.name",
+        "operator": "NotIn",
+        "values": sorted(set(settings.excluded_namespaces)),
+    }
+    return {"matchExpressions": [break_glass, excluded, *settings.namespace_selector]}
+
+
+def _webhook(hook: _Hook, settings: WebhookSettings, ca_bundle: bytes) -> dict[str, Any]:
+    rule = {
+        "apiGroups": [hook.group],
+        "apiVersions": [hook.version],
+        "operations": list(hook.operations),
+        "resources": [hook.resource],
+        "scope": "Namespaced",
+    }
+    webhook: dict[str, Any] = {
+        "name": hook.name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": settings.endpoint.client_config(hook.path, ca_bundle),
+        "failurePolicy": settings.failure_policy,
+        "matchConditions": [dict(condition) for condition in hook.conditions],
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": _namespaces(settings),
+        "rules": [rule],
+        "sideEffects": "None",
+        "timeoutSeconds": settings.timeout_seconds,
+    }
+    if hook.only_jobset_children:
+        webhook["objectSelector"] = {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]}
+    return webhook
+
+
+def _configuration(kind: str, webhooks: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": NAME, "labels": {"app.kubernetes.io/managed-by": MANAGER}},
+        "webhooks": list(webhooks),
+    }
+
+
+def build_configurations(settings: WebhookSettings, ca_bundle: bytes) -> list[dict[str, Any]]:
+    """The mutating and the validating configuration, complete, with this CA bundle (PEM)."""
+    mutating = [{**_webhook(hook, settings, ca_bundle), "reinvocationPolicy": "IfNeeded"} for hook in MUTATING]
+    validating = [_webhook(hook, settings, ca_bundle) for hook in VALIDATING]
+    return [_configuration(KINDS[0], mutating), _configuration(KINDS[1], validating)]
