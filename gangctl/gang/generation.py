@@ -1,0 +1,91 @@
+"""Which generation of the scheduling API a cluster serves, and whether it keeps the pods' reference.
+
+Discovery alone proves nothing: an API server drops the field of a disabled gate
+without a word, and keeps it while the API group is off and no group can exist. So
+the served resources choose the generation, and a dry-run create of a tiny Job shows
+that the reference survives. Only both together let gangctl make a promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gangctl.api.scheduling import GROUP, Generation, Reference
+from gangctl.gang.build import ADAPTERS
+
+PROOF_NAME: Final = "gangctl-proof"
+_NEWEST_FIRST: Final = (Generation.V1BETA1, Generation.V1ALPHA2, Generation.V1ALPHA1)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiState:
+    """The generation that can be relied on, or None and the reason why gangs are impossible here."""
+
+    generation: Generation | None
+    reason: str = ""
+
+    @property
+    def available(self) -> bool:
+        """Whether gangs can be made."""
+        return self.generation is not None
+
+
+def pick_generation(served: Mapping[str, frozenset[str]]) -> ApiState:
+    """Choose from ``served``: plural resource names by version of ``scheduling.k8s.io``.
+
+    The resource counts, not the version: v1beta1 once held PriorityClass only.
+    """
+    for generation in _NEWEST_FIRST:
+        resources = served.get(generation.value, frozenset())
+        wanted = {"workloads", "podgroups"} if generation.capabilities.pod_groups else {"workloads"}
+        if wanted <= resources:
+            return ApiState(generation)
+    versions = ", ".join(sorted(v for v, resources in served.items() if "workloads" in resources))
+    if versions:
+        return ApiState(None, f"Workloads are served only in {GROUP}/{versions}, which gangctl does not speak")
+    return ApiState(
+        None,
+        f"the cluster serves no Workloads in {GROUP}: set --runtime-config={GROUP}/VERSION=true "
+        "(v1beta1 on Kubernetes 1.37, v1alpha2 on 1.36, v1alpha1 on 1.35) and the feature gate GenericWorkload",
+    )
+
+
+def proof_job(generation: Generation, namespace: str) -> dict[str, Any]:
+    """A suspended Job whose pods carry a reference, to be created with ``dryRun=All``."""
+    adapter = ADAPTERS[generation]
+    reference = adapter.reference(Reference(PROOF_NAME, "proof", PROOF_NAME, None))
+    pod_spec = {
+        "restartPolicy": "Never",
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [
+            {
+                "name": "proof",
+                "image": "proof",
+                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}, "limits": {"cpu": "1m", "memory": "1Mi"}},
+            }
+        ],
+        adapter.reference_field: reference,
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": PROOF_NAME, "namespace": namespace},
+        "spec": {"suspend": True, "template": {"spec": pod_spec}},
+    }
+
+
+def judge_proof(generation: Generation, stored: Mapping[str, Any]) -> ApiState:
+    """The verdict on what the API server would have stored of :func:`proof_job`."""
+    field = ADAPTERS[generation].reference_field
+    pod_spec = stored.get("spec", {}).get("template", {}).get("spec", {})
+    if pod_spec.get(field):
+        return ApiState(generation)
+    return ApiState(
+        None,
+        f"the API server serves {generation.api_version} but drops spec.{field} of pods: enable the feature gate "
+        f"GenericWorkload{'' if generation.capabilities.min_count_mutable else ' and GangScheduling'} on the "
+        "kube-apiserver, kube-scheduler and kube-controller-manager",
+    )
