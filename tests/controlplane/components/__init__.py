@@ -1,0 +1,1 @@
+"""One module per component: its command line and its configuration files, and nothing else."""

@@ -1,0 +1,54 @@
+"""kube-controller-manager and kube-scheduler: two binaries with the same common flags."""
+
+from collections.abc import Mapping
+
+from tests.controlplane.components.apiserver import gates_flag
+from tests.controlplane.probe import answers
+from tests.controlplane.process import Process
+from tests.controlplane.site import Site
+
+# Nobody renews node leases and nobody hands out node networks here; the rest is what a cluster runs.
+_CONTROLLERS = (
+    "*",
+    "-node-lifecycle-controller",
+    "-node-ipam-controller",
+    "-bootstrap-signer-controller",
+    "-token-cleaner-controller",
+)
+
+
+def controller_manager(site: Site, gates: Mapping[str, bool]) -> Process:
+    flags = [
+        f"--root-ca-file={site.ca}",
+        f"--service-account-private-key-file={site.pki.service_account_key}",
+        "--use-service-account-credentials",
+        f"--controllers={','.join(_CONTROLLERS)}",
+    ]
+    return _process(site, "kube-controller-manager", gates, flags)
+
+
+def scheduler(site: Site, gates: Mapping[str, bool]) -> Process:
+    return _process(site, "kube-scheduler", gates, [])
+
+
+def _process(site: Site, name: str, gates: Mapping[str, bool], flags: list[str]) -> Process:
+    port = site.ports.take()
+    serving = site.pki.cluster.server(name)
+    config = site.kubeconfig(f"system:{name}")
+    command = [
+        site.binary(name),
+        f"--kubeconfig={config}",
+        f"--authentication-kubeconfig={config}",
+        f"--authorization-kubeconfig={config}",
+        "--leader-elect=false",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--tls-cert-file={serving.certificate}",
+        f"--tls-private-key-file={serving.key}",
+        f"--feature-gates={gates_flag(gates)}",
+        "--kube-api-qps=1000",
+        "--kube-api-burst=2000",
+        *flags,
+    ]
+    healthy = f"https://127.0.0.1:{port}/healthz"
+    return Process(name, command, site.log(name), ready=lambda: answers(healthy, ca=site.ca))

@@ -1,0 +1,160 @@
+"""
+The planes as pytest fixtures.
+
+One plane per minor is shared by all tests of a worker: it starts when the first test asks for it and stops with the
+session. Tests of one minor are kept on one worker (`--dist loadgroup`), so each plane is started once.
+
+    plane_1_37, plane_1_36, plane_1_35   the shared plane of one minor
+    plane                                the test runs once on each minor
+    namespace                            a namespace of the test's own on its plane
+    shared_planes                        for fixtures of a wider scope, or other components: `shared_planes.get("1.37")`
+
+Capacity is the whole plane's: a test that counts on it adds nodes with a label of its own and selects them.
+"""
+
+import asyncio
+import os
+import re
+import secrets
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.controlplane.api import path_of
+from tests.controlplane.binaries import MissingBinary
+from tests.controlplane.build import ensure_component
+from tests.controlplane.components.addon import NAMESPACES, create_namespace
+from tests.controlplane.minors import MINORS
+from tests.controlplane.plane import ControlPlane
+
+_MINOR_OF = {f"plane_{minor.replace('.', '_')}": minor for minor in MINORS}
+
+
+class SharedPlanes:
+    """Planes by minor and components, started at the first request and kept."""
+
+    def __init__(self) -> None:
+        self._planes: dict[tuple[str, tuple[str, ...]], ControlPlane] = {}
+        self._failures: dict[tuple[str, tuple[str, ...]], Exception] = {}
+        # A plane is bound to no event loop, but starting one needs a loop, and here another may be running.
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="shared-planes")
+
+    def get(self, minor: str, components: Sequence[str] = ("jobset",)) -> ControlPlane:
+        key = (minor, tuple(components))
+        if key in self._failures:
+            raise self._failures[key]
+        if key not in self._planes:
+            try:
+                self._planes[key] = self._executor.submit(asyncio.run, _start(minor, components)).result()
+            except Exception as error:
+                # The next test would wait as long for the same answer.
+                self._failures[key] = error
+                raise
+        return self._planes[key]
+
+    def close(self) -> None:
+        async def close_all() -> None:
+            await asyncio.gather(*(plane.close() for plane in self._planes.values()))
+
+        self._executor.submit(asyncio.run, close_all()).result()
+        self._executor.shutdown()
+
+
+async def _start(minor: str, components: Sequence[str]) -> ControlPlane:
+    return await ControlPlane.start(minor, components)
+
+
+@pytest.fixture(scope="session")
+def shared_planes() -> Iterator[SharedPlanes]:
+    planes = SharedPlanes()
+    yield planes
+    planes.close()
+
+
+def _shared(planes: SharedPlanes, minor: str) -> ControlPlane:
+    try:
+        return planes.get(minor)
+    except MissingBinary as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"CI must have a control plane: {error}", pytrace=False)
+        pytest.skip(f"no control plane: {error}")
+
+
+@pytest.fixture(scope="session")
+def plane_1_37(shared_planes: SharedPlanes) -> ControlPlane:
+    return _shared(shared_planes, "1.37")
+
+
+@pytest.fixture(scope="session")
+def plane_1_36(shared_planes: SharedPlanes) -> ControlPlane:
+    return _shared(shared_planes, "1.36")
+
+
+@pytest.fixture(scope="session")
+def plane_1_35(shared_planes: SharedPlanes) -> ControlPlane:
+    return _shared(shared_planes, "1.35")
+
+
+@pytest.fixture(
+    scope="session", params=[pytest.param(minor, marks=pytest.mark.xdist_group(minor), id=minor) for minor in MINORS]
+)
+def plane(request: pytest.FixtureRequest, shared_planes: SharedPlanes) -> ControlPlane:
+    return _shared(shared_planes, request.param)
+
+
+@pytest.fixture
+def _plane_of_test(request: pytest.FixtureRequest) -> ControlPlane:
+    named = [name for name in ("plane", *_MINOR_OF) if name in request.fixturenames]
+    if len(named) != 1:
+        raise pytest.UsageError(f"the namespace fixture needs exactly one plane in the test, found {named}")
+    found: ControlPlane = request.getfixturevalue(named[0])
+    return found
+
+
+@pytest.fixture
+async def namespace(request: pytest.FixtureRequest, _plane_of_test: ControlPlane) -> AsyncIterator[str]:
+    api = _plane_of_test.api
+    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:40].strip("-")
+    name = f"{slug}-{secrets.token_hex(3)}"
+    await create_namespace(api, name)
+    yield name
+    # From here on nothing new is created in it, so the pods can be taken away for good, with their nodes' capacity.
+    await api.delete(f"{NAMESPACES}/{name}")
+    await api.delete(path_of("v1", "pods", namespace=name), grace=0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests that name one minor's plane on the worker of that minor."""
+    for item in items:
+        for name in set(getattr(item, "fixturenames", ())) & _MINOR_OF.keys():
+            item.add_marker(pytest.mark.xdist_group(_MINOR_OF[name]))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build what the collected tests need before any test's clock runs: a cold build takes longer than a test may."""
+    if session.config.option.collectonly:
+        return
+    wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    minors = list(MINORS) if "plane" in wanted else [_MINOR_OF[name] for name in sorted(wanted & _MINOR_OF.keys())]
+    capture = session.config.pluginmanager.getplugin("capturemanager")
+    if not minors or capture is None:
+        return
+    with capture.global_and_fixture_disabled():
+        for component in ("etcd", "jobset", *(f"kubernetes-{minor}" for minor in minors)):
+            try:
+                ensure_component(component)
+            except MissingBinary:
+                # The fixture reports it, test by test.
+                return
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        for value in getattr(item, "funcargs", {}).values():
+            if isinstance(value, ControlPlane):
+                report.sections.append((f"control plane {value.minor.name}", value.tails()))
+    return report

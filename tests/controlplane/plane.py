@@ -1,0 +1,318 @@
+"""
+The control plane itself: starts the components in the order that works, and stops them again.
+
+The order is the point. Every CRD exists before the controller-manager starts, because its garbage collector would
+otherwise look at a new kind only half a minute later and delete nothing until then; and a plane is handed out only
+once each webhook has answered a request.
+"""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from tests.controlplane import audit_log
+from tests.controlplane.api import UNREACHABLE, ApiClient, ApiFailure, Object, Objects
+from tests.controlplane.components import addon, apiserver, etcd, jobset, kube, kueue, kwok
+from tests.controlplane.minors import MINORS, NEWEST
+from tests.controlplane.pki import Pki
+from tests.controlplane.ports import Ports
+from tests.controlplane.process import Process
+from tests.controlplane.site import Site
+from tests.controlplane.wait import wait_for
+
+KEEP_VARIABLE = "GANGCTL_KEEP"
+ADMIN = "admin"
+ADDONS = ("jobset", "kueue", "kwok")
+
+
+@dataclass(frozen=True)
+class Options:
+    """
+    What a plane is made of.
+
+    `gates` and `runtime_config` are laid over what the minor needs for gangs: `gates={"GenericWorkload": False}`
+    switches one off. `crds` are created before the controller-manager starts.
+    """
+
+    minor: str = NEWEST
+    components: tuple[str, ...] = ("jobset",)
+    audit: bool = True
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    scheduler: bool = True
+    controller_manager: bool = True
+    jobset_gates: Mapping[str, bool] = field(default_factory=dict)
+    kueue_gates: Mapping[str, bool] = field(default_factory=dict)
+    kwok_stages: Sequence[Object] | None = None
+    crds: Sequence[Object] = ()
+
+    def __post_init__(self) -> None:
+        if self.minor not in MINORS:
+            raise ValueError(f"unknown minor {self.minor!r}: have {', '.join(MINORS)}")
+        if unknown := set(self.components) - set(ADDONS):
+            raise ValueError(f"unknown components {sorted(unknown)}: have {', '.join(ADDONS)}")
+        if "kueue" in self.components and "jobset" not in self.components:
+            raise ValueError("kueue waits for the JobSet CRD: name jobset too")
+
+
+class ControlPlane:
+    """A running control plane."""
+
+    def __init__(self, options: Options, directory: Path | None = None) -> None:
+        self.options = options
+        self.minor = MINORS[self.options.minor]
+        self._given_directory = directory
+        self._site: Site | None = None
+        self._processes: dict[str, Process] = {}
+        self._addons: dict[str, addon.Addon] = {}
+        self._api: ApiClient | None = None
+
+    @classmethod
+    def start(
+        cls,
+        minor: str = NEWEST,
+        components: Sequence[str] = ("jobset",),
+        *,
+        audit: bool = True,
+        gates: Mapping[str, bool] | None = None,
+        runtime_config: Mapping[str, bool] | None = None,
+        scheduler: bool = True,
+        controller_manager: bool = True,
+        jobset_gates: Mapping[str, bool] | None = None,
+        kueue_gates: Mapping[str, bool] | None = None,
+        kwok_stages: Sequence[Object] | None = None,
+        crds: Sequence[Object] = (),
+        directory: Path | None = None,
+    ) -> "Starting":
+        """`plane = await ControlPlane.start(...)`, or `async with ControlPlane.start(...) as plane`; see Options."""
+        options = Options(
+            minor=minor,
+            components=tuple(components),
+            audit=audit,
+            gates=gates or {},
+            runtime_config=runtime_config or {},
+            scheduler=scheduler,
+            controller_manager=controller_manager,
+            jobset_gates=jobset_gates or {},
+            kueue_gates=kueue_gates or {},
+            kwok_stages=kwok_stages,
+            crds=crds,
+        )
+        return Starting(cls(options, directory))
+
+    @property
+    def site(self) -> Site:
+        if self._site is None:
+            raise RuntimeError("the control plane is not started")
+        return self._site
+
+    @property
+    def directory(self) -> Path:
+        return self.site.directory
+
+    @property
+    def url(self) -> str:
+        return self.site.url
+
+    @property
+    def ca(self) -> Path:
+        """The authority behind the API server's certificate, and behind `Authority.server` for webhooks of a test."""
+        return self.site.ca
+
+    @property
+    def api(self) -> ApiClient:
+        """The administrator's client."""
+        if self._api is None:
+            raise RuntimeError("the control plane is not started")
+        return self._api
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.site.kubeconfig(ADMIN, ["system:masters"])
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
+        """A kubeconfig with a client certificate of this user's own; RBAC decides what it may do."""
+        return self.site.kubeconfig(user, groups)
+
+    def client(self, user: str, groups: Sequence[str] = ()) -> ApiClient:
+        """A client that speaks as this user."""
+        return self.site.client(user, groups)
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The names of the components, in the order they were started."""
+        return tuple(self._processes)
+
+    def process(self, component: str) -> Process:
+        if component not in self._processes:
+            raise ValueError(f"no component {component!r} in this plane: have {', '.join(self._processes)}")
+        return self._processes[component]
+
+    def log(self, component: str) -> Path:
+        return self.process(component).log
+
+    def tails(self, lines: int = 20) -> str:
+        """The end of every component's log."""
+        return "\n".join(process.tail(lines) for process in self._processes.values())
+
+    def audit(self, since: int = 0) -> Objects:
+        """The audit events after a position (`audit_position`), parsed."""
+        return audit_log.read(self.directory / apiserver.AUDIT_LOG, since)
+
+    @property
+    def audit_position(self) -> int:
+        """Where the audit log ends now."""
+        return (self.directory / apiserver.AUDIT_LOG).stat().st_size
+
+    def writes_by(self, user: str, since: int = 0) -> audit_log.Writes:
+        return audit_log.writes_by(user, self.audit(since))
+
+    async def kill(self, component: str) -> None:
+        """SIGKILL: what a machine failure does."""
+        await self.process(component).kill()
+
+    def pause(self, component: str) -> None:
+        """SIGSTOP: what a hung machine does."""
+        self.process(component).pause()
+
+    def resume(self, component: str) -> None:
+        self.process(component).resume()
+
+    async def stop_component(self, component: str) -> None:
+        await self.process(component).stop()
+
+    async def start_component(self, component: str) -> None:
+        """Start a component that was stopped or killed, on its old ports, and wait until it serves."""
+        await self.process(component).start()
+        if component in self._addons:
+            await self._addons[component].prove(self.api)
+
+    async def restart(self, component: str) -> None:
+        await self.stop_component(component)
+        await self.start_component(component)
+
+    async def open(self) -> None:
+        """Start everything; whatever fails, nothing stays behind."""
+        try:
+            self._site = await asyncio.to_thread(self._prepare)
+            await self._start_server()
+            await self._start_controllers()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Stop everything, the last started first, and remove the directory."""
+        for process in reversed(self._processes.values()):
+            process.terminate()
+        # Nothing is kept, so an API server that waits for a store that is going too need not be waited for.
+        await asyncio.gather(*(process.stop(grace=1) for process in self._processes.values()))
+        if self._api is not None:
+            await self._api.close()
+        if self._site is not None:
+            self._site.ports.release()
+            await asyncio.to_thread(self._remove_directory)
+            self._site = None
+
+    def _prepare(self) -> Site:
+        if self._given_directory is None:
+            directory = Path(tempfile.mkdtemp(prefix=f"gangctl-{self.minor.name}-"))
+        else:
+            directory = self._given_directory.resolve()
+            directory.mkdir(parents=True, exist_ok=True)
+        ports = Ports()
+        return Site(directory, self.minor, Pki(directory / "pki"), ports, api_port=ports.take())
+
+    def _remove_directory(self) -> None:
+        if not os.environ.get(KEEP_VARIABLE):
+            shutil.rmtree(self.directory)
+
+    async def _start_server(self) -> None:
+        site = self.site
+        etcd_port = site.ports.take()
+        await self._start(lambda: etcd.etcd(site, etcd_port))
+        await self._start(
+            lambda: apiserver.apiserver(
+                site, etcd_port, gates=self._gates, runtime_config=self._runtime_config, audit=self.options.audit
+            )
+        )
+        self._api = site.client(ADMIN, ["system:masters"])
+        await wait_for(
+            lambda: self.api.get(f"{addon.NAMESPACES}/default"),
+            what="the default namespace",
+            tolerate=(ApiFailure, *UNREACHABLE),
+        )
+
+    async def _start_controllers(self) -> None:
+        """Everything behind the API server starts together; only the CRDs have to be there before."""
+        self._addons = await asyncio.to_thread(self._make_addons)
+        crds = [*self.options.crds, *(crd for each in self._addons.values() for crd in each.crds)]
+        await addon.create_crds(self.api, crds)
+        for namespace in (name for each in self._addons.values() for name in each.namespaces):
+            await addon.create_namespace(self.api, namespace)
+        launched = await asyncio.to_thread(self._make_kube_processes)
+        launched += [each.process for each in self._addons.values()]
+        for process in launched:
+            self._processes[process.name] = process
+            await process.launch()
+        await asyncio.gather(*(process.wait_ready() for process in launched))
+        for each in self._addons.values():
+            await addon.create_webhooks(self.api, each.webhooks)
+        await asyncio.gather(*(each.prove(self.api) for each in self._addons.values()))
+
+    async def _start(self, make: Callable[[], Process]) -> None:
+        # Making a component may mean building it, which takes minutes: not under the event loop.
+        process = await asyncio.to_thread(make)
+        self._processes[process.name] = process
+        await process.start()
+
+    def _make_kube_processes(self) -> list[Process]:
+        wanted = []
+        if self.options.controller_manager:
+            wanted.append(kube.controller_manager(self.site, self._gates))
+        if self.options.scheduler:
+            wanted.append(kube.scheduler(self.site, self._gates))
+        return wanted
+
+    def _make_addons(self) -> dict[str, addon.Addon]:
+        makers: dict[str, Callable[[], addon.Addon]] = {
+            "jobset": lambda: jobset.jobset(self.site, {**jobset.DEFAULT_GATES, **self.options.jobset_gates}),
+            "kueue": lambda: kueue.kueue(self.site, {**kueue.DEFAULT_GATES, **self.options.kueue_gates}),
+            "kwok": lambda: kwok.kwok(self.site, self.options.kwok_stages),
+        }
+        return {name: makers[name]() for name in ADDONS if name in self.options.components}
+
+    @property
+    def _gates(self) -> dict[str, bool]:
+        return {**self.minor.gates, **self.options.gates}
+
+    @property
+    def _runtime_config(self) -> dict[str, bool]:
+        return {**self.minor.runtime_config, **self.options.runtime_config}
+
+
+class Starting:
+    """A plane that is about to start: awaited, it is the caller's to close; in `async with`, it closes itself."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+
+    def __await__(self) -> Generator[None, None, ControlPlane]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> ControlPlane:
+        return await self._open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._plane.close()
+
+    async def _open(self) -> ControlPlane:
+        await self._plane.open()
+        return self._plane

@@ -1,0 +1,43 @@
+"""Waiting for a condition with a deadline, and an error message that says what was seen instead."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class NotYet(Exception):  # noqa: N818 - it is an answer, not an error
+    """Raised by a condition that does not hold yet, to say what it saw."""
+
+
+async def wait_for(
+    condition: Callable[[], Awaitable[T]],
+    timeout: float = 30,  # noqa: ASYNC109 - the deadline is part of the message
+    what: str = "the condition",
+    *,
+    interval: float = 0.05,
+    tolerate: tuple[type[Exception], ...] = (),
+) -> T:
+    """
+    Poll until the condition returns something truthy, and return that.
+
+    A condition that raises NotYet (or a tolerated exception) counts as not holding. The TimeoutError says what was
+    seen last.
+    """
+    patient: tuple[type[Exception], ...] = (NotYet, *tolerate)
+    deadline = time.monotonic() + timeout
+    cause: Exception | None
+    while True:
+        try:
+            result = await condition()
+        except patient as error:
+            seen, cause = str(error) or type(error).__name__, error
+        else:
+            if result:
+                return result
+            seen, cause = repr(result), None
+        if time.monotonic() >= deadline:
+            raise TimeoutError(f"waited {timeout:g} s for {what}; last seen: {seen}") from cause
+        await asyncio.sleep(interval)
