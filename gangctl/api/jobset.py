@@ -68,6 +68,8 @@ class JobSet:
     generate_name: str
     uid: str
     annotations: Mapping[str, str]
+    created: str
+    """``metadata.creationTimestamp``, RFC 3339."""
     deleting: bool
     suspend: bool
     in_order: bool
@@ -147,6 +149,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         generate_name=metadata.string("generateName"),
         uid=metadata.string("uid"),
         annotations=_annotations(metadata),
+        created=metadata.string("creationTimestamp"),
         deleting=bool(metadata.value.get("deletionTimestamp")),
         suspend=spec.boolean("suspend"),
         in_order=spec.child("startupPolicy").string("startupPolicyOrder") == "InOrder",

@@ -29,6 +29,7 @@ class Reason(StrEnum):
     MIXED_PRIORITY = "MixedPriority"
     API_UNAVAILABLE = "GangAPIUnavailable"
     FIELD_DROPPED = "FieldDropped"
+    FAILED_CREATE = "FailedCreate"
 
 
 _NORMAL = frozenset(

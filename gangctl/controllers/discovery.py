@@ -1,0 +1,101 @@
+"""Watches which generation of the scheduling API the cluster serves, and tells when that changes.
+
+The control plane may be upgraded, or its gates switched, while gangctl runs; nothing
+announces it, so discovery and proof are repeated. A change of generation makes everything
+that depends on it start anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from gangctl.api.scheduling import GROUP
+from gangctl.client.client import Client
+from gangctl.client.resources import JOBS
+from gangctl.errors import ApiError, ForbiddenError, InvalidError
+from gangctl.gang.generation import ApiState, judge_proof, pick_generation, proof_job
+
+PERIOD_SECONDS: Final = 30.0
+
+log = structlog.get_logger(__name__)
+
+
+async def served_resources(client: Client) -> dict[str, frozenset[str]]:
+    """Plural resource names by version of ``scheduling.k8s.io``."""
+    served = {}
+    for version in await client.discovery.group_versions(GROUP):
+        resources = await client.discovery.resources(GROUP, version)
+        served[version] = frozenset(str(resource.get("name")) for resource in resources)
+    return served
+
+
+async def look(client: Client, own_namespace: str) -> ApiState:
+    """Discover the generation and prove by a dry run that pods keep their reference.
+
+    Raises :class:`ApiError` when the server cannot be asked. A refused proof counts as no proof.
+    """
+    state = pick_generation(await served_resources(client))
+    if state.generation is None:
+        return state
+    try:
+        stored = await client.create(JOBS, proof_job(state.generation, own_namespace), own_namespace, dry_run=True)
+    except (ForbiddenError, InvalidError) as refused:
+        reason = f"the dry-run proof in namespace {own_namespace} was refused ({refused.reason}): {refused}"
+        return ApiState(None, reason)
+    return judge_proof(state.generation, stored)
+
+
+class DiscoveryLoop:
+    """Keeps :attr:`state` current; ``on_change`` is awaited with each new state, the first included."""
+
+    def __init__(
+        self,
+        client: Client,
+        own_namespace: str,
+        on_change: Callable[[ApiState], Awaitable[None]],
+        *,
+        period_seconds: float = PERIOD_SECONDS,
+    ) -> None:
+        """Look every ``period_seconds``, and at once when :meth:`hurry` is called."""
+        self._client = client
+        self._own_namespace = own_namespace
+        self._on_change = on_change
+        self._period = period_seconds
+        self._hurry = asyncio.Event()
+        self.state = ApiState(None, "discovery has not finished yet")
+        self.settled = asyncio.Event()
+        """Set once the first look has succeeded."""
+
+    def hurry(self) -> None:
+        """Look again now: something was seen that hints at a change."""
+        self._hurry.set()
+
+    async def run(self) -> None:
+        """Look for ever; an unreachable server changes nothing, it is asked again."""
+        while True:
+            try:
+                found = await look(self._client, self._own_namespace)
+            except ApiError as error:
+                log.warning("discovery failed", error=str(error), status=error.status)
+            else:
+                await self._settle(found)
+            self._hurry.clear()
+            try:
+                await asyncio.wait_for(self._hurry.wait(), self._period)
+            except TimeoutError:
+                continue
+
+    async def _settle(self, found: ApiState) -> None:
+        if self.settled.is_set() and found == self.state:
+            return
+        if found.generation is None:
+            log.warning("no gang scheduling API", reason=found.reason)
+        else:
+            log.info("gang scheduling API found", generation=found.generation.api_version)
+        self.state = found
+        await self._on_change(found)
+        self.settled.set()

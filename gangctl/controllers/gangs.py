@@ -1,0 +1,176 @@
+"""The gang controller: makes the Workload and PodGroups of one JobSet what its stamps say.
+
+Level-triggered: every call reads what is there now and does what is missing, so that a
+crash after any single write is mended by the next call. It never writes to JobSets,
+Jobs or pods, and never touches an object that it does not control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+
+from gangctl.api.jobset import JobSet
+from gangctl.api.scheduling import Generation
+from gangctl.controllers.announce import announce, obstacles
+from gangctl.controllers.caches import GangCaches
+from gangctl.controllers.writer import Writer
+from gangctl.errors import ApiError, NotFoundError, OwnershipConflictError
+from gangctl.gang.assess import Assessment, Lifecycle, assess
+from gangctl.gang.diff import Change, Existing, diff, retire
+from gangctl.gang.generation import ApiState
+from gangctl.gang.plan import GangPlan
+from gangctl.gang.progress import pods_left, target_min_counts
+from gangctl.gang.reasons import Notice, Reason
+from gangctl.gang.resolve import ClusterRules
+from gangctl.runtime.controller import Action, await_change, requeue
+
+CONFLICT_RETRY_SECONDS: Final = 30.0
+NEW: Final = timedelta(minutes=10)
+"""Younger JobSets get the notices of their creation again after a restart of gangctl, older ones have had them."""
+
+Key = tuple[str, str]
+
+
+class Announcer(Protocol):
+    """Records events on JobSets; never blocks."""
+
+    def __call__(self, jobset: JobSet, notice: Notice) -> None:
+        """Record one event."""
+        ...
+
+
+class GangController:
+    """``reconcile(key) -> Action`` for JobSets, over caches, a writer and an announcer."""
+
+    def __init__(
+        self,
+        caches: GangCaches,
+        writer: Callable[[Generation], Writer],
+        say: Announcer,
+        *,
+        state: Callable[[], ApiState],
+        rules: Callable[[Generation], ClusterRules],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Compose; ``state`` is what discovery last found, ``writer`` makes one for a generation."""
+        self._caches = caches
+        self._writer = writer
+        self._say = say
+        self._state = state
+        self._rules = rules
+        self._now = now
+
+    async def reconcile(self, key: Key) -> Action:
+        """Bring one JobSet's objects up to date."""
+        jobset = self._caches.jobset(key)
+        if jobset is None:
+            return await_change()
+        state = self._state()
+        rules = self._rules(state.generation or ClusterRules().generation)
+        assessment = assess(jobset, rules)
+        if assessment.lifecycle is Lifecycle.UNTOUCHED:
+            return await_change()
+        if state.generation is None:
+            if assessment.plan is not None or assessment.unstamped:
+                self._say(jobset, Notice(Reason.API_UNAVAILABLE, f"No gang can be made: {state.reason}."))
+            return await_change()
+        self._announce_assessment(jobset, assessment)
+        if assessment.plan is None:
+            return await_change()
+        if assessment.lifecycle is Lifecycle.RETIRED:
+            return await self._retire(jobset, assessment.plan, state.generation)
+        return await self._present(jobset, assessment.plan, state.generation)
+
+    def _announce_assessment(self, jobset: JobSet, assessment: Assessment) -> None:
+        notices = list(assessment.notices)
+        foreign = self._caches.foreign_workload(jobset)
+        if foreign and (assessment.unstamped or assessment.plan is not None):
+            outcome = "gangctl leaves this JobSet to it" if assessment.unstamped else "gangctl's own objects stand"
+            notices.append(Notice(Reason.FOREIGN_WORKLOAD, f"Workload {foreign} is for this JobSet: {outcome}."))
+        elif assessment.unstamped:
+            message = (
+                "Runs without a gang: gangctl's webhook was not asked when this JobSet was created. Create it again "
+                "while gangctl runs."
+            )
+            notices.append(Notice(Reason.NOT_GANGED, message))
+        if notices and self._is_new(jobset):
+            for notice in notices:
+                self._say(jobset, notice)
+
+    def _is_new(self, jobset: JobSet) -> bool:
+        try:
+            created = datetime.fromisoformat(jobset.created)
+        except ValueError:
+            return True
+        return self._now() - created < NEW
+
+    def _existing(self, plan: GangPlan) -> Existing:
+        names = [group.name for group in plan.groups]
+        return Existing(
+            self._caches.scheduling("Workload", plan.jobset.namespace, plan.workload.name),
+            self._caches.groups_of(plan.jobset.namespace, plan.uid, names),
+        )
+
+    async def _retire(self, jobset: JobSet, plan: GangPlan, generation: Generation) -> Action:
+        """Delete the objects once no pod is left that needs them."""
+        if any(pod.jobset_uid in {"", plan.uid} for pod in self._caches.pods(jobset.key)):
+            return await_change()
+        await self._carry_out(jobset, plan, retire(plan.uid, self._existing(plan)), generation)
+        return await_change()
+
+    async def _present(self, jobset: JobSet, plan: GangPlan, generation: Generation) -> Action:
+        jobs = [job for job in self._caches.jobs(jobset.key) if job.jobset_uid == plan.uid]
+        targets = target_min_counts(plan, jobs)
+        difference = diff(plan, self._existing(plan), targets, generation.capabilities)
+        if not await self._carry_out(jobset, plan, difference.changes, generation):
+            return requeue(CONFLICT_RETRY_SECONDS)
+        for notice in obstacles(difference, generation):
+            self._say(jobset, notice)
+        if not generation.capabilities.min_count_mutable:
+            self._warn_of_tail(jobset, plan, pods_left(plan, jobs))
+        return requeue(CONFLICT_RETRY_SECONDS) if difference.conflicts else await_change()
+
+    async def _carry_out(
+        self, jobset: JobSet, plan: GangPlan, changes: Sequence[Change], generation: Generation
+    ) -> bool:
+        """Write; False when a name turned out to be somebody else's."""
+        if not changes:
+            return True
+        try:
+            await self._writer(generation).carry_out(changes)
+        except OwnershipConflictError as conflict:
+            self._say(jobset, Notice(Reason.NAME_CONFLICT, f"{conflict}: gangctl never adopts it."))
+            return False
+        except NotFoundError:
+            # The JobSet's namespace or the API itself went away; the informers will say which.
+            raise
+        except ApiError as error:
+            self._say(jobset, Notice(Reason.FAILED_CREATE, f"The API server refused a write ({error.reason}): {error}"))
+            raise
+        for notice in announce(plan, changes, generation):
+            self._say(jobset, notice)
+        return True
+
+    def _warn_of_tail(self, jobset: JobSet, plan: GangPlan, left: dict[str, int]) -> None:
+        """Say that a replacement pod can never be scheduled where minCount cannot follow."""
+        wanted = {group.name: group.template.min_count for group in plan.groups}
+        short = {name for name, count in left.items() if 0 < count < wanted[name]}
+        if not short:
+            return
+        group_of = {(j.replicated_job, j.index): j.reference.group for j in plan.jobs() if j.reference is not None}
+        waiting = {
+            group_of.get((pod.replicated_job, pod.index)) for pod in self._caches.pods(jobset.key) if not pod.bound
+        }
+        for name in sorted(short & waiting):
+            message = (
+                f"A pod of gang {name} waits for ever: {wanted[name]} pods are required, and at most {left[name]} can "
+                "still exist since others have finished. minCount is immutable before Kubernetes 1.37: restart the JobSet."
+            )
+            self._say(jobset, Notice(Reason.GANG_TAIL_BLOCKED, message))
+
+
+def keys_of(objects: Iterable[JobSet]) -> list[Key]:
+    """Work queue keys of JobSets."""
+    return [jobset.key for jobset in objects]

@@ -1,0 +1,92 @@
+"""What the informers keep of each object: a few fields, because there are 100,000 pods."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.meta import (
+    JOB_INDEX,
+    JOBSET_NAME,
+    JOBSET_UID,
+    REPLICATED_JOB_NAME,
+    RESTART_ATTEMPT,
+    controller_owner,
+    is_jobset_owner,
+)
+from gangctl.api.scheduling import Observed, SchedulingAdapter, observe
+from gangctl.gang.progress import JobProgress
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """A pod that has not finished, with the Job it belongs to."""
+
+    namespace: str
+    jobset: str
+    jobset_uid: str
+    replicated_job: str
+    index: int
+    bound: bool
+
+
+def _number(text: object) -> int:
+    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else 0
+
+
+def project_jobset(raw: dict[str, Any]) -> JobSet:
+    """Keep the projection; types were checked by the CRD."""
+    jobset, _ = read_jobset(raw)
+    return jobset
+
+
+def project_job(raw: dict[str, Any]) -> JobProgress | None:
+    """Keep a JobSet's child Job; others are of no interest."""
+    meta = raw.get("metadata") or {}
+    labels = meta.get("labels") or {}
+    owner = controller_owner(meta)
+    if owner is None or not is_jobset_owner(owner):
+        return None
+    status = raw.get("status") or {}
+    conditions = status.get("conditions") or []
+    return JobProgress(
+        namespace=meta.get("namespace", ""),
+        name=meta.get("name", ""),
+        jobset=sys.intern(str(owner.get("name", ""))),
+        jobset_uid=sys.intern(str(owner.get("uid", ""))),
+        replicated_job=sys.intern(str(labels.get(REPLICATED_JOB_NAME, ""))),
+        index=_number(labels.get(JOB_INDEX)),
+        attempt=_number(labels.get(RESTART_ATTEMPT)),
+        succeeded=int(status.get("succeeded") or 0),
+        complete=any(c.get("type") == "Complete" and c.get("status") == "True" for c in conditions),
+        deleting=bool(meta.get("deletionTimestamp")),
+    )
+
+
+def project_pod(raw: dict[str, Any]) -> PodView | None:
+    """Keep a pod of a JobSet; the informer's field selector has left the finished ones out."""
+    meta = raw.get("metadata") or {}
+    labels = meta.get("labels") or {}
+    jobset = labels.get(JOBSET_NAME)
+    if not jobset:
+        return None
+    return PodView(
+        namespace=sys.intern(meta.get("namespace", "")),
+        jobset=sys.intern(jobset),
+        jobset_uid=sys.intern(labels.get(JOBSET_UID, "")),
+        replicated_job=sys.intern(labels.get(REPLICATED_JOB_NAME, "")),
+        index=_number(labels.get(JOB_INDEX)),
+        bound=bool((raw.get("spec") or {}).get("nodeName")),
+    )
+
+
+def project_scheduling(adapter: SchedulingAdapter, kind: str) -> Callable[[dict[str, Any]], Observed]:
+    """The projection of Workloads or PodGroups of one generation."""
+
+    def project(raw: dict[str, Any]) -> Observed:
+        return observe(adapter, kind, raw)
+
+    return project

@@ -1,0 +1,112 @@
+"""Carries changes out, one by one and in order, and says what was done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from gangctl.api.scheduling import GROUP, Generation, Observed, PodGroup, Workload, observe
+from gangctl.client.client import Client, JsonPatch
+from gangctl.client.resources import Resource
+from gangctl.controllers.overlay import Overlay
+from gangctl.errors import AlreadyExistsError, ConflictError, NotFoundError, OwnershipConflictError
+from gangctl.gang.build import ADAPTERS
+from gangctl.gang.diff import Change, Create, Delete, Kind, SetMinCounts
+
+CONCURRENT_WRITES: Final = 8
+"""Writes under way at once for one JobSet, among changes whose order does not matter."""
+
+_PLURALS: Final[dict[Kind, str]] = {"Workload": "workloads", "PodGroup": "podgroups"}
+
+
+def scheduling_resource(generation: Generation, kind: Kind) -> Resource:
+    """Where Workloads or PodGroups of a generation are found."""
+    return Resource(GROUP, generation.value, _PLURALS[kind], kind)
+
+
+def min_count_patch(change: SetMinCounts) -> JsonPatch:
+    """JSON patch that changes minCounts and fails if the object is not the one that was looked at.
+
+    A Workload's template list cannot be merge-patched (that reads as a removal of the others),
+    and its entries are named, so each change tests the name first.
+    """
+    patch: JsonPatch = [{"op": "test", "path": "/metadata/uid", "value": change.observed.uid}]
+    for index, template, _, new in change.counts:
+        base = f"/spec/podGroupTemplates/{index}" if change.kind == "Workload" else "/spec"
+        if change.kind == "Workload":
+            patch.append({"op": "test", "path": f"{base}/name", "value": template})
+        patch.append({"op": "replace", "path": f"{base}/schedulingPolicy/gang/minCount", "value": new})
+    return patch
+
+
+class Writer:
+    """Writes objects of one generation; every accepted write is laid over the cache."""
+
+    def __init__(self, client: Client, generation: Generation, overlay: Overlay) -> None:
+        """Write through ``client``, whose guard stops a replica that lost the lease."""
+        self._client = client
+        self._adapter = ADAPTERS[generation]
+        self._overlay = overlay
+
+    async def carry_out(self, changes: Sequence[Change]) -> None:
+        """Carry out all changes in order; neighbours of one type and kind go together."""
+        for _, run in groupby(changes, key=lambda change: (type(change), change.kind)):
+            batch = list(run)
+            for start in range(0, len(batch), CONCURRENT_WRITES):
+                part = batch[start : start + CONCURRENT_WRITES]
+                results = await asyncio.gather(*(self._one(change) for change in part), return_exceptions=True)
+                for result in results:
+                    if isinstance(result, BaseException):
+                        raise result
+
+    async def _one(self, change: Change) -> None:
+        match change:
+            case Create():
+                await self._create(change)
+            case SetMinCounts():
+                await self._set_min_counts(change)
+            case Delete():
+                await self._delete(change)
+
+    def _resource(self, kind: Kind) -> Resource:
+        return scheduling_resource(self._adapter.generation, kind)
+
+    def _observe(self, kind: Kind, raw: dict[str, Any]) -> Observed:
+        return observe(self._adapter, kind, raw)
+
+    async def _create(self, change: Create) -> None:
+        resource = self._resource(change.kind)
+        wanted = change.wanted
+        body = self._adapter.workload(wanted) if isinstance(wanted, Workload) else self._adapter.pod_group(wanted)
+        try:
+            raw = await self._client.create(resource, body, wanted.namespace)
+        except AlreadyExistsError:
+            raw = await self._existing(change.kind, wanted)
+        self._overlay.wrote(change.kind, self._observe(change.kind, raw))
+
+    async def _existing(self, kind: Kind, wanted: Workload | PodGroup) -> dict[str, Any]:
+        """The holder of a name that was taken: ours from before a crash, or somebody else's."""
+        raw = await self._client.get(self._resource(kind), wanted.name, wanted.namespace)
+        found = self._observe(kind, raw)
+        if found.owner_uid != wanted.owner.uid:
+            raise OwnershipConflictError(f"{kind} {wanted.namespace}/{wanted.name} exists and belongs to somebody else")
+        return raw
+
+    async def _set_min_counts(self, change: SetMinCounts) -> None:
+        found = change.observed
+        raw = await self._client.json_patch(
+            self._resource(change.kind), found.name, min_count_patch(change), found.namespace
+        )
+        self._overlay.wrote(change.kind, self._observe(change.kind, raw))
+
+    async def _delete(self, change: Delete) -> None:
+        found = change.observed
+        try:
+            await self._client.delete(
+                self._resource(change.kind), found.name, found.namespace, uid=found.uid, propagation="Background"
+            )
+        except (NotFoundError, ConflictError):
+            return
+        self._overlay.deleted(change.kind, found)

@@ -1,0 +1,171 @@
+"""Answers to the requests of the ``gangctl-gangs`` webhooks.
+
+Each handler is: read the objects, ask :mod:`gangctl.gang.admission`, answer. The only
+things looked up are whether somebody else already planned a JobSet, and whether a
+group's name is somebody else's; both come from the informers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from gangctl.api.jobset import JobSet
+from gangctl.api.scheduling import Generation, Observed, Reference
+from gangctl.errors import ErrorKind, FieldError
+from gangctl.gang.admission import (
+    ALLOWED,
+    Admission,
+    check_stamped,
+    check_update,
+    inject_patch,
+    read_opted_in,
+    reference_of_job,
+    repair_patch,
+    restamp_patch,
+    stamp_patch,
+    unstamped,
+)
+from gangctl.gang.build import ADAPTERS
+from gangctl.gang.diff import Kind
+from gangctl.gang.generation import ApiState
+from gangctl.gang.resolve import ClusterRules, Resolution, resolve
+from gangctl.webhooks.configurations import MUTATE_JOBS, MUTATE_JOBSETS, VALIDATE_JOBSETS
+from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
+
+Object = dict[str, Any]
+UNPROCESSABLE: Final = 422
+
+
+class GangView(Protocol):
+    """What the webhooks know of the cluster; answered from memory."""
+
+    @property
+    def state(self) -> ApiState:
+        """What discovery last found."""
+        ...
+
+    def rules(self, generation: Generation) -> ClusterRules:
+        """Rules for decisions on this cluster."""
+        ...
+
+    def claimed(self, namespace: str, jobset: str) -> str | None:
+        """Name of somebody else's Workload for this JobSet."""
+        ...
+
+    def scheduling(self, kind: Kind, namespace: str, name: str) -> Observed | None:
+        """The Workload or PodGroup of this name, whoever owns it."""
+        ...
+
+
+class GangAdmission:
+    """The three endpoints. ``fail_open`` lets an opted-in JobSet pass, without a gang, where no gang can be made."""
+
+    def __init__(self, view: GangView, *, fail_open: bool = False) -> None:
+        """Answer from ``view``."""
+        self._view = view
+        self._fail_open = fail_open
+
+    def routes(self) -> Mapping[str, Callable[[AdmissionRequest], AdmissionResponse]]:
+        """Handlers by path."""
+        return {
+            MUTATE_JOBSETS: self.mutate_jobset,
+            VALIDATE_JOBSETS: self.validate_jobset,
+            MUTATE_JOBS: self.mutate_job,
+        }
+
+    def mutate_jobset(self, request: AdmissionRequest) -> AdmissionResponse:
+        """CREATE: decide and stamp. UPDATE: give back stamps that a full PUT lost."""
+        raw = request.object or {}
+        jobset, errors = read_opted_in(raw)
+        if request.operation == "UPDATE":
+            old, _ = read_opted_in(request.old_object or {})
+            return _answer(Admission(() if errors else tuple(restamp_patch(raw, old, jobset))), jobset)
+        if errors:
+            return _answer(Admission(errors=errors), jobset)
+        return _answer(self._create(raw, jobset, request.namespace), jobset)
+
+    def validate_jobset(self, request: AdmissionRequest) -> AdmissionResponse:
+        """CREATE: the final object carries its stamps. UPDATE: nothing changed that the gang cannot follow."""
+        jobset, errors = read_opted_in(request.object or {})
+        if errors:
+            return _answer(Admission(errors=errors), jobset)
+        generation = self._view.state.generation
+        if request.operation == "UPDATE":
+            old, _ = read_opted_in(request.old_object or {})
+            return _answer(Admission(errors=check_update(old, jobset, generation)), jobset)
+        resolution = self._resolve(jobset)
+        if resolution.errors or jobset.managed_elsewhere:
+            return _answer(Admission(errors=resolution.errors), jobset)
+        if self._stands_down(jobset, request.namespace) or (generation is None and self._fail_open):
+            return _answer(ALLOWED, jobset)
+        return _answer(Admission(errors=check_stamped(jobset, resolution)), jobset)
+
+    def mutate_job(self, request: AdmissionRequest) -> AdmissionResponse:
+        """CREATE: make the Job's pods name their group. UPDATE: give back a reference that got lost."""
+        raw = request.object or {}
+        if request.operation == "UPDATE":
+            return AdmissionResponse.allow(repair_patch(request.old_object or {}, raw))
+        reference = reference_of_job(raw)
+        if isinstance(reference, FieldError):
+            return _refuse("Job", request.name, (reference,))
+        if reference is None:
+            return AdmissionResponse.allow()
+        state = self._view.state
+        if state.generation is None:
+            detail = f"the Job belongs to a gang, but no gang can be made now: {state.reason}"
+            return _refuse("Job", request.name, (FieldError("spec.template.spec", ErrorKind.FORBIDDEN, detail),))
+        if (taken := self._taken(reference, request.namespace, raw, state.generation)) is not None:
+            return _refuse("Job", request.name, (taken,))
+        return AdmissionResponse.allow(inject_patch(reference, ADAPTERS[state.generation]))
+
+    def _resolve(self, jobset: JobSet) -> Resolution:
+        generation = self._view.state.generation
+        return resolve(jobset, self._view.rules(generation or ClusterRules().generation))
+
+    def _stands_down(self, jobset: JobSet, namespace: str) -> str | None:
+        return self._view.claimed(namespace, jobset.name) if jobset.name else None
+
+    def _create(self, raw: Object, jobset: JobSet, namespace: str) -> Admission:
+        resolution = self._resolve(jobset)
+        warnings = tuple(f"{notice.reason}: {notice.message}" for notice in resolution.notices)
+        if resolution.errors:
+            return Admission(errors=resolution.errors)
+        if jobset.managed_elsewhere:
+            return ALLOWED
+        if not any(resolution.stamps):
+            return Admission(tuple(unstamped(raw, jobset)), warnings)
+        if foreign := self._stands_down(jobset, namespace):
+            text = f"ForeignWorkload: Workload {foreign} is for this JobSet already, gangctl leaves it alone"
+            return Admission(tuple(unstamped(raw, jobset)), (*warnings, text))
+        state = self._view.state
+        if state.available:
+            return Admission(tuple(stamp_patch(raw, resolution.stamps)), warnings)
+        if self._fail_open:
+            text = f"GangAPIUnavailable: runs without a gang: {state.reason}"
+            return Admission(tuple(unstamped(raw, jobset)), (*warnings, text))
+        detail = f"asks for a gang, but no gang can be made on this cluster: {state.reason}"
+        return Admission(errors=(FieldError("metadata.annotations", ErrorKind.FORBIDDEN, detail),))
+
+    def _taken(self, reference: Reference, namespace: str, raw: Object, generation: Generation) -> FieldError | None:
+        """An error when the group that the pods would join is somebody else's."""
+        groups = generation.capabilities.pod_groups
+        kind: Kind = "PodGroup" if groups else "Workload"
+        name = reference.group if groups else reference.workload
+        holder = self._view.scheduling(kind, namespace, name)
+        uids = {owner.get("uid") for owner in raw["metadata"]["ownerReferences"]}
+        if holder is None or holder.owner_uid in uids:
+            return None
+        detail = f"the gang's {kind} {name} exists and belongs to somebody else: delete it, and the Job is created"
+        return FieldError("spec.template.spec", ErrorKind.FORBIDDEN, detail)
+
+
+def _answer(admission: Admission, jobset: JobSet) -> AdmissionResponse:
+    if admission.errors:
+        return _refuse("JobSet", jobset.name or jobset.generate_name, admission.errors)
+    return AdmissionResponse.allow(list(admission.patch), admission.warnings)
+
+
+def _refuse(kind: str, name: str, errors: tuple[FieldError, ...]) -> AdmissionResponse:
+    message = f'{kind} "{name}" is invalid: ' + "; ".join(str(error) for error in errors)
+    return AdmissionResponse.deny(UNPROCESSABLE, "Invalid", message, errors)
