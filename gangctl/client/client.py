@@ -1,0 +1,342 @@
+"""The verbs of the Kubernetes API on raw JSON objects.
+
+Objects are the dictionaries the server sent: nothing is modelled here, nothing is
+dropped. Every method raises an :class:`~gangctl.errors.ApiError` whose class says
+what the server answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from gangctl.client.discovery import Discovery
+from gangctl.client.resources import Resource
+from gangctl.client.responses import Response
+from gangctl.client.transport import Request, Transport
+from gangctl.client.watch import WatchEvent, WatchOptions, watch
+
+Object = dict[str, Any]
+JsonPatch = list[dict[str, Any]]
+Propagation = Literal["Foreground", "Background", "Orphan"]
+
+# Called with verb, resource (``jobs.batch``) and text for every warning the server sends along.
+WarningHook = Callable[[str, str, str], None]
+# Called before every request that would change something; raises to stop it.
+WriteGuard = Callable[[], None]
+
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
+PAGE_SIZE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part, or the whole, of a collection at one ``resource_version``; ``items`` lack apiVersion and kind."""
+
+    items: list[Object]
+    resource_version: str
+    remaining: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects of a collection: selectors as the API writes them, None for all."""
+
+    label_selector: str | None = None
+    field_selector: str | None = None
+
+    def query(self) -> dict[str, str]:
+        """Return them as query parameters."""
+        pairs = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
+        return {name: value for name, value in pairs.items() if value}
+
+
+EVERYTHING = Selection()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a client behaves; one transport serves clients with different settings.
+
+    ``throttled=False`` is for the few calls that must not wait behind others, such
+    as renewing a Lease.
+    """
+
+    field_manager: str = "gangctl"
+    throttled: bool = True
+    guard: WriteGuard | None = None
+    on_warning: WarningHook | None = None
+
+
+class Client:
+    """Verbs over a :class:`Transport`, which the caller opens and closes.
+
+    Where a method takes ``namespace``, a namespaced resource needs it for single
+    objects; collections without it span all namespaces. ``timeout_seconds`` bounds
+    a call, retries included.
+    """
+
+    def __init__(self, transport: Transport, settings: Settings | None = None) -> None:
+        """Share ``transport`` with any number of clients."""
+        self._transport = transport
+        self._settings = settings or Settings()
+
+    @cached_property
+    def discovery(self) -> Discovery:
+        """What the server serves."""
+        return Discovery(self.send)
+
+    async def send(self, request: Request) -> Response:
+        """Send any request; the answer carries headers and warnings. Writes go through the guard."""
+        settings = self._settings
+        if settings.guard is not None and request.method != "GET" and "dryRun" not in request.query:
+            settings.guard()
+        response = await self._transport.send(request, throttled=settings.throttled)
+        if settings.on_warning is not None:
+            for text in response.warnings:
+                settings.on_warning(request.verb, request.resource, text)
+        return response
+
+    async def get(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Object:
+        """Read one object, or one of its subresources."""
+        path = resource.path(namespace, name, subresource)
+        request = Request("GET", path, "get", resource.qualified_name, idempotent=True, timeout_seconds=timeout_seconds)
+        return (await self.send(request)).json()
+
+    async def pages(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        selection: Selection = EVERYTHING,
+        limit: int = PAGE_SIZE,
+    ) -> AsyncGenerator[Page, None]:
+        """Yield a collection, ``limit`` objects at a time, all as of one resourceVersion.
+
+        A collection that takes longer to read than the server keeps history (five
+        minutes) ends with :class:`~gangctl.errors.GoneError`: begin again.
+        """
+        query = {**selection.query(), "limit": str(limit)}
+        while True:
+            request = Request(
+                "GET", resource.path(namespace), "list", resource.qualified_name, dict(query), idempotent=True
+            )
+            body = (await self.send(request)).json()
+            metadata = body.get("metadata") or {}
+            following = metadata.get("continue") or ""
+            remaining = metadata.get("remainingItemCount") or 0
+            yield Page(body.get("items") or [], str(metadata.get("resourceVersion", "")), remaining)
+            if not following:
+                return
+            query["continue"] = following
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        selection: Selection = EVERYTHING,
+        limit: int = PAGE_SIZE,
+    ) -> Page:
+        """Read a whole collection, page by page, into one :class:`Page`."""
+        items: list[Object] = []
+        version = ""
+        async with aclosing(self.pages(resource, namespace, selection=selection, limit=limit)) as pages:
+            async for page in pages:
+                items += page.items
+                version = page.resource_version
+        return Page(items, version)
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        resource_version: str,
+        selection: Selection = EVERYTHING,
+        options: WatchOptions | None = None,
+        on_contact: Callable[[], None] | None = None,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Watch a collection over one connection, see :mod:`gangctl.client.watch`; close it with ``aclosing``."""
+        return watch(
+            self._transport,
+            resource,
+            resource.path(namespace),
+            resource_version=resource_version,
+            query=selection.query(),
+            options=options,
+            throttled=self._settings.throttled,
+            on_contact=on_contact,
+        )
+
+    async def create(
+        self,
+        resource: Resource,
+        body: Mapping[str, Any],
+        namespace: str | None = None,
+        *,
+        name: str | None = None,
+        subresource: str | None = None,
+        dry_run: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> Object:
+        """Create an object; ``name`` and ``subresource`` are for things like a ServiceAccount's token."""
+        namespace = namespace or _namespace_of(resource, body)
+        path = resource.path(namespace, name, subresource)
+        request = Request("POST", path, "create", resource.qualified_name, body=body, timeout_seconds=timeout_seconds)
+        return await self._write(request, dry_run=dry_run)
+
+    async def update(
+        self,
+        resource: Resource,
+        body: Mapping[str, Any],
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        dry_run: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> Object:
+        """Replace an object; with ``metadata.resourceVersion`` only if nobody changed it since."""
+        namespace = namespace or _namespace_of(resource, body)
+        path = resource.path(namespace, _name_of(body), subresource)
+        request = Request("PUT", path, "update", resource.qualified_name, body=body, timeout_seconds=timeout_seconds)
+        return await self._write(request, dry_run=dry_run)
+
+    async def merge_patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        dry_run: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> Object:
+        """Patch as RFC 7396: null deletes, lists are replaced; a resourceVersion inside is a precondition."""
+        path = resource.path(namespace, name, subresource)
+        request = Request(
+            "PATCH",
+            path,
+            "patch",
+            resource.qualified_name,
+            body=patch,
+            content_type=MERGE_PATCH,
+            timeout_seconds=timeout_seconds,
+        )
+        return await self._write(request, dry_run=dry_run)
+
+    async def json_patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: JsonPatch,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        dry_run: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> Object:
+        """Patch as RFC 6902; a failing ``test`` operation is an :class:`~gangctl.errors.InvalidError`."""
+        path = resource.path(namespace, name, subresource)
+        request = Request(
+            "PATCH",
+            path,
+            "patch",
+            resource.qualified_name,
+            body=patch,
+            content_type=JSON_PATCH,
+            timeout_seconds=timeout_seconds,
+        )
+        return await self._write(request, dry_run=dry_run)
+
+    async def apply(
+        self,
+        resource: Resource,
+        body: Mapping[str, Any],
+        namespace: str | None = None,
+        *,
+        force: bool = False,
+        subresource: str | None = None,
+        dry_run: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> Object:
+        """Server-side apply; a field another manager owns is a Conflict unless ``force`` takes it."""
+        namespace = namespace or _namespace_of(resource, body)
+        path = resource.path(namespace, _name_of(body), subresource)
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        request = Request(
+            "PATCH",
+            path,
+            "apply",
+            resource.qualified_name,
+            {"force": "true" if force else "false"},
+            body,
+            APPLY_PATCH,
+            idempotent=True,
+            timeout_seconds=timeout_seconds,
+        )
+        return await self._write(request, dry_run=dry_run)
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: Propagation | None = None,
+        grace_period_seconds: int | None = None,
+        dry_run: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> Object:
+        """Delete an object, only if it still has ``uid`` and ``resource_version`` where given (else a Conflict)."""
+        pairs = {"uid": uid, "resourceVersion": resource_version}
+        preconditions = {key: value for key, value in pairs.items() if value is not None}
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if preconditions:
+            options["preconditions"] = preconditions
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        if grace_period_seconds is not None:
+            options["gracePeriodSeconds"] = grace_period_seconds
+        request = Request(
+            "DELETE",
+            resource.path(namespace, name),
+            "delete",
+            resource.qualified_name,
+            {"dryRun": "All"} if dry_run else {},
+            options,
+            timeout_seconds=timeout_seconds,
+        )
+        return (await self.send(request)).json()
+
+    async def _write(self, request: Request, *, dry_run: bool) -> Object:
+        query = {**request.query, "fieldManager": self._settings.field_manager}
+        if dry_run:
+            query["dryRun"] = "All"
+        return (await self.send(replace(request, query=query))).json()
+
+
+def _name_of(body: Mapping[str, Any]) -> str:
+    return str((body.get("metadata") or {}).get("name") or "")
+
+
+def _namespace_of(resource: Resource, body: Mapping[str, Any]) -> str | None:
+    if not resource.namespaced:
+        return None
+    return (body.get("metadata") or {}).get("namespace") or None

@@ -1,0 +1,292 @@
+"""Finding the cluster and proving who we are: kubeconfig or service account.
+
+Authentication itself (exec plugins, token files, OIDC) is kubernetes-asyncio's
+work. Its import takes longer than everything else a command does, so it happens
+when a cluster is needed and not before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import structlog
+
+from gangctl.client.credentials import Access
+from gangctl.client.kubeconfig import SelectedContext, select_context
+from gangctl.client.pacing import Clock
+from gangctl.client.tls import TlsCache
+from gangctl.errors import ConfigError
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+# Projected tokens are replaced long before they expire; client-go looks once a minute too.
+_TOKEN_FILE_SECONDS = 60.0
+# Ask an exec plugin again shortly before its token expires, and wait this long for it (it may open a browser).
+_EXPIRY_MARGIN_SECONDS = 60.0
+_EXEC_TIMEOUT_SECONDS = 120.0
+# After a failed early renewal the old credentials are used on, and the next try is not at every request.
+_RENEWAL_RETRY_SECONDS = 10.0
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Credentials as read now, and after how many seconds to read them again (None: when refused)."""
+
+    access: Access
+    valid_seconds: float | None = None
+
+
+class Source(Protocol):
+    """Where credentials are read from, again and again."""
+
+    async def load(self) -> Loaded:
+        """Read them; :class:`ConfigError` says what is wrong where."""
+
+
+class ClusterConfig:
+    """A cluster, credentials for it that renew themselves, and the namespace to use by default.
+
+    ``origin`` says in words where all this came from. It is what
+    :class:`~gangctl.client.transport.Transport` takes as credentials.
+    """
+
+    def __init__(self, source: Source, loaded: Loaded, *, namespace: str, origin: str, clock: Clock) -> None:
+        """Start with what was ``loaded`` from ``source``."""
+        self.namespace = namespace
+        self.origin = origin
+        self._source = source
+        self._clock = clock
+        self._renewing = asyncio.Lock()
+        self._access = loaded.access
+        self._renew_at = self._deadline(loaded.valid_seconds)
+
+    @property
+    def server(self) -> str:
+        """Base URL of the API server."""
+        return self._access.server
+
+    async def access(self) -> Access:
+        """Return the credentials, read again when they are due."""
+        if self._due():
+            async with self._renewing:
+                if self._due():
+                    await self._renew_early()
+        return self._access
+
+    async def refresh(self, refused: Access) -> bool:
+        """Read the credentials again, once for many callers; False when that gave the same ones."""
+        async with self._renewing:
+            if self._access is refused:
+                await self._load()
+        return self._access != refused
+
+    async def _renew_early(self) -> None:
+        try:
+            await self._load()
+        except ConfigError as error:
+            # The server decides whether the old ones still serve; a file may be missing for a moment.
+            _log.warning("credentials not renewed", origin=self.origin, error=error.message)
+            self._renew_at = self._deadline(_RENEWAL_RETRY_SECONDS)
+
+    async def _load(self) -> None:
+        loaded = await self._source.load()
+        self._access, self._renew_at = loaded.access, self._deadline(loaded.valid_seconds)
+
+    def _due(self) -> bool:
+        return self._renew_at is not None and self._clock.now() >= self._renew_at
+
+    def _deadline(self, seconds: float | None) -> float | None:
+        return None if seconds is None else self._clock.now() + seconds
+
+
+async def load_cluster(
+    *,
+    kubeconfig: str | Path | None = None,
+    context: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    home: Path | None = None,
+    service_account: Path = SERVICE_ACCOUNT,
+    clock: Clock | None = None,
+) -> ClusterConfig:
+    """Find the cluster: ``kubeconfig``, else KUBECONFIG, else the service account of this pod, else ~/.kube/config.
+
+    A ``context`` is one of a kubeconfig, so the service account is not considered
+    when one is given. Raises :class:`ConfigError` naming file and key.
+    """
+    environ = os.environ if environ is None else environ
+    clock = clock or Clock()
+    files = _kubeconfig_files(kubeconfig, environ)
+    in_cluster = bool(environ.get("KUBERNETES_SERVICE_HOST")) and (service_account / "token").exists()
+    if not files and context is None and in_cluster:
+        account = ServiceAccountSource(service_account, environ)
+        loaded = await account.load()
+        origin = f"service account in {service_account}"
+        return ClusterConfig(account, loaded, namespace=account.namespace(), origin=origin, clock=clock)
+    files = files or [(home or Path.home()) / ".kube" / "config"]
+    present = [file for file in files if file.exists()]
+    if not present:
+        tried = ", ".join(str(file) for file in files)
+        raise ConfigError(
+            f"no cluster is configured: {tried} does not exist",
+            hint="give --kubeconfig FILE, set KUBECONFIG, or run in a pod with a service account",
+        )
+    source = KubeconfigSource(present, context, clock)
+    loaded, selected = await source.load_selected()
+    origin = f"context {selected.name} of {selected.file}"
+    return ClusterConfig(source, loaded, namespace=selected.namespace, origin=origin, clock=clock)
+
+
+def _kubeconfig_files(kubeconfig: str | Path | None, environ: Mapping[str, str]) -> list[Path]:
+    if kubeconfig is not None:
+        return [Path(kubeconfig).expanduser().absolute()]
+    paths = environ.get("KUBECONFIG", "").split(os.pathsep)
+    return [Path(path).expanduser().absolute() for path in paths if path]
+
+
+class ServiceAccountSource:
+    """The service account Kubernetes mounts into a pod."""
+
+    def __init__(self, directory: Path, environ: Mapping[str, str]) -> None:
+        """Read ``token``, ``ca.crt`` and ``namespace`` in ``directory``, and the server's address in ``environ``."""
+        self._directory = directory
+        self._environ = dict(environ)
+        self._tls = TlsCache()
+
+    async def load(self) -> Loaded:
+        """Read the token and the certificate authority again."""
+        from kubernetes_asyncio.client import Configuration  # noqa: PLC0415 -- 0.4 s
+        from kubernetes_asyncio.config.config_exception import ConfigException  # noqa: PLC0415
+        from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader  # noqa: PLC0415
+
+        configuration = Configuration()
+        authority = self._directory / "ca.crt"
+        try:
+            InClusterConfigLoader(
+                str(self._directory / "token"), str(authority), try_refresh_token=False, environ=self._environ
+            ).load_and_set(configuration)
+            tls = self._tls.context(authority=authority.read_bytes())
+        except ConfigException as error:
+            raise ConfigError(f"{self._directory}: {error}") from error
+        except OSError as error:
+            raise ConfigError(f"{self._directory}: {error}") from error
+        return Loaded(Access(str(configuration.host), _bearer(configuration), tls), _TOKEN_FILE_SECONDS)
+
+    def namespace(self) -> str:
+        """Return the pod's namespace."""
+        file = self._directory / "namespace"
+        return file.read_text().strip() if file.exists() else "default"
+
+
+class KubeconfigSource:
+    """One context of kubeconfig files, read anew each time so that a changed file or token is seen."""
+
+    def __init__(self, files: list[Path], context: str | None, clock: Clock) -> None:
+        """Use ``context`` of the merged ``files``, or the current one."""
+        self._files = files
+        self._context = context
+        self._clock = clock
+        self._tls = TlsCache()
+
+    async def load(self) -> Loaded:
+        """Read files and run plugins again."""
+        return (await self.load_selected())[0]
+
+    async def load_selected(self) -> tuple[Loaded, SelectedContext]:
+        """Read files and run plugins; also say what was selected."""
+        selected = select_context(self._files, self._context)
+        proxy = selected.cluster.get("proxy-url") or None
+        if proxy is not None and not str(proxy).startswith(("http://", "https://")):
+            raise selected.fail("cluster.proxy-url", "only http and https proxies are supported")
+        loader, configuration = await _authenticate(selected)
+        headers = (*_bearer(configuration), *_impersonation(selected.user))
+        name = selected.cluster.get("tls-server-name") or None
+        access = Access(selected.server, headers, self._tls_of(selected, loader), name, proxy)
+        return Loaded(access, self._valid_seconds(selected, loader)), selected
+
+    def _tls_of(self, selected: SelectedContext, loader: Any) -> ssl.SSLContext | None:
+        if not selected.server.startswith("https:"):
+            return None
+        certificate = selected.material(selected.user, "client-certificate")
+        key = selected.material(selected.user, "client-key")
+        if "exec" in selected.user and getattr(loader, "cert_file", None):
+            certificate, key = Path(loader.cert_file).read_bytes(), Path(loader.key_file).read_bytes()
+        if (certificate is None) != (key is None):
+            raise selected.fail("user", "client-certificate and client-key go together, one is missing")
+        try:
+            return self._tls.context(
+                authority=selected.material(selected.cluster, "certificate-authority"),
+                certificate=certificate,
+                key=key,
+                verify=not selected.cluster.get("insecure-skip-tls-verify"),
+            )
+        except ConfigError as error:
+            raise selected.fail("certificates", error.message) from error
+
+    def _valid_seconds(self, selected: SelectedContext, loader: Any) -> float | None:
+        expiry = getattr(loader, "exec_plugin_expiry", None)
+        if expiry is not None:
+            lifetime = float((expiry - self._clock.wall()).total_seconds())
+            return max(_RENEWAL_RETRY_SECONDS, lifetime - min(_EXPIRY_MARGIN_SECONDS, lifetime / 5))
+        return _TOKEN_FILE_SECONDS if selected.user.get("tokenFile") else None
+
+
+async def _authenticate(selected: SelectedContext) -> tuple[Any, Any]:
+    """Let kubernetes-asyncio find the token: exec plugin, token file, OIDC, password; returns loader, configuration."""
+    from kubernetes_asyncio.client import Configuration  # noqa: PLC0415 -- 0.4 s
+    from kubernetes_asyncio.config.kube_config import KubeConfigLoader  # noqa: PLC0415
+
+    # Certificates stay with us: the library would leave the keys in files until the process ends.
+    user = {k: v for k, v in selected.user.items() if not k.startswith("client-")}
+    if user.get("tokenFile"):
+        user.pop("token", None)
+    elif not user.get("token"):
+        user.pop("tokenFile", None)
+    document = {
+        "current-context": "selected",
+        "contexts": [{"name": "selected", "context": {"cluster": "selected", "user": "selected"}}],
+        "clusters": [{"name": "selected", "cluster": {"server": selected.server}}],
+        "users": [{"name": "selected", "user": user}],
+    }
+    configuration = Configuration()
+    loader = KubeConfigLoader(document, config_base_path="")
+    try:
+        async with asyncio.timeout(_EXEC_TIMEOUT_SECONDS):
+            await loader.load_and_set(configuration)
+    except TimeoutError as error:
+        raise selected.fail("user", f"no credentials within {_EXEC_TIMEOUT_SECONDS:.0f} s") from error
+    except FileNotFoundError as error:
+        plugin = selected.user.get("exec")
+        hint = str(plugin.get("installHint") or "") if isinstance(plugin, dict) else ""
+        raise selected.fail("user", f"{error.filename}: not found", hint=hint) from error
+    except Exception as error:
+        # The library raises what it met: its own errors, ValueError, KeyError, aiohttp's.
+        raise selected.fail("user", f"no credentials: {type(error).__name__}: {error}") from error
+    return loader, configuration
+
+
+def _bearer(configuration: Any) -> tuple[tuple[str, str], ...]:
+    # Files end in a newline, headers must not hold one.
+    value = str(configuration.api_key.get("BearerToken") or "").strip()
+    return (("Authorization", value),) if value else ()
+
+
+def _impersonation(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the headers for ``as`` and its companions: acting with more rights than asked for would be worse."""
+    headers = []
+    if user.get("as"):
+        headers.append(("Impersonate-User", str(user["as"])))
+    if user.get("as-uid"):
+        headers.append(("Impersonate-Uid", str(user["as-uid"])))
+    headers += [("Impersonate-Group", str(group)) for group in user.get("as-groups") or []]
+    for key, values in (user.get("as-user-extra") or {}).items():
+        headers += [(f"Impersonate-Extra-{quote(str(key), safe='')}", str(value)) for value in values]
+    return tuple(headers)

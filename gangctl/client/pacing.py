@@ -1,0 +1,115 @@
+"""Time and pace: the clock everything waits on, growing delays, and the client's own rate limit.
+
+Everything that waits takes a :class:`Clock`, so tests run hours in no time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Timer(Protocol):
+    """A callback that has not run yet."""
+
+    def cancel(self) -> None:
+        """Make sure it never runs."""
+
+
+class Clock:
+    """The event loop's monotonic clock, and the wall clock for what is shown to people."""
+
+    def now(self) -> float:
+        """Monotonic seconds; only differences mean anything."""
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> datetime:
+        """Time of day, in UTC."""
+        return datetime.now(UTC)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Run ``callback`` once, ``seconds`` from now."""
+        return asyncio.get_running_loop().call_later(seconds, callback)
+
+    async def sleep(self, seconds: float) -> None:
+        """Return ``seconds`` from now, at once if that is not positive."""
+        rung = asyncio.Event()
+        timer = self.call_later(max(0.0, seconds), rung.set)
+        try:
+            await rung.wait()
+        finally:
+            timer.cancel()
+
+
+def micro_time(moment: datetime) -> str:
+    """Format as ``MicroTime`` of ``k8s.io/apimachinery``: RFC 3339 in UTC with six fractional digits."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class Backoff:
+    """Delays in seconds that double from ``base`` up to ``cap``, each shortened by a random part.
+
+    The random part (at most ``jitter`` of the delay) keeps many clients that failed
+    together from coming back together.
+    """
+
+    def __init__(
+        self,
+        base: float,
+        cap: float,
+        *,
+        jitter: float = 0.5,
+        randomness: Callable[[], float] = random.random,
+    ) -> None:
+        """Start at ``base``; ``randomness`` returns numbers in [0, 1)."""
+        self._base = base
+        self._cap = cap
+        self._jitter = jitter
+        self._randomness = randomness
+        self.failures = 0
+
+    def next(self) -> float:
+        """Count one more failure and say how long to wait."""
+        delay = backoff_delay(self.failures, self._base, self._cap)
+        self.failures += 1
+        return delay * (1 - self._jitter * self._randomness())
+
+    def reset(self) -> None:
+        """Start again at ``base``: something succeeded."""
+        self.failures = 0
+
+
+def backoff_delay(failures: int, base: float, cap: float) -> float:
+    """Seconds to wait after ``failures`` earlier failures, before jitter."""
+    # The exponent is bounded because 2.0**1024 overflows, and a key may fail for weeks.
+    return float(min(cap, base * 2 ** min(failures, 64)))
+
+
+class TokenBucket:
+    """At most ``burst`` requests at once and ``qps`` per second over time, in order of arrival."""
+
+    def __init__(self, qps: float, burst: int, clock: Clock) -> None:
+        """Start full."""
+        self._qps = qps
+        self._burst = burst
+        self._clock = clock
+        self._tokens = float(burst)
+        self._updated: float | None = None
+
+    async def acquire(self) -> None:
+        """Wait for a token."""
+        now = self._clock.now()
+        elapsed = 0.0 if self._updated is None else now - self._updated
+        self._updated = now
+        # The balance may fall below zero: each waiter owes one token more than the one before it.
+        self._tokens = min(float(self._burst), self._tokens + elapsed * self._qps) - 1
+        if self._tokens >= 0:
+            return
+        try:
+            await self._clock.sleep(-self._tokens / self._qps)
+        except asyncio.CancelledError:
+            self._tokens += 1
+            raise

@@ -1,0 +1,138 @@
+"""Reading an API server's answers: typed errors from ``Status``, warnings, ``Retry-After``. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import orjson
+
+from gangctl.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    GoneError,
+    InvalidError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
+
+# A proxy's error page says who it is in its first lines; more would only fill logs.
+_TEXT_LIMIT = 300
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A successful answer: HTTP status, body, headers with lower-case names, and the server's warnings."""
+
+    status: int
+    body: bytes = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def json(self) -> dict[str, Any]:
+        """Decode the body, which must be a JSON object."""
+        return decode_object(self.body, self.status)
+
+
+def decode_object(body: bytes, status: int) -> dict[str, Any]:
+    """Decode one JSON object; anything else did not come from an API server and is a :class:`ServerError`."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ServerError(status, "UnreadableBody", f"not JSON: {_text(body)}") from error
+    if not isinstance(value, dict):
+        raise ServerError(status, "UnreadableBody", f"not a JSON object: {_text(body)}")
+    return value
+
+
+def error_from_body(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """Make the error of an unsuccessful answer; whatever stands in front of the server may have written the body."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        value = None
+    if isinstance(value, dict) and value.get("kind") == "Status":
+        return error_from_status(value, status=status, retry_after=retry_after_seconds(headers.get("retry-after")))
+    message = f"HTTP {status} without a Status: {_text(body)}"
+    if status in range(300, 400):
+        message = f"HTTP {status}: a redirect instead of an API server's answer"
+    return _make(status, "", message, {}, retry_after_seconds(headers.get("retry-after")))
+
+
+def error_from_status(value: Mapping[str, Any], *, status: int = 0, retry_after: float | None = None) -> ApiError:
+    """Make the error a ``Status`` object describes, from an answer or from a watch's ERROR event."""
+    code = value.get("code")
+    details = value.get("details")
+    details = dict(details) if isinstance(details, dict) else {}
+    if retry_after is None:
+        retry_after = retry_after_seconds(details.get("retryAfterSeconds") or None)
+    number = status or (code if isinstance(code, int) else 500)
+    return _make(number, str(value.get("reason") or ""), str(value.get("message") or ""), details, retry_after)
+
+
+def _make(status: int, reason: str, message: str, details: dict[str, Any], retry_after: float | None) -> ApiError:
+    return _class_of(status, reason)(status, reason, message, details=details, retry_after=retry_after)
+
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: GoneError,
+    429: TooManyRequestsError,
+    # The server will refuse the same request again: bad object, verb, media type or size.
+    400: InvalidError,
+    405: InvalidError,
+    406: InvalidError,
+    413: InvalidError,
+    415: InvalidError,
+    422: InvalidError,
+}
+# Reasons that say more than the status they come with (k8s.io/apimachinery meta/v1 StatusReason).
+_BY_REASON: dict[str, type[ApiError]] = {"AlreadyExists": AlreadyExistsError, "Expired": GoneError}
+
+
+def _class_of(status: int, reason: str) -> type[ApiError]:
+    if reason in _BY_REASON:
+        return _BY_REASON[reason]
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    return ServerError if status >= 500 else ApiError  # noqa: PLR2004 -- the class of HTTP statuses
+
+
+def retry_after_seconds(value: object, now: datetime | None = None) -> float | None:
+    """Read ``Retry-After``: seconds, or an HTTP date (RFC 9110, 10.2.3) against ``now``; None if unreadable."""
+    if value is None:
+        return None
+    try:
+        seconds = float(str(value))
+    except ValueError:
+        try:
+            moment = parsedate_to_datetime(str(value))
+        except ValueError:
+            return None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        seconds = (moment - (now or datetime.now(UTC))).total_seconds()
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def parse_warnings(values: list[str]) -> tuple[str, ...]:
+    """Read ``Warning`` headers as API servers write them: ``299 - "text"``, one or several in each header."""
+    return tuple(re.sub(r"\\(.)", r"\1", text) for value in values for text in _WARNING.findall(value))
+
+
+def _text(body: bytes) -> str:
+    text = " ".join(body[:_TEXT_LIMIT].decode("utf-8", "replace").split())
+    return repr(text if len(body) <= _TEXT_LIMIT else text + " …")

@@ -1,0 +1,316 @@
+"""HTTP to one API server: deadlines, status checks, typed errors, retries, renewed credentials, rate limit.
+
+A request is a value (:class:`Request`); the transport alone decides when and how
+often it is sent. What the verbs mean is in :mod:`gangctl.client.client`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import aiohttp
+import orjson
+from multidict import CIMultiDict
+from yarl import URL
+
+from gangctl import __version__
+from gangctl.client.credentials import Access, Credentials
+from gangctl.client.pacing import Backoff, Clock, TokenBucket
+from gangctl.client.responses import Response, error_from_body, parse_warnings
+from gangctl.errors import (
+    ApiError,
+    ConfigError,
+    InputError,
+    ServerError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnavailableError,
+)
+
+JSON = "application/json"
+USER_AGENT = f"gangctl/{__version__}"
+
+# Called after every request with verb, resource, HTTP status (0: no answer) and seconds until the answer began.
+RequestHook = Callable[[str, str, int, float], None]
+
+_ERROR_BODY_BYTES = 2**20
+_SERVICE_UNAVAILABLE = 503
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call of the API, as a value.
+
+    ``verb`` and ``resource`` are what metrics call it (``list``, ``jobs.batch``).
+    ``body`` is anything JSON can carry. An ``idempotent`` request may be sent again
+    when nobody knows whether the server acted on it. ``timeout_seconds`` bounds the
+    whole call, retries included; None is the transport's default.
+    """
+
+    method: str
+    path: str
+    verb: str
+    resource: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+    content_type: str = JSON
+    idempotent: bool = False
+    timeout_seconds: float | None = None
+
+    def url(self, server: str) -> URL:
+        """Return the full URL; its parts are quoted already, and quoting twice would change names."""
+        query = "?" + urlencode(self.query) if self.query else ""
+        return URL(server + self.path + query, encoded=True)
+
+    def payload(self) -> bytes | None:
+        """Encode the body."""
+        if self.body is None:
+            return None
+        try:
+            return orjson.dumps(self.body)
+        except TypeError as error:
+            raise InputError(f"{self.verb} {self.resource}: the object cannot be sent as JSON: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class TransportOptions:
+    """Limits of a transport.
+
+    ``timeout_seconds`` bounds a call, ``connect_timeout_seconds`` its connection;
+    ``qps`` and ``burst`` bound the rate of calls, ``attempts`` how often one is
+    sent, ``max_response_bytes`` what is read of one answer.
+    """
+
+    timeout_seconds: float = 30.0
+    connect_timeout_seconds: float = 5.0
+    qps: float = 200.0
+    burst: int = 400
+    attempts: int = 4
+    max_response_bytes: int = 256 * 2**20
+    user_agent: str = USER_AGENT
+
+
+class Transport:
+    """One aiohttp session to one API server; an async context manager."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        options: TransportOptions | None = None,
+        *,
+        on_request: RequestHook | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Open nothing yet; ``on_request`` is told of every request sent."""
+        self._credentials = credentials
+        self._options = options or TransportOptions()
+        self._on_request = on_request
+        self._clock = clock or Clock()
+        self._bucket = TokenBucket(self._options.qps, self._options.burst, self._clock)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; a later call opens new ones."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def send(self, request: Request, *, throttled: bool = True) -> Response:
+        """Send ``request`` until it succeeds, cannot succeed, or its time is up.
+
+        ``throttled=False`` skips the rate limit, for the few calls that must not
+        queue behind others. Raises the :class:`ApiError` that says what happened.
+        """
+        if throttled:
+            await self._bucket.acquire()
+        deadline = self._clock.now() + (request.timeout_seconds or self._options.timeout_seconds)
+        backoff = Backoff(0.1, 5.0)
+        for attempt in range(1, self._options.attempts + 1):
+            try:
+                return await self._attempt(request, deadline - self._clock.now())
+            except ApiError as error:
+                delay = _retry_delay(error, request, backoff)
+                last = attempt == self._options.attempts
+                if delay is None or last or self._clock.now() + delay >= deadline:
+                    raise
+            await self._clock.sleep(delay)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    @asynccontextmanager
+    async def stream(
+        self, request: Request, *, read_timeout_seconds: float, throttled: bool = True
+    ) -> AsyncIterator[aiohttp.StreamReader]:
+        """Open a long answer, without retries; its status is checked before the caller sees a byte.
+
+        Reading raises :class:`TimeoutError` after ``read_timeout_seconds`` without a
+        byte: what silence means is for the caller to judge. Reading outside
+        :func:`network_errors` raises aiohttp's own errors.
+        """
+        if throttled:
+            await self._bucket.acquire()
+        async with _call_timeout(request, request.timeout_seconds or self._options.timeout_seconds):
+            response = await self._open(request, read_timeout_seconds)
+        try:
+            yield response.content
+        finally:
+            response.close()
+
+    async def _attempt(self, request: Request, seconds: float) -> Response:
+        async with _call_timeout(request, seconds):
+            response = await self._open(request, None)
+            async with response:
+                with network_errors(request):
+                    body = await _read(response, self._options.max_response_bytes)
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Response(response.status, body, headers, parse_warnings(response.headers.getall("Warning", [])))
+
+    async def _open(self, request: Request, read_timeout: float | None) -> aiohttp.ClientResponse:
+        """Send once, or twice when the credentials were refused and there are newer ones; the answer is a success."""
+        access = await self._credentials.access()
+        try:
+            return await self._exchange(request, access, read_timeout)
+        except UnauthorizedError as refused:
+            if not await self._renew(access, refused):
+                raise
+        return await self._exchange(request, await self._credentials.access(), read_timeout)
+
+    async def _renew(self, access: Access, refused: UnauthorizedError) -> bool:
+        try:
+            return await self._credentials.refresh(access)
+        except ConfigError as error:
+            message = f"{refused.message}; the credentials could not be renewed: {error.message}"
+            raise UnauthorizedError(refused.status, refused.reason, message) from error
+
+    async def _exchange(self, request: Request, access: Access, read_timeout: float | None) -> aiohttp.ClientResponse:
+        limits = aiohttp.ClientTimeout(
+            total=None, sock_connect=self._options.connect_timeout_seconds, sock_read=read_timeout
+        )
+        payload = request.payload()
+        headers = CIMultiDict(access.headers)
+        if payload is not None:
+            headers["Content-Type"] = request.content_type
+        started, status = self._clock.now(), 0
+        try:
+            with network_errors(request):
+                response = await self._opened_session().request(
+                    request.method,
+                    request.url(access.server),
+                    data=payload,
+                    headers=headers,
+                    timeout=limits,
+                    ssl=access.tls or True,
+                    server_hostname=access.tls_server_name,
+                    proxy=access.proxy,
+                    # An API server does not redirect; following one could carry the token elsewhere.
+                    allow_redirects=False,
+                )
+            status = response.status
+        finally:
+            if self._on_request is not None:
+                self._on_request(request.verb, request.resource, status, self._clock.now() - started)
+        if status in range(200, 300):
+            return response
+        async with response:
+            with network_errors(request):
+                body = await _read(response, _ERROR_BODY_BYTES)
+        raise error_from_body(status, {name.lower(): value for name, value in response.headers.items()}, body)
+
+    def _opened_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(socket_factory=_keepalive_socket),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={
+                    "User-Agent": self._options.user_agent,
+                    "Accept": JSON,
+                    # Compressing costs an API server more CPU than sending the bytes.
+                    "Accept-Encoding": "identity",
+                },
+                read_bufsize=2**21,
+                # One object may earn many warnings; aiohttp's default refuses headers above 8 KiB.
+                max_field_size=2**16,
+                trust_env=False,
+            )
+        return self._session
+
+
+def _retry_delay(error: ApiError, request: Request, backoff: Backoff) -> float | None:
+    """Seconds to wait before sending again, None when sending again is unsafe or useless."""
+    if isinstance(error, TooManyRequestsError):
+        again = True
+    elif isinstance(error, UnavailableError):
+        again = error.reason == "ConnectFailed" or (request.idempotent and error.reason == "ConnectionLost")
+    elif isinstance(error, ServerError):
+        # A 503 with Retry-After was turned away before anything was done.
+        turned_away = error.status == _SERVICE_UNAVAILABLE and error.retry_after is not None
+        again = turned_away or (request.idempotent and error.reason not in {"UnreadableBody", "ResponseTooLarge"})
+    else:
+        again = False
+    return (error.retry_after or 0.0) + backoff.next() if again else None
+
+
+@asynccontextmanager
+async def _call_timeout(request: Request, seconds: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise UnavailableError(
+            0, "Timeout", f"{request.verb} {request.resource}: no answer within {seconds:.3g} s"
+        ) from error
+
+
+@contextmanager
+def network_errors(request: Request) -> Iterator[None]:
+    """Turn what aiohttp raises into :class:`UnavailableError`.
+
+    Its ``reason`` is ConnectFailed (nothing was sent), TLSFailure or ConnectionLost.
+    """
+    what = f"{request.verb} {request.resource}"
+    try:
+        yield
+    except (aiohttp.ClientSSLError, ssl.SSLError) as error:
+        raise UnavailableError(0, "TLSFailure", f"{what}: {error}") from error
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise UnavailableError(0, "ConnectFailed", f"{what}: {error}") from error
+    except aiohttp.ClientResponseError as error:
+        # The text of this one holds the URL, of a proxy too, and with it the proxy's password.
+        raise UnavailableError(0, "ConnectionLost", f"{what}: HTTP {error.status} {error.message}") from error
+    except (aiohttp.ClientError, OSError) as error:
+        if isinstance(error, TimeoutError):
+            raise
+        raise UnavailableError(0, "ConnectionLost", f"{what}: {str(error) or type(error).__name__}") from error
+
+
+async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    chunks, size = [], 0
+    async for chunk in response.content.iter_any():
+        size += len(chunk)
+        if size > limit:
+            raise ServerError(response.status, "ResponseTooLarge", f"the answer is larger than {limit} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _keepalive_socket(address: tuple[Any, ...]) -> socket.socket:
+    """Open a socket on which the kernel notices within a minute that the other machine is gone."""
+    family, kind, protocol = address[:3]
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return opened

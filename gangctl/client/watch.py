@@ -1,0 +1,111 @@
+"""One watch connection: from a resourceVersion to the end of the stream, or the error that ended it.
+
+Staying up to date across connections is the informer's work; here nothing is
+retried and nothing is remembered.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from gangctl.client.resources import Resource
+from gangctl.client.responses import decode_object, error_from_status
+from gangctl.client.transport import Request, Transport, network_errors
+from gangctl.errors import ServerError
+
+# A quiet watch is legal: bookmarks come about once a minute (at most 75 s apart), and none come at all for a
+# resource nothing happened to since the server started. So silence ends the connection, without an error.
+READ_TIMEOUT_SECONDS = 90.0
+# etcd refuses objects above 1.5 MiB; JSON escapes and managed fields may double what the client sees.
+MAX_LINE_BYTES = 4 * 2**20
+
+_OK = 200
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One change: ``type`` is ADDED, MODIFIED, DELETED or BOOKMARK (whose object has only a resourceVersion)."""
+
+    type: str
+    object: dict[str, Any]
+
+    @property
+    def resource_version(self) -> str:
+        """Where a later watch may resume."""
+        return str(self.object.get("metadata", {}).get("resourceVersion", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """How long one connection lives and how much it may send.
+
+    The server ends it after ``server_seconds`` plus up to as much again, drawn by
+    ``randomness``, so that a fleet of watches does not reconnect at once.
+    """
+
+    server_seconds: float = 300.0
+    read_timeout_seconds: float = READ_TIMEOUT_SECONDS
+    max_line_bytes: int = MAX_LINE_BYTES
+    randomness: Callable[[], float] = random.random
+
+
+async def watch(
+    transport: Transport,
+    resource: Resource,
+    path: str,
+    *,
+    resource_version: str,
+    query: Mapping[str, str] | None = None,
+    options: WatchOptions | None = None,
+    throttled: bool = True,
+    on_contact: Callable[[], None] | None = None,
+) -> AsyncGenerator[WatchEvent, None]:
+    """Yield what happened after ``resource_version``, until the server ends the stream or is silent too long.
+
+    ``on_contact`` is called when the server accepts the watch and for every event.
+    Raises :class:`GoneError` when the version is too old, however the server says
+    so, and other :class:`ApiError` for other failures, a broken stream included.
+    """
+    options = options or WatchOptions()
+    timeout = int(options.server_seconds * (1 + options.randomness()))
+    parameters = {
+        **(query or {}),
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": resource_version,
+        "timeoutSeconds": str(timeout),
+    }
+    request = Request("GET", path, "watch", resource.qualified_name, parameters)
+    touch = on_contact or (lambda: None)
+    stream = transport.stream(request, read_timeout_seconds=options.read_timeout_seconds, throttled=throttled)
+    async with stream as content:
+        touch()
+        while line := await _next_line(content, request, options.max_line_bytes):
+            touch()
+            yield _decode(line)
+
+
+async def _next_line(content: aiohttp.StreamReader, request: Request, limit: int) -> bytes:
+    """Return the next line, empty at the end of the stream and after a silence."""
+    with network_errors(request):
+        try:
+            return await content.readline(max_line_length=limit)
+        except TimeoutError:
+            return b""
+        except aiohttp.http_exceptions.LineTooLong as error:
+            raise ServerError(_OK, "ResponseTooLarge", f"one watch event is larger than {limit} bytes") from error
+
+
+def _decode(line: bytes) -> WatchEvent:
+    value = decode_object(line, _OK)
+    kind, subject = value.get("type"), value.get("object")
+    if not isinstance(kind, str) or not isinstance(subject, dict):
+        raise ServerError(_OK, "UnreadableBody", "a watch line without type and object")
+    if kind == "ERROR":
+        raise error_from_status(subject)
+    return WatchEvent(kind, subject)
