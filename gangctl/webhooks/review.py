@@ -1,0 +1,291 @@
+"""AdmissionReview ``admission.k8s.io/v1``: what the API server asks, and what it accepts as an answer.
+
+Pure: bytes in, values out, and back. The rules for answers are the API server's
+own (``k8s.io/apiserver/pkg/admission/plugin/webhook/request`` and
+``pkg/endpoints/filters/warning.go``): an answer that breaks one counts as a failed
+call, or is dropped without a word.
+"""
+
+from __future__ import annotations
+
+import base64
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
+
+import orjson
+
+from gangctl.errors import FieldError, InputError
+
+API_VERSION: Final = "admission.k8s.io/v1"
+KIND: Final = "AdmissionReview"
+
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+_OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+
+# Once the warnings of one request exceed 4096 characters, the API server cuts each at 256. Warnings of other
+# plugins count too, so ours are made to survive that cut.
+WARNING_CHARACTERS: Final = 256
+WARNINGS_CHARACTERS: Final = 4096
+_MORE_RESERVE: Final = 40
+
+_BAD_REQUEST: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Group, version and kind of the object; the core group is ""."""
+
+    group: str
+    version: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedResource:
+    """Group, version and plural name of what the request's path names; the core group is ""."""
+
+    group: str
+    version: str
+    resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks, as the API server authenticated them."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRequest:
+    """One request for admission.
+
+    ``name`` is "" while ``generateName`` is not resolved, ``namespace`` when there is none;
+    ``object`` is None for DELETE, ``old_object`` for CREATE, either may be for CONNECT.
+    """
+
+    uid: str
+    operation: Operation
+    kind: Kind
+    resource: RequestedResource
+    namespace: str = ""
+    name: str = ""
+    sub_resource: str = ""
+    object: Mapping[str, Any] | None = None
+    old_object: Mapping[str, Any] | None = None
+    user: User = User()
+    dry_run: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def decode_review(body: bytes) -> AdmissionRequest:
+    """Read the JSON body of a webhook call; InputError (HTTP 400) says which field is missing or wrong."""
+    try:
+        review = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"the body is not JSON: {error}") from error
+    if not isinstance(review, dict):
+        raise InputError(f"the body is {_shown(review)}, not an {KIND} object")
+    if review.get("kind") != KIND or review.get("apiVersion") != API_VERSION:
+        got = f"{_shown(review.get('kind'))} of {_shown(review.get('apiVersion'))}"
+        raise InputError(
+            f"the body is {got}, not {KIND} of {API_VERSION}",
+            hint='set admissionReviewVersions: ["v1"] in the webhook configuration',
+        )
+    request = _Fields(_Fields(review, "").required("request", dict), "request")
+    operation = request.required("operation", str)
+    if operation not in _OPERATIONS:
+        raise InputError(f"request.operation is {_shown(operation)}, not one of {', '.join(_OPERATIONS)}")
+    uid = request.required("uid", str)
+    if not uid:
+        raise InputError("request.uid is empty")
+    decoded = AdmissionRequest(
+        uid=uid,
+        operation=cast("Operation", operation),
+        kind=Kind(*request.strings("kind", "group", "version", "kind")),
+        resource=RequestedResource(*request.strings("resource", "group", "version", "resource")),
+        namespace=request.optional("namespace", str, ""),
+        name=request.optional("name", str, ""),
+        sub_resource=request.optional("subResource", str, ""),
+        object=request.optional("object", dict, None),
+        old_object=request.optional("oldObject", dict, None),
+        user=_user(request),
+        dry_run=request.optional("dryRun", bool, default=False),
+        options=request.optional("options", dict, {}),
+    )
+    return _with_objects(decoded)
+
+
+def _with_objects(request: AdmissionRequest) -> AdmissionRequest:
+    """The request, when it carries the objects that its operation promises."""
+    if request.object is None and request.operation in {"CREATE", "UPDATE"}:
+        raise InputError(f"request.object is missing, {request.operation} has one")
+    if request.old_object is None and request.operation in {"UPDATE", "DELETE"}:
+        raise InputError(f"request.oldObject is missing, {request.operation} has one")
+    return request
+
+
+def _user(request: _Fields) -> User:
+    info = _Fields(request.optional("userInfo", dict, {}), "request.userInfo")
+    groups = info.optional("groups", list, [])
+    if not all(isinstance(group, str) for group in groups):
+        raise InputError("request.userInfo.groups is not a list of strings")
+    return User(
+        username=info.optional("username", str, ""),
+        uid=info.optional("uid", str, ""),
+        groups=tuple(groups),
+        extra=info.optional("extra", dict, {}),
+    )
+
+
+class _Fields:
+    """Fields of one object of the review; a wrong type raises, because then the caller is no API server."""
+
+    def __init__(self, value: Mapping[str, Any], path: str) -> None:
+        self._value = value
+        self._path = path
+
+    def optional(self, name: str, wanted: type, default: Any) -> Any:
+        value = self._value.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, wanted):
+            raise InputError(f"{self._at(name)} is {_shown(value)}, not {_NAMES[wanted]}")
+        return value
+
+    def required(self, name: str, wanted: type) -> Any:
+        value = self.optional(name, wanted, None)
+        if value is None:
+            raise InputError(f"{self._at(name)} is missing")
+        return value
+
+    def strings(self, name: str, *parts: str) -> tuple[str, ...]:
+        inner = _Fields(self.required(name, dict), self._at(name))
+        return tuple(inner.required(part, str) for part in parts)
+
+    def _at(self, name: str) -> str:
+        return f"{self._path}.{name}" if self._path else name
+
+
+_NAMES: Final = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
+
+
+def _shown(value: object) -> str:
+    """A short name for a value that is not what was expected; never the content of an object."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict | list):
+        return _NAMES[type(value)]
+    return repr(value)[:80]
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionResponse:
+    """An answer; make one with :meth:`allow` or :meth:`deny`."""
+
+    allowed: bool
+    patch: tuple[Mapping[str, Any], ...] = ()
+    warnings: tuple[str, ...] = ()
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    causes: tuple[FieldError, ...] = ()
+
+    @classmethod
+    def allow(cls, patch: Sequence[Mapping[str, Any]] | None = None, warnings: Iterable[str] = ()) -> AdmissionResponse:
+        """Let the request pass, changed by a JSON patch (of a mutating webhook only: elsewhere it fails the call)."""
+        return cls(allowed=True, patch=tuple(patch or ()), warnings=limit_warnings(warnings))
+
+    @classmethod
+    def deny(
+        cls,
+        code: int,
+        reason: str,
+        message: str,
+        causes: Iterable[FieldError] = (),
+        warnings: Iterable[str] = (),
+    ) -> AdmissionResponse:
+        """Refuse with an HTTP status of 400 or more and a ``metav1.StatusReason`` such as ``Invalid`` (422).
+
+        ValueError for any other code: the API server would turn it into 400.
+        """
+        if code < _BAD_REQUEST:
+            raise ValueError(f"a refusal has an HTTP status of at least {_BAD_REQUEST}, not {code}")
+        return cls(
+            allowed=False,
+            code=code,
+            reason=reason,
+            message=message,
+            causes=tuple(causes),
+            warnings=limit_warnings(warnings),
+        )
+
+
+def encode_review(request: AdmissionRequest, response: AdmissionResponse) -> bytes:
+    """Write the JSON body of the answer to ``request``."""
+    answer: dict[str, Any] = {"uid": request.uid, "allowed": response.allowed}
+    if not response.allowed:
+        answer["status"] = _status(request, response)
+    if response.patch:
+        # The API server refuses a patch without its type and a type without a patch.
+        answer["patchType"] = "JSONPatch"
+        answer["patch"] = base64.b64encode(orjson.dumps(response.patch)).decode()
+    if response.warnings:
+        answer["warnings"] = list(response.warnings)
+    return orjson.dumps({"apiVersion": API_VERSION, "kind": KIND, "response": answer})
+
+
+def _status(request: AdmissionRequest, response: AdmissionResponse) -> dict[str, Any]:
+    status: dict[str, Any] = {
+        "status": "Failure",
+        "code": response.code,
+        "reason": response.reason,
+        "message": _encodable(response.message),
+    }
+    # With details that name the object but no cause, kubectl prints "The JobSet "x" is invalid" and not the message.
+    if response.causes:
+        status["details"] = {
+            "group": request.kind.group,
+            "kind": request.kind.kind,
+            "name": request.name,
+            "causes": [
+                {"reason": str(cause.kind), "message": _encodable(cause.detail), "field": _encodable(cause.path)}
+                for cause in response.causes
+            ],
+        }
+    return status
+
+
+def _encodable(text: str) -> str:
+    """Text that UTF-8 can carry: a lone surrogate becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def limit_warnings(warnings: Iterable[str]) -> tuple[str, ...]:
+    """Warnings that reach the user whole: one line each, none twice, none empty, within the API server's limits.
+
+    Each is cut at 256 characters; together they have at most 4096, the last one then says how many are missing.
+    The API server drops a warning with a control character without telling anybody.
+    """
+    texts = list(dict.fromkeys(filter(None, map(_one_line, warnings))))
+    if sum(map(len, texts)) <= WARNINGS_CHARACTERS:
+        return tuple(texts)
+    kept: list[str] = []
+    room = WARNINGS_CHARACTERS - _MORE_RESERVE
+    for text in texts:
+        if len(text) > room:
+            break
+        kept.append(text)
+        room -= len(text)
+    return (*kept, f"{len(texts) - len(kept)} more warnings are not shown")
+
+
+def _one_line(text: str) -> str:
+    printable = "".join(" " if unicodedata.category(char) == "Cc" else char for char in _encodable(text))
+    line = " ".join(printable.split())
+    return line if len(line) <= WARNING_CHARACTERS else line[: WARNING_CHARACTERS - 3] + "..."

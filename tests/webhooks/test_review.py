@@ -1,0 +1,196 @@
+"""AdmissionReview: every malformed call is one clear refusal, every answer keeps the API server's rules."""
+
+from __future__ import annotations
+
+import base64
+import unicodedata
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.errors import ErrorKind, FieldError, InputError
+from gangctl.webhooks.review import (
+    AdmissionResponse,
+    Kind,
+    RequestedResource,
+    decode_review,
+    encode_review,
+    limit_warnings,
+)
+
+JOBSET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "train"}}
+
+
+def review(**changes: Any) -> dict[str, Any]:
+    request: dict[str, Any] = {
+        "uid": "0d1f",
+        "kind": {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"},
+        "resource": {"group": "jobset.x-k8s.io", "version": "v1alpha2", "resource": "jobsets"},
+        "requestKind": {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"},
+        "name": "train",
+        "namespace": "ml",
+        "operation": "CREATE",
+        "userInfo": {"username": "jane", "uid": "7", "groups": ["dev"], "extra": {"k": ["v"]}},
+        "object": JOBSET,
+        "oldObject": None,
+        "dryRun": False,
+        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+    }
+    request.update(changes)
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def decoded(**changes: Any) -> Any:
+    return decode_review(orjson.dumps(review(**changes)))
+
+
+def answer(response: AdmissionResponse, **changes: Any) -> dict[str, Any]:
+    body = orjson.loads(encode_review(decoded(**changes), response))
+    assert (body["apiVersion"], body["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    return dict(body["response"])
+
+
+def test_reads_every_field() -> None:
+    request = decoded(dryRun=True, subResource="status")
+    assert (request.uid, request.operation, request.namespace, request.name) == ("0d1f", "CREATE", "ml", "train")
+    assert request.kind == Kind("jobset.x-k8s.io", "v1alpha2", "JobSet")
+    assert request.resource == RequestedResource("jobset.x-k8s.io", "v1alpha2", "jobsets")
+    assert (request.object, request.old_object) == (JOBSET, None)
+    assert (request.user.username, request.user.groups, request.user.extra) == ("jane", ("dev",), {"k": ["v"]})
+    assert (request.dry_run, request.sub_resource, request.options["kind"]) == (True, "status", "CreateOptions")
+
+
+def test_optional_fields_may_be_absent() -> None:
+    body = review(operation="DELETE", object=None, oldObject=JOBSET)
+    for name in ("name", "namespace", "userInfo", "dryRun", "options"):
+        del body["request"][name]
+    request = decode_review(orjson.dumps(body))
+    assert (request.name, request.namespace, request.dry_run, request.user.groups) == ("", "", False, ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"uid": None}, "request.uid is missing"),
+        ({"uid": ""}, "request.uid is empty"),
+        ({"uid": 7}, "request.uid is 7, not a string"),
+        ({"operation": "PATCH"}, "request.operation is 'PATCH', not one of CREATE"),
+        ({"kind": None}, "request.kind is missing"),
+        ({"kind": {"group": "", "version": "v1"}}, "request.kind.kind is missing"),
+        ({"resource": "pods"}, "request.resource is 'pods', not an object"),
+        ({"object": None}, "request.object is missing"),
+        ({"object": []}, "request.object is a list, not an object"),
+        ({"operation": "UPDATE"}, "request.oldObject is missing"),
+        ({"operation": "DELETE"}, "request.oldObject is missing"),
+        ({"dryRun": "yes"}, "request.dryRun is 'yes', not true or false"),
+        ({"userInfo": {"groups": [1]}}, "request.userInfo.groups is not a list of strings"),
+    ],
+)
+def test_a_malformed_request_names_the_field(changes: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        decoded(**changes)
+    assert caught.value.message.startswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        (b"", "the body is not JSON"),
+        (b'{"a": \xff}', "the body is not JSON"),
+        (b"[" * 100_000, "the body is not JSON"),
+        (b"[]", "the body is a list, not an AdmissionReview object"),
+        (b"{}", "the body is nothing of nothing"),
+        (
+            b'{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}',
+            "the body is 'AdmissionReview' of 'adm",
+        ),
+        (b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', "request is missing"),
+    ],
+)
+def test_a_body_that_is_no_review(body: bytes, complaint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        decode_review(body)
+    assert caught.value.message.startswith(complaint)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers(0, 9) | st.text(max_size=3), st.lists, max_leaves=5))
+def test_any_value_in_any_field_is_read_or_refused(value: Any) -> None:
+    for name in review()["request"]:
+        try:
+            assert decoded(**{name: value}).uid
+        except InputError as error:
+            assert name in error.message  # noqa: PT017 - both outcomes are right
+
+
+def test_allow() -> None:
+    assert answer(AdmissionResponse.allow()) == {"uid": "0d1f", "allowed": True}
+
+
+def test_an_empty_patch_is_no_patch() -> None:
+    assert answer(AdmissionResponse.allow(patch=[])) == {"uid": "0d1f", "allowed": True}
+
+
+def test_a_patch_travels_in_base64_with_its_type() -> None:
+    patch = [{"op": "add", "path": "/metadata/labels", "value": {"é": "x"}}]
+    body = answer(AdmissionResponse.allow(patch=patch, warnings=["mind the gap"]))
+    assert orjson.loads(base64.b64decode(body.pop("patch"))) == patch
+    assert body == {"uid": "0d1f", "allowed": True, "patchType": "JSONPatch", "warnings": ["mind the gap"]}
+
+
+def test_deny_looks_like_the_api_servers_own_refusal() -> None:
+    cause = FieldError("metadata.annotations[gangctl.dev/gang-mode]", ErrorKind.NOT_SUPPORTED, 'must be "Gang"')
+    body = answer(AdmissionResponse.deny(422, "Invalid", "no such mode \ud800", [cause]))
+    assert body["allowed"] is False
+    assert body["status"] == {
+        "status": "Failure",
+        "code": 422,
+        "reason": "Invalid",
+        "message": "no such mode ?",
+        "details": {
+            "group": "jobset.x-k8s.io",
+            "kind": "JobSet",
+            "name": "train",
+            "causes": [{"reason": "FieldValueNotSupported", "message": cause.detail, "field": cause.path}],
+        },
+    }
+
+
+def test_without_causes_there_are_no_details_because_kubectl_would_hide_the_message() -> None:
+    assert "details" not in answer(AdmissionResponse.deny(403, "Forbidden", "no"))["status"]
+
+
+def test_a_refusal_needs_an_error_code() -> None:
+    with pytest.raises(ValueError, match="200"):
+        AdmissionResponse.deny(200, "", "no")
+
+
+def test_warnings_are_lines_without_repetition() -> None:
+    assert limit_warnings(["a\n\tb", "", "a b", "\x00", "c\x85d\x7f"]) == ("a b", "c d")
+
+
+def test_a_long_warning_is_cut() -> None:
+    (cut,) = limit_warnings(["x" * 300])
+    assert (len(cut), cut[-4:]) == (256, "x...")
+
+
+def test_too_many_warnings_say_how_many_are_missing() -> None:
+    kept = limit_warnings(f"{number:04} " + "x" * 200 for number in range(100))
+    assert kept[-1] == f"{100 - len(kept) + 1} more warnings are not shown"
+    assert len(kept) == 20
+
+
+@given(st.lists(st.text(max_size=400, alphabet=st.characters(exclude_categories=())), max_size=30))
+def test_the_api_servers_limits_hold(texts: list[str]) -> None:
+    kept = limit_warnings(texts)
+    assert sum(map(len, kept)) <= 4096
+    assert all(0 < len(text) <= 256 for text in kept)
+    assert len(set(kept)) == len(kept)
+    assert not [char for text in kept for char in text if unicodedata.category(char) in {"Cc", "Cs"}]
+
+
+@given(st.lists(st.text(max_size=400, alphabet=st.characters(exclude_categories=())), max_size=30))
+def test_limiting_twice_changes_nothing(texts: list[str]) -> None:
+    assert limit_warnings(limit_warnings(texts)) == limit_warnings(texts)
