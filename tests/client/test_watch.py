@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from contextlib import aclosing
+
+import pytest
+
+from gangctl.client.client import Client, Selection
+from gangctl.client.resources import PODS
+from gangctl.client.watch import WatchEvent, WatchOptions
+from gangctl.errors import ForbiddenError, GoneError, NotFoundError, ServerError, UnavailableError
+from tests.client.server import ScriptedServer, Stream, obj, reset, status, status_object, text, thing
+
+PATH = "/api/v1/namespaces/ns/pods"
+
+
+@pytest.fixture
+def stream(server: ScriptedServer) -> Stream:
+    opened = Stream()
+    server.on("GET", PATH, opened)
+    return opened
+
+
+async def collect(client: Client, options: WatchOptions | None = None) -> list[WatchEvent]:
+    return [event async for event in client.watch(PODS, "ns", resource_version="5", options=options)]
+
+
+async def test_events_arrive_in_order_until_the_server_closes(
+    server: ScriptedServer, client: Client, stream: Stream
+) -> None:
+    for kind, version in (("ADDED", 6), ("MODIFIED", 7), ("DELETED", 8)):
+        stream.send(kind, thing("a", version))
+    stream.send("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "9"}})
+    stream.close()
+    touched: list[int] = []
+    selection = Selection(label_selector="a=b")
+    watch = client.watch(
+        PODS,
+        "ns",
+        resource_version="5",
+        selection=selection,
+        options=WatchOptions(randomness=lambda: 0.5),
+        on_contact=lambda: touched.append(1),
+    )
+    events = [event async for event in watch]
+    assert [(event.type, event.resource_version) for event in events] == [
+        ("ADDED", "6"),
+        ("MODIFIED", "7"),
+        ("DELETED", "8"),
+        ("BOOKMARK", "9"),
+    ]
+    assert len(touched) == 5
+    assert server.seen[0].query == {
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "5",
+        "timeoutSeconds": "450",
+        "labelSelector": "a=b",
+    }
+
+
+async def test_too_old_a_version_as_http_status(server: ScriptedServer, client: Client) -> None:
+    server.on("GET", PATH, status(410, "Expired", "too old"))
+    with pytest.raises(GoneError):
+        await collect(client)
+
+
+async def test_too_old_a_version_as_an_error_event(client: Client, stream: Stream) -> None:
+    stream.send("ADDED", thing("a", 6))
+    stream.send("ERROR", status_object(410, "Expired", "too old"))
+    with pytest.raises(GoneError):
+        await collect(client)
+
+
+async def test_other_error_events_are_their_own_errors(client: Client, stream: Stream) -> None:
+    stream.send("ERROR", status_object(500, "InternalError", "etcd"))
+    with pytest.raises(ServerError, match="etcd"):
+        await collect(client)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [(503, ServerError), (404, NotFoundError), (403, ForbiddenError), (200, ServerError)]
+)
+async def test_a_text_body_is_an_error_and_never_an_event(
+    server: ScriptedServer, client: Client, code: int, expected: type[Exception]
+) -> None:
+    server.on("GET", PATH, text("no healthy upstream", code=code))
+    with pytest.raises(expected):
+        await collect(client)
+    assert server.count() == 1
+
+
+async def test_json_that_is_no_event_is_an_error(server: ScriptedServer, client: Client) -> None:
+    server.on("GET", PATH, obj({"kind": "PodList", "items": []}))
+    with pytest.raises(ServerError, match="without type"):
+        await collect(client)
+
+
+async def test_a_broken_stream_is_an_error(client: Client, stream: Stream) -> None:
+    stream.send("ADDED", thing("a", 6))
+    stream.break_off()
+    with pytest.raises(UnavailableError):
+        await collect(client)
+
+
+async def test_a_connection_lost_before_the_answer_is_an_error(server: ScriptedServer, client: Client) -> None:
+    server.on("GET", PATH, reset())
+    with pytest.raises(UnavailableError):
+        await collect(client)
+    assert server.count() <= 2  # aiohttp itself asks once more, for it might have been an idle connection's end
+
+
+async def test_silence_ends_the_watch_without_an_error(client: Client, stream: Stream) -> None:
+    stream.send("ADDED", thing("a", 6))
+    events = await collect(client, WatchOptions(read_timeout_seconds=0.1))
+    assert len(events) == 1
+    await stream.closed.wait()
+
+
+async def test_a_large_object_passes_and_a_monstrous_one_does_not(client: Client, stream: Stream) -> None:
+    stream.send("ADDED", thing("a", 6, data="x" * 3_000_000))
+    stream.send("ADDED", thing("b", 7, data="x" * 5_000_000))
+    seen = []
+    with pytest.raises(ServerError, match="larger than"):  # noqa: PT012 -- the first event must have passed
+        async for event in client.watch(PODS, "ns", resource_version="5"):
+            seen.append(event.resource_version)
+    assert seen == ["6"]
+
+
+async def test_leaving_the_loop_closes_the_connection(client: Client, stream: Stream) -> None:
+    stream.send("ADDED", thing("a", 6))
+    async with aclosing(client.watch(PODS, "ns", resource_version="5")) as events:
+        async for _ in events:
+            break
+    await stream.closed.wait()
