@@ -13,6 +13,7 @@ Capacity is the whole plane's: a test that counts on it adds nodes with a label 
 """
 
 import asyncio
+import contextlib
 import os
 import re
 import secrets
@@ -23,9 +24,9 @@ import pytest
 
 from tests.controlplane.api import path_of
 from tests.controlplane.binaries import MissingBinary
-from tests.controlplane.build import ensure_component
+from tests.controlplane.build import ensure_component, say
 from tests.controlplane.components.addon import NAMESPACES, create_namespace
-from tests.controlplane.minors import MINORS
+from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.plane import ControlPlane
 
 _MINOR_OF = {f"plane_{minor.replace('.', '_')}": minor for minor in MINORS}
@@ -72,35 +73,26 @@ def shared_planes() -> Iterator[SharedPlanes]:
     planes.close()
 
 
-def _shared(planes: SharedPlanes, minor: str) -> ControlPlane:
-    try:
-        return planes.get(minor)
-    except MissingBinary as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"CI must have a control plane: {error}", pytrace=False)
-        pytest.skip(f"no control plane: {error}")
-
-
 @pytest.fixture(scope="session")
 def plane_1_37(shared_planes: SharedPlanes) -> ControlPlane:
-    return _shared(shared_planes, "1.37")
+    return shared_planes.get("1.37")
 
 
 @pytest.fixture(scope="session")
 def plane_1_36(shared_planes: SharedPlanes) -> ControlPlane:
-    return _shared(shared_planes, "1.36")
+    return shared_planes.get("1.36")
 
 
 @pytest.fixture(scope="session")
 def plane_1_35(shared_planes: SharedPlanes) -> ControlPlane:
-    return _shared(shared_planes, "1.35")
+    return shared_planes.get("1.35")
 
 
 @pytest.fixture(
     scope="session", params=[pytest.param(minor, marks=pytest.mark.xdist_group(minor), id=minor) for minor in MINORS]
 )
 def plane(request: pytest.FixtureRequest, shared_planes: SharedPlanes) -> ControlPlane:
-    return _shared(shared_planes, request.param)
+    return shared_planes.get(request.param)
 
 
 @pytest.fixture
@@ -134,20 +126,53 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build what the collected tests need before any test's clock runs: a cold build takes longer than a test may."""
-    if session.config.option.collectonly:
-        return
-    wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
-    minors = list(MINORS) if "plane" in wanted else [_MINOR_OF[name] for name in sorted(wanted & _MINOR_OF.keys())]
+    minors = {minor for item in session.items for minor in _minors(item)}
     capture = session.config.pluginmanager.getplugin("capturemanager")
-    if not minors or capture is None:
+    if session.config.option.collectonly or not minors or capture is None:
         return
     with capture.global_and_fixture_disabled():
-        for component in ("etcd", "jobset", *(f"kubernetes-{minor}" for minor in minors)):
+        for component in ("etcd", "jobset", *(f"kubernetes-{minor}" for minor in sorted(minors))):
             try:
                 ensure_component(component)
-            except MissingBinary:
-                # The fixture reports it, test by test.
+            except MissingBinary as error:
+                say(str(error))
+                # Each test that needs it is skipped, or fails, with the same words.
                 return
+
+
+def _minors(item: pytest.Item) -> set[str]:
+    """The minors a test needs; one that starts a plane of its own most likely starts the newest."""
+    fixtures = set(getattr(item, "fixturenames", ()))
+    if "plane" in fixtures:
+        return set(MINORS)
+    named = {_MINOR_OF[name] for name in fixtures & _MINOR_OF.keys()}
+    return named or ({NEWEST} if item.get_closest_marker("controlplane") else set())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, object, object]:
+    with _skipped_without_binaries():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    with _skipped_without_binaries():
+        return (yield)
+
+
+@contextlib.contextmanager
+def _skipped_without_binaries() -> Iterator[None]:
+    """A machine without Go skips, loudly; in CI a missing binary means that nothing was proved."""
+    missing: MissingBinary | None = None
+    try:
+        yield
+    except MissingBinary as error:
+        missing = error
+    if missing is not None:
+        if os.environ.get("CI"):
+            pytest.fail(f"CI must have a control plane: {missing}", pytrace=False)
+        pytest.skip(f"no control plane: {missing}")
 
 
 @pytest.hookimpl(wrapper=True)

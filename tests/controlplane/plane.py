@@ -17,6 +17,7 @@ from types import TracebackType
 
 from tests.controlplane import audit_log
 from tests.controlplane.api import UNREACHABLE, ApiClient, ApiFailure, Object, Objects
+from tests.controlplane.build import say
 from tests.controlplane.components import addon, apiserver, etcd, jobset, kube, kueue, kwok
 from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.pki import Pki
@@ -207,7 +208,7 @@ class ControlPlane:
             raise
 
     async def close(self) -> None:
-        """Stop everything, the last started first, and remove the directory."""
+        """Stop everything, the last started first, and remove the directory unless it was given."""
         for process in reversed(self._processes.values()):
             process.terminate()
         # Nothing is kept, so an API server that waits for a store that is going too need not be waited for.
@@ -225,11 +226,17 @@ class ControlPlane:
         else:
             directory = self._given_directory.resolve()
             directory.mkdir(parents=True, exist_ok=True)
+            if any(directory.iterdir()):
+                raise FileExistsError(f"{directory} is not empty: a plane starts with a store and trust of its own")
         ports = Ports()
         return Site(directory, self.minor, Pki(directory / "pki"), ports, api_port=ports.take())
 
     def _remove_directory(self) -> None:
-        if not os.environ.get(KEEP_VARIABLE):
+        if self._given_directory is not None:
+            return
+        if os.environ.get(KEEP_VARIABLE):
+            say(f"kept {self.directory}")
+        else:
             shutil.rmtree(self.directory)
 
     async def _start_server(self) -> None:

@@ -69,7 +69,7 @@ class Process:
         await self.launch()
         await self.wait_ready()
 
-    async def stop(self, grace: float = 15) -> None:
+    async def stop(self, grace: float = 5) -> None:
         """Ask it to end, and end it when it does not."""
         self.terminate()
         if not await self._ended(grace):

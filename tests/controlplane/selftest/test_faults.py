@@ -10,7 +10,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.selftest.jobsets import jobset, path
 from tests.controlplane.wait import wait_for
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("1.37")]
+pytestmark = pytest.mark.controlplane
 
 
 async def test_serves_again_after_etcd_and_the_api_server_were_killed() -> None:

@@ -1,0 +1,119 @@
+"""
+The harness without pytest: build the binaries ahead of time, or stand up a control plane to look at by hand.
+
+`up` prints its export line on standard output and everything else on standard error, so that a shell can read it.
+"""
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.controlplane.binaries import COMPONENTS, MissingBinary, find_binary, find_manifests
+from tests.controlplane.build import ensure_component, say
+from tests.controlplane.minors import MINORS, NEWEST
+from tests.controlplane.nodes import add_nodes
+from tests.controlplane.plane import ADDONS, ControlPlane
+from tests.controlplane.process import ComponentFailed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    try:
+        if given.command == "build":
+            return _build(given.minor or list(MINORS))
+        if given.command == "where":
+            return _where()
+        if given.kueue and not given.jobset:
+            parser.error("--kueue needs --jobset: Kueue waits for the JobSet CRD")
+        return _up(given)
+    except (MissingBinary, ComponentFailed, TimeoutError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.controlplane", description="A real control plane on loopback."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    build = commands.add_parser("build", help="build what is missing into the cache (minutes)")
+    build.add_argument(
+        "--minor",
+        action="append",
+        choices=list(MINORS),
+        help="only this Kubernetes minor; may be repeated (default: all)",
+    )
+    commands.add_parser("where", help="say which binary is found where")
+    up = commands.add_parser("up", help="start a control plane and stay until Ctrl-C or SIGTERM")
+    up.add_argument("--kube", default=NEWEST, choices=list(MINORS), help="Kubernetes minor (default: %(default)s)")
+    up.add_argument("--jobset", action="store_true", help="with the JobSet controller")
+    up.add_argument("--kueue", action="store_true", help="with Kueue; needs --jobset")
+    up.add_argument("--kwok", action="store_true", help="with KWOK, which runs pods and finishes them at once")
+    up.add_argument("--nodes", type=_count, default=0, metavar="N", help="create N nodes of 4 CPUs (default: 0)")
+    up.add_argument("--audit", action="store_true", help="write DIR/audit.log")
+    up.add_argument("--dir", type=Path, metavar="DIR", help="keep data and logs here (default: a temporary directory)")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes")
+    return int(text)
+
+
+def _build(minors: Sequence[str]) -> int:
+    left_out = {f"kubernetes-{minor}" for minor in MINORS} - {f"kubernetes-{minor}" for minor in minors}
+    for name in COMPONENTS:
+        if name not in left_out:
+            for path in ensure_component(name):
+                print(path)
+    return 0
+
+
+def _where() -> int:
+    missing = False
+    for component in COMPONENTS.values():
+        rows = [(f"{binary} {component.version}", find_binary(component, binary)) for binary in component.packages]
+        if component.manifests:
+            rows.append((f"{component.name} {component.version} manifests", find_manifests(component)))
+        for what, path in rows:
+            print(f"{what:<34} {path or 'not there: `build` makes it'}")
+            missing = missing or path is None
+    return 1 if missing else 0
+
+
+def _up(given: argparse.Namespace) -> int:
+    components = [name for name in ADDONS if getattr(given, name)]
+    # Built here and not under the event loop, where Ctrl-C could not end a build.
+    for name in ("etcd", f"kubernetes-{given.kube}", *components):
+        ensure_component(name)
+    return asyncio.run(_serve(given, components))
+
+
+async def _serve(given: argparse.Namespace, components: Sequence[str]) -> int:
+    task = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("a coroutine always runs in a task")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    try:
+        async with ControlPlane.start(given.kube, components, audit=given.audit, directory=given.dir) as plane:
+            if given.nodes:
+                await add_nodes(plane.api, given.nodes)
+            print(f"export KUBECONFIG={plane.kubeconfig}", flush=True)
+            say(f"Kubernetes {plane.minor.name}: {', '.join(plane.components)}")
+            say(f"logs are in {plane.directory}; Ctrl-C ends it")
+            await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        say("stopped")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

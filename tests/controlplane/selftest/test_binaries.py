@@ -1,0 +1,67 @@
+"""Where binaries come from, without building any."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane import binaries
+from tests.controlplane.binaries import BIN_VARIABLE, COMPONENTS, MissingBinary, find_binary, find_manifests, owner
+from tests.controlplane.build import ensure_binary
+from tests.controlplane.minors import MINORS
+
+
+@pytest.fixture(autouse=True)
+def empty_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No binaries, an empty cache and no Go."""
+    monkeypatch.delenv(BIN_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def put(directory: Path, name: str) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / name
+    path.touch(mode=0o755)
+    return path
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_each_minor_pins_a_release_of_its_own(minor: str) -> None:
+    assert owner("kube-apiserver", minor).version.startswith(f"{minor}.")
+
+
+def test_a_named_directory_comes_before_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    etcd = COMPONENTS["etcd"]
+    cached = put(etcd.cache_directory, f"etcd-{etcd.version}")
+    assert find_binary(etcd, "etcd") == cached
+    given = put(tmp_path / "given", f"etcd-{etcd.version}")
+    monkeypatch.setenv(BIN_VARIABLE, str(tmp_path / "given"))
+    assert find_binary(etcd, "etcd") == given
+
+
+def test_another_version_in_the_named_directory_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    put(tmp_path / "given", "etcd-3.0.0")
+    monkeypatch.setenv(BIN_VARIABLE, str(tmp_path / "given"))
+    assert find_binary(COMPONENTS["etcd"], "etcd") is None
+
+
+def test_changed_pins_change_the_cache_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    jobset = COMPONENTS["jobset"]
+    before = jobset.cache_directory
+    (jobset.cache_directory / jobset.manifest_directory_name).mkdir(parents=True)
+    assert find_manifests(jobset) is not None
+    copy = tmp_path / "gomod" / "jobset"
+    copy.mkdir(parents=True)
+    (copy / "go.mod").write_bytes((jobset.directory / "go.mod").read_bytes())
+    (copy / "go.sum").write_bytes((jobset.directory / "go.sum").read_bytes() + b"\n")
+    monkeypatch.setattr(binaries, "GOMOD", tmp_path / "gomod")
+    assert jobset.cache_directory != before
+    assert find_manifests(jobset) is None
+
+
+def test_without_go_the_error_names_the_binary_and_the_place() -> None:
+    with pytest.raises(
+        MissingBinary, match=r"kube-scheduler 1\.36\.\d+ is missing: install Go .* or put it at"
+    ) as caught:
+        ensure_binary("kube-scheduler", "1.36")
+    assert f"${BIN_VARIABLE}/kube-scheduler-1.36." in str(caught.value)
