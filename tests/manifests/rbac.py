@@ -12,25 +12,24 @@ from tests.manifests.files import MANIFESTS, documents
 Object = dict[str, Any]
 
 RBAC = MANIFESTS / "rbac"
-NAMESPACE = "gangctl-system"
 
 
 def rbac_objects(user: str, own_namespace: str) -> list[Object]:
     """Roles, then bindings, for this user, with `own_namespace` in place of gangctl-system.
 
-    The roles have the same content for every user. The bindings of a user other than `gangctl` carry the user's name,
-    so that several users can stand beside each other in one cluster.
+    For a user other than `gangctl` every name ends in the user's, so that several can stand beside each other in one
+    cluster, and a rule taken from one is not taken from the rest.
     """
+    suffix = "" if user == "gangctl" else f":{user}"
     found = [*_objects(RBAC), *_objects(RBAC / "registration")]
-    bindings = [each for each in found if "roleRef" in each]
     for each in found:
+        each["metadata"]["name"] += suffix
         if "namespace" in each["metadata"]:
             each["metadata"]["namespace"] = own_namespace
-    for each in bindings:
-        each["subjects"] = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]
-        if user != "gangctl":
-            each["metadata"]["name"] += f":{user}"
-    return [each for each in found if "roleRef" not in each] + bindings
+        if "roleRef" in each:
+            each["roleRef"]["name"] += suffix
+            each["subjects"] = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]
+    return sorted(found, key=lambda each: "roleRef" in each)
 
 
 def _objects(directory: Path) -> list[Object]:
