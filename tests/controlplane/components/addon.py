@@ -46,18 +46,17 @@ class Addon:
 
 
 async def create_crds(api: ApiClient, crds: Objects) -> None:
-    """Create definitions and wait until the API server serves them."""
+    """Create definitions and wait until each version can be listed: an established one still refuses at first."""
     for crd in crds:
         await api.create(CRDS, crd)
     for crd in crds:
-        name = crd["metadata"]["name"]
+        for version in (version["name"] for version in crd["spec"]["versions"] if version["served"]):
+            path = path_of(f"{crd['spec']['group']}/{version}", crd["spec"]["names"]["plural"])
 
-        async def established(name: str = name) -> bool:
-            seen = await api.get(f"{CRDS}/{name}")
-            conditions = seen.get("status", {}).get("conditions") or []
-            return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+            async def served(path: str = path) -> bool:
+                return "items" in await api.get(path)
 
-        await wait_for(established, what=f"CRD {name} to be established")
+            await wait_for(served, 30, f"the API server to serve {path}", tolerate=(ApiFailure,))
 
 
 async def create_webhooks(api: ApiClient, webhooks: Objects) -> None:
