@@ -7,7 +7,7 @@ Jobs or pods, and never touches an object that it does not control.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
@@ -85,7 +85,7 @@ class GangController:
 
     def _announce_assessment(self, jobset: JobSet, assessment: Assessment) -> None:
         notices = list(assessment.notices)
-        foreign = self._caches.foreign_workload(jobset)
+        foreign = self._caches.claimed(*jobset.key)
         if foreign and (assessment.unstamped or assessment.plan is not None):
             outcome = "gangctl leaves this JobSet to it" if assessment.unstamped else "gangctl's own objects stand"
             notices.append(Notice(Reason.FOREIGN_WORKLOAD, f"Workload {foreign} is for this JobSet: {outcome}."))
@@ -153,7 +153,7 @@ class GangController:
             self._say(jobset, notice)
         return True
 
-    def _warn_of_tail(self, jobset: JobSet, plan: GangPlan, left: dict[str, int]) -> None:
+    def _warn_of_tail(self, jobset: JobSet, plan: GangPlan, left: Mapping[str, int]) -> None:
         """Say that a replacement pod can never be scheduled where minCount cannot follow."""
         wanted = {group.name: group.template.min_count for group in plan.groups}
         short = {name for name, count in left.items() if 0 < count < wanted[name]}
@@ -166,11 +166,6 @@ class GangController:
         for name in sorted(short & waiting):
             message = (
                 f"A pod of gang {name} waits for ever: {wanted[name]} pods are required, and at most {left[name]} can "
-                "still exist since others have finished. minCount is immutable before Kubernetes 1.37: restart the JobSet."
+                "still exist since others have finished. minCount is fixed before Kubernetes 1.37: restart the JobSet."
             )
             self._say(jobset, Notice(Reason.GANG_TAIL_BLOCKED, message))
-
-
-def keys_of(objects: Iterable[JobSet]) -> list[Key]:
-    """Work queue keys of JobSets."""
-    return [jobset.key for jobset in objects]

@@ -67,6 +67,10 @@ class Overlay:
             return cached
         return entry.observed
 
+    def clear(self) -> None:
+        """Forget everything: the cluster serves another generation now."""
+        self._entries.clear()
+
     def of_owner(self, kind: Kind, uid: str) -> Iterator[Observed]:
         """Remembered objects that a JobSet controls."""
         for (entry_kind, _, _), entry in list(self._entries.items()):

@@ -33,7 +33,7 @@ from gangctl.gang.resolve import ClusterRules, Resolution, resolve
 from gangctl.webhooks.configurations import MUTATE_JOBS, MUTATE_JOBSETS, VALIDATE_JOBSETS
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
 
-Object = dict[str, Any]
+Object = Mapping[str, Any]
 UNPROCESSABLE: Final = 422
 
 

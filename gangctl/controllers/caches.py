@@ -1,0 +1,233 @@
+"""What gangctl knows of the cluster: JobSets with their Jobs and pods, and the served generation's objects.
+
+Every replica keeps these caches, because the webhooks answer from them; the leader
+also reconciles from them. Workloads and PodGroups are dropped and read anew when the
+cluster starts to serve another generation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from gangctl.api.jobset import JobSet
+from gangctl.api.meta import JOBSET_NAME
+from gangctl.api.scheduling import Generation, Observed
+from gangctl.client.client import Client, Selection
+from gangctl.client.resources import JOBS, JOBSETS, PODS
+from gangctl.controllers.overlay import Overlay
+from gangctl.controllers.projections import (
+    PodView,
+    project_job,
+    project_jobset,
+    project_pod,
+    project_scheduling,
+)
+from gangctl.controllers.writer import scheduling_resource
+from gangctl.gang.build import ADAPTERS
+from gangctl.gang.diff import Kind
+from gangctl.gang.progress import JobProgress
+from gangctl.runtime.informer import Informer, InformerObserver
+from gangctl.runtime.store import Store
+
+Key = tuple[str, str]
+Enqueue = Callable[[Key, float], None]
+
+PROGRESS_DELAY_SECONDS: Final = 0.25
+"""Jobs report pods one by one; their JobSet is looked at once for many of them."""
+POD_DELAY_SECONDS: Final = 0.1
+
+_CHILDREN: Final = Selection(label_selector=JOBSET_NAME)
+_UNFINISHED: Final = Selection(
+    label_selector=JOBSET_NAME, field_selector="status.phase!=Succeeded,status.phase!=Failed"
+)
+
+
+class SchedulingCache:
+    """Workloads and PodGroups of one generation."""
+
+    def __init__(self, client: Client, generation: Generation, observer: Callable[[str], InformerObserver]) -> None:
+        """Make the informers; :meth:`run` runs them."""
+        self.generation = generation
+        kinds: list[Kind] = ["Workload", "PodGroup"] if generation.capabilities.pod_groups else ["Workload"]
+        self.informers: dict[Kind, Informer[Observed]] = {}
+        for kind in kinds:
+            resource = scheduling_resource(generation, kind)
+            self.informers[kind] = Informer(
+                client,
+                resource,
+                project_scheduling(ADAPTERS[generation], kind),
+                store=Store({"owner": lambda o: [o.owner_uid] if o.owner_uid else [], "claims": _claims}),
+                observer=observer(resource.plural),
+            )
+
+    async def run(self) -> None:
+        """Keep both collections current until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self.informers.values():
+                group.create_task(informer.run())
+
+
+def _claims(observed: Observed) -> list[Key]:
+    return [(observed.namespace, observed.claims_jobset)] if observed.claims_jobset else []
+
+
+class GangCaches:
+    """The informers, and questions to them that hide own writes that are still under way."""
+
+    def __init__(
+        self,
+        client: Client,
+        enqueue: Enqueue,
+        clock: Callable[[], float],
+        observer: Callable[[str], InformerObserver] = lambda _: InformerObserver(),
+    ) -> None:
+        """``enqueue(key, seconds)`` asks for a reconcile of a JobSet after a delay."""
+        self._client = client
+        self._enqueue = enqueue
+        self._observer = observer
+        self.overlay = Overlay(clock)
+        self.absent = False
+        """The cluster does not serve JobSets."""
+        self.jobsets: Informer[JobSet] = Informer(
+            client, JOBSETS, project_jobset, on_absent=self._on_absent, observer=observer("jobsets")
+        )
+        self._jobs: Informer[JobProgress] = Informer(
+            client,
+            JOBS,
+            project_job,
+            store=Store({"jobset": lambda job: [(job.namespace, job.jobset)]}),
+            selection=_CHILDREN,
+            observer=observer("jobs"),
+        )
+        self._pods: Informer[PodView] = Informer(
+            client,
+            PODS,
+            project_pod,
+            store=Store({"jobset": lambda pod: [(pod.namespace, pod.jobset)]}),
+            selection=_UNFINISHED,
+            observer=observer("pods"),
+        )
+        self._scheduling: SchedulingCache | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.jobsets.subscribe(self._on_jobset)
+        self._jobs.subscribe(self._on_job)
+        self._pods.subscribe(self._on_pod)
+
+    @property
+    def informers(self) -> dict[str, Informer[Any]]:
+        """Every informer by the plural name of what it mirrors."""
+        found: dict[str, Informer[Any]] = {"jobsets": self.jobsets, "jobs": self._jobs, "pods": self._pods}
+        if self._scheduling is not None:
+            found |= {i.resource.plural: i for i in self._scheduling.informers.values()}
+        return found
+
+    def unsynced(self) -> list[str]:
+        """Names of informers that have not seen everything yet; a cluster without JobSets is complete without them."""
+        return [
+            name
+            for name, informer in self.informers.items()
+            if not informer.synced.is_set() and not (name == "jobsets" and self.absent)
+        ]
+
+    async def run(self) -> None:
+        """Keep JobSets, Jobs and pods current until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for informer in (self.jobsets, self._jobs, self._pods):
+                    group.create_task(informer.run())
+        finally:
+            await self._stop_scheduling()
+
+    async def follow(self, generation: Generation | None) -> None:
+        """Mirror Workloads and PodGroups of ``generation`` and forget any others; returns once they are synced."""
+        await self._stop_scheduling()
+        self.overlay.clear()
+        if generation is not None:
+            cache = SchedulingCache(self._client, generation, self._observer)
+            for kind, informer in cache.informers.items():
+                informer.subscribe(self._on_scheduling(kind))
+            self._scheduling = cache
+            self._task = asyncio.create_task(cache.run(), name=f"scheduling-{generation}")
+            for informer in cache.informers.values():
+                await informer.synced.wait()
+        for namespace, name in self.jobsets.store.keys():  # noqa: SIM118 - a store is no mapping
+            self._enqueue((namespace, name), 0.0)
+
+    async def _stop_scheduling(self) -> None:
+        task, self._task, self._scheduling = self._task, None, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def jobset(self, key: Key) -> JobSet | None:
+        """A JobSet as last seen."""
+        return self.jobsets.store.get(*key)
+
+    def jobs(self, key: Key) -> list[JobProgress]:
+        """Child Jobs of a JobSet of this name."""
+        return self._jobs.store.by_index("jobset", key)
+
+    def pods(self, key: Key) -> list[PodView]:
+        """Unfinished pods of a JobSet of this name."""
+        return self._pods.store.by_index("jobset", key)
+
+    def scheduling(self, kind: Kind, namespace: str, name: str) -> Observed | None:
+        """A Workload or PodGroup, own writes included, whoever owns it."""
+        return self.overlay.view(kind, namespace, name, self._store(kind).get(namespace, name))
+
+    def groups_of(self, namespace: str, uid: str, names: Sequence[str]) -> dict[str, Observed]:
+        """PodGroups under these names, and all others that the JobSet with this UID controls."""
+        known = {o.name for o in self._store("PodGroup").by_index("owner", uid)}
+        known |= {o.name for o in self.overlay.of_owner("PodGroup", uid)}
+        found = ((name, self.scheduling("PodGroup", namespace, name)) for name in (*names, *sorted(known - {*names})))
+        return {name: observed for name, observed in found if observed is not None}
+
+    def claimed(self, namespace: str, jobset: str) -> str | None:
+        """Name of a Workload that somebody else made for this JobSet.
+
+        One that a JobSet of this name controls is gangctl's, or garbage of an earlier JobSet of the same name.
+        """
+        for observed in self._store("Workload").by_index("claims", (namespace, jobset)):
+            if observed.owner_jobset != jobset:
+                return observed.name
+        return None
+
+    def _store(self, kind: Kind) -> Store[Observed]:
+        informer = self._scheduling.informers.get(kind) if self._scheduling is not None else None
+        return informer.store if informer is not None else Store({"owner": lambda _: [], "claims": lambda _: []})
+
+    def _on_absent(self) -> None:
+        self.absent = True
+
+    def _on_jobset(self, old: JobSet | None, new: JobSet | None) -> None:
+        self.absent = False
+        changed = new or old
+        if changed is not None:
+            self._enqueue(changed.key, 0.0)
+
+    def _on_job(self, old: JobProgress | None, new: JobProgress | None) -> None:
+        """A Job's pods succeeded, or it was replaced; that it was created or deleted alone changes no minCount."""
+        job = new or old
+        if job is not None and (old is None or new is None or old != new):
+            self._enqueue((job.namespace, job.jobset), PROGRESS_DELAY_SECONDS)
+
+    def _on_pod(self, old: PodView | None, new: PodView | None) -> None:
+        """A pod that is gone may have been the last one; one that waits may wait for ever."""
+        pod = new or old
+        if pod is not None and (new is None or (old is None and not pod.bound)):
+            self._enqueue((pod.namespace, pod.jobset), POD_DELAY_SECONDS)
+
+    def _on_scheduling(self, kind: Kind) -> Callable[[Observed | None, Observed | None], None]:
+        def on_change(old: Observed | None, new: Observed | None) -> None:
+            for observed in _distinct(old, new):
+                self.overlay.saw(kind, observed.namespace, observed.name, new)
+                for jobset in {observed.owner_jobset, observed.claims_jobset} - {""}:
+                    self._enqueue((observed.namespace, jobset), 0.0)
+
+        return on_change
+
+
+def _distinct(*observed: Observed | None) -> Iterator[Observed]:
+    return iter(dict.fromkeys(o for o in observed if o is not None))

@@ -1,0 +1,131 @@
+"""gangctl as the real process beside a real control plane, as its own user with its own rights."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import aiohttp
+
+from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.ports import Ports
+from tests.controlplane.process import Process
+from tests.controlplane.wait import NotYet, wait_for
+from tests.manifests.rbac import rbac_objects
+
+USER = "gangctl"
+OWN_NAMESPACE = "gangctl-system"
+
+
+async def install_rights(plane: ControlPlane, user: str = USER) -> None:
+    """Give ``user`` the rights of the manifests, and no others; harmless when it has them."""
+    namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN_NAMESPACE}}
+    await _apply(plane, path_of("v1", "namespaces", name=OWN_NAMESPACE), namespace)
+    for rule in rbac_objects(user, OWN_NAMESPACE):
+        meta = rule["metadata"]
+        path = path_of(
+            rule["apiVersion"], rule["kind"].lower() + "s", namespace=meta.get("namespace"), name=meta["name"]
+        )
+        await _apply(plane, path, rule)
+
+
+async def _apply(plane: ControlPlane, path: str, body: Object) -> None:
+    await plane.api.patch(path, body, kind="apply", fieldManager="test", force=True)
+
+
+class Gangctl:
+    """One gangctl process; the same object before, between and after its runs."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        *arguments: str,
+        name: str = "gangctl",
+        kubeconfig: Path | None = None,
+        leader_elect: bool = False,
+    ) -> None:
+        """``arguments`` are further flags; ports are the process's own for its life."""
+        self.plane = plane
+        self._ports = Ports()
+        self.webhook_url = f"https://127.0.0.1:{self._ports.take()}"
+        self.metrics_url = f"http://127.0.0.1:{(port := self._ports.take())}"
+        command = [
+            *(sys.executable, "-m", "gangctl", "controller"),
+            *("--kubeconfig", str(kubeconfig or plane.kubeconfig_for(USER))),
+            *("--webhook-url", self.webhook_url),
+            *("--metrics-bind-address", f"127.0.0.1:{port}"),
+            f"--leader-elect={str(leader_elect).lower()}",
+            *("--log-level", "debug"),
+            *arguments,
+        ]
+        self.process = Process(name, command, plane.directory / f"{name}.log", ready=self.is_ready)
+
+    async def __aenter__(self) -> Self:
+        await install_rights(self.plane)
+        await self.process.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the process and give its ports back."""
+        if self.process.running:
+            await self.process.stop()
+        self._ports.release()
+
+    async def is_ready(self) -> bool:
+        """Whether /readyz says 200; what it says otherwise is the reason of a timeout."""
+        try:
+            status, text = await self.fetch("/readyz?verbose")
+        except (aiohttp.ClientError, OSError) as error:
+            raise NotYet(str(error)) from error
+        if status != 200:
+            raise NotYet(text)
+        return True
+
+    async def fetch(self, path: str) -> tuple[int, str]:
+        """Status and text of a page on the metrics address."""
+        timeout = aiohttp.ClientTimeout(total=10)
+        async with (
+            aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
+            session.get(self.metrics_url + path) as response,
+        ):
+            return response.status, await response.text()
+
+    async def metric(self, name: str, labels: Mapping[str, str] | None = None) -> float:
+        """Sum of a metric's samples that have these labels."""
+        _, text = await self.fetch("/metrics")
+        wanted = [f'{key}="{value}"' for key, value in (labels or {}).items()]
+        total = 0.0
+        for line in text.splitlines():
+            sample, _, value = line.rpartition(" ")
+            if sample.partition("{")[0] == name and all(part in sample for part in wanted):
+                total += float(value)
+        return total
+
+    async def settle(self, reconciles: int = 1) -> None:
+        """Wait until at least so many reconciles are over and the work queue is empty."""
+
+        async def quiet() -> bool:
+            done = await self.metric("gangctl_reconcile_seconds_count")
+            waiting = await self.metric("gangctl_workqueue_depth")
+            if done < reconciles or waiting:
+                raise NotYet(f"{done:.0f} reconciles, {waiting:.0f} waiting")
+            return True
+
+        await wait_for(quiet, what="gangctl to be idle")
+
+
+async def create_namespaces(plane: ControlPlane, names: Sequence[str]) -> None:
+    """Create namespaces with their default ServiceAccount settled."""
+    for name in names:
+        try:
+            body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            await plane.api.create(path_of("v1", "namespaces"), body)
+        except ApiFailure as failure:
+            if failure.reason != "AlreadyExists":
+                raise

@@ -1,0 +1,92 @@
+"""Waiting for what a live test is about: gangs, running pods, events, minCounts."""
+
+from __future__ import annotations
+
+from tests.controlplane.api import Object
+from tests.controlplane.wait import NotYet, wait_for
+from tests.live.cluster import Cluster, Gangs, reference_of
+
+
+async def gang_of(cluster: Cluster, name: str) -> Gangs:
+    """The gang of a JobSet once its Workload, and its groups where there are such, exist."""
+
+    async def exists() -> Gangs:
+        gangs = await cluster.gangs()
+        if not gangs.workloads or (cluster.has_groups and not gangs.groups) or not gangs.references:
+            raise NotYet(f"only {gangs.names}, references {gangs.references}")
+        if any(o["metadata"].get("deletionTimestamp") for o in (*gangs.workloads.values(), *gangs.groups.values())):
+            raise NotYet("still terminating")
+        return gangs
+
+    return await wait_for(exists, what=f"the gang of {name}")
+
+
+async def no_gang(cluster: Cluster) -> None:
+    async def gone() -> bool:
+        names = (await cluster.gangs()).names
+        if names:
+            raise NotYet(f"{names} exist")
+        return True
+
+    await wait_for(gone, what="the gang's objects to be gone")
+
+
+async def running_pods(cluster: Cluster, count: int) -> list[Object]:
+    async def run() -> list[Object]:
+        pods = [p for p in await cluster.pods() if p["status"].get("phase") == "Running"]
+        pods = [p for p in pods if not p["metadata"].get("deletionTimestamp")]
+        if len(pods) != count:
+            raise NotYet(f"{len(pods)} pods run")
+        return pods
+
+    return await wait_for(run, what=f"{count} running pods", timeout=60)
+
+
+async def said(cluster: Cluster, reason: str, jobset: str = "js") -> Object:
+    """The first event with this reason."""
+
+    async def event() -> Object:
+        found = [e for e in await cluster.events(jobset) if e["reason"] == reason]
+        if not found:
+            raise NotYet(f"events {await cluster.reasons(jobset)}")
+        return found[0]
+
+    return await wait_for(event, what=f"event {reason}")
+
+
+async def jobs_with_references(cluster: Cluster, count: int) -> dict[str, object]:
+    async def complete() -> dict[str, object]:
+        references = {name: reference_of(job) for name, job in (await cluster.jobs()).items()}
+        if len(references) != count or not all(references.values()):
+            raise NotYet(str(references))
+        return references
+
+    return await wait_for(complete, what=f"{count} Jobs with references")
+
+
+def foreign_workload(cluster: Cluster, name: str, claimed: str) -> Object:
+    policy = {"gang": {"minCount": 2}}
+    spec: Object = {"controllerRef": {"apiGroup": "jobset.x-k8s.io", "kind": "JobSet", "name": claimed}}
+    if cluster.has_groups:
+        spec["podGroupTemplates"] = [{"name": "w", "schedulingPolicy": policy}]
+    else:
+        spec["podGroups"] = [{"name": "w", "policy": policy}]
+    version = f"scheduling.k8s.io/{cluster.version}"
+    return {"apiVersion": version, "kind": "Workload", "metadata": {"name": name}, "spec": spec}
+
+
+async def resize(cluster: Cluster, live: Object, index: int, pods: int) -> Object:
+    live["spec"]["replicatedJobs"][index]["template"]["spec"] |= {"parallelism": pods, "completions": pods}
+    patch = {"spec": {"replicatedJobs": live["spec"]["replicatedJobs"]}}
+    return await cluster.patch_jobset("js", patch)
+
+
+async def min_counts(cluster: Cluster, workload: str, group: str, pods: int) -> None:
+    async def changed() -> bool:
+        gangs = await cluster.gangs()
+        counts = (gangs.min_counts(workload)["w"], gangs.group_min_count(group))
+        if counts != (pods, pods):
+            raise NotYet(f"minCounts {counts}")
+        return True
+
+    await wait_for(changed, what=f"minCount {pods}")

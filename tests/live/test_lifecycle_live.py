@@ -1,0 +1,293 @@
+"""Lives of ganged JobSets on real Kubernetes, P19 to P25: suspended, restarted, finished, resized, at their tail."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.cases import object_name
+from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.kubelet import Kubelet
+from tests.controlplane.nodes import add_nodes, remove_nodes
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import JOBSETS, Cluster, reference_of, refused
+from tests.live.gangctl import USER
+from tests.live.observe import (
+    foreign_workload,
+    gang_of,
+    jobs_with_references,
+    min_counts,
+    no_gang,
+    resize,
+    running_pods,
+    said,
+)
+
+pytestmark = [pytest.mark.controlplane]
+
+
+@pytest.fixture
+async def kubelet(plane: ControlPlane) -> AsyncIterator[Kubelet]:
+    """Capacity for small gangs, and somebody who runs the pods."""
+    nodes = await add_nodes(plane.api, 2, cpu="8")
+    async with Kubelet(plane.api) as kubelet:
+        yield kubelet
+    await remove_nodes(plane.api, nodes)
+
+
+async def test_p19_created_suspended(cluster: Cluster) -> None:
+    created = await cluster.create_jobset(jobset("js", rj("w", 1, 4, 4, mode="Gang"), suspend=True))
+    before = await jobs_with_references(cluster, 1)
+    uid = created["metadata"]["uid"]
+    assert before == {"js-w-0": cluster.expected_reference("js", uid, "rj/w", "w")}
+    assert (await cluster.jobs())["js-w-0"]["spec"]["suspend"] is True
+    assert (await cluster.gangs()).names == set()
+    await cluster.patch_jobset("js", {"spec": {"suspend": False}})
+    gangs = await gang_of(cluster, "js")
+    assert gangs.min_counts(object_name("js", uid, "workload")) == {"w": 4}
+    assert gangs.references == before
+
+
+@pytest.mark.usefixtures("kubelet")
+async def test_p20_suspended_while_running_and_resumed(cluster: Cluster) -> None:
+    created = await cluster.create_jobset(jobset("js", rj("w", 1, 4, 4, mode="Gang")))
+    await running_pods(cluster, 4)
+    before = await gang_of(cluster, "js")
+    await cluster.patch_jobset("js", {"spec": {"suspend": True}})
+    await no_gang(cluster)
+    assert await cluster.pods() == []
+    await said(cluster, "WorkloadDeleted")
+    if cluster.has_groups:
+        await said(cluster, "PodGroupDeleted")
+    await cluster.patch_jobset("js", {"spec": {"suspend": False}})
+    after = await gang_of(cluster, "js")
+    assert after.names == before.names
+    assert set(after.uids().values()).isdisjoint(before.uids().values())
+    assert after.references == before.references
+    await running_pods(cluster, 4)
+    assert created["metadata"]["uid"]
+
+
+async def test_p21_restart_keeps_the_gang(cluster: Cluster, kubelet: Kubelet) -> None:
+    plane = cluster.plane
+    await cluster.create_jobset(jobset("js", rj("w", 2, 2, 2, mode="Gang"), failurePolicy={"maxRestarts": 1}))
+    pods = await running_pods(cluster, 4)
+    before = await gang_of(cluster, "js")
+    position = plane.audit_position
+    await kubelet.fail(next(p for p in pods if p["metadata"]["name"].startswith("js-w-0")))
+
+    async def restarted() -> bool:
+        jobs = await cluster.jobs()
+        attempts = {j["metadata"]["labels"].get("jobset.sigs.k8s.io/restart-attempt") for j in jobs.values()}
+        if attempts != {"1"} or len(jobs) != 2:
+            raise NotYet(f"attempts {attempts}")
+        return True
+
+    await wait_for(restarted, what="the restart", timeout=60)
+    await running_pods(cluster, 4)
+    after = await gang_of(cluster, "js")
+    assert after.uids() == before.uids()
+    assert after.references == before.references
+    assert str(plane.writes_by(USER, position)) == "no writes"
+
+
+async def test_p22_user_managed_group_is_left_alone(cluster: Cluster) -> None:
+    if cluster.minor == "1.35":
+        pytest.skip("JobSet 0.12 prunes workloadRef on 1.35: shown on the pure ground (tests/gang)")
+    mine = {"schedulingGroup": {"podGroupName": "mine"}}
+    await cluster.create_jobset(jobset("js", rj("w", 1, 2, 2, mode="Gang", pod=mine)))
+    await cluster.create_jobset(jobset("quiet", rj("w", 1, 2, 2, pod=mine)))
+    await said(cluster, "UserManagedSchedulingGroup")
+    assert await jobs_with_references(cluster, 2) == {
+        "js-w-0": {"podGroupName": "mine"},
+        "quiet-w-0": {"podGroupName": "mine"},
+    }
+    assert (await cluster.gangs()).names == set()
+    assert await cluster.reasons("quiet") == []
+
+
+async def test_p23_foreign_workload_is_respected(cluster: Cluster) -> None:
+    foreign = foreign_workload(cluster, "user-wl", "js")
+    created = await cluster.api.create(cluster.scheduling("workloads"), foreign)
+    raw = jobset("js", rj("w", 1, 2, 2, mode="Gang"))
+
+    async def seen() -> bool:
+        answer = await cluster.create_jobset(raw, dry_run=True)
+        stamped = "gangctl.dev/gang-ref" in str(answer)
+        if stamped:
+            raise NotYet("the informer has not seen the Workload yet")
+        return True
+
+    await wait_for(seen, what="the webhook to know the foreign Workload")
+    await cluster.create_jobset(raw)
+    await said(cluster, "ForeignWorkload")
+
+    async def job() -> Object:
+        return (await cluster.jobs())["js-w-0"]
+
+    assert reference_of(await wait_for(job, what="the Job", tolerate=(KeyError,))) is None
+    gangs = await cluster.gangs()
+    assert gangs.names == {"user-wl"}
+    assert gangs.workloads["user-wl"]["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
+
+
+@pytest.mark.usefixtures("kubelet")
+async def test_p25_elastic_resize(cluster: Cluster) -> None:
+    created = await cluster.create_jobset(jobset("js", rj("w", 1, 4, 4, mode="Gang"), rj("free", 1, 1, 1)))
+    await running_pods(cluster, 5)
+    before = await gang_of(cluster, "js")
+    if cluster.minor != "1.37":
+        failure = await refused(resize(cluster, created, 0, 6))
+        assert failure.status == 422
+        assert "minCount is immutable" in failure.message
+        assert "spec.replicatedJobs[0].template.spec.parallelism" in failure.message
+        assert (await gang_of(cluster, "js")).uids() == before.uids()
+        await resize(cluster, await cluster.jobset("js"), 1, 2)
+        await running_pods(cluster, 6)
+        return
+    workload, group = (object_name("js", created["metadata"]["uid"], scope) for scope in ("workload", "rj/w"))
+    for pods, order in ((6, ["workloads", "podgroups"]), (2, ["podgroups", "workloads"])):
+        position = cluster.plane.audit_position
+        await resize(cluster, await cluster.jobset("js"), 0, pods)
+        await min_counts(cluster, workload, group, pods)
+        await running_pods(cluster, pods + 1)
+        writes = cluster.plane.writes_by(USER, position).objects
+        assert [entry["objectRef"]["resource"] for entry in writes] == order
+    after = await gang_of(cluster, "js")
+    assert after.uids() == before.uids()
+    await said(cluster, "WorkloadUpdated")
+    await said(cluster, "PodGroupUpdated")
+
+
+async def test_finished_jobset_leaves_nothing(cluster: Cluster, kubelet: Kubelet) -> None:
+    await cluster.create_jobset(jobset("js", rj("w", 1, 2, 2, mode="Gang")))
+    await gang_of(cluster, "js")
+    for pod in await running_pods(cluster, 2):
+        await kubelet.finish(pod)
+    await no_gang(cluster)
+    await said(cluster, "WorkloadDeleted")
+
+
+@pytest.mark.usefixtures("kubelet")
+async def test_deleted_jobset_leaves_nothing_and_its_name_can_be_used_again(cluster: Cluster) -> None:
+    raw = jobset("js", rj("w", 1, 2, 2, mode="ReplicatedGang"))
+    await cluster.create_jobset(raw)
+    first = await gang_of(cluster, "js")
+    await running_pods(cluster, 2)
+    await cluster.api.delete(cluster.path(JOBSETS, "jobsets", "js"), propagation="Foreground")
+
+    async def free() -> bool:
+        await cluster.create_jobset(raw)
+        return True
+
+    await wait_for(free, what="the name to be free", tolerate=(ApiFailure,))
+    await running_pods(cluster, 2)
+
+    async def replaced() -> bool:
+        names = (await cluster.gangs()).names
+        if names & first.names:
+            raise NotYet(f"{names & first.names} still exist")
+        return bool(names)
+
+    await wait_for(replaced, what="new groups instead of the old")
+
+
+async def test_drift_is_mended(cluster: Cluster) -> None:
+    created = await cluster.create_jobset(jobset("js", rj("w", 1, 2, 2, mode="Gang")))
+    before = await gang_of(cluster, "js")
+    workload = object_name("js", created["metadata"]["uid"], "workload")
+    await cluster.api.delete(cluster.scheduling("workloads", workload))
+
+    async def recreated(name: str) -> bool:
+        uids = (await cluster.gangs()).uids()
+        if uids.get(name, before.uids()[name]) == before.uids()[name]:
+            raise NotYet(f"UIDs {uids}")
+        return True
+
+    await wait_for(lambda: recreated(workload), what="the Workload to be created again")
+    if not cluster.has_groups:
+        return
+    group = object_name("js", created["metadata"]["uid"], "rj/w")
+    if cluster.minor == "1.37":
+        await cluster.api.patch(
+            cluster.scheduling("podgroups", group), {"spec": {"schedulingPolicy": {"gang": {"minCount": 7}}}}
+        )
+        await min_counts(cluster, workload, group, 2)
+    await cluster.api.delete(cluster.scheduling("podgroups", group))
+    # Its pods are pending, so the finalizer holds the group until they are gone: it is still usable.
+    for pod in await cluster.pods():
+        await cluster.api.delete(cluster.path("v1", "pods", pod["metadata"]["name"]), grace=0)
+
+
+async def test_tail_a_replacement_late_in_the_gang_runs(cluster: Cluster, kubelet: Kubelet) -> None:
+    """Kubernetes issue 142330: a finished pod leaves the count, and its gang can never be complete again."""
+    created = await cluster.create_jobset(
+        jobset("js", rj("w", 1, 3, 3, mode="Gang", job={"backoffLimit": 6}), failurePolicy={"maxRestarts": 0})
+    )
+    pods = sorted(await running_pods(cluster, 3), key=lambda pod: str(pod["metadata"]["name"]))
+    await kubelet.finish(pods[0])
+    if cluster.minor == "1.37":
+        group = object_name("js", created["metadata"]["uid"], "rj/w")
+
+        async def lowered() -> bool:
+            count = (await cluster.gangs()).group_min_count(group)
+            if count != 2:
+                raise NotYet(f"minCount {count}")
+            return True
+
+        await wait_for(lowered, what="minCount to follow")
+    await kubelet.fail(pods[1])
+    if cluster.minor == "1.37":
+        await running_pods(cluster, 2)
+        assert object_name("js", created["metadata"]["uid"], "workload") in (await cluster.gangs()).workloads
+    else:
+        event = await said(cluster, "GangTailBlocked")
+        assert event["type"] == "Warning"
+
+
+async def test_name_conflict_is_reported_and_nothing_is_adopted(cluster: Cluster) -> None:
+    created = await cluster.create_jobset(jobset("js", rj("w", 1, 2, 2, mode="Gang"), suspend=True))
+    await jobs_with_references(cluster, 1)
+    workload = object_name("js", created["metadata"]["uid"], "workload")
+    stranger = await cluster.api.create(
+        cluster.scheduling("workloads"), foreign_workload(cluster, workload, "somebody-else")
+    )
+    await cluster.patch_jobset("js", {"spec": {"suspend": False}})
+    await said(cluster, "NameConflict")
+    now = (await cluster.gangs()).workloads[workload]
+    assert now["metadata"]["resourceVersion"] == stranger["metadata"]["resourceVersion"]
+    assert (await cluster.gangs()).names == {workload}
+
+
+async def test_configuration_is_settled_at_creation(cluster: Cluster) -> None:
+    await cluster.create_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang")))
+    await cluster.create_jobset(jobset("plain", rj("w", 1, 1, 1)))
+    for name, mode in (("js", "Gang"), ("plain", "Gang")):
+        failure = await refused(
+            cluster.patch_jobset(name, {"metadata": {"annotations": {"gangctl.dev/gang-mode": mode}}})
+        )
+        assert failure.status == 422
+        assert "settled when the JobSet is created" in failure.message
+    await cluster.patch_jobset("plain", {"metadata": {"labels": {"team": "a"}}})
+    await cluster.patch_jobset("js", {"metadata": {"labels": {"team": "a"}}})
+
+
+async def test_full_put_without_the_stamp_is_repaired(cluster: Cluster) -> None:
+    await cluster.create_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang")))
+    live = await cluster.jobset("js")
+    notes = live["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"]
+    stamp = notes.pop("gangctl.dev/gang-ref")
+    live["spec"]["suspend"] = True
+    updated = await cluster.api.update(cluster.path(JOBSETS, "jobsets", "js"), live)
+    assert updated["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"]["gangctl.dev/gang-ref"] == stamp
+
+
+async def test_break_glass_namespace_is_never_asked(cluster: Cluster) -> None:
+    await cluster.api.patch(
+        path_of("v1", "namespaces", name=cluster.namespace), {"metadata": {"labels": {"gangctl.dev/skip": "true"}}}
+    )
+    created = await cluster.create_jobset(jobset("js", rj("w", 1, 1, 1), mode="nonsense"))
+    assert "gang-ref" not in str(created["spec"])
