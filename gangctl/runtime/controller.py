@@ -1,0 +1,213 @@
+"""Workers that reconcile keys: what comes after success, after failure, and how failures are told.
+
+A reconcile reads what is there now and does what is missing. It returns an
+:class:`Action` or raises: :func:`~gangctl.errors.is_transient` decides whether the
+key comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import structlog
+
+from gangctl.client.pacing import Clock
+from gangctl.errors import ApiError, GangctlError, LeadershipLostError, is_transient
+from gangctl.runtime.queue import QueueClosedError, WorkQueue
+
+K = TypeVar("K", bound=Hashable)
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What to do with a key after a reconcile.
+
+    ``after_seconds`` None waits for a change. ``backoff`` makes the delay grow each
+    time and ``after_seconds`` its least value.
+    """
+
+    after_seconds: float | None = None
+    backoff: bool = False
+
+
+def await_change() -> Action:
+    """All is done until something changes."""
+    return Action()
+
+
+def requeue(after_seconds: float) -> Action:
+    """Look again after a while, because something depends on time."""
+    return Action(after_seconds)
+
+
+def retry(at_least_seconds: float = 0.0) -> Action:
+    """Try again with the key's growing delay."""
+    return Action(at_least_seconds, backoff=True)
+
+
+ErrorPolicy = Callable[[Hashable, Exception], Action]
+
+
+def default_error_policy(key: Hashable, error: Exception) -> Action:  # noqa: ARG001 -- other policies look at the key
+    """Terminal errors wait for a change; all others come again, not before the server's ``Retry-After``."""
+    if not is_transient(error):
+        return await_change()
+    wish = error.retry_after if isinstance(error, ApiError) else None
+    return retry(wish or 0.0)
+
+
+def error_kind(error: BaseException) -> str:
+    """Name an error for metrics: the class of ours, ``deadline``, or ``panic`` for what nobody expected."""
+    if isinstance(error, GangctlError):
+        return type(error).__name__
+    return "deadline" if isinstance(error, DeadlineExceededError) else "panic"
+
+
+class DeadlineExceededError(Exception):
+    """A reconcile took longer than it may."""
+
+
+class ControllerObserver:
+    """Told how reconciles end; the default ignores it."""
+
+    def reconciled(self, result: str, seconds: float) -> None:
+        """Tell of one reconcile: ``result`` is done, requeued, retried or failed."""
+
+    def failed(self, kind: str) -> None:
+        """Tell of one error, by :func:`error_kind`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerOptions:
+    """How a controller works.
+
+    ``deadline_seconds`` bounds one reconcile. The same kind of error of the same key
+    is logged once per ``log_window_seconds``.
+    """
+
+    workers: int = 4
+    deadline_seconds: float = 120.0
+    log_window_seconds: float = 300.0
+
+
+class Controller(Generic[K]):
+    """Calls ``reconcile`` for every key of its queue, with some workers at once but never two for one key."""
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Callable[[K], Awaitable[Action]],
+        *,
+        queue: WorkQueue[K] | None = None,
+        options: ControllerOptions | None = None,
+        error_policy: ErrorPolicy = default_error_policy,
+        observer: ControllerObserver | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Keys may be added before :meth:`run`; they wait in line."""
+        self.name = name
+        self._clock = clock or Clock()
+        self.queue: WorkQueue[K] = queue or WorkQueue(clock=self._clock)
+        self._reconcile = reconcile
+        self._options = options or ControllerOptions()
+        self._error_policy = error_policy
+        self._observer = observer or ControllerObserver()
+        self._told: OrderedDict[tuple[K, str], float] = OrderedDict()
+
+    def enqueue(self, key: K) -> None:
+        """Ask for a reconcile of ``key``."""
+        self.queue.add(key)
+
+    def stop(self) -> None:
+        """Let workers finish what they are at, then make :meth:`run` return; for good."""
+        self.queue.shutdown(drain=False)
+
+    async def run(self) -> None:
+        """Work until :meth:`stop` or cancellation; a cancelled reconcile's key is not lost to a later run.
+
+        Raises :class:`LeadershipLostError` when a reconcile does: all of it must end.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._options.workers):
+                    group.create_task(self._work(), name=f"{self.name}-{number}")
+        except BaseExceptionGroup as errors:
+            lost, others = errors.split(LeadershipLostError)
+            if lost is None or others is not None:
+                raise
+            raise lost.exceptions[0] from None
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.queue.get()
+            except QueueClosedError:
+                return
+            try:
+                await self._process(key)
+            except (asyncio.CancelledError, LeadershipLostError):
+                self.queue.add(key)
+                raise
+            finally:
+                self.queue.done(key)
+
+    async def _process(self, key: K) -> None:
+        started = self._clock.now()
+        failed = False
+        try:
+            action = await self._bounded(key)
+        except LeadershipLostError:
+            raise
+        except Exception as error:  # noqa: BLE001 -- told below, and tried again unless it is terminal
+            failed = True
+            action = self._error_policy(key, error)
+            self._tell(key, error, action)
+        result = self._follow(key, action, failed=failed)
+        self._observer.reconciled(result, self._clock.now() - started)
+
+    async def _bounded(self, key: K) -> Action:
+        deadline = asyncio.timeout(self._options.deadline_seconds)
+        try:
+            async with deadline:
+                return await self._reconcile(key)
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            raise DeadlineExceededError(f"longer than {self._options.deadline_seconds:g} s") from error
+
+    def _follow(self, key: K, action: Action, *, failed: bool) -> str:
+        if action.backoff:
+            self.queue.add_failed(key, at_least=action.after_seconds or 0.0)
+            return "retried"
+        self.queue.forget(key)
+        if action.after_seconds is not None:
+            self.queue.add_after(key, action.after_seconds)
+            return "requeued"
+        return "failed" if failed else "done"
+
+    def _tell(self, key: K, error: Exception, action: Action) -> None:
+        kind = error_kind(error)
+        self._observer.failed(kind)
+        what = {"controller": self.name, "key": str(key), "kind": kind, "error": str(error), "again": action.backoff}
+        if not self._first_in_window((key, kind)):
+            _log.debug("reconcile failed again", **what)
+        elif kind == "panic":
+            _log.error("reconcile failed unexpectedly", **what, exc_info=error)
+        else:
+            _log.warning("reconcile failed", **what)
+
+    def _first_in_window(self, what: tuple[K, str]) -> bool:
+        now = self._clock.now()
+        oldest = now - self._options.log_window_seconds
+        while self._told and next(iter(self._told.values())) <= oldest:
+            self._told.popitem(last=False)
+        if what in self._told:
+            return False
+        self._told[what] = now
+        return True

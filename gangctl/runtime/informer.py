@@ -1,0 +1,252 @@
+"""Keeping a store true: list, watch, and start again in the right place after whatever ends a watch.
+
+An informer never gives up and never floods: every end of a connection that was not
+a long one costs a delay that grows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from gangctl.client.client import EVERYTHING, PAGE_SIZE, Client, Selection
+from gangctl.client.pacing import Backoff, Clock
+from gangctl.client.resources import Resource
+from gangctl.client.watch import WatchOptions
+from gangctl.errors import ApiError, GoneError, InvalidError, NotFoundError, ServerError
+from gangctl.runtime.store import Change, Entry, Key, Store
+
+T = TypeVar("T")
+
+Handler = Callable[[T | None, T | None], None]
+Projection = Callable[[dict[str, Any]], T | None]
+
+# A server restored from a backup refuses versions it has not reached again; a list tells it from a short outage.
+_REFUSALS_BEFORE_RELIST = 5
+_OK = 200
+_PASSING = {0, 429, 503}  # no answer, too busy, starting or stopping: says nothing about the version
+
+_log = structlog.get_logger(__name__)
+
+
+class InformerObserver:
+    """Told what an informer meets; the default ignores it."""
+
+    def restarted(self, reason: str) -> None:
+        """Tell why a watch is opened anew: ended, gone, absent or the class of an error."""
+
+    def broken(self, what: str) -> None:
+        """Tell that ``project`` or a handler raised on one object."""
+
+
+@dataclass(frozen=True, slots=True)
+class InformerOptions:
+    """How an informer works.
+
+    Delays grow from ``base_delay_seconds`` to ``cap_delay_seconds`` and start again
+    at the base once a watch has lived for ``steady_seconds``. An absent resource is
+    looked for at the cap.
+    """
+
+    page_size: int = PAGE_SIZE
+    base_delay_seconds: float = 0.2
+    cap_delay_seconds: float = 30.0
+    steady_seconds: float = 10.0
+    watch: WatchOptions = field(default_factory=WatchOptions)
+
+
+class Informer(Generic[T]):
+    """Mirrors a collection into ``store`` and calls every handler with what changed, after the store shows it.
+
+    ``project`` says what to keep of an object; None means the object is of no
+    interest. Run :meth:`run` in a task; cancelling it stops the informer, running it
+    again goes on with what the store holds and reports only what differs by then.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        project: Projection[T],
+        *,
+        store: Store[T] | None = None,
+        namespace: str | None = None,
+        selection: Selection = EVERYTHING,
+        on_absent: Callable[[], None] | None = None,
+        observer: InformerObserver | None = None,
+        options: InformerOptions | None = None,
+        clock: Clock | None = None,
+        randomness: Callable[[], float] = random.random,
+    ) -> None:
+        """Do nothing yet; ``on_absent`` is called when the server turns out not to serve the resource."""
+        self.resource = resource
+        self.store: Store[T] = store if store is not None else Store()
+        self.synced = asyncio.Event()
+        """Set from the first complete list on, until the resource is found absent."""
+        self._client = client
+        self._project = project
+        self._namespace = namespace
+        self._selection = selection
+        self._on_absent = on_absent or (lambda: None)
+        self._observer = observer or InformerObserver()
+        self._options = options or InformerOptions()
+        self._clock = clock or Clock()
+        self._backoff = Backoff(
+            self._options.base_delay_seconds, self._options.cap_delay_seconds, randomness=randomness
+        )
+        self._handlers: list[Handler[T]] = []
+        self._contact: float | None = None
+        self._absent = False
+        self._version = ""  # where to resume; empty: list first
+        self._opened: float | None = None
+        self._refusals = 0
+        self._trouble = ""
+        self._log = _log.bind(resource=resource.qualified_name, version=resource.version)
+
+    def subscribe(self, on_change: Handler[T]) -> None:
+        """Call ``on_change(old, new)`` for every change; what is in the store already is told at once."""
+        self._handlers.append(on_change)
+        for value in self.store.values():
+            on_change(None, value)
+
+    def contact_age(self) -> float | None:
+        """Seconds since the server last said anything, None before it ever did.
+
+        A healthy watch is at most :attr:`WatchOptions.read_timeout_seconds` old, for it
+        is opened anew after that much silence.
+        """
+        return None if self._contact is None else self._clock.now() - self._contact
+
+    async def run(self) -> None:
+        """Keep the store true until cancelled."""
+        while True:
+            self._opened = None
+            reason, wish = "ended", 0.0
+            try:
+                if not self._version:
+                    await self._relist()
+                await self._follow()
+            except GoneError:
+                # The store stays: a new list will say what is different.
+                self._version, reason = "", "gone"
+            except NotFoundError:
+                reason, wish = "absent", self._options.cap_delay_seconds
+                self._note_absence()
+            except ApiError as error:
+                reason, wish = type(error).__name__, error.retry_after or 0.0
+                self._note_trouble(error)
+            self._observer.restarted(reason)
+            if self._watched_seconds() >= self._options.steady_seconds:
+                self._backoff.reset()
+                self._refusals, self._trouble = 0, ""
+            await self._clock.sleep(max(wish, self._backoff.next()))
+
+    async def _relist(self) -> None:
+        """Read the whole collection page by page and forget what it no longer holds."""
+        seen: set[Key] = set()
+        version = ""
+        pages = self._client.pages(
+            self.resource, self._namespace, selection=self._selection, limit=self._options.page_size
+        )
+        async with aclosing(pages):
+            async for page in pages:
+                self._touch()
+                version = page.resource_version
+                for raw in page.items:
+                    key = self._upsert(raw)
+                    if key is not None:
+                        seen.add(key)
+        self._tell(self.store.retain(seen))
+        self._version = version
+        self._absent = False
+        if not self.synced.is_set():
+            self._log.info("informer synced", objects=len(self.store))
+            self.synced.set()
+
+    async def _follow(self) -> None:
+        """Apply one watch's events until the stream ends; the version to resume from keeps up with them."""
+        events = self._client.watch(
+            self.resource,
+            self._namespace,
+            resource_version=self._version,
+            selection=self._selection,
+            options=self._options.watch,
+            on_contact=self._touch,
+        )
+        async with aclosing(events):
+            async for event in events:
+                if event.type == "DELETED":
+                    self._forget(event.object)
+                elif event.type != "BOOKMARK":
+                    self._upsert(event.object)
+                self._version = event.resource_version or self._version
+
+    def _touch(self) -> None:
+        self._contact = self._clock.now()
+        if self._opened is None and self._version:
+            self._opened = self._contact
+
+    def _watched_seconds(self) -> float:
+        return 0.0 if self._opened is None else self._clock.now() - self._opened
+
+    def _upsert(self, raw: dict[str, Any]) -> Key | None:
+        """Store one object's projection; returns its key, None for what is of no interest."""
+        key, uid, version = _identity(raw)
+        try:
+            value = self._project(raw)
+        except Exception:  # noqa: BLE001 -- one object nobody can read must not hide all the others
+            self._log.exception("object not understood", namespace=key[0], name=key[1])
+            self._observer.broken("project")
+            return key
+        if value is None:
+            self._tell(self.store.discard(key))
+            return None
+        self._tell(self.store.put(key, Entry(uid, version, value)))
+        return key
+
+    def _forget(self, raw: dict[str, Any]) -> None:
+        key, _, _ = _identity(raw)
+        self._tell(self.store.discard(key))
+
+    def _tell(self, changes: list[Change[T]]) -> None:
+        for old, new in changes:
+            for handler in self._handlers:
+                try:
+                    handler(old, new)
+                except Exception:  # noqa: BLE001 -- the other handlers must hear of it
+                    self._log.exception("handler failed")
+                    self._observer.broken("handler")
+
+    def _note_absence(self) -> None:
+        self._version = ""
+        self.synced.clear()
+        if not self._absent:
+            self._absent = True
+            self._log.warning("the server does not have this resource")
+            self._on_absent()
+
+    def _note_trouble(self, error: ApiError) -> None:
+        """Log an error once, and stop resuming where the server keeps refusing to."""
+        if error.status not in _PASSING:
+            self._refusals += 1
+        refused = isinstance(error, InvalidError) or error.reason == "ResponseTooLarge"
+        if refused or self._refusals >= _REFUSALS_BEFORE_RELIST:
+            self._version, self._refusals = "", 0
+        text = f"{type(error).__name__}: {error.message}"
+        if text != self._trouble:
+            self._trouble = text
+            self._log.warning("cannot follow", error=text, status=error.status, reason=error.reason)
+
+
+def _identity(raw: dict[str, Any]) -> tuple[Key, str, str]:
+    metadata = raw.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        raise ServerError(_OK, "UnreadableBody", "an object without a name")
+    key = (str(metadata.get("namespace") or ""), str(metadata["name"]))
+    return key, str(metadata.get("uid") or ""), str(metadata.get("resourceVersion") or "")

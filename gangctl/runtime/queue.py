@@ -1,0 +1,203 @@
+"""The work queue: each key at most once in line, and never with two workers at the same time.
+
+It is not thread-safe: everything happens on one event loop, and nothing here waits
+except :meth:`WorkQueue.get` and :meth:`WorkQueue.join`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from gangctl.client.pacing import Clock, Timer, backoff_delay
+from gangctl.errors import GangctlError
+
+K = TypeVar("K", bound=Hashable)
+
+
+class QueueClosedError(GangctlError):
+    """The queue was shut down and holds no more work."""
+
+    code = "QueueClosed"
+
+
+class QueueObserver:
+    """Told what a queue does; the default ignores it all."""
+
+    def added(self, depth: int) -> None:
+        """Tell that a key came into line, which is now ``depth`` long."""
+
+    def taken(self, depth: int, waited_seconds: float) -> None:
+        """Tell that a worker took a key that had waited so long."""
+
+    def retried(self) -> None:
+        """Tell that a key failed and will come again."""
+
+    def dropped(self) -> None:
+        """Tell that a shutdown threw the whole line away."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Delays after failures of one key: doubling from ``base_seconds`` to ``cap_seconds``, up to ``jitter`` shorter."""
+
+    base_seconds: float = 0.1
+    cap_seconds: float = 120.0
+    jitter: float = 0.5
+
+
+class WorkQueue(Generic[K]):
+    """A key is in line, delayed, being processed, or any of these at once; adding it again never duplicates it.
+
+    A key added while it is processed comes into line when the worker is
+    :meth:`done`: what it saw may be stale.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: RetryPolicy | None = None,
+        observer: QueueObserver | None = None,
+        clock: Clock | None = None,
+        randomness: Callable[[], float] = random.random,
+    ) -> None:
+        """Start empty and open."""
+        self._policy = policy or RetryPolicy()
+        self._observer = observer or QueueObserver()
+        self._clock = clock or Clock()
+        self._randomness = randomness
+        self._line: OrderedDict[K, float] = OrderedDict()  # when each came into line
+        self._processing: set[K] = set()
+        self._again: set[K] = set()
+        self._delayed: dict[K, tuple[float, Timer]] = {}
+        self._failures: dict[K, int] = {}
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
+
+    def __len__(self) -> int:
+        """How many keys are in line now; delayed ones are not."""
+        return len(self._line)
+
+    @property
+    def failing(self) -> int:
+        """How many keys failed last time."""
+        return len(self._failures)
+
+    def add(self, key: K) -> None:
+        """Bring ``key`` into line, or after its present processing."""
+        if self._closed:
+            return
+        if key in self._processing:
+            self._again.add(key)
+        elif key not in self._line:
+            self._line[key] = self._clock.now()
+            self._observer.added(len(self._line))
+            self._wake()
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Bring ``key`` into line after ``seconds``; of several wishes for one key the earliest counts."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        if self._closed:
+            return
+        when = self._clock.now() + seconds
+        waiting = self._delayed.get(key)
+        if waiting is not None:
+            if waiting[0] <= when:
+                return
+            waiting[1].cancel()
+        self._delayed[key] = when, self._clock.call_later(seconds, lambda: self._due(key))
+
+    def add_failed(self, key: K, *, at_least: float = 0.0) -> float:
+        """Bring ``key`` into line again after a delay that grows with each failure; returns the delay in seconds."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        delay = backoff_delay(failures, self._policy.base_seconds, self._policy.cap_seconds)
+        delay = max(at_least, delay * (1 - self._policy.jitter * self._randomness()))
+        self._observer.retried()
+        self.add_after(key, delay)
+        return delay
+
+    def forget(self, key: K) -> None:
+        """Forget the failures of ``key``: it succeeded, or will not be tried again."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """Wait for a key and take it; :meth:`done` must follow. Raises :class:`QueueClosedError` when all is done."""
+        while not self._line:
+            if self._closed:
+                raise QueueClosedError("the work queue was shut down")
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                self._pass_on(waiter)
+                raise
+        return self._take()
+
+    def done(self, key: K) -> None:
+        """Say that the processing of ``key`` ended, however it ended."""
+        self._processing.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+        self._update_idle()
+
+    def shutdown(self, *, drain: bool = True) -> None:
+        """Accept nothing more; workers get what is in line first, or nothing without ``drain``."""
+        self._closed = True
+        self._again.clear()
+        for _, timer in self._delayed.values():
+            timer.cancel()
+        self._delayed.clear()
+        if not drain:
+            self._line.clear()
+            self._observer.dropped()
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+        self._update_idle()
+
+    async def join(self) -> None:
+        """Wait until nothing is in line and nothing is processed."""
+        await self._idle.wait()
+
+    def _take(self) -> K:
+        key, since = self._line.popitem(last=False)
+        self._processing.add(key)
+        self._idle.clear()
+        self._observer.taken(len(self._line), self._clock.now() - since)
+        return key
+
+    def _due(self, key: K) -> None:
+        self._delayed.pop(key, None)
+        self.add(key)
+
+    def _wake(self) -> None:
+        self._idle.clear()
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _pass_on(self, waiter: asyncio.Future[None]) -> None:
+        """Wake another worker in place of one that was cancelled just when it was woken."""
+        if waiter.cancelled() or not waiter.done():
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+        elif self._line:
+            self._wake()
+
+    def _update_idle(self) -> None:
+        if not self._line and not self._processing:
+            self._idle.set()

@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+from structlog.testing import capture_logs
+
+from gangctl.client.pacing import Clock
+from gangctl.errors import (
+    ConflictError,
+    ForbiddenError,
+    LeadershipLostError,
+    OwnershipConflictError,
+    TooManyRequestsError,
+)
+from gangctl.runtime.controller import (
+    Action,
+    Controller,
+    ControllerObserver,
+    ControllerOptions,
+    await_change,
+    default_error_policy,
+    error_kind,
+    requeue,
+    retry,
+)
+from gangctl.runtime.queue import WorkQueue
+from tests.client.clock import VirtualClock, settle
+
+Reconcile = Callable[[str], Awaitable[Action]]
+
+
+class Tally(ControllerObserver):
+    def __init__(self) -> None:
+        self.results: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
+
+    def reconciled(self, result: str, seconds: float) -> None:
+        assert seconds >= 0
+        self.results[result] += 1
+
+    def failed(self, kind: str) -> None:
+        self.errors[kind] += 1
+
+
+class Rig:
+    """Starts controllers on the virtual clock and ends them with the test."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
+        self.tally = Tally()
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def start(self, reconcile: Reconcile, options: ControllerOptions | None = None) -> Controller[str]:
+        controller = Controller(
+            "test",
+            reconcile,
+            queue=WorkQueue[str](clock=self.clock, randomness=lambda: 0.0),
+            options=options,
+            observer=self.tally,
+            clock=self.clock,
+        )
+        self.tasks.append(asyncio.create_task(controller.run()))
+        return controller
+
+
+@pytest.fixture
+async def rig(clock: VirtualClock) -> AsyncIterator[Rig]:
+    rig = Rig(clock)
+    yield rig
+    for task in rig.tasks:
+        task.cancel()
+    await asyncio.gather(*rig.tasks, return_exceptions=True)
+
+
+def scripted(*outcomes: Action | Exception) -> tuple[Reconcile, list[str]]:
+    """A reconcile with these outcomes in order, the last one repeated; and the keys it was called with."""
+    left, calls = list(outcomes), list[str]()
+
+    async def reconcile(key: str) -> Action:
+        calls.append(key)
+        outcome = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return reconcile, calls
+
+
+async def test_success_waits_for_a_change(rig: Rig, clock: VirtualClock) -> None:
+    reconcile, calls = scripted(await_change())
+    controller = rig.start(reconcile)
+    controller.enqueue("a")
+    await clock.advance(1000)
+    assert calls == ["a"]
+    controller.enqueue("a")
+    await clock.advance(0)
+    assert calls == ["a", "a"]
+    assert rig.tally.results == {"done": 2}
+
+
+async def test_requeue_comes_back_in_time(rig: Rig, clock: VirtualClock) -> None:
+    reconcile, calls = scripted(requeue(10))
+    rig.start(reconcile).enqueue("a")
+    await clock.advance(35)
+    assert calls == ["a"] * 4
+    assert rig.tally.results == {"requeued": 4}
+
+
+async def test_transient_errors_come_back_later_and_later(rig: Rig, clock: VirtualClock) -> None:
+    failure = ConflictError(409, "Conflict", "changed")
+    reconcile, calls = scripted(failure, failure, failure, await_change())
+    controller = rig.start(reconcile)
+    controller.enqueue("a")
+    await clock.advance(0.1)
+    assert len(calls) == 2
+    await clock.advance(0.2)
+    assert len(calls) == 3
+    assert controller.queue.failing == 1
+    await clock.advance(0.4)
+    assert len(calls) == 4
+    assert controller.queue.failing == 0
+    assert rig.tally.results == {"retried": 3, "done": 1}
+    assert rig.tally.errors == {"ConflictError": 3}
+
+
+async def test_the_server_s_wish_is_honoured(rig: Rig, clock: VirtualClock) -> None:
+    reconcile, calls = scripted(TooManyRequestsError(429, "TooManyRequests", "", retry_after=7), await_change())
+    rig.start(reconcile).enqueue("a")
+    await clock.advance(6.9)
+    assert len(calls) == 1
+    await clock.advance(0.2)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("error", [ForbiddenError(403, "Forbidden", "no"), OwnershipConflictError("theirs")])
+async def test_terminal_errors_wait_for_a_change(rig: Rig, clock: VirtualClock, error: Exception) -> None:
+    reconcile, calls = scripted(error)
+    rig.start(reconcile).enqueue("a")
+    await clock.advance(10_000)
+    assert calls == ["a"]
+    assert rig.tally.results == {"failed": 1}
+
+
+async def test_a_reconcile_may_ask_for_growing_delays_itself(rig: Rig, clock: VirtualClock) -> None:
+    reconcile, calls = scripted(retry(), retry(5), await_change())
+    rig.start(reconcile).enqueue("a")
+    await clock.advance(0.1)
+    assert len(calls) == 2
+    await clock.advance(5)
+    assert len(calls) == 3
+    assert rig.tally.errors == {}
+
+
+async def test_a_policy_may_decide_otherwise(clock: VirtualClock) -> None:
+    reconcile, calls = scripted(ValueError("x"))
+    controller = Controller("test", reconcile, error_policy=lambda _key, _error: await_change(), clock=clock)
+    task = asyncio.create_task(controller.run())
+    controller.enqueue("a")
+    await clock.advance(1000)
+    assert calls == ["a"]
+    controller.stop()
+    await task
+
+
+async def test_the_unexpected_is_told_with_a_traceback_once_per_window(rig: Rig, clock: VirtualClock) -> None:
+    reconcile, calls = scripted(ZeroDivisionError("oops"))
+    with capture_logs() as logs:
+        rig.start(reconcile).enqueue("a")
+        await clock.advance(299)
+        errors = [line for line in logs if line["log_level"] == "error"]
+        assert len(errors) == 1
+        assert isinstance(errors[0]["exc_info"], ZeroDivisionError)
+        assert len(calls) > 5
+        await clock.advance(200)
+    assert len([line for line in logs if line["log_level"] == "error"]) == 2
+    assert rig.tally.errors == {"panic": len(calls)}
+
+
+async def test_a_reconcile_that_hangs_meets_its_deadline(rig: Rig) -> None:
+    async def hang(_: str) -> Action:
+        await asyncio.Event().wait()
+        return await_change()
+
+    rig.start(hang, ControllerOptions(deadline_seconds=0.01)).enqueue("a")
+    async with asyncio.timeout(5):
+        while not rig.tally.errors:
+            await settle()
+    assert rig.tally.errors == {"deadline": 1}
+
+
+async def test_a_timeout_of_its_own_is_not_the_deadline(rig: Rig, clock: VirtualClock) -> None:
+    reconcile, _ = scripted(TimeoutError(), await_change())
+    rig.start(reconcile).enqueue("a")
+    await clock.advance(0)
+    assert rig.tally.errors == {"panic": 1}
+
+
+async def test_keys_are_worked_on_side_by_side_but_never_one_twice(rig: Rig) -> None:
+    active: Counter[str] = Counter()
+    most = 0
+    done = Counter[str]()
+    controller: Controller[str]
+
+    async def reconcile(key: str) -> Action:
+        nonlocal most
+        active[key] += 1
+        assert active[key] == 1
+        most = max(most, sum(active.values()))
+        if done[key] < 3:
+            controller.enqueue(key)
+        await settle(3)
+        active[key] -= 1
+        done[key] += 1
+        return await_change()
+
+    controller = rig.start(reconcile, ControllerOptions(workers=3))
+    for key in "abcdef":
+        controller.enqueue(key)
+    async with asyncio.timeout(10):
+        await controller.queue.join()
+    assert done == dict.fromkeys("abcdef", 4)
+    assert most == 3
+
+
+async def test_stop_lets_the_present_work_finish(rig: Rig) -> None:
+    begun, release, finished = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def reconcile(key: str) -> Action:
+        begun.set()
+        await release.wait()
+        finished.append(key)
+        return requeue(1)
+
+    controller = rig.start(reconcile, ControllerOptions(workers=1))
+    controller.enqueue("a")
+    controller.enqueue("b")
+    await begun.wait()
+    controller.stop()
+    release.set()
+    await rig.tasks[0]
+    assert finished == ["a"]
+
+
+async def test_a_cancelled_key_is_there_for_the_next_run(rig: Rig) -> None:
+    begun = asyncio.Event()
+    calls: list[str] = []
+
+    async def reconcile(key: str) -> Action:
+        calls.append(key)
+        if len(calls) == 1:
+            begun.set()
+            await asyncio.Event().wait()
+        return await_change()
+
+    controller = rig.start(reconcile)
+    controller.enqueue("a")
+    await begun.wait()
+    rig.tasks[0].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await rig.tasks[0]
+    rig.tasks.append(asyncio.create_task(controller.run()))
+    await settle()
+    assert calls == ["a", "a"]
+
+
+async def test_lost_leadership_ends_all_work(rig: Rig) -> None:
+    async def reconcile(key: str) -> Action:
+        if key == "b":
+            raise LeadershipLostError("deposed")
+        await asyncio.Event().wait()
+        return await_change()
+
+    controller = rig.start(reconcile)
+    controller.enqueue("a")
+    controller.enqueue("b")
+    with pytest.raises(LeadershipLostError):
+        await rig.tasks[0]
+    assert sorted(controller.queue._line) == ["a", "b"]
+
+
+async def test_an_observer_that_fails_is_not_silent(clock: VirtualClock) -> None:
+    class Broken(ControllerObserver):
+        def reconciled(self, result: str, seconds: float) -> None:
+            raise RuntimeError(f"metrics are broken: {result} {seconds}")
+
+    reconcile, _ = scripted(await_change())
+    controller = Controller("test", reconcile, observer=Broken(), clock=clock)
+    controller.enqueue("a")
+    with pytest.raises(ExceptionGroup):
+        await controller.run()
+
+
+def test_error_kinds_are_few() -> None:
+    assert error_kind(ConflictError(409, "Conflict", "")) == "ConflictError"
+    assert error_kind(KeyError("a very special key")) == "panic"
+    assert default_error_policy("k", ConflictError(409, "Conflict", "")) == retry()
+
+
+async def test_the_default_clock_runs() -> None:
+    reconcile, calls = scripted(requeue(0.01))
+    controller = Controller[str]("test", reconcile, clock=Clock())
+    task = asyncio.create_task(controller.run())
+    controller.enqueue("a")
+    async with asyncio.timeout(5):
+        while len(calls) < 3:
+            await settle()
+    controller.stop()
+    await task
