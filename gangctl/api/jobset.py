@@ -129,7 +129,7 @@ def _finished(status: Mapping[str, Any]) -> bool:
     if not isinstance(conditions, list):
         return False
     return any(
-        isinstance(c, dict) and c.get("type") in {"Completed", "Failed"} and c.get("status") == "True"
+        isinstance(c, dict) and c.get("type") in ("Completed", "Failed") and c.get("status") == "True"
         for c in conditions
     )
 

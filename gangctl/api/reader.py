@@ -9,8 +9,18 @@ from gangctl.errors import ErrorKind, FieldError
 
 _EMPTY: Final[Mapping[str, Any]] = {}
 _INT32_MAX: Final = 2**31 - 1
+_SHOWN_BITS: Final = 64
 
 _NAMES: Final = {dict: "an object", list: "a list", str: "a string", int: "an integer", bool: "true or false"}
+
+
+def _shown(value: object) -> str:
+    """A value for a message: short, and total, because Python refuses to print integers of thousands of digits."""
+    if isinstance(value, dict | list):
+        return type(value).__name__
+    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
+        return f"an integer of {value.bit_length()} bits"
+    return repr(value)[:64]
 
 
 class Reader:
@@ -28,8 +38,7 @@ class Reader:
         return f"{self.path}.{key}" if self.path else key
 
     def _reject(self, path: str, value: object, wanted: type) -> None:
-        shown = type(value).__name__ if isinstance(value, dict | list) else repr(value)[:64]
-        self.errors.append(FieldError(path, ErrorKind.TYPE_INVALID, f"must be {_NAMES[wanted]}, got {shown}"))
+        self.errors.append(FieldError(path, ErrorKind.TYPE_INVALID, f"must be {_NAMES[wanted]}, got {_shown(value)}"))
 
     def child(self, key: str) -> Reader:
         """The object under ``key``; empty when it is absent or null."""
@@ -80,7 +89,7 @@ class Reader:
             self._reject(self._path(key), value, int)
             return None
         if not 0 <= value <= _INT32_MAX:
-            detail = f"must be between 0 and {_INT32_MAX}, got {value}"
+            detail = f"must be between 0 and {_INT32_MAX}, got {_shown(value)}"
             self.errors.append(FieldError(self._path(key), ErrorKind.INVALID, detail))
             return None
         return value

@@ -7,11 +7,12 @@ could miss. Everything refused says where and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gangctl.api.jobset import SCHEDULING_REFERENCES, JobSet, read_jobset
+from gangctl.api.jobset import SCHEDULING_REFERENCES, JobSet, ReplicatedJob, read_jobset
 from gangctl.api.meta import (
     GANG_MODE,
     GANG_OPTIONS,
@@ -25,14 +26,18 @@ from gangctl.api.meta import (
 )
 from gangctl.api.scheduling import Generation, Reference, SchedulingAdapter
 from gangctl.errors import ErrorKind, FieldError
-from gangctl.gang.counting import job_pods
+from gangctl.gang.config import GangMode, read_config
+from gangctl.gang.counting import job_pods, replicated_job_pods
 from gangctl.gang.plan import job_reference, stored_stamps
 from gangctl.gang.resolve import Resolution
 from gangctl.gang.stamp import Stamp, read_stamp
+from gangctl.gang.validate import check_groups, check_templates
 
 SETTLED: Final = "gang configuration is settled when the JobSet is created: delete the JobSet and create it again"
 
 Patch = list[dict[str, Any]]
+
+_JOB_INDEX: Final = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +73,18 @@ def _annotate(raw_template: Mapping[str, Any], pointer: str, value: str | None) 
     return [{"op": "add", "path": f"{pointer}/metadata", "value": {"annotations": {GANG_REF: value}}}]
 
 
+def _annotations_patch(raw: Mapping[str, Any], texts: Sequence[str | None]) -> Patch:
+    patch: Patch = []
+    for index, (entry, text) in enumerate(zip(raw["spec"]["replicatedJobs"], texts, strict=True)):
+        template = entry.get("template") if isinstance(entry, dict) else None
+        if isinstance(template, dict):
+            patch += _annotate(template, f"/spec/replicatedJobs/{index}/template", text)
+    return patch
+
+
 def stamp_patch(raw: Mapping[str, Any], stamps: tuple[Stamp | None, ...]) -> Patch:
     """JSON patch that gives every ReplicatedJob of a raw JobSet exactly these stamps."""
-    patch: Patch = []
-    for index, (entry, stamp) in enumerate(zip(raw["spec"]["replicatedJobs"], stamps, strict=True)):
-        template = entry.get("template")
-        if isinstance(template, dict):
-            pointer = f"/spec/replicatedJobs/{index}/template"
-            patch += _annotate(template, pointer, stamp.encode() if stamp else None)
-    return patch
+    return _annotations_patch(raw, [stamp.encode() if stamp else None for stamp in stamps])
 
 
 def unstamped(raw: Mapping[str, Any], jobset: JobSet) -> Patch:
@@ -127,10 +135,13 @@ def _resized(old: JobSet, new: JobSet, generation: Generation | None) -> list[Fi
     """Elastic resizes that the gang cannot follow."""
     errors = []
     stamps, _ = stored_stamps(old)
+    config, _ = read_config(old)
     resizable = generation is not None and generation.capabilities.min_count_mutable
-    for before, after, stamp in zip(old.replicated_jobs, new.replicated_jobs, stamps, strict=False):
-        if job_pods(before) == job_pods(after) or before.name != after.name:
+    pairs = zip(old.replicated_jobs, new.replicated_jobs, stamps, config.replicated_jobs, strict=False)
+    for before, after, stamp, mode in pairs:
+        if replicated_job_pods(before) == replicated_job_pods(after) or before.name != after.name:
             continue
+        asked = config.jobset is GangMode.GANG if mode is None else mode is not GangMode.OFF
         path = f"{after.path}.template.spec.parallelism"
         if stamp is not None and not resizable:
             served = f"Kubernetes {generation.kubernetes}" if generation else "this cluster"
@@ -139,7 +150,7 @@ def _resized(old: JobSet, new: JobSet, generation: Generation | None) -> list[Fi
                 f"keep {job_pods(before)} pods per Job, or create a new JobSet"
             )
             errors.append(FieldError(path, ErrorKind.FORBIDDEN, detail))
-        elif stamp is None and before.annotations.get(GANG_MODE, "Off") != "Off" and job_pods(before) == 0:
+        elif stamp is None and asked and job_pods(before) == 0 and not before.scheduling_reference:
             detail = (
                 f'replicated job "{after.name}" was created without pods, so that its Jobs belong to no gang and '
                 "can join none: create a new JobSet"
@@ -148,19 +159,40 @@ def _resized(old: JobSet, new: JobSet, generation: Generation | None) -> list[Fi
     return errors
 
 
-def restamp_patch(raw_new: Mapping[str, Any], old: JobSet, new: JobSet) -> Patch:
-    """JSON patch that gives an updated JobSet the stamps it was created with, where a full PUT lost them."""
+def _unschedulable(jobset: JobSet, stamps: Sequence[Stamp | None], generation: Generation) -> list[FieldError]:
+    """What stands in the way of the groups that these stamps mean."""
+    groups: dict[str, list[ReplicatedJob]] = {}
+    for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=False):
+        if stamp is not None:
+            groups.setdefault(stamp.template, []).append(rj)
+    errors, _ = check_groups(jobset, groups.values(), generation.capabilities)
+    return [*errors, *check_templates(jobset, list(groups.values()))]
+
+
+def _deadlocked(old: JobSet, new: JobSet, generation: Generation | None) -> list[FieldError]:
+    """Obstacles that an update adds: more pods per Job, or JobSet annotations, next to exclusive placement."""
+    if generation is None:
+        return []
     stamps, _ = stored_stamps(old)
-    by_name = {rj.name: stamp for rj, stamp in zip(old.replicated_jobs, stamps, strict=True)}
-    wanted = tuple(by_name.get(rj.name) for rj in new.replicated_jobs)
-    return stamp_patch(raw_new, wanted) if wanted else []
+    known = {error.path for error in _unschedulable(old, stamps, generation)}
+    return [error for error in _unschedulable(new, stamps, generation) if error.path not in known]
+
+
+def restamp_patch(raw_new: Mapping[str, Any], old: JobSet, new: JobSet) -> Patch:
+    """JSON patch that gives an updated JobSet the stamps it was created with, where a full PUT lost them.
+
+    The text is restored as it was, whoever wrote it: any other is a change of the immutable template.
+    """
+    by_name = {rj.name: rj.annotations.get(GANG_REF) for rj in old.replicated_jobs}
+    wanted = [by_name.get(rj.name) for rj in new.replicated_jobs]
+    return _annotations_patch(raw_new, wanted) if wanted else []
 
 
 def check_update(old: JobSet, new: JobSet, generation: Generation | None) -> tuple[FieldError, ...]:
     """Errors of a JobSet UPDATE that its gang cannot follow; an object that is being deleted is left to go."""
     if new.deleting or new.managed_elsewhere:
         return ()
-    return (*_changed_configuration(old, new), *_resized(old, new, generation))
+    return (*_changed_configuration(old, new), *_resized(old, new, generation), *_deadlocked(old, new, generation))
 
 
 def read_opted_in(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]:
@@ -172,19 +204,25 @@ def read_opted_in(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...
     return jobset, errors
 
 
+def _within(raw: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """The object under ``keys``, empty where anything on the way is not an object."""
+    value: Any = raw
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
 def _pod_spec(raw_job: Mapping[str, Any]) -> Mapping[str, Any]:
-    spec: Any = raw_job
-    for key in ("spec", "template", "spec"):
-        spec = spec.get(key) if isinstance(spec, dict) else None
-    return spec if isinstance(spec, dict) else {}
+    return _within(raw_job, "spec", "template", "spec")
 
 
 def _job_identity(meta: Mapping[str, Any]) -> tuple[str, str, str, int] | FieldError:
     """JobSet name, UID, ReplicatedJob and index from a Job's labels, proved by its controller reference."""
-    labels = meta.get("labels") or {}
-    owner = controller_owner(dict(meta))
-    name, uid = labels.get(JOBSET_NAME), labels.get(JOBSET_UID)
-    if owner is None or not is_jobset_owner(owner) or owner.get("name") != name or owner.get("uid") != uid:
+    labels = _within(meta, "labels")
+    owner = controller_owner(dict(meta)) or {}
+    name, uid = owner.get("name"), owner.get("uid")
+    named = isinstance(name, str) and name == labels.get(JOBSET_NAME)
+    if not (named and isinstance(uid, str) and uid == labels.get(JOBSET_UID) and is_jobset_owner(owner)):
         detail = (
             "is written by gangctl for the Jobs of JobSets, but this Job is not controlled by the JobSet "
             f"of its labels {JOBSET_NAME} and {JOBSET_UID}: remove the annotation"
@@ -192,7 +230,7 @@ def _job_identity(meta: Mapping[str, Any]) -> tuple[str, str, str, int] | FieldE
         return FieldError(f"metadata.annotations[{GANG_REF}]", ErrorKind.FORBIDDEN, detail)
     index = str(labels.get(JOB_INDEX, ""))
     replicated_job = labels.get(REPLICATED_JOB_NAME)
-    if not (index.isascii() and index.isdigit()) or not isinstance(replicated_job, str):
+    if not _JOB_INDEX.fullmatch(index) or not isinstance(replicated_job, str):
         detail = f'labels {JOB_INDEX} (a number) and {REPLICATED_JOB_NAME} are required, got "{index[:64]}"'
         return FieldError("metadata.labels", ErrorKind.INVALID, detail)
     return str(name), str(uid), replicated_job, int(index)
@@ -200,8 +238,8 @@ def _job_identity(meta: Mapping[str, Any]) -> tuple[str, str, str, int] | FieldE
 
 def reference_of_job(raw_job: Mapping[str, Any]) -> Reference | FieldError | None:
     """The group of a Job's pods from its metadata: None without a stamp or where the user chose a group."""
-    meta = raw_job.get("metadata") or {}
-    stamp = read_stamp(meta.get("annotations") or {}, f"metadata.annotations[{GANG_REF}]")
+    meta = _within(raw_job, "metadata")
+    stamp = read_stamp(_within(meta, "annotations"), f"metadata.annotations[{GANG_REF}]")
     if stamp is None or isinstance(stamp, FieldError):
         return stamp
     if any(_pod_spec(raw_job).get(field) for field in SCHEDULING_REFERENCES):

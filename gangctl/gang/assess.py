@@ -14,6 +14,7 @@ from gangctl.api.jobset import JobSet
 from gangctl.gang.plan import GangPlan, make_plan, stored_stamps
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.resolve import ClusterRules, resolve
+from gangctl.gang.validate import check_jobs
 
 
 class Lifecycle(StrEnum):
@@ -56,11 +57,16 @@ def assess(jobset: JobSet, rules: ClusterRules) -> Assessment:
         if resolution.errors:
             notices.append(Notice(Reason.INVALID_GANG_CONFIG, "; ".join(str(error) for error in resolution.errors)))
         return Assessment(lifecycle, None, tuple(notices), unstamped=any(resolution.stamps))
+    if too_many := check_jobs(jobset):
+        notices.append(Notice(Reason.INVALID_GANG_CONFIG, str(too_many[0])))
+        return Assessment(lifecycle, None, tuple(notices))
     changed = any(new is not None and old != new for old, new in zip(stamps, resolution.stamps, strict=True))
     if changed or resolution.errors or not resolution.config.asks_for_gangs:
         message = (
-            "The gang configuration was changed after creation and has no effect: what was decided at creation stays. "
+            "The gang configuration is not the one decided upon at creation and has no effect: what was decided stays. "
             "Delete the JobSet and create it again."
         )
+        if resolution.errors:
+            message += " As it is now it would be refused: " + "; ".join(str(error) for error in resolution.errors)
         notices.append(Notice(Reason.CONFIG_IGNORED, message))
     return Assessment(lifecycle, make_plan(jobset, stamps, resolution.config.options), tuple(notices))

@@ -19,7 +19,9 @@ from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
 from gangctl.errors import ErrorKind, FieldError
 
-LABEL_KEY: Final = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+_DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+LABEL_KEY: Final = rf"^({_DNS_LABEL}(\.{_DNS_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
+_LABEL_KEY_LENGTH: Final = 253 + 1 + 63
 
 
 class GangMode(StrEnum):
@@ -39,7 +41,7 @@ class GangOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
 
-    topology_key: Annotated[str, StringConstraints(pattern=LABEL_KEY)] | None = Field(
+    topology_key: Annotated[str, StringConstraints(pattern=LABEL_KEY, max_length=_LABEL_KEY_LENGTH)] | None = Field(
         default=None, description="All pods of a gang land on nodes with one value of this node label."
     )
     disruption: Literal["single", "all"] | None = Field(

@@ -21,7 +21,7 @@ UID_PLACEHOLDER: Final = "00000000-0000-0000-0000-000000000000"
 
 _SUFFIX: Final = 10
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_NOT_ALLOWED: Final = re.compile(r"[^-a-z0-9.]")
+_NOT_ALLOWED: Final = re.compile(r"[^-a-z0-9]")
 
 
 def is_dns_label(name: str) -> bool:
@@ -30,9 +30,9 @@ def is_dns_label(name: str) -> bool:
 
 
 def _hashed(prefix: str, uid: str, scope: str) -> str:
-    suffix = hashlib.sha256(f"{uid}/{scope}".encode()).hexdigest()[:_SUFFIX]
-    readable = _NOT_ALLOWED.sub("-", prefix[: MAX_LENGTH - _SUFFIX - 1].lower())
-    return f"{readable}-{suffix}"
+    suffix = hashlib.sha256(f"{uid}/{scope}".encode("utf-8", "surrogatepass")).hexdigest()[:_SUFFIX]
+    readable = _NOT_ALLOWED.sub("-", prefix.lower()[: MAX_LENGTH - _SUFFIX - 1])
+    return f"{readable}-{suffix}".lstrip("-")
 
 
 def workload_name(jobset: str, uid: str) -> str:
@@ -72,7 +72,7 @@ def template_names(replicated_jobs: tuple[str, ...]) -> tuple[str, ...]:
         chosen = name
         if not is_dns_label(name):
             chosen = f"rj{ordinal}"
-            if chosen in taken:
-                chosen = _hashed(chosen, name, f"template/{ordinal}")
+            while chosen in taken:
+                chosen = _hashed(f"rj{ordinal}", name, f"template/{chosen}")
         names.append(chosen)
     return tuple(names)

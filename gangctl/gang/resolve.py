@@ -22,7 +22,7 @@ from gangctl.gang.naming import template_names
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.sequencing import is_sequenced
 from gangctl.gang.stamp import Scope, Stamp
-from gangctl.gang.validate import check_groups, check_options, check_schedulers, check_templates
+from gangctl.gang.validate import check_groups, check_jobs, check_options, check_schedulers, check_templates
 
 JOBSET_TEMPLATE: Final = "jobset"
 
@@ -102,8 +102,8 @@ def _leave_user_managed(draft: _Draft) -> None:
 
 def _leave_other_schedulers(draft: _Draft) -> None:
     members = draft.members()
-    if draft.config.jobset is GangMode.GANG:
-        draft.errors += check_schedulers(members)
+    if draft.config.jobset is GangMode.GANG and not is_sequenced(draft.jobset, members):
+        draft.errors += check_schedulers([rj for rj in members if rj.replicas > 0])
     aware = draft.rules.gang_schedulers
     others = [rj for rj in members if (rj.scheduler or DEFAULT_SCHEDULER) not in aware]
     if not others or draft.errors:
@@ -159,6 +159,7 @@ def _check(draft: _Draft) -> None:
     draft.errors += errors
     draft.notices += notices
     draft.errors += check_options(draft.config.options, draft.rules.generation)
+    draft.errors += check_jobs(draft.jobset)
     draft.errors += check_templates(draft.jobset, [g for g in groups if g])
 
 

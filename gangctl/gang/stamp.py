@@ -45,7 +45,7 @@ def decode_stamp(text: str) -> Stamp | None:
     """The stamp in an annotation's value, or None when gangctl cannot have written it."""
     try:
         value = json.loads(text)
-    except (ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or value.get("v") != VERSION or isinstance(value.get("v"), bool):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import DEFAULT_SCHEDULER, EXCLUSIVE_TOPOLOGY, GANG_OPTIONS, NODE_SELECTOR_STRATEGY
@@ -11,6 +12,9 @@ from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangOptions
 from gangctl.gang.counting import INT32_MAX, job_pods, replicated_job_pods
 from gangctl.gang.reasons import Notice, Reason
+
+MAX_JOBS: Final = 50_000
+"""Jobs in one JobSet with gangs: every one of them is planned in memory, by JobSet's controller too."""
 
 Group = Sequence[ReplicatedJob]
 """ReplicatedJobs whose pods share a template."""
@@ -98,6 +102,15 @@ def check_options(options: GangOptions, generation: Generation) -> list[FieldErr
         detail = "CompositePodGroup is served by scheduling.k8s.io/v1alpha3 only, which gangctl does not write"
         errors.append(FieldError(f"{path}.composite", ErrorKind.FORBIDDEN, detail))
     return errors
+
+
+def check_jobs(jobset: JobSet) -> list[FieldError]:
+    """The number of Jobs, in or out of gangs, that one JobSet may have: replicas alone could ask for two billion."""
+    jobs = sum(rj.replicas for rj in jobset.replicated_jobs)
+    if jobs <= MAX_JOBS:
+        return []
+    detail = f"{jobs} Jobs, but a JobSet with gangs may have at most {MAX_JOBS}: use fewer Jobs with more pods each"
+    return [FieldError("spec.replicatedJobs", ErrorKind.TOO_MANY, detail)]
 
 
 def check_templates(jobset: JobSet, groups: Sequence[Group]) -> list[FieldError]:
