@@ -19,3 +19,9 @@ def documents(place: Path) -> list[dict[str, Any]]:
                 raise TypeError(f"{path} holds a {type(document).__name__}, not an object")
             found.append(document)
     return found
+
+
+def one(path: Path) -> dict[str, Any]:
+    """The only document of a file."""
+    (document,) = documents(path)
+    return document

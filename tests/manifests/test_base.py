@@ -1,0 +1,180 @@
+"""The Deployment and what stands around it fit each other, the flags of the process and the restricted level."""
+
+from typing import Any
+
+import pytest
+
+import gangctl
+from gangctl.manager.settings import ControllerSettings, load_settings, split_address
+from gangctl.webhooks.configurations import VALIDATING
+from tests.manifests import webhooks
+from tests.manifests.files import MANIFESTS, ROOT, documents, one
+
+BASE = MANIFESTS / "base"
+Object = dict[str, Any]
+
+
+@pytest.fixture
+def deployment() -> Object:
+    return one(BASE / "deployment.yaml")
+
+
+@pytest.fixture
+def pod(deployment: Object) -> Object:
+    spec: Object = deployment["spec"]["template"]["spec"]
+    return spec
+
+
+@pytest.fixture
+def container(pod: Object) -> Object:
+    (found,) = pod["containers"]
+    return dict(found)
+
+
+@pytest.fixture
+def settings(container: Object) -> ControllerSettings:
+    command, *flags = container["args"]
+    assert command == "controller"
+    return load_settings(dict(flag.removeprefix("--").split("=", 1) for flag in flags), None)
+
+
+@pytest.fixture
+def labels(deployment: Object) -> dict[str, str]:
+    found: dict[str, str] = deployment["spec"]["template"]["metadata"]["labels"]
+    return found
+
+
+def service(name: str) -> Object:
+    (found,) = [each for each in documents(BASE / "services.yaml") if each["metadata"]["name"] == name]
+    return found
+
+
+def test_webhook_configurations_are_those_of_the_code() -> None:
+    assert webhooks.PATH.read_text() == webhooks.render(), "run python -m tests.manifests.webhooks"
+
+
+def test_webhook_configurations_name_the_service(settings: ControllerSettings) -> None:
+    for configuration in documents(webhooks.PATH):
+        for webhook in configuration["webhooks"]:
+            target = webhook["clientConfig"]["service"]
+            found = service(target["name"])
+            assert target["namespace"] == found["metadata"]["namespace"]
+            assert target["port"] in {port["port"] for port in found["spec"]["ports"]}
+            assert target["name"] == settings.webhook_service
+            assert "caBundle" not in webhook["clientConfig"]
+    assert len(documents(webhooks.PATH)[1]["webhooks"]) == len(VALIDATING)
+
+
+def test_namespace_enforces_the_restricted_level() -> None:
+    found = one(BASE / "namespace.yaml")["metadata"]["labels"]
+    for mode in ("enforce", "audit", "warn"):
+        assert found[f"pod-security.kubernetes.io/{mode}"] == "restricted"
+
+
+def test_pod_is_restricted(pod: Object, container: Object) -> None:
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    inner = container["securityContext"]
+    assert inner["capabilities"] == {"drop": ["ALL"]}
+    assert inner["allowPrivilegeEscalation"] is False
+    assert inner["privileged"] is False
+    assert inner["readOnlyRootFilesystem"] is True
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+    assert all(set(volume) == {"name", "emptyDir"} for volume in pod["volumes"])
+
+
+def test_pod_speaks_as_the_bound_service_account(pod: Object) -> None:
+    account = one(BASE / "serviceaccount.yaml")
+    assert pod["serviceAccountName"] == account["metadata"]["name"]
+    assert account["automountServiceAccountToken"] is False
+    assert pod["automountServiceAccountToken"] is True
+
+
+def test_arguments_are_flags_of_the_controller(settings: ControllerSettings) -> None:
+    assert settings.webhook_registration == "ca-only"
+    assert settings.leader_elect, "two replicas"
+    assert settings.log_format == "json"
+    assert settings.own_namespace is None, "the pod's"
+
+
+def test_ports_are_those_the_process_listens_on(container: Object, settings: ControllerSettings) -> None:
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {
+        "webhook": settings.webhook_listener()[1],
+        "metrics": split_address(settings.metrics_bind_address)[1],
+    }
+    for name, port in (("gangctl-webhook", "webhook"), ("gangctl-metrics", "metrics")):
+        assert [entry["targetPort"] for entry in service(name)["spec"]["ports"]] == [port]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["port"] == "metrics"
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+def test_selectors_find_the_pods(deployment: Object, pod: Object, labels: dict[str, str]) -> None:
+    selectors = [
+        deployment["spec"]["selector"]["matchLabels"],
+        *(each["spec"]["selector"] for each in documents(BASE / "services.yaml")),
+        one(BASE / "poddisruptionbudget.yaml")["spec"]["selector"]["matchLabels"],
+        one(BASE / "networkpolicy.yaml")["spec"]["podSelector"]["matchLabels"],
+        *(each["labelSelector"]["matchLabels"] for each in pod["topologySpreadConstraints"]),
+    ]
+    assert all(selector == labels for selector in selectors)
+
+
+def test_a_drain_or_a_rollout_never_takes_the_last_replica(deployment: Object) -> None:
+    replicas = deployment["spec"]["replicas"]
+    assert replicas > one(BASE / "poddisruptionbudget.yaml")["spec"]["minAvailable"] >= 1
+    assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+
+
+def test_there_is_time_to_end_what_is_under_way(deployment: Object, pod: Object, container: Object) -> None:
+    sleep = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    longest = max(
+        webhook["timeoutSeconds"] for configuration in documents(webhooks.PATH) for webhook in configuration["webhooks"]
+    )
+    assert pod["terminationGracePeriodSeconds"] >= sleep + longest + 10
+    surge = deployment["spec"]["strategy"]["rollingUpdate"]["maxSurge"]
+    quota = one(BASE / "resourcequota.yaml")["spec"]
+    assert int(quota["hard"]["pods"]) >= deployment["spec"]["replicas"] + surge
+    assert quota["scopeSelector"]["matchExpressions"][0]["values"] == [pod["priorityClassName"]]
+
+
+def test_network_policy_opens_the_ports_and_no_more(container: Object) -> None:
+    spec = one(BASE / "networkpolicy.yaml")["spec"]
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    ingress = {port["port"]: rule.get("from") for rule in spec["ingress"] for port in rule["ports"]}
+    assert ingress == {"webhook": None, "metrics": [{"namespaceSelector": {}}]}
+    assert set(ingress) == {port["name"] for port in container["ports"]}
+    assert {port["port"] for rule in spec["egress"] for port in rule["ports"]} == {443, 6443, 53}
+
+
+def test_resources_are_asked_for_and_memory_is_bounded(container: Object) -> None:
+    assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+    assert set(container["resources"]["limits"]) == {"memory"}
+
+
+def test_image_is_this_release_and_can_be_replaced_by_name(container: Object) -> None:
+    assert container["image"] == f"gangctl:{gangctl.__version__}"
+    assert f"ARG VERSION={gangctl.__version__}\n" in (ROOT / "Containerfile").read_text()
+
+
+def test_the_image_runs_as_the_user_of_the_pod(pod: Object) -> None:
+    security = pod["securityContext"]
+    lines = (ROOT / "Containerfile").read_text().splitlines()
+    assert f"USER {security['runAsUser']}:{security['runAsGroup']}" in lines
+    assert 'ENTRYPOINT ["gangctl"]' in lines
+
+
+def test_the_image_installs_only_what_is_locked() -> None:
+    text = (ROOT / "Containerfile").read_text()
+    instructions = text.replace("\\\n", " ").splitlines()
+    installs = [part for line in instructions if line.startswith("RUN") for part in line.split("&&") if "pip" in part]
+    for install in installs:
+        assert "--require-hashes" in install or "--no-deps" in install or "venv" in install
+    copied = {word.rstrip("/") for line in instructions if line.startswith("COPY ") for word in line.split()[1:-1]}
+    allowed = {line[1:] for line in (ROOT / ".containerignore").read_text().splitlines() if line.startswith("!")}
+    assert {name for name in copied if not name.startswith(("--", "/opt"))} == allowed
+    for name in allowed:
+        assert (ROOT / name).exists()

@@ -1,0 +1,61 @@
+"""The directories are whole: every file is listed, every reference between objects leads somewhere."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.manifests.files import MANIFESTS, ROOT, documents, one
+
+KUSTOMIZATIONS = sorted(path.parent for path in MANIFESTS.rglob("kustomization.yaml"))
+OURS = ("base", "out-of-cluster", "rbac", "rbac/registration")
+BASE = MANIFESTS / "base"
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_lists_every_file_beside_it(name: str) -> None:
+    directory = MANIFESTS / name
+    listed = set(one(directory / "kustomization.yaml")["resources"])
+    beside = {path.name for path in directory.glob("*.yaml")} - {"kustomization.yaml"}
+    assert {entry for entry in listed if "/" not in entry} == beside
+
+
+@pytest.mark.parametrize("directory", KUSTOMIZATIONS, ids=lambda path: str(path.relative_to(MANIFESTS)))
+def test_lists_nothing_that_is_not_there(directory: Path) -> None:
+    kustomization = one(directory / "kustomization.yaml")
+    assert kustomization["kind"] in {"Kustomization", "Component"}
+    for entry in [*kustomization.get("resources", []), *kustomization.get("components", [])]:
+        assert (directory / entry).exists(), f"{entry} is not there"
+
+
+@pytest.mark.parametrize("path", sorted(MANIFESTS.rglob("*.yaml")), ids=lambda path: str(path.relative_to(MANIFESTS)))
+def test_every_file_holds_named_objects(path: Path) -> None:
+    for document in documents(path):
+        assert document["apiVersion"]
+        assert document["kind"]
+        if path.name != "kustomization.yaml" and "metadata" in document:
+            assert document["metadata"]["name"]
+
+
+def test_namespaced_objects_of_the_base_are_in_its_namespace() -> None:
+    cluster_scoped = {"Namespace", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+    for document in documents(BASE):
+        if document["kind"] not in {*cluster_scoped, "Kustomization"}:
+            assert document["metadata"]["namespace"] == "gangctl-system", document["metadata"]["name"]
+
+
+def test_no_name_is_used_twice() -> None:
+    built = [*documents(BASE), *documents(MANIFESTS / "rbac"), *documents(MANIFESTS / "rbac" / "registration")]
+    identities = [(each["kind"], each["metadata"]["name"]) for each in built if each["kind"] != "Kustomization"]
+    assert len(set(identities)) == len(identities)
+
+
+def test_pre_commit_runs_what_make_test_runs() -> None:
+    configuration = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    hooks = [hook for repository in configuration["repos"] for hook in repository["hooks"]]
+    assert {repository["repo"] for repository in configuration["repos"]} == {"local"}
+    assert {hook["language"] for hook in hooks} == {"system"}
+    recipe = (ROOT / "Makefile").read_text().partition("\ntest:")[2].partition("\n\n")[0]
+    for hook in hooks:
+        tool = hook["entry"].removeprefix(".venv/bin/").partition(" ")[0]
+        assert f"$(BIN)/{tool}" in recipe

@@ -1,0 +1,117 @@
+"""The rights are few: what is read, what is written, and what is never granted."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from gangctl.webhooks.configurations import NAME
+from tests.manifests.files import MANIFESTS, documents
+from tests.manifests.rbac import rbac_objects
+
+READ = frozenset({"get", "list", "watch"})
+WRITTEN_EVERYWHERE = {
+    "workloads": {"create", "patch", "delete"},
+    "podgroups": {"create", "patch", "delete"},
+    "events": {"create", "patch"},
+    "jobsets/finalizers": {"update"},
+    "mutatingwebhookconfigurations": {"create", "update", "patch", "delete"},
+    "validatingwebhookconfigurations": {"create", "update", "patch", "delete"},
+}
+WRITTEN_AT_HOME = {"leases": {"create", "update"}, "secrets": {"create", "update"}, "jobs": {"create"}}
+
+
+def rules(kind: str) -> Iterator[dict[str, Any]]:
+    for document in rbac_objects("gangctl", "gangctl-system"):
+        if document["kind"] == kind:
+            yield from document["rules"]
+
+
+def writes(kind: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for rule in rules(kind):
+        for resource in rule["resources"]:
+            found.setdefault(resource, set()).update(set(rule["verbs"]) - READ)
+    return {resource: verbs for resource, verbs in found.items() if verbs}
+
+
+@pytest.mark.parametrize("kind", ["ClusterRole", "Role"])
+def test_no_rule_has_a_wildcard(kind: str) -> None:
+    for rule in rules(kind):
+        assert set(rule) <= {"apiGroups", "resources", "resourceNames", "verbs"}
+        assert not any("*" in entry for values in rule.values() for entry in values)
+
+
+def test_writes_in_the_cluster_are_these() -> None:
+    assert writes("ClusterRole") == WRITTEN_EVERYWHERE
+
+
+def test_writes_at_home_are_these() -> None:
+    assert writes("Role") == WRITTEN_AT_HOME
+
+
+@pytest.mark.parametrize("resource", ["jobs", "pods", "jobsets"])
+def test_running_workloads_are_never_written(resource: str) -> None:
+    assert resource not in writes("ClusterRole")
+    at_home = writes("Role").get(resource, set())
+    assert at_home <= {"create"}, "only the dry-run proof's create, in the own namespace"
+
+
+def test_no_status_and_no_rights_over_rights() -> None:
+    resources = {resource for kind in ("ClusterRole", "Role") for rule in rules(kind) for resource in rule["resources"]}
+    assert not any(resource.endswith("/status") for resource in resources)
+    verbs = {verb for kind in ("ClusterRole", "Role") for rule in rules(kind) for verb in rule["verbs"]}
+    assert verbs <= READ | {"create", "update", "patch", "delete"}
+
+
+def test_secrets_are_read_at_home_and_by_name() -> None:
+    assert not any("secrets" in rule["resources"] for rule in rules("ClusterRole"))
+    for rule in rules("Role"):
+        if "secrets" in rule["resources"] and set(rule["verbs"]) != {"create"}:
+            assert rule["resourceNames"] == ["gangctl-webhook-certs"]
+
+
+def test_webhook_configurations_are_reached_by_name_except_to_create_them() -> None:
+    for rule in rules("ClusterRole"):
+        if "mutatingwebhookconfigurations" in rule["resources"] and rule["verbs"] != ["create"]:
+            assert rule["resourceNames"] == [NAME]
+
+
+def test_in_a_cluster_no_configuration_can_be_created_or_deleted() -> None:
+    (role,) = documents(MANIFESTS / "rbac" / "clusterrole.yaml")
+    for rule in role["rules"]:
+        if rule["apiGroups"] == ["admissionregistration.k8s.io"]:
+            assert not {"create", "delete"} & set(rule["verbs"])
+
+
+def test_each_rule_says_why() -> None:
+    for name in ("clusterrole.yaml", "role.yaml", "registration/clusterrole.yaml"):
+        lines = (MANIFESTS / "rbac" / name).read_text().splitlines()
+        for before, line in pairwise(lines):
+            if line.startswith("  - apiGroups:"):
+                again = before.startswith("    verbs:")
+                assert before.startswith("  # ") or again, f"{name}: no reason before {line}"
+
+
+def test_shipped_bindings_are_the_service_accounts() -> None:
+    for path in sorted((MANIFESTS / "rbac").rglob("*binding.yaml")):
+        (binding,) = documents(path)
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "gangctl", "namespace": "gangctl-system"}]
+    (account,) = documents(MANIFESTS / "base" / "serviceaccount.yaml")
+    assert account["metadata"]["name"] == "gangctl"
+
+
+@pytest.mark.parametrize(("user", "suffix"), [("gangctl", ""), ("other", ":other")])
+def test_retargets_user_and_namespace(user: str, suffix: str) -> None:
+    found = rbac_objects(user, "home")
+    kinds = [each["kind"] for each in found]
+    assert sorted(kinds) == sorted([*["ClusterRole"] * 2, *["ClusterRoleBinding"] * 2, "Role", "RoleBinding"])
+    assert not any(kind.endswith("Binding") for kind in kinds[:3])
+    roles = {(each["kind"], each["metadata"]["name"]) for each in found[:3]}
+    for each in found:
+        assert each["metadata"]["name"] in {f"gangctl{suffix}", f"gangctl-registration{suffix}"}
+        assert each["metadata"].get("namespace", "home") == "home"
+    for binding in found[3:]:
+        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
+        assert binding["subjects"] == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]

@@ -1,0 +1,174 @@
+"""The API servers of all minors take the manifests, and the rights in them are what they say.
+
+Everything is moved to a namespace of the test's own by an overlay, as an operator would do it, and sent with
+`--dry-run=server`: defaulting, validation, admission and the compilation of the CEL conditions all happen, and
+nothing stays.
+"""
+
+import copy
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.controlplane.api import ApiClient, ApiFailure, Object, path_of
+from tests.controlplane.plane import ControlPlane
+from tests.manifests.files import MANIFESTS, one
+from tests.manifests.kubectl import Kubectl
+from tests.manifests.rbac import rbac_objects
+
+pytestmark = pytest.mark.controlplane
+
+BASE = MANIFESTS / "base"
+
+
+@pytest.fixture
+def kubectl(plane: ControlPlane, tmp_path: Path) -> Kubectl:
+    return Kubectl(tmp_path, plane.kubeconfig)
+
+
+def overlay(directory: Path, name: str, namespace: str) -> Path:
+    """A kustomization that moves one of ours to another namespace; kustomize wants the way there to be relative."""
+    directory.mkdir()
+    base = os.path.relpath(MANIFESTS / name, directory.resolve())
+    (directory / "kustomization.yaml").write_text(yaml.safe_dump({"namespace": namespace, "resources": [base]}))
+    return directory
+
+
+async def build(kubectl: Kubectl, name: str, namespace: str) -> list[Object]:
+    built = await kubectl.run("kustomize", str(overlay(kubectl.home / "overlay", name, namespace)))
+    return list(yaml.safe_load_all(built.text))
+
+
+async def enforce_restricted(plane: ControlPlane, namespace: str) -> None:
+    labels = one(BASE / "namespace.yaml")["metadata"]["labels"]
+    await plane.api.patch(path_of("v1", "namespaces", name=namespace), {"metadata": {"labels": labels}})
+
+
+@pytest.mark.parametrize("name", ["base", "out-of-cluster"])
+async def test_server_takes_it_without_a_warning(
+    name: str, plane: ControlPlane, namespace: str, kubectl: Kubectl
+) -> None:
+    objects = await build(kubectl, name, namespace)
+    await enforce_restricted(plane, namespace)
+    applied = await kubectl.run(
+        *("apply", "--dry-run=server", "--validate=strict", "-f", "-"), given=yaml.safe_dump_all(objects)
+    )
+    lines = applied.text.splitlines()
+    assert len(lines) == len(objects)
+    assert all(line.endswith(" (server dry run)") for line in lines)
+    # That the namespace was not made by `apply` is the test's doing.
+    warnings = [line for line in applied.said.splitlines() if "missing the kubectl.kubernetes.io" not in line]
+    assert warnings == []
+
+
+async def test_an_overlay_moves_everything_that_names_the_namespace(namespace: str, kubectl: Kubectl) -> None:
+    for each in await build(kubectl, "base", namespace):
+        selectors = [webhook.pop("namespaceSelector") for webhook in each.get("webhooks", [])]
+        assert "gangctl-system" not in yaml.safe_dump(each)
+        # The one place that does not follow; base/kustomization.yaml says what to do.
+        assert all("gangctl-system" in str(selector) for selector in selectors)
+
+
+@pytest.fixture
+async def pod(plane: ControlPlane, namespace: str) -> Object:
+    """A pod as the Deployment would make it; its namespace enforces the restricted level."""
+    await enforce_restricted(plane, namespace)
+    account = one(BASE / "serviceaccount.yaml")
+    account["metadata"]["namespace"] = namespace
+    await plane.api.create(path_of("v1", "serviceaccounts", namespace=namespace), account)
+    template = one(BASE / "deployment.yaml")["spec"]["template"]
+    metadata = {**template["metadata"], "name": "gangctl", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+
+async def test_pod_passes_the_restricted_level(plane: ControlPlane, namespace: str, pod: Object) -> None:
+    pods = path_of("v1", "pods", namespace=namespace)
+    made = await plane.api.create(pods, pod, dryRun="All", fieldValidation="Strict")
+    assert made["spec"]["priority"] == 2_000_000_000
+    mounted = {mount["mountPath"] for mount in made["spec"]["containers"][0]["volumeMounts"]}
+    assert mounted == {"/tmp", "/var/run/secrets/kubernetes.io/serviceaccount"}
+
+
+@pytest.mark.parametrize("field", ["runAsNonRoot", "allowPrivilegeEscalation", "capabilities", "seccompProfile"])
+async def test_restricted_level_would_notice(field: str, plane: ControlPlane, namespace: str, pod: Object) -> None:
+    changed: dict[str, Any] = copy.deepcopy(pod)
+    for context in (changed["spec"]["securityContext"], changed["spec"]["containers"][0]["securityContext"]):
+        context.pop(field, None)
+    with pytest.raises(ApiFailure, match=f'violates PodSecurity "restricted:latest".*{field}'):
+        await plane.api.create(path_of("v1", "pods", namespace=namespace), changed, dryRun="All")
+
+
+@pytest.fixture
+async def user(plane: ControlPlane, namespace: str) -> AsyncIterator[ApiClient]:
+    """A user with the shipped rights, at home in the test's namespace."""
+    name = f"user-of-{namespace}"
+    applied = []
+    for each in rbac_objects(name, namespace):
+        plural, metadata = f"{each['kind'].lower()}s", each["metadata"]
+        path = path_of(each["apiVersion"], plural, namespace=metadata.get("namespace"))
+        await plane.api.create(path, each)
+        applied.append(f"{path}/{metadata['name']}")
+    client = plane.client(name)
+    yield client
+    await client.close()
+    for path in applied:
+        await plane.api.delete(path)
+
+
+def configurations(name: str = "") -> str:
+    return path_of("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", name=name or None)
+
+
+async def refused(client: ApiClient, method: str, path: str, **parameters: str) -> bool:
+    """Whether RBAC refuses it; anything else that goes wrong (an empty body, a missing object) was allowed."""
+    try:
+        await client.request(method, path, body=None if method == "GET" else {}, parameters=parameters)
+    except ApiFailure as failure:
+        return failure.status == 403
+    return False
+
+
+async def test_user_reads_jobsets_everywhere_and_writes_gangs(plane: ControlPlane, user: ApiClient) -> None:
+    jobsets = path_of("jobset.x-k8s.io/v1alpha2", "jobsets")
+    assert isinstance(await user.list(jobsets), list)
+    assert isinstance(await user.list(path_of("v1", "pods")), list)
+    gangs = path_of(f"scheduling.k8s.io/{plane.minor.scheduling_version}", "workloads", namespace="default")
+    assert not await refused(user, "POST", gangs, dryRun="All")
+    assert await refused(user, "PUT", f"{gangs}/any")
+    assert await refused(user, "PATCH", f"{gangs}/any/status")
+
+
+@pytest.mark.parametrize(
+    ("api_version", "plural"), [("batch/v1", "jobs"), ("v1", "pods"), ("jobset.x-k8s.io/v1alpha2", "jobsets")]
+)
+async def test_user_cannot_touch_what_runs(api_version: str, plural: str, namespace: str, user: ApiClient) -> None:
+    for place in ("default", namespace):
+        path = path_of(api_version, plural, namespace=place, name="any")
+        for method in ("PUT", "PATCH", "DELETE"):
+            assert await refused(user, method, path), f"{method} {path}"
+    assert await refused(user, "POST", path_of(api_version, plural, namespace="default"), dryRun="All")
+
+
+async def test_user_sees_only_its_own_webhook_configurations(user: ApiClient) -> None:
+    for watch in ({}, {"watch": "true", "timeoutSeconds": "1"}):
+        assert not await refused(user, "GET", configurations(), fieldSelector="metadata.name=gangctl-gangs", **watch)
+        assert await refused(user, "GET", configurations(), **watch)
+    assert not await refused(user, "GET", configurations("gangctl-gangs"))
+    assert await refused(user, "GET", configurations("jobset-mutating-webhook-configuration"))
+    assert await refused(user, "DELETE", configurations("jobset-mutating-webhook-configuration"))
+
+
+async def test_user_reads_one_secret_and_one_lease_at_home(namespace: str, user: ApiClient) -> None:
+    secrets = path_of("v1", "secrets", namespace=namespace)
+    assert not await refused(user, "GET", f"{secrets}/gangctl-webhook-certs")
+    assert await refused(user, "GET", f"{secrets}/another")
+    assert await refused(user, "GET", secrets)
+    assert await refused(user, "GET", path_of("v1", "secrets", namespace="default", name="gangctl-webhook-certs"))
+    leases = path_of("coordination.k8s.io/v1", "leases", namespace=namespace)
+    assert not await refused(user, "GET", f"{leases}/gangctl")
+    assert await refused(user, "PUT", f"{leases}/another")
+    assert await refused(user, "DELETE", f"{leases}/gangctl")
