@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Self
 
@@ -52,9 +53,10 @@ class Gangctl:
         self._ports = Ports()
         self.webhook_url = f"https://127.0.0.1:{self._ports.take()}"
         self.metrics_url = f"http://127.0.0.1:{(port := self._ports.take())}"
+        self._kubeconfig = kubeconfig or plane.kubeconfig_for(USER)
         command = [
             *(sys.executable, "-m", "gangctl", "controller"),
-            *("--kubeconfig", str(kubeconfig or plane.kubeconfig_for(USER))),
+            *("--kubeconfig", str(self._kubeconfig)),
             *("--webhook-url", self.webhook_url),
             *("--metrics-bind-address", f"127.0.0.1:{port}"),
             f"--leader-elect={str(leader_elect).lower()}",
@@ -76,6 +78,19 @@ class Gangctl:
         if self.process.running:
             await self.process.stop()
         self._ports.release()
+
+    @asynccontextmanager
+    async def through(self, kubeconfig: Path) -> AsyncIterator[None]:
+        """Run with another kubeconfig for a while."""
+        command = self.process.command
+        await self.process.stop()
+        self.process.command = [str(kubeconfig) if part == str(self._kubeconfig) else part for part in command]
+        try:
+            await self.process.start()
+            yield
+        finally:
+            self.process.command = command
+            await self.process.restart()
 
     async def is_ready(self) -> bool:
         """Whether /readyz says 200; what it says otherwise is the reason of a timeout."""

@@ -1,0 +1,124 @@
+"""The scenario that gangs are for: JobSets that together need more than there is.
+
+Four JobSets of five pods each on eight CPUs. A pod finishes only once all five pods of its
+JobSet are bound, as training jobs do that wait for their peers. Pod by pod, each JobSet gets
+some nodes and none gets enough: nothing ever finishes. As gangs they take turns.
+
+The room is filled when everybody has arrived: nodes are added after all pods exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.controlplane.api import ApiFailure
+from tests.controlplane.kubelet import Kubelet, finish_when_jobset_bound
+from tests.controlplane.nodes import add_nodes, remove_nodes
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import Cluster
+
+JOBSETS = 4
+PODS = 5
+CPUS = 8
+QUIET_SECONDS = 15.0
+"""Nothing changed for so long: what is half-started now stays so. The scheduler's longest backoff is 10 s."""
+
+_POOL = "gangctl.dev/contention"
+
+
+@dataclass(frozen=True)
+class Sight:
+    """One look: pods bound now, and whether it has finished, by JobSet."""
+
+    bound: dict[str, int]
+    finished: frozenset[str]
+
+    @property
+    def stranded(self) -> int:
+        """Pods that hold capacity for JobSets that cannot start."""
+        return sum(n for name, n in self.bound.items() if name not in self.finished and n < PODS)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How it ended."""
+
+    finished: int
+    stranded: int
+    seconds: float
+
+
+async def look(cluster: Cluster) -> Sight:
+    """Count bound pods that have not finished, and finished JobSets."""
+    bound = {f"train-{i}": 0 for i in range(JOBSETS)}
+    for pod in await cluster.pods():
+        if pod["spec"].get("nodeName") and pod["status"]["phase"] not in {"Succeeded", "Failed"}:
+            bound[pod["metadata"]["labels"]["jobset.sigs.k8s.io/jobset-name"]] += 1
+    finished = {name for name in bound if (await cluster.jobset(name)).get("status", {}).get("terminalState")}
+    return Sight(bound, frozenset(finished))
+
+
+async def contend(
+    cluster: Cluster, *, gangs: bool, tell: Callable[[Sight, float], None] = lambda _sight, _seconds: None
+) -> Result:
+    """Let the JobSets contend until all have finished or nothing moves any more; leaves the namespace as it is."""
+    mode = "Gang" if gangs else None
+    selector = {"nodeSelector": {_POOL: cluster.namespace}}
+    manifests = [
+        jobset(
+            f"train-{i}",
+            rj("driver", 1, 1, 1, cpu="1", pod=selector),
+            rj("workers", 1, PODS - 1, PODS - 1, cpu="1", pod=selector),
+            mode=mode,
+        )
+        for i in range(JOBSETS)
+    ]
+    await asyncio.gather(*(cluster.create_jobset(manifest) for manifest in manifests))
+
+    async def everybody() -> bool:
+        pods = len(await cluster.pods())
+        if pods < JOBSETS * PODS:
+            raise NotYet(f"{pods} pods exist")
+        return True
+
+    await wait_for(everybody, what="all pods to exist", timeout=60)
+    nodes = await add_nodes(
+        cluster.api, CPUS // 4, cpu="4", labels={_POOL: cluster.namespace}, prefix=cluster.namespace
+    )
+    try:
+        async with Kubelet(cluster.api, finish_when_jobset_bound(lambda _: PODS)):
+            return await _watch(cluster, tell)
+    finally:
+        await _remove_pods(cluster)
+        await remove_nodes(cluster.api, nodes)
+
+
+async def _watch(cluster: Cluster, tell: Callable[[Sight, float], None]) -> Result:
+    began = changed = time.monotonic()
+    last: Sight | None = None
+    while True:
+        sight = await look(cluster)
+        now = time.monotonic()
+        if sight != last:
+            last, changed = sight, now
+            tell(sight, now - began)
+        if len(sight.finished) == JOBSETS or now - changed >= QUIET_SECONDS:
+            return Result(len(sight.finished), sight.stranded, now - began)
+        await asyncio.sleep(0.2)
+
+
+async def _remove_pods(cluster: Cluster) -> None:
+    """Take the JobSets away, so that their capacity and pods are nobody's any more."""
+    for i in range(JOBSETS):
+        try:
+            await cluster.api.delete(
+                cluster.path("jobset.x-k8s.io/v1alpha2", "jobsets", f"train-{i}"), propagation="Background"
+            )
+        except ApiFailure as failure:
+            if failure.status != 404:
+                raise
+    await cluster.api.delete(cluster.path("v1", "pods"), grace=0)

@@ -1,0 +1,122 @@
+"""gangctl killed (SIGKILL) after every single write of a reconcile: the next run ends where it would have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.cases import object_name
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import Cluster
+from tests.live.gangctl import USER, Gangctl
+from tests.live.proxy import Proxy
+
+pytestmark = [pytest.mark.controlplane]
+
+REPLICAS = 2
+Condition = Callable[[], Awaitable[bool]]
+
+
+class Assassin:
+    """Kills gangctl right after its n-th write from now."""
+
+    def __init__(self, gangctl: Gangctl) -> None:
+        self._gangctl = gangctl
+        self._countdown = 0
+        self.struck = ""
+
+    def arm(self, writes: int) -> None:
+        self._countdown = writes
+        self.struck = ""
+
+    async def __call__(self, method: str, path: str) -> None:
+        self._countdown -= 1
+        if self._countdown == 0:
+            self.struck = f"{method} {path.split('/')[-2 if method != 'POST' else -1]}"
+            await self._gangctl.process.kill()
+
+
+async def kill_after_each_write(
+    gangctl: Gangctl, assassin: Assassin, act: Callable[[int], Awaitable[Condition]]
+) -> list[str]:
+    """Begin ``act(n)`` with the n-th write as the last one of a life, until it needs fewer; what the last writes were.
+
+    The condition that ``act`` returns must hold after the next start of gangctl.
+    """
+    struck: list[str] = []
+    for n in range(1, 20):
+        assassin.arm(n)
+        done = await act(n)
+
+        async def over(done: Condition = done) -> bool:
+            return bool(assassin.struck) or await done()
+
+        await wait_for(over, what=f"write {n} or the end of it all", timeout=60)
+        if not assassin.struck:
+            return struck
+        struck.append(assassin.struck)
+        await gangctl.process.start()
+        await wait_for(done, what=f"the end in spite of a crash after {assassin.struck}", timeout=60)
+    raise AssertionError(f"20 writes and no end: {struck}")
+
+
+def objects_of(cluster: Cluster, name: str, uid: str) -> set[str]:
+    wanted = {object_name(name, uid, "workload")}
+    if cluster.has_groups:
+        wanted |= {object_name(name, uid, f"job/w/{i}") for i in range(REPLICAS)}
+    return wanted
+
+
+async def test_killed_after_every_write(plane: ControlPlane, namespace: str, running: Gangctl) -> None:
+    cluster = Cluster(plane, namespace)
+    assassin = Assassin(running)
+    uids: dict[str, str] = {}
+
+    async def names(of: str) -> set[str]:
+        return {name for name in (await cluster.gangs()).names if name.startswith(f"{of}-")}
+
+    async def create(n: int) -> Condition:
+        name = f"c{n}"
+        created = await cluster.create_jobset(jobset(name, rj("w", REPLICAS, 2, 2, mode="ReplicatedGang")))
+        uids[name] = created["metadata"]["uid"]
+
+        async def whole() -> bool:
+            found, events = await names(name), await cluster.reasons(name)
+            if found != objects_of(cluster, name, uids[name]) or "WorkloadCreated" not in events:
+                raise NotYet(f"{found}, events {events}")
+            return True
+
+        return whole
+
+    async def suspend(n: int) -> Condition:
+        name = f"c{n}"
+        await cluster.patch_jobset(name, {"spec": {"suspend": True}})
+
+        async def gone() -> bool:
+            found, events = await names(name), await cluster.reasons(name)
+            if found or "WorkloadDeleted" not in events:
+                raise NotYet(f"{found}, events {events}")
+            return True
+
+        return gone
+
+    async with Proxy(plane, USER, assassin) as proxy:
+        async with running.through(proxy.kubeconfig(plane.directory / "proxy.json")):
+            creations = await kill_after_each_write(running, assassin, create)
+            before = (await cluster.gangs()).uids()
+            deletions = await kill_after_each_write(running, assassin, suspend)
+    groups = ["POST podgroups"] * REPLICAS if cluster.has_groups else []
+    assert creations == ["POST workloads", *groups, "POST events"]
+    assert "DELETE workloads" in deletions
+    # Everything was created once: no second Workload of any JobSet, not even one that is gone again.
+    audit = plane.writes_by(USER).objects
+    born = [
+        e["objectRef"]["name"]
+        for e in audit
+        if e["verb"] == "create" and e["objectRef"]["namespace"] == namespace and e["responseStatus"]["code"] == 201
+    ]
+    assert sorted(born) == sorted(set(born))
+    assert set(before) <= set(born)
