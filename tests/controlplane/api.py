@@ -30,6 +30,7 @@ _PATCH_TYPES: Mapping[str, str] = {
     "apply": "application/apply-patch+yaml",
 }
 _REQUEST_SECONDS = 60
+_CONNECTIONS = 128
 
 # What a request raises while the API server is away: no connection, a lost one, or no answer in time.
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
@@ -184,7 +185,8 @@ class ApiClient:
         need not close a client that it did not open.
         """
         async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._ssl, limit=0),
+            # Enough for every watch of a test; a burst of a thousand writes queues instead of shaking a thousand hands.
+            connector=aiohttp.TCPConnector(ssl=self._ssl, limit=_CONNECTIONS),
             timeout=aiohttp.ClientTimeout(total=_REQUEST_SECONDS),
             headers={"User-Agent": self._user_agent, "Accept": "application/json"},
             # An environment's proxy or certificate settings must not reach loopback.

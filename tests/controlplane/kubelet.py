@@ -79,11 +79,11 @@ class Kubelet:
         """Stop playing; an error that ended the play early is raised here."""
         if self._task is None:
             return
-        self._task.cancel()
-        try:
-            await self._task
-        except asyncio.CancelledError:
-            self._task = None
+        task, self._task = self._task, None
+        task.cancel()
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.result()
 
     async def finish(self, pod: Object) -> None:
         """Let a pod succeed."""
@@ -131,9 +131,10 @@ class Kubelet:
         jobset = self._jobsets.setdefault(_jobset_key(pod), {})
         jobset[uid] = pod
         self._act(pod, actions)
-        members = list(jobset.values())
-        for member in members if _jobset_key(pod)[1] else [pod]:
-            self._decide(member, members, actions)
+        # A pod outside any JobSet has no peers whose turn may have come with it.
+        peers = list(jobset.values()) if JOBSET_NAME in pod["metadata"].get("labels", {}) else [pod]
+        for peer in peers:
+            self._decide(peer, peers, actions)
 
     def _forget(self, pod: Object) -> None:
         uid = pod["metadata"]["uid"]
@@ -192,11 +193,11 @@ class Kubelet:
                     return
                 if not _passes(error):
                     raise
+                await asyncio.sleep(_RETRY_SECONDS)
             except UNREACHABLE:
-                pass
+                await asyncio.sleep(_RETRY_SECONDS)
             else:
                 return
-            await asyncio.sleep(_RETRY_SECONDS)
 
 
 def _passes(error: ApiFailure) -> bool:

@@ -318,6 +318,9 @@ class Starting:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if error is not None:
+            # The logs go with the directory.
+            error.add_note(self._plane.tails())
         await self._plane.close()
 
     async def _open(self) -> ControlPlane:
