@@ -23,7 +23,7 @@ def _list(names: Sequence[str]) -> str:
     return shown if len(names) <= _LISTED else f"{shown} and {len(names) - _LISTED} more"
 
 
-def _created(plan: GangPlan, capabilities: Capabilities) -> Notice:
+def created(plan: GangPlan, capabilities: Capabilities) -> Notice:
     """One event for the whole gang: the Workload and every group in it."""
     if capabilities.pod_groups:
         groups = [f"{group.name} ({group.template.min_count})" for group in plan.groups]
@@ -41,7 +41,7 @@ def announce(plan: GangPlan | None, changes: Iterable[Change], generation: Gener
     for change in changes:
         match change:
             case Create(kind="Workload") if plan is not None:
-                notices.append(_created(plan, generation.capabilities))
+                notices.append(created(plan, generation.capabilities))
             case Create(again=True):
                 recreated.append(change.name)
             case SetMinCounts(progress=False):

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.scheduling import Generation
-from gangctl.controllers.announce import announce, obstacles
+from gangctl.controllers.announce import announce, created, obstacles
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError, NotFoundError, OwnershipConflictError
@@ -27,8 +27,8 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.runtime.controller import Action, await_change, requeue
 
 CONFLICT_RETRY_SECONDS: Final = 30.0
-NEW: Final = timedelta(minutes=10)
-"""Younger JobSets get the notices of their creation again after a restart of gangctl, older ones have had them."""
+NEW: Final = timedelta(minutes=2)
+"""Younger JobSets get the events of their creation again after a restart of gangctl, in case they died with it."""
 
 Key = tuple[str, str]
 
@@ -61,12 +61,16 @@ class GangController:
         self._state = state
         self._rules = rules
         self._now = now
+        self._known: set[str] = set()
+        """UIDs of JobSets whose creation has been told by this process."""
 
     async def reconcile(self, key: Key) -> Action:
         """Bring one JobSet's objects up to date."""
         jobset = self._caches.jobset(key)
         if jobset is None:
             return await_change()
+        if jobset.deleting:
+            self._known.discard(jobset.uid)
         state = self._state()
         rules = self._rules(state.generation or ClusterRules().generation)
         assessment = assess(jobset, rules)
@@ -99,6 +103,13 @@ class GangController:
             for notice in notices:
                 self._say(jobset, notice)
 
+    def _untold(self, jobset: JobSet) -> bool:
+        """Whether a process before this one may have died between creating the gang and telling so."""
+        if jobset.uid in self._known:
+            return False
+        self._known.add(jobset.uid)
+        return self._is_new(jobset)
+
     def _is_new(self, jobset: JobSet) -> bool:
         try:
             created = datetime.fromisoformat(jobset.created)
@@ -122,10 +133,12 @@ class GangController:
 
     async def _present(self, jobset: JobSet, plan: GangPlan, generation: Generation) -> Action:
         jobs = [job for job in self._caches.jobs(jobset.key) if job.jobset_uid == plan.uid]
-        targets = target_min_counts(plan, jobs)
-        difference = diff(plan, self._existing(plan), targets, generation.capabilities)
+        existing = self._existing(plan)
+        difference = diff(plan, existing, target_min_counts(plan, jobs), generation.capabilities)
         if not await self._carry_out(jobset, plan, difference.changes, generation):
             return requeue(CONFLICT_RETRY_SECONDS)
+        if existing.workload is not None and not difference.conflicts and self._untold(jobset):
+            self._say(jobset, created(plan, generation.capabilities))
         for notice in obstacles(difference, generation):
             self._say(jobset, notice)
         if not generation.capabilities.min_count_mutable:
@@ -149,6 +162,7 @@ class GangController:
         except ApiError as error:
             self._say(jobset, Notice(Reason.FAILED_CREATE, f"The API server refused a write ({error.reason}): {error}"))
             raise
+        self._known.add(jobset.uid)
         for notice in announce(plan, changes, generation):
             self._say(jobset, notice)
         return True

@@ -1,0 +1,111 @@
+"""What people get wrong, as they meet it at the API server: one clear 422 each, and nothing created."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.controlplane.api import path_of
+from tests.jobsets import OPTIONS, jobset, rj
+from tests.live.cluster import JOBSETS, Cluster, refused
+
+pytestmark = [pytest.mark.controlplane]
+
+EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+
+WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
+    "unknown mode": (
+        jobset("js", rj("w", 1, 1, 1, mode="All")),
+        "spec.replicatedJobs[0].template.metadata.annotations[gangctl.dev/gang-mode]",
+        '"ReplicatedGang"',
+    ),
+    "nine groups": (
+        jobset("js", *(rj(f"r{i}", 1, 1, 1, mode="Gang") for i in range(9))),
+        "spec.replicatedJobs",
+        "at most 8",
+    ),
+    "exclusive topology with followers": (
+        jobset("js", rj("w", 1, 2, 2, mode="Gang"), annotations=EXCLUSIVE),
+        "metadata.annotations[alpha.jobset.sigs.k8s.io/exclusive-topology]",
+        "deadlocks",
+    ),
+    "unknown option": (
+        jobset("js", rj("w", 1, 1, 1), mode="Gang", options='{"topology": "rack"}'),
+        f"metadata.annotations[{OPTIONS}].topology",
+        "allowed",
+    ),
+    "options that are no JSON": (
+        jobset("js", rj("w", 1, 1, 1), mode="Gang", options="rack"),
+        f"metadata.annotations[{OPTIONS}]",
+        "JSON",
+    ),
+    "mixed schedulers": (
+        jobset("js", rj("a", 1, 1, 1), rj("b", 1, 1, 1, pod={"schedulerName": "other"}), mode="Gang"),
+        "spec.replicatedJobs[1].template.spec.template.spec.schedulerName",
+        "same scheduler",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+async def test_refused_with_one_clear_error(what: str, cluster: Cluster) -> None:
+    raw, field, words = WRONG[what]
+    failure = await refused(cluster.create_jobset(raw))
+    assert failure.status == 422
+    assert failure.reason == "Invalid"
+    assert words in failure.message
+    (cause,) = failure.body["details"]["causes"]
+    assert cause["field"] == field
+    assert await cluster.api.list(cluster.path(JOBSETS, "jobsets")) == []
+    assert (await cluster.gangs()).names == set()
+
+
+async def test_mixed_priorities_are_refused_on_1_37_and_a_warning_before(cluster: Cluster) -> None:
+    for name in ("low", "high"):
+        body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 1}
+        path = path_of("scheduling.k8s.io/v1", "priorityclasses", name=name)
+        await cluster.api.patch(path, body, kind="apply", fieldManager="test")
+    pods = [rj(name, 1, 1, 1, pod={"priorityClassName": name}) for name in ("low", "high")]
+    request = cluster.create_jobset(jobset("js", *pods, mode="Gang"), dry_run=True)
+    if cluster.minor == "1.37":
+        failure = await refused(request)
+        assert failure.status == 422
+        assert "same priority class" in failure.message
+    else:
+        assert "gang-ref" in str(await request)
+    separate = [rj(n, 1, 1, 1, mode="Gang", pod={"priorityClassName": n}) for n in ("low", "high")]
+    assert "gang-ref" in str(await cluster.create_jobset(jobset("js", *separate), dry_run=True))
+
+
+async def test_topology_needs_an_api_that_has_it(cluster: Cluster) -> None:
+    raw = jobset("js", rj("w", 1, 1, 1), mode="Gang", options='{"topologyKey": "rack"}')
+    if cluster.minor == "1.35":
+        failure = await refused(cluster.create_jobset(raw))
+        assert "1.36 or later" in failure.message
+        return
+    assert "gang-ref" in str(await cluster.create_jobset(raw, dry_run=True))
+
+
+async def test_a_forged_stamp_is_overwritten_and_a_forged_job_refused(cluster: Cluster) -> None:
+    stamp = {"gangctl.dev/gang-ref": '{"v":1,"scope":"jobset","template":"stolen"}'}
+    created = await cluster.create_jobset(jobset("js", rj("w", 1, 1, 1, annotations=stamp)))
+    assert "stolen" not in str(created["spec"])
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "forged",
+            "annotations": stamp,
+            "labels": {
+                "jobset.sigs.k8s.io/jobset-name": "js",
+                "jobset.sigs.k8s.io/jobset-uid": created["metadata"]["uid"],
+                "jobset.sigs.k8s.io/replicatedjob-name": "w",
+                "jobset.sigs.k8s.io/job-index": "0",
+            },
+        },
+        "spec": rj("w")["template"]["spec"],
+    }
+    failure = await refused(cluster.api.create(cluster.path("batch/v1", "jobs"), job))
+    assert failure.status == 422
+    assert "gangctl.dev/gang-ref" in failure.message
