@@ -48,15 +48,20 @@ class GangPlan:
                 yield PlannedJob(f"{self.jobset.name}-{rj.name}-{index}", rj.name, index, job_pods(rj), reference)
 
 
+def group_name(jobset: str, uid: str, replicated_job: str, index: int, scope: Scope) -> str:
+    """Name of the group that the pods of one Job belong to."""
+    match scope:
+        case Scope.JOBSET:
+            return naming.jobset_group_name(jobset, uid)
+        case Scope.REPLICATED_JOB:
+            return naming.replicated_job_group_name(jobset, uid, replicated_job)
+        case Scope.JOB:
+            return naming.job_group_name(jobset, uid, replicated_job, index)
+
+
 def job_reference(jobset: str, uid: str, replicated_job: str, index: int, stamp: Stamp) -> Reference:
     """The reference of one Job's pods; needs nothing that is not in the Job's own metadata."""
-    match stamp.scope:
-        case Scope.JOBSET:
-            group = naming.jobset_group_name(jobset, uid)
-        case Scope.REPLICATED_JOB:
-            group = naming.replicated_job_group_name(jobset, uid, replicated_job)
-        case Scope.JOB:
-            group = naming.job_group_name(jobset, uid, replicated_job, index)
+    group = group_name(jobset, uid, replicated_job, index, stamp.scope)
     key = str(index) if stamp.scope is Scope.JOB else None
     return Reference(naming.workload_name(jobset, uid), stamp.template, group, key)
 
@@ -109,6 +114,6 @@ def make_plan(
         if stamp is None or stamp.template not in templates:
             continue
         for index in range(rj.replicas if stamp.scope is Scope.JOB else min(rj.replicas, 1)):
-            name = job_reference(jobset.name, real, rj.name, index, stamp).group
+            name = group_name(jobset.name, real, rj.name, index, stamp.scope)
             groups[name] = PodGroup(jobset.namespace, name, owner, workload.name, templates[stamp.template])
     return GangPlan(jobset, real, tuple(stamps), workload, tuple(groups.values()))
