@@ -1,0 +1,277 @@
+"""Leader election on a Lease: at most one replica acts, and one that cannot renew stops before another may start.
+
+A leader may act for ``renew_deadline_seconds`` from the moment it *sent* its last
+successful renewal. Another candidate waits for the lease's full duration from the
+moment it *saw* that renewal, which is later. Only local, monotonic time is compared,
+never the timestamps of another machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from gangctl.client.client import Client
+from gangctl.client.pacing import Clock, micro_time
+from gangctl.client.resources import LEASES
+from gangctl.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConfigError,
+    ConflictError,
+    LeadershipLostError,
+    NotFoundError,
+)
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionOptions:
+    """Times of an election, those of Kubernetes' own controllers by default.
+
+    A lease lasts ``lease_seconds`` after the last renewal that others saw. The leader
+    renews every ``retry_seconds`` and stops acting when that has not succeeded for
+    ``renew_deadline_seconds``. One call takes at most ``call_timeout_seconds``.
+    """
+
+    lease_seconds: float = 15.0
+    renew_deadline_seconds: float = 10.0
+    retry_seconds: float = 2.0
+    call_timeout_seconds: float = 4.0
+
+    def __post_init__(self) -> None:
+        """Refuse times under which two replicas could lead at once, or none for long."""
+        ordered = self.lease_seconds > self.renew_deadline_seconds > self.retry_seconds > 0
+        if not ordered or not 0 < self.call_timeout_seconds < self.renew_deadline_seconds:
+            raise ConfigError(
+                "leader election: lease, renew deadline and retry period must be in falling order, "
+                "and one call must take less than the renew deadline"
+            )
+        if self.lease_seconds < 1:
+            raise ConfigError("leader election: a Lease counts in whole seconds, at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The Lease as last read or written, and when its spec was first seen like that, on our clock."""
+
+    lease: dict[str, Any]
+    at: float
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return self.lease.get("spec") or {}
+
+    @property
+    def holder(self) -> str:
+        return str(self.spec.get("holderIdentity") or "")
+
+    def expires(self, default_seconds: float) -> float:
+        """When others may take the Lease, on our clock."""
+        return self.at + float(self.spec.get("leaseDurationSeconds") or default_seconds)
+
+
+class LeaseElection:
+    """One candidate. ``identity`` must be unique among replicas and over restarts, such as pod name and a random part.
+
+    ``client`` should be one that is not throttled and has no write guard.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        name: str,
+        namespace: str,
+        identity: str,
+        options: ElectionOptions | None = None,
+        on_change: Callable[[bool], None] | None = None,
+        clock: Clock | None = None,
+        randomness: Callable[[], float] = random.random,
+    ) -> None:
+        """Do nothing yet; ``on_change`` is told whether we lead, when that changes."""
+        self.identity = identity
+        self._client = client
+        self._name = name
+        self._namespace = namespace
+        self._options = options or ElectionOptions()
+        self._on_change = on_change or (lambda _: None)
+        self._clock = clock or Clock()
+        self._randomness = randomness
+        self._seen: _Seen | None = None
+        self._stale = True  # whether the Lease may have changed since it was read
+        self._leading = False
+        self._deadline = 0.0
+        self._trouble = ""
+        self._log = _log.bind(lease=f"{namespace}/{name}", identity=identity)
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this replica may act at this very moment."""
+        return self._leading and self._clock.now() < self._deadline
+
+    @property
+    def holder(self) -> str:
+        """Who held the Lease when it was last read; empty if nobody did."""
+        return self._seen.holder if self._seen else ""
+
+    def ensure_leading(self) -> None:
+        """Raise :class:`LeadershipLostError` unless this replica may act: the guard of a client's writes."""
+        if not self.is_leader:
+            raise LeadershipLostError("this replica does not lead, or could not renew its lease in time")
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Wait until elected, then run ``lead`` for as long as we lead.
+
+        Returns when ``lead`` returns. Raises what ``lead`` raises, or
+        :class:`LeadershipLostError` after ``lead`` was cancelled because the lease is
+        lost. The Lease is given back in every case in which it is still ours.
+        """
+        await self._acquire()
+        self._change(leading=True)
+        try:
+            await self._lead(lead)
+        finally:
+            self._change(leading=False)
+            await self._release()
+
+    async def _acquire(self) -> None:
+        while not await self._attempt():
+            # Candidates that wait in step would collide for ever.
+            await self._clock.sleep(self._options.retry_seconds * (1 - 0.2 * self._randomness()))
+
+    async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
+        work = asyncio.ensure_future(lead())
+        guards = (
+            asyncio.create_task(self._renew(), name="lease-renewals"),
+            asyncio.create_task(self._wait_for_deadline(), name="lease-deadline"),
+        )
+        lost = False
+        try:
+            await asyncio.wait((work, *guards), return_when=asyncio.FIRST_COMPLETED)
+            lost = not work.done()
+        finally:
+            if lost:
+                self._change(leading=False)  # at once: the work may take a moment to stop
+            # Work that was asked to stop still leads until it has, so the renewals end last.
+            try:
+                await _end(work)
+            finally:
+                for guard in guards:
+                    await _end(guard)
+        for guard in guards:
+            if not guard.cancelled():
+                guard.result()
+        if lost:
+            cause = None if work.cancelled() else work.exception()
+            raise LeadershipLostError(self._loss()) from cause
+        work.result()
+
+    def _loss(self) -> str:
+        if self.holder != self.identity:
+            return f"the lease {self._namespace}/{self._name} is held by {self.holder or 'nobody'}"
+        seconds = self._options.renew_deadline_seconds
+        return f"the lease {self._namespace}/{self._name} was not renewed within {seconds:g} s"
+
+    async def _renew(self) -> None:
+        """Renew again and again; returns when somebody else holds the Lease."""
+        while True:
+            await self._clock.sleep(self._options.retry_seconds)
+            if not await self._attempt() and self.holder not in {"", self.identity}:
+                return
+
+    async def _wait_for_deadline(self) -> None:
+        while (left := self._deadline - self._clock.now()) > 0:
+            await self._clock.sleep(left)
+
+    async def _attempt(self) -> bool:
+        """Take or renew the Lease unless somebody else holds it; whether we hold it now."""
+        try:
+            if self._stale:
+                await self._read()
+            seen = self._seen
+            if seen is not None and seen.holder not in {"", self.identity}:
+                self._stale = True  # read again next time: its holder will have renewed it
+                if self._clock.now() < seen.expires(self._options.lease_seconds):
+                    return False
+            sent = self._clock.now()
+            await self._write(self.identity, self._options.lease_seconds)
+        except (ConflictError, AlreadyExistsError):
+            self._stale = True  # another candidate was faster, or our last write did arrive
+            return False
+        except ApiError as error:
+            self._stale = True
+            self._note_trouble(error)
+            return False
+        self._deadline = sent + self._options.renew_deadline_seconds
+        self._trouble = ""
+        return True
+
+    async def _read(self) -> None:
+        try:
+            lease = await self._client.get(
+                LEASES, self._name, self._namespace, timeout_seconds=self._options.call_timeout_seconds
+            )
+        except NotFoundError:
+            self._seen = None
+        else:
+            self._note(lease)
+        self._stale = False
+
+    async def _write(self, holder: str, seconds: float) -> None:
+        """Create or update the Lease, only if it is still what was last seen."""
+        now = micro_time(self._clock.wall())
+        spec = dict(self._seen.spec) if self._seen else {}
+        if self._seen is None or self._seen.holder != holder:
+            spec["acquireTime"] = now
+            taken = self._seen is not None and bool(holder)
+            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + (1 if taken else 0)
+        spec |= {"holderIdentity": holder, "leaseDurationSeconds": math.ceil(seconds), "renewTime": now}
+        metadata = self._seen.lease["metadata"] if self._seen else {"name": self._name, "namespace": self._namespace}
+        body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
+        write = self._client.update if self._seen else self._client.create
+        self._note(await write(LEASES, body, timeout_seconds=self._options.call_timeout_seconds))
+        self._stale = False
+
+    async def _release(self) -> None:
+        """Give the Lease back, so that another replica need not wait for it to run out."""
+        try:
+            if self._stale:
+                await self._read()
+            if self.holder == self.identity:
+                await self._write("", 1)
+                self._log.info("lease given back")
+        except ApiError as error:
+            self._log.warning("lease not given back, it will run out", error=error.message)
+
+    def _note(self, lease: dict[str, Any]) -> None:
+        before = self._seen
+        unchanged = before is not None and before.spec == (lease.get("spec") or {})
+        self._seen = _Seen(lease, before.at if before is not None and unchanged else self._clock.now())
+
+    def _change(self, *, leading: bool) -> None:
+        if leading != self._leading:
+            self._leading = leading
+            self._log.info("leading" if leading else "no longer leading")
+            self._on_change(leading)
+
+    def _note_trouble(self, error: ApiError) -> None:
+        text = f"{type(error).__name__}: {error.message}"
+        if text != self._trouble:
+            self._trouble = text
+            self._log.warning("lease not renewed", error=text, leading=self._leading)
+
+
+async def _end(task: asyncio.Future[None]) -> None:
+    """Cancel a task and wait until it has ended."""
+    stopping = task.cancel()
+    await asyncio.wait((task,))
+    if stopping and not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("failed while stopping", exc_info=error)

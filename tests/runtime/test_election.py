@@ -1,0 +1,476 @@
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from gangctl.client.client import Client, Settings
+from gangctl.client.credentials import StaticCredentials
+from gangctl.client.responses import Response
+from gangctl.client.transport import Request, Transport
+from gangctl.errors import (
+    AlreadyExistsError,
+    ConfigError,
+    ConflictError,
+    ForbiddenError,
+    LeadershipLostError,
+    NotFoundError,
+    UnavailableError,
+)
+from gangctl.runtime.election import ElectionOptions, LeaseElection
+from tests.client.clock import VirtualClock, settle
+from tests.client.server import ScriptedServer, hang, obj, status
+
+PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
+
+
+class LeaseServer(Transport):
+    """Keeps one Lease in memory, as an API server would, and fails on command."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.version = 0
+        self.requests: list[tuple[str, str]] = []
+        self.hanging = False
+        self.loses_answers = 0
+        self.failure: Exception | None = None
+
+    async def send(self, request: Request, *, throttled: bool = True) -> Response:
+        assert not throttled
+        assert request.timeout_seconds == 4
+        self.requests.append((request.method, request.path))
+        if self.hanging:
+            await asyncio.Event().wait()
+        if self.failure is not None:
+            raise self.failure
+        answer = self._serve(request)
+        if self.loses_answers and request.method != "GET":
+            self.loses_answers -= 1
+            raise UnavailableError(0, "ConnectionLost", "the answer was lost")
+        return Response(200, orjson.dumps(answer))
+
+    def _serve(self, request: Request) -> dict[str, Any]:
+        if request.method == "POST":
+            if self.lease is not None:
+                raise AlreadyExistsError(409, "AlreadyExists", "exists")
+            return self.store(request.body)
+        if self.lease is None:
+            raise NotFoundError(404, "NotFound", "no lease")
+        if request.method == "PUT":
+            if request.body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+                raise ConflictError(409, "Conflict", "changed")
+            return self.store(request.body)
+        return self.lease
+
+    def store(self, lease: dict[str, Any]) -> dict[str, Any]:
+        self.version += 1
+        self.lease = copy.deepcopy(lease)
+        self.lease["metadata"]["resourceVersion"] = str(self.version)
+        return self.lease
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        assert self.lease is not None
+        spec = self.lease["spec"]
+        assert isinstance(spec, dict)
+        return spec
+
+    @property
+    def holder(self) -> str:
+        return str(self.spec.get("holderIdentity") or "") if self.lease else ""
+
+
+class Candidate:
+    """An election whose work waits until told otherwise."""
+
+    def __init__(self, server: LeaseServer, identity: str, clock: VirtualClock) -> None:
+        self.clock = clock
+        self.leading: list[bool] = []
+        self.began = 0
+        self.finish: asyncio.Event = asyncio.Event()
+        self.stubborn: asyncio.Event | None = None
+        self.outcome: Exception | None = None
+        self.election = LeaseElection(
+            Client(server, Settings(throttled=False)),
+            name="gangctl",
+            namespace="ns",
+            identity=identity,
+            on_change=self.leading.append,
+            clock=clock,
+            randomness=lambda: 0.0,
+        )
+        self.task = asyncio.create_task(self.election.run(self.work))
+
+    def leads(self) -> bool:
+        return self.election.is_leader
+
+    async def work(self) -> None:
+        self.began += 1
+        assert self.leads()
+        try:
+            await self.finish.wait()
+        except asyncio.CancelledError:
+            if self.stubborn is not None:
+                await self.stubborn.wait()
+            raise
+        if self.outcome is not None:
+            raise self.outcome
+
+
+class Room:
+    def __init__(self, clock: VirtualClock) -> None:
+        self.server = LeaseServer()
+        self.clock = clock
+        self.candidates: list[Candidate] = []
+
+    def enter(self, identity: str, clock: VirtualClock | None = None) -> Candidate:
+        candidate = Candidate(self.server, identity, clock or self.clock)
+        self.candidates.append(candidate)
+        return candidate
+
+    async def empty(self) -> None:
+        self.server.hanging = False
+        for candidate in self.candidates:
+            candidate.task.cancel()
+        await asyncio.gather(*(candidate.task for candidate in self.candidates), return_exceptions=True)
+
+
+@pytest.fixture
+async def room(clock: VirtualClock) -> AsyncIterator[Room]:
+    room = Room(clock)
+    yield room
+    await room.empty()
+
+
+async def test_the_first_candidate_creates_the_lease_and_renews_it(room: Room, clock: VirtualClock) -> None:
+    a = room.enter("a")
+    await clock.advance(0)
+    assert a.leads()
+    assert a.leading == [True]
+    assert room.server.spec == {
+        "holderIdentity": "a",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-01-01T00:00:00.000000Z",
+        "renewTime": "2026-01-01T00:00:00.000000Z",
+        "leaseTransitions": 0,
+    }
+    await clock.advance(60)
+    assert a.leads()
+    assert room.server.spec["renewTime"] == "2026-01-01T00:01:00.000000Z"
+    assert room.server.spec["acquireTime"] == "2026-01-01T00:00:00.000000Z"
+    assert room.server.spec["leaseTransitions"] == 0
+    # One read, one create and a renewal every two seconds, without further reads.
+    assert len(room.server.requests) == 2 + 30
+
+
+async def test_another_waits_and_takes_over_when_renewals_stop(room: Room, clock: VirtualClock) -> None:
+    elsewhere = VirtualClock()
+    a = room.enter("a", elsewhere)
+    await elsewhere.advance(0)
+    b = room.enter("b")
+    for _ in range(30):
+        await clock.advance(1)
+        await elsewhere.advance(1)
+    assert not b.leads()
+    assert b.election.holder == "a"
+    # The machine of a stands still; b sees its last renewal at most 2 s later and looks every 2 s.
+    await clock.advance(12.9)
+    assert b.began == 0
+    await clock.advance(6.2)
+    assert b.leads()
+    assert room.server.spec["holderIdentity"] == "b"
+    assert room.server.spec["leaseTransitions"] == 1
+    # Woken again, a finds itself deposed before its work can ask whether it leads.
+    elsewhere.tick(60)
+    assert not a.leads()
+    with pytest.raises(LeadershipLostError):
+        a.election.ensure_leading()
+    with pytest.raises(LeadershipLostError):
+        await a.task
+    assert room.server.holder == "b"
+
+
+async def test_a_lease_given_back_is_taken_at_once(room: Room, clock: VirtualClock) -> None:
+    a = room.enter("a")
+    await clock.advance(0)
+    b = room.enter("b")
+    await clock.advance(5)
+    a.finish.set()
+    await a.task
+    assert a.leading == [True, False]
+    assert room.server.holder == ""
+    await clock.advance(2)
+    assert b.leads()
+    assert room.server.spec["leaseTransitions"] == 1
+    assert room.server.spec["leaseDurationSeconds"] == 15
+
+
+async def test_a_server_that_hangs_ends_leadership_at_the_deadline(room: Room, clock: VirtualClock) -> None:
+    a = room.enter("a")
+    await clock.advance(7)  # renewed at 0, 2, 4, 6
+    room.server.hanging = True
+    await clock.advance(8.9)
+    assert a.leads()
+    clock.tick(0.2)
+    assert not a.leads()
+    room.server.hanging = False
+    with pytest.raises(LeadershipLostError, match="not renewed within 10 s"):
+        await a.task
+    assert a.leading == [True, False]
+
+
+async def test_failing_renewals_are_repeated_until_the_deadline(room: Room, clock: VirtualClock) -> None:
+    a = room.enter("a")
+    await clock.advance(1)
+    room.server.failure = UnavailableError(0, "ConnectFailed", "refused")
+    await clock.advance(6.5)
+    assert a.leads()
+    room.server.failure = None
+    await clock.advance(20)
+    assert a.leads()
+    assert a.began == 1
+
+
+async def test_work_that_crashes_gives_the_lease_up_and_is_heard(room: Room, clock: VirtualClock) -> None:
+    a = room.enter("a")
+    await clock.advance(3)
+    a.outcome = ZeroDivisionError("bug")
+    a.finish.set()
+    with pytest.raises(ZeroDivisionError):
+        await a.task
+    assert room.server.holder == ""
+    assert a.leading == [True, False]
+    count = len(room.server.requests)
+    await clock.advance(60)
+    assert len(room.server.requests) == count
+
+
+async def test_a_stolen_lease_ends_leadership_at_the_next_renewal(room: Room, clock: VirtualClock) -> None:
+    a = room.enter("a")
+    await clock.advance(1)
+    assert room.server.lease is not None
+    stolen = copy.deepcopy(room.server.lease)
+    stolen["spec"]["holderIdentity"] = "thief"
+    room.server.store(stolen)
+    await clock.advance(3.5)
+    with pytest.raises(LeadershipLostError, match="held by thief"):
+        await a.task
+    assert room.server.holder == "thief"
+
+
+async def test_others_timestamps_do_not_matter(room: Room, clock: VirtualClock) -> None:
+    for moment in ("1999-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z", "nonsense"):
+        spec = {"holderIdentity": "x", "leaseDurationSeconds": 5, "renewTime": moment, "leaseTransitions": 3}
+        room.server.store({"metadata": {"name": "gangctl", "namespace": "ns"}, "spec": spec})
+        candidate = room.enter("a")
+        await clock.advance(4.9)
+        assert candidate.began == 0
+        await clock.advance(2.2)
+        assert candidate.leads()
+        assert room.server.spec["leaseTransitions"] == 4
+        candidate.finish.set()
+        await candidate.task
+
+
+async def test_an_edit_of_something_else_does_not_prolong_a_dead_lease(room: Room, clock: VirtualClock) -> None:
+    spec = {"holderIdentity": "x", "leaseDurationSeconds": 15}
+    room.server.store({"metadata": {"name": "gangctl", "namespace": "ns"}, "spec": spec})
+    a = room.enter("a")
+    for second in range(17):
+        lease = room.server.lease
+        assert lease is not None
+        lease["metadata"]["labels"] = {"edited": str(second)}
+        room.server.store(lease)
+        await clock.advance(1)
+    assert a.leads()
+    assert room.server.lease is not None
+    assert "labels" in room.server.lease["metadata"]
+
+
+async def test_an_answer_that_is_lost_does_not_cost_the_lease(room: Room, clock: VirtualClock) -> None:
+    room.server.loses_answers = 1
+    a = room.enter("a")
+    await clock.advance(2)
+    assert a.leads()
+    room.server.loses_answers = 2
+    await clock.advance(20)
+    assert a.leads()
+    assert a.began == 1
+    assert room.server.spec["leaseTransitions"] == 0
+
+
+async def test_a_deleted_lease_is_made_again(room: Room, clock: VirtualClock) -> None:
+    a = room.enter("a")
+    await clock.advance(1)
+    room.server.lease = None
+    await clock.advance(5)
+    assert a.leads()
+    assert room.server.holder == "a"
+
+
+async def test_cancelling_stops_the_work_and_gives_the_lease_back(room: Room, clock: VirtualClock) -> None:
+    a = room.enter("a")
+    a.stubborn = asyncio.Event()
+    await clock.advance(1)
+    a.task.cancel()
+    # Work that takes long to stop still leads, and its lease is still renewed.
+    await clock.advance(20)
+    assert a.leads()
+    a.stubborn.set()
+    with pytest.raises(asyncio.CancelledError):
+        await a.task
+    assert room.server.holder == ""
+    assert not a.leads()
+
+
+async def test_work_slow_to_stop_after_a_loss_knows_it_does_not_lead(room: Room, clock: VirtualClock) -> None:
+    a = room.enter("a")
+    a.stubborn = asyncio.Event()
+    await clock.advance(1)
+    room.server.failure = UnavailableError(0, "ConnectFailed", "refused")
+    await clock.advance(11)
+    assert a.leading == [True, False]
+    assert not a.task.done()
+    with pytest.raises(LeadershipLostError):
+        a.election.ensure_leading()
+    a.stubborn.set()
+    with pytest.raises(LeadershipLostError):
+        await a.task
+
+
+async def test_errors_while_stopping_are_told(room: Room, clock: VirtualClock) -> None:
+    async def untidy() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise RuntimeError("could not clean up") from None
+
+    election = LeaseElection(
+        Client(room.server, Settings(throttled=False)), name="x", namespace="ns", identity="a", clock=clock
+    )
+    task = asyncio.create_task(election.run(untidy))
+    await clock.advance(1)
+    with capture_logs() as logs:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert [line["event"] for line in logs if line["log_level"] == "error"] == ["failed while stopping"]
+
+
+async def test_trouble_is_logged_once_and_tried_again(room: Room, clock: VirtualClock) -> None:
+    room.server.failure = ForbiddenError(403, "Forbidden", "leases is forbidden")
+    with capture_logs() as logs:
+        a = room.enter("a")
+        await clock.advance(30)
+        assert len([line for line in logs if line["log_level"] == "warning"]) == 1
+    room.server.failure = None
+    await clock.advance(2)
+    assert a.leads()
+
+
+async def test_a_lease_that_cannot_be_given_back_runs_out(room: Room, clock: VirtualClock) -> None:
+    a = room.enter("a")
+    await clock.advance(1)
+    room.server.failure = UnavailableError(0, "ConnectFailed", "refused")
+    a.finish.set()
+    with capture_logs() as logs:
+        await a.task
+    assert "run out" in logs[-1]["event"]
+    assert room.server.holder == "a"
+
+
+async def test_two_that_start_together_do_not_both_lead(room: Room, clock: VirtualClock) -> None:
+    both = [room.enter(identity) for identity in ("a", "b")]
+    await clock.advance(10)
+    assert sorted(candidate.began for candidate in both) == [0, 1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["run a", "run b", "run c", "lose answer", "refuse", "heal"]),
+            st.integers(min_value=1, max_value=12),
+        ),
+        max_size=40,
+    )
+)
+def test_never_two_leaders_whatever_stands_still(steps: list[tuple[str, int]]) -> None:
+    """Machines freeze in any pattern while time goes on for the others; at no moment do two of them lead."""
+
+    async def play() -> None:
+        shared = VirtualClock()
+        room = Room(shared)
+        # Each candidate's loop runs only when its own clock is advanced; time itself is the same for all.
+        clocks = {name: VirtualClock() for name in "abc"}
+        for name, clock in clocks.items():
+            room.enter(name, clock)
+        elapsed = dict.fromkeys("abc", 0)
+        total = 0
+        for what, seconds in steps:
+            if what == "lose answer":
+                room.server.loses_answers += 1
+            elif what == "refuse":
+                room.server.failure = UnavailableError(0, "ConnectFailed", "refused")
+            elif what == "heal":
+                room.server.failure = None
+            else:
+                total += seconds
+                name = what[-1]
+                # A thawed machine learns of all the time that passed before it does anything.
+                clocks[name]._now += total - seconds - elapsed[name]
+                await clocks[name].advance(seconds)
+                elapsed[name] = total
+            acting = [
+                candidate.election.identity
+                for candidate in room.candidates
+                if candidate.election.is_leader and elapsed[candidate.election.identity] == total
+            ]
+            for candidate in room.candidates:
+                name = candidate.election.identity
+                behind = total - elapsed[name]
+                still = candidate.election._leading and candidate.clock.now() + behind < candidate.election._deadline
+                if still and name not in acting:
+                    acting.append(name)
+            assert len(acting) <= 1, acting
+        room.server.failure = None
+        await room.empty()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    "times",
+    [(10, 10, 2, 4), (15, 2, 2, 1), (15, 10, 0, 4), (15, 10, 2, 10), (15, 10, 2, 0), (0.9, 0.5, 0.2, 0.1)],
+)
+def test_times_that_would_allow_two_leaders_are_refused(times: tuple[float, float, float, float]) -> None:
+    with pytest.raises(ConfigError):
+        ElectionOptions(*times)
+
+
+async def test_over_http_a_server_that_stops_answering_ends_leadership_in_time(server: ScriptedServer) -> None:
+    lease = {"metadata": {"name": "x", "namespace": "ns", "resourceVersion": "1"}, "spec": {"holderIdentity": "a"}}
+    server.on("GET", f"{PATH}/x", status(404, "NotFound"), hang())
+    server.on("POST", PATH, obj(lease, code=201))
+    server.on("PUT", f"{PATH}/x", obj(lease), hang())
+    async with Transport(StaticCredentials(server.url)) as transport:
+        election = LeaseElection(
+            Client(transport, Settings(throttled=False)),
+            name="x",
+            namespace="ns",
+            identity="a",
+            options=ElectionOptions(1, 0.6, 0.1, 0.25),
+        )
+        loop = asyncio.get_running_loop()
+        with pytest.raises(LeadershipLostError):
+            await election.run(asyncio.Event().wait)  # type: ignore[arg-type]
+        assert loop.time() - election._deadline < 0.5
+    assert server.count("PUT") >= 2
+    await settle()
