@@ -1,0 +1,164 @@
+"""Manifests: text of YAML or JSON documents to plain data that knows where each field was written.
+
+Reads what ``kubectl apply -f`` reads and gives the data that the API server would
+get, but refuses what Kubernetes resolves in silence (duplicate keys), and what
+could stop the process (deep nesting, aliases that multiply, size). Every refusal
+is one :class:`~gangctl.api.sourcetext.SourceError`, ``source:line:column: message``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gangctl.api.documents_json import JsonReader
+from gangctl.api.documents_yaml import YamlReader
+from gangctl.api.fieldpath import FieldPath, Index, Key, Step
+from gangctl.api.sourcetext import SourceError, SourceText
+from gangctl.api.valuetree import Built, Parts, Place
+
+MIB: Final = 2**20
+_BYTE_ORDER_MARKS: Final = {
+    b"\xff\xfe": "a UTF-16 byte order mark",
+    b"\xfe\xff": "a UTF-16 byte order mark",
+    b"\xef\xbb\xbf": "a byte order mark",
+}
+_BYTE_ORDER_MARK: Final = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a text may be in UTF-8 bytes, how deep its values may nest, how many values its aliases may add."""
+
+    max_bytes: int = 8 * MIB
+    max_depth: int = 200
+    max_expanded: int = 100_000
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object of a text: its plain JSON data, the name of the source, and its first line (from 1)."""
+
+    value: dict[str, Any]
+    source: str
+    line: int
+    _origin: SourceText = field(repr=False, compare=False)
+    _place: Place = field(repr=False, compare=False)
+
+    def position(self, path: FieldPath | str) -> tuple[int, int]:
+        """Line and column, from 1, where a field is written: its key, or the entry of a list.
+
+        For a field that is not there, the nearest one around it that is. What an alias
+        or ``<<`` brought in is found where it was written. InputError when the path is
+        text that cannot be read.
+        """
+        steps = (FieldPath.parse(path) if isinstance(path, str) else path).steps
+        place = self._place
+        for step in steps:
+            inner = None if isinstance(place, int) else _part(place[1], step)
+            if inner is None:
+                break
+            place = inner
+        return self._origin.position(place if isinstance(place, int) else place[0])
+
+    def where(self, path: FieldPath | str = "") -> str:
+        """Write the position of a field as ``source:line:column``, as compilers and editors do."""
+        line, column = self.position(path)
+        return f"{self.source}:{line}:{column}"
+
+
+def _part(parts: Parts, step: Step) -> Place | None:
+    """The place one step further; the notation does not tell the key "0" from the index 0, so the data decides."""
+    if isinstance(parts, dict):
+        return parts.get(
+            str(step.position) if isinstance(step, Index) else step.key if isinstance(step, Key) else step.name
+        )
+    if isinstance(step, Index) and step.position < len(parts):
+        return parts[step.position]
+    return None
+
+
+def parse_documents(text: str | bytes, source: str, *, limits: Limits = DEFAULT_LIMITS) -> list[Document]:
+    """All objects in a text of YAML or JSON documents, those of a ``kind: List`` one by one.
+
+    ``source`` names the text in messages. Empty documents are skipped. SourceError, an
+    InputError, on the first thing that is wrong.
+    """
+    origin = SourceText(_decode(text, source, limits.max_bytes), source)
+    return [document for built, offset in _read(origin, limits) for document in _objects(origin, built, offset)]
+
+
+def _decode(text: str | bytes, source: str, max_bytes: int) -> str:
+    nothing = SourceText("", source)
+    if isinstance(text, bytes):
+        _check_size(nothing, len(text), max_bytes)
+        for mark, name in _BYTE_ORDER_MARKS.items():
+            if text.startswith(mark):
+                raise nothing.error(0, f"begins with {name}", hint="save it as UTF-8 without byte order mark")
+        try:
+            return text.decode()
+        except UnicodeDecodeError as error:
+            before = SourceText(text[: error.start].decode(), source)
+            raise before.error(
+                len(before.text), f"byte 0x{text[error.start]:02x} is not UTF-8", hint="save it as UTF-8"
+            ) from error
+    try:
+        _check_size(nothing, len(text.encode()), max_bytes)
+    except UnicodeEncodeError as error:
+        raise SourceText(text, source).error(
+            error.start, f"U+{ord(text[error.start]):04X} is half a character (a lone surrogate)"
+        ) from error
+    if text.startswith(_BYTE_ORDER_MARK):
+        raise nothing.error(0, "begins with a byte order mark", hint="save it as UTF-8 without byte order mark")
+    return text
+
+
+def _check_size(nothing: SourceText, size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        raise nothing.error(
+            0, f"{size / MIB:.1f} MiB is more than the limit of {max_bytes / MIB:.1f} MiB", hint="split it into files"
+        )
+
+
+def _read(origin: SourceText, limits: Limits) -> list[tuple[Built, int]]:
+    """Read as JSON what looks like it, and as YAML what is not JSON after all, as kubectl does."""
+    looks_like_json = origin.text.lstrip(" \t\r\n").startswith(("{", "["))
+    yaml = YamlReader(origin, limits.max_depth, limits.max_expanded)
+    if not looks_like_json:
+        return list(yaml.read())
+    try:
+        return list(JsonReader(origin, limits.max_depth).read())
+    except SourceError as not_json:
+        try:
+            return list(yaml.read())
+        except SourceError as not_yaml:
+            # The reader that came further knew better what the text is.
+            raise (not_json if not_json.offset >= not_yaml.offset else not_yaml) from None
+
+
+def _objects(origin: SourceText, built: Built, offset: int) -> Iterator[Document]:
+    if built.value is None:
+        return
+    yield from _flatten(origin, built.value, offset if built.parts is None else (offset, built.parts), "document")
+
+
+def _flatten(origin: SourceText, value: Any, place: Place, what: str) -> Iterator[Document]:
+    offset = place if isinstance(place, int) else place[0]
+    if not isinstance(value, dict) or isinstance(place, int) or not isinstance(place[1], dict):
+        shown = "a list" if isinstance(value, list) else f"the value {str(value)[:40]!r}"
+        raise origin.error(offset, f"this {what} is {shown}, not an object with fields")
+    if value.get("kind") != "List":
+        yield Document(value, origin.name, origin.position(offset)[0], origin, place)
+        return
+    items = value.get("items")
+    places = place[1].get("items", offset)
+    if items is None:
+        return
+    if not isinstance(items, list) or isinstance(places, int) or not isinstance(places[1], list):
+        raise origin.error(places if isinstance(places, int) else places[0], "items of a List must be a list")
+    for item, item_place in zip(items, places[1], strict=True):
+        yield from _flatten(origin, item, item_place, "entry of a List")
