@@ -1,0 +1,1 @@
+"""Composition root: everything that one gangctl process is made of, wired together and nothing else."""

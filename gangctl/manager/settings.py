@@ -1,0 +1,173 @@
+"""Settings of the controller process: flags, or a YAML file with the same names; flags win."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import ValidationError as PydanticError
+
+from gangctl.api.documents import parse_documents
+from gangctl.api.meta import DEFAULT_SCHEDULER
+from gangctl.errors import ConfigError
+
+_SELECTOR_TERM: Final = re.compile(
+    r"\s*(?P<key>!?\s*[\w./-]+)\s*(?:(?P<operator>==|=|!=| in | notin )\s*(?P<values>\([^)]*\)|[\w.-]*))?\s*"
+)
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class ControllerSettings(BaseModel):
+    """Everything that can be chosen about one ``gangctl controller`` process; durations in seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_kebab, populate_by_name=True)
+
+    kubeconfig: str | None = Field(default=None, description="Kubeconfig file; in a cluster none is needed.")
+    context: str | None = Field(default=None, description="Context in the kubeconfig.")
+    own_namespace: str | None = Field(
+        default=None, description="Namespace of gangctl's Lease, certificates and dry-run proof."
+    )
+    webhook_url: str | None = Field(
+        default=None, description="https://HOST:PORT under which the API server reaches this process outside a cluster."
+    )
+    webhook_bind_address: str | None = Field(
+        default=None, description="HOST:PORT of the webhook listener (that of --webhook-url, or 0.0.0.0:9443)."
+    )
+    webhook_service: str = Field(default="gangctl-webhook", description="Service in front of the webhook listener.")
+    webhook_registration: Literal["manage", "ca-only", "none"] = Field(
+        default="manage", description="Create and update the webhook configurations, only their caBundle, or neither."
+    )
+    webhook_timeout: Annotated[int, Field(ge=1, le=30)] = Field(
+        default=10, description="Seconds the API server waits for an answer."
+    )
+    unregister_on_exit: bool = Field(default=False, description="Delete the webhook configurations at the end.")
+    cert_dir: str | None = Field(
+        default=None, description="Directory with tls.crt, tls.key and ca.crt instead of an own certificate authority."
+    )
+    namespace_selector: str | None = Field(
+        default=None, description="Label selector of the namespaces whose JobSets gangctl serves (default: all)."
+    )
+    metrics_bind_address: str = Field(
+        default="0.0.0.0:8080",
+        description="HOST:PORT of /metrics, /healthz and /readyz.",
+    )
+    leader_elect: bool = Field(default=True, description="Let only the holder of Lease gangctl write.")
+    lease_duration: Annotated[float, Field(ge=3)] = Field(default=15.0, description="Seconds a lease lasts.")
+    gang_scheduler: tuple[str, ...] = Field(
+        default=(DEFAULT_SCHEDULER,), description="Scheduler name that honours groups; may be repeated."
+    )
+    unavailable: Literal["reject", "allow"] = Field(
+        default="reject", description="What happens to an opted-in JobSet where no gang can be made."
+    )
+    discovery_period: Annotated[float, Field(ge=1)] = Field(
+        default=30.0, description="Seconds between looks at what the cluster serves."
+    )
+    workers: Annotated[int, Field(ge=1, le=256)] = Field(default=16, description="JobSets reconciled at once.")
+    api_qps: Annotated[float, Field(gt=0)] = Field(default=500.0, description="Requests a second to the API server.")
+    api_burst: Annotated[int, Field(ge=1)] = Field(default=1000, description="Requests beyond --api-qps at once.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least severe level.")
+    log_format: Literal["json", "text"] = Field(default="json", description="JSON lines, or text for people.")
+
+    @field_validator("webhook_url")
+    @classmethod
+    def _https(cls, url: str | None) -> str | None:
+        if url is not None and (urlsplit(url).scheme != "https" or not urlsplit(url).hostname):
+            raise ValueError("must look like https://HOST:PORT, the API server calls nothing else")
+        return url
+
+    @field_validator("metrics_bind_address", "webhook_bind_address")
+    @classmethod
+    def _address(cls, address: str | None) -> str | None:
+        if address is not None:
+            split_address(address)
+        return address
+
+    @field_validator("namespace_selector")
+    @classmethod
+    def _selector(cls, selector: str | None) -> str | None:
+        if selector is not None:
+            parse_selector(selector)
+        return selector
+
+    def webhook_listener(self) -> tuple[str, int]:
+        """Host and port to listen on for webhooks."""
+        if self.webhook_bind_address is not None:
+            return split_address(self.webhook_bind_address)
+        if self.webhook_url is not None:
+            parts = urlsplit(self.webhook_url)
+            return _listenable(parts.hostname or ""), parts.port or 443
+        return "0.0.0.0", 9443  # noqa: S104 - the API server comes from outside the pod
+
+    def certificate_hosts(self, own_namespace: str) -> tuple[str, ...]:
+        """Names and addresses that the serving certificate must cover."""
+        if self.webhook_url is not None:
+            return (urlsplit(self.webhook_url).hostname or "",)
+        base = f"{self.webhook_service}.{own_namespace}"
+        return (f"{base}.svc", f"{base}.svc.cluster.local", base)
+
+
+def _listenable(host: str) -> str:
+    """The URL's host if it is an address, else all addresses: a name may be a balancer's."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return "127.0.0.1" if host == "localhost" else "0.0.0.0"  # noqa: S104
+    return host
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """``HOST:PORT``, ``[IPv6]:PORT`` or ``:PORT`` as host and port; ValueError says what is allowed."""
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004 - the largest TCP port
+        raise ValueError(f'"{address}" must look like HOST:PORT')
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104
+
+
+def parse_selector(text: str) -> list[dict[str, Any]]:
+    """``matchExpressions`` of a label selector such as ``team=ml,tier in (gold, silver),!legacy``."""
+    expressions: list[dict[str, Any]] = []
+    for term in re.split(r",(?![^(]*\))", text):
+        match = _SELECTOR_TERM.fullmatch(term)
+        if match is None:
+            raise ValueError(f'"{term}" is not a label requirement: key, !key, key=value, key in (a, b)')
+        key, operator = match["key"], (match["operator"] or "").strip()
+        if not operator:
+            name = key.lstrip("! ")
+            expressions.append({"key": name, "operator": "DoesNotExist" if key.startswith("!") else "Exists"})
+            continue
+        values = [value.strip() for value in match["values"].strip("()").split(",")]
+        expressions.append({"key": key, "operator": "NotIn" if operator in {"!=", "notin"} else "In", "values": values})
+    return expressions
+
+
+def load_settings(flags: Mapping[str, Any], config: str | None) -> ControllerSettings:
+    """Settings from a file and from flags; unset flags (None) leave the file's values. Raises :class:`ConfigError`."""
+    values: dict[str, Any] = {}
+    if config is not None:
+        values = _read_file(config)
+    values |= {_kebab(name): value for name, value in flags.items() if value is not None and value != ()}
+    try:
+        return ControllerSettings.model_validate(values)
+    except PydanticError as problem:
+        lines = [f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in problem.errors(include_url=False)]
+        where = f" in {config} or flags" if config else ""
+        raise ConfigError(f"invalid settings{where}: " + "; ".join(lines)) from None
+
+
+def _read_file(path: str) -> dict[str, Any]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--config {path}: {error}", hint="give a readable YAML file") from None
+    documents = parse_documents(text, path)
+    if len(documents) != 1 or not isinstance(documents[0].value, dict):
+        raise ConfigError(f"--config {path}: one YAML document with settings is wanted, found {len(documents)}")
+    return dict(documents[0].value)
