@@ -1,0 +1,226 @@
+"""What the webhooks answer: patches that apply wherever metadata is missing, and refusals that say where."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF
+from gangctl.api.scheduling import Generation
+from gangctl.errors import ErrorKind, FieldError
+from gangctl.gang.admission import (
+    check_stamped,
+    check_update,
+    read_opted_in,
+    restamp_patch,
+    stamp_patch,
+    unstamped,
+)
+from gangctl.gang.stamp import Scope, Stamp
+from tests.gang.json_patch import apply
+from tests.gang.pipeline import GENERATIONS, read, resolved, stored
+from tests.jobsets import FIXTURE_UID, jobset, rj
+from tests.strategies import EXCLUSIVE, NODE_SELECTOR
+
+Raw = dict[str, Any]
+STAMP = Stamp(Scope.REPLICATED_JOB, "w")
+TEXT = '{"v":1,"scope":"rj","template":"w"}'
+TEMPLATE = "/spec/replicatedJobs/0/template"
+REF_POINTER = f"{TEMPLATE}/metadata/annotations/gangctl.dev~1gang-ref"
+GANG = jobset("js", rj("w", 2, 4, 4, mode="Gang"), uid=FIXTURE_UID)
+
+
+def with_metadata(metadata: Any) -> Raw:
+    raw = jobset("js", rj("w"))
+    raw["spec"]["replicatedJobs"][0]["template"]["metadata"] = metadata
+    return raw
+
+
+def notes(raw: Raw) -> Any:
+    return raw["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"]
+
+
+def places(errors: tuple[FieldError, ...]) -> list[tuple[str, ErrorKind]]:
+    return [(error.path, error.kind) for error in errors]
+
+
+@pytest.mark.parametrize(
+    ("raw", "operation", "pointer", "after"),
+    [
+        (jobset("js", rj("w")), "add", f"{TEMPLATE}/metadata", {GANG_REF: TEXT}),
+        (with_metadata(None), "add", f"{TEMPLATE}/metadata", {GANG_REF: TEXT}),
+        (with_metadata({}), "add", f"{TEMPLATE}/metadata/annotations", {GANG_REF: TEXT}),
+        (with_metadata({"annotations": None}), "add", f"{TEMPLATE}/metadata/annotations", {GANG_REF: TEXT}),
+        (with_metadata({"annotations": {}}), "add", REF_POINTER, {GANG_REF: TEXT}),
+        (with_metadata({"annotations": {"a": "b"}}), "add", REF_POINTER, {"a": "b", GANG_REF: TEXT}),
+        (with_metadata({"annotations": {GANG_REF: "mine"}}), "replace", REF_POINTER, {GANG_REF: TEXT}),
+    ],
+)
+def test_the_stamp_is_put_where_it_belongs(raw: Raw, operation: str, pointer: str, after: Raw) -> None:
+    (change,) = stamp_patch(raw, (STAMP,))
+    assert (change["op"], change["path"]) == (operation, pointer)
+    stamped = apply(raw, [change])
+    assert notes(stamped) == after
+    assert stamp_patch(stamped, (STAMP,)) == []
+
+
+def test_labels_of_the_template_stay() -> None:
+    raw = with_metadata({"labels": {"a": "b"}})
+    stamped = apply(raw, stamp_patch(raw, (STAMP,)))
+    assert stamped["spec"]["replicatedJobs"][0]["template"]["metadata"]["labels"] == {"a": "b"}
+
+
+def test_a_stamp_that_a_user_wrote_is_removed_where_none_belongs() -> None:
+    raw = with_metadata({"annotations": {"a": "b", GANG_REF: TEXT}})
+    assert notes(apply(raw, stamp_patch(raw, (None,)))) == {"a": "b"}
+    assert apply(raw, unstamped(raw, read(raw))) == apply(raw, stamp_patch(raw, (None,)))
+    assert unstamped(jobset("js"), read(jobset("js"))) == []
+    assert unstamped(with_metadata(None), read(with_metadata(None))) == []
+
+
+def test_the_final_object_at_create_must_carry_what_was_decided() -> None:
+    path = f"spec.replicatedJobs[0].template.metadata.annotations[{GANG_REF}]"
+    decided = resolved(GANG)
+    assert places(check_stamped(read(GANG), decided)) == [(path, ErrorKind.INVALID)]
+    assert "another admission webhook" in check_stamped(read(GANG), decided)[0].detail
+    other = apply(GANG, stamp_patch(GANG, (Stamp(Scope.JOB, "w"),)))
+    assert places(check_stamped(read(other), decided)) == [(path, ErrorKind.INVALID)]
+    broken = copy.deepcopy(stored(GANG))
+    notes(broken)[GANG_REF] = "{}"
+    assert places(check_stamped(read(broken), decided)) == [(path, ErrorKind.INVALID)]
+    uninvited = stored(GANG)
+    del notes(uninvited)[GANG_MODE]
+    assert places(check_stamped(read(uninvited), resolved(uninvited))) == [(path, ErrorKind.INVALID)]
+
+
+def test_a_gang_needs_replicated_jobs() -> None:
+    empty: list[Raw] = [jobset("js", mode="Gang"), {"metadata": {}}]
+    for raw in empty:
+        assert places(read_opted_in(raw)[1]) == [("spec.replicatedJobs", ErrorKind.REQUIRED)]
+    assert read_opted_in(GANG)[1] == ()
+
+
+@pytest.mark.parametrize("text", ['{"v": 1, "scope": "rj", "template": "w"}', "broken", ""])
+def test_an_update_gets_back_the_very_text_it_lost(text: str) -> None:
+    before = stored(GANG)
+    notes(before)[GANG_REF] = text
+    for lost in (GANG, stored(GANG)):
+        assert apply(lost, restamp_patch(lost, read(before), read(lost))) == before
+    assert restamp_patch(before, read(before), read(before)) == []
+
+
+def test_an_update_cannot_bring_a_stamp() -> None:
+    raw = jobset("js", rj("w"), rj("v"))
+    forged = apply(raw, stamp_patch(raw, (STAMP, None)))
+    assert notes(apply(forged, restamp_patch(forged, read(raw), read(forged)))) == {}
+    fewer, renamed = jobset("js"), jobset("js", rj("other"))
+    assert restamp_patch(fewer, read(stored(GANG)), read(fewer)) == []
+    assert restamp_patch(renamed, read(stored(GANG)), read(renamed)) == []
+
+
+def annotated(key: str, value: str | None) -> Raw:
+    after = copy.deepcopy(stored(GANG))
+    if value is None:
+        after["metadata"].pop("annotations", None)
+    else:
+        after["metadata"].setdefault("annotations", {})[key] = value
+    return after
+
+
+@pytest.mark.parametrize("generation", [*GENERATIONS, None])
+def test_configuration_is_settled_at_creation(generation: Generation | None) -> None:
+    mode, options = f"metadata.annotations[{GANG_MODE}]", f"metadata.annotations[{GANG_OPTIONS}]"
+    each = f"spec.replicatedJobs[0].template.metadata.annotations[{GANG_MODE}]"
+    before = annotated(GANG_MODE, "Off")
+    fields = copy.deepcopy(before)
+    fields["spec"]["gangConfig"] = {"gangMode": "Off"}
+    fields["spec"]["replicatedJobs"][0]["gangConfig"] = {"gangMode": "Gang"}
+    off = copy.deepcopy(before)
+    notes(off)[GANG_MODE] = "Off"
+    optioned = copy.deepcopy(before)
+    optioned["metadata"]["annotations"][GANG_OPTIONS] = ""
+    for after, changed in (
+        (annotated(GANG_MODE, "Gang"), [mode]),
+        (annotated(GANG_MODE, None), [mode]),
+        (
+            {**before, "metadata": {**before["metadata"], "annotations": {GANG_MODE: "Off", GANG_OPTIONS: ""}}},
+            [options],
+        ),
+        (fields, ["spec.gangConfig.gangMode", "spec.replicatedJobs[0].gangConfig.gangMode"]),
+        (off, [each]),
+    ):
+        errors = check_update(read(before), read(after), generation)
+        assert places(errors) == [(path, ErrorKind.FORBIDDEN) for path in changed]
+        assert all("create it again" in error.detail for error in errors)
+        assert (
+            check_update(read(before), read({**after, "spec": {**after["spec"], "managedBy": "x"}}), generation) == ()
+        )
+
+
+def test_opting_in_later_is_refused() -> None:
+    plain = jobset("js", rj("w", 1, 2, 2))
+    for later in (jobset("js", rj("w", 1, 2, 2), mode="Gang"), jobset("js", rj("w", 1, 2, 2, mode="Off"))):
+        (error,) = check_update(read(plain), read(later), Generation.V1BETA1)
+        assert "was not set" in error.detail
+
+
+def resize(raw: Raw, pods: int, position: int = 0) -> Raw:
+    after = copy.deepcopy(raw)
+    after["spec"]["replicatedJobs"][position]["template"]["spec"] |= {"parallelism": pods, "completions": pods}
+    return after
+
+
+@pytest.mark.parametrize("generation", [*GENERATIONS, None])
+def test_outside_a_gang_any_resize_is_allowed(generation: Generation | None) -> None:
+    raw = stored(jobset("js", rj("w", 1, 4, 4, mode="Gang"), rj("free", 1, 4, 4), rj("none", 0, 4, 4)))
+    for position in (1, 2):
+        assert check_update(read(raw), read(resize(raw, 6, position)), generation) == ()
+    assert len(check_update(read(raw), read(resize(raw, 6)), generation)) == (generation is not Generation.V1BETA1)
+    unchanged = resize(raw, 4)
+    unchanged["spec"]["replicatedJobs"][0]["template"]["spec"]["completions"] = 9
+    assert check_update(read(raw), read(unchanged), generation) == ()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        jobset("js", rj("w", 1, 0, 0, mode="Gang")),
+        jobset("js", {**rj("w", 1, 0, 0), "gangConfig": {"gangMode": "ReplicatedGang"}}),
+        jobset("js", rj("w", 1, 0, 0), rj("v", 1, 2, 2, depends_on="w"), mode="Gang"),
+    ],
+)
+def test_jobs_that_had_no_pods_can_join_no_gang_later(raw: Raw) -> None:
+    (error,) = check_update(read(stored(raw)), read(resize(stored(raw), 2)), Generation.V1BETA1)
+    assert (error.path, error.kind) == ("spec.replicatedJobs[0].template.spec.parallelism", ErrorKind.FORBIDDEN)
+    assert "created without pods" in error.detail
+
+
+def test_an_empty_part_of_a_jobset_wide_gang_may_grow() -> None:
+    raw = stored(jobset("js", rj("a", 1, 2, 2), rj("b", 1, 0, 0), mode="Gang"))
+    assert check_update(read(raw), read(resize(raw, 3, 1)), Generation.V1BETA1) == ()
+    own = jobset("js", rj("w", 1, 0, 0, mode="Gang", pod={"schedulingGroup": {"podGroupName": "mine"}}))
+    assert check_update(read(own), read(resize(own, 3)), Generation.V1BETA1) == ()
+
+
+def test_an_update_may_not_bring_the_exclusive_placement_deadlock() -> None:
+    path = f"metadata.annotations[{EXCLUSIVE}]"
+    exclusive = {EXCLUSIVE: "rack"}
+    leaders = stored(jobset("js", rj("w", 4, 1, 1), mode="Gang", annotations=exclusive))
+    selected = stored(jobset("js", rj("w", 1, 2, 2), mode="Gang", annotations={**exclusive, NODE_SELECTOR: "true"}))
+    without = copy.deepcopy(selected)
+    del without["metadata"]["annotations"][NODE_SELECTOR]
+    for before, after in (
+        (leaders, resize(leaders, 2)),
+        (stored(GANG), annotated(EXCLUSIVE, "rack")),
+        (selected, without),
+    ):
+        assert places(check_update(read(before), read(after), Generation.V1BETA1)) == [(path, ErrorKind.FORBIDDEN)]
+        assert check_update(read(after), read(after), Generation.V1BETA1) == ()
+
+
+def test_an_update_may_not_bring_more_pods_than_int32() -> None:
+    raw = stored(jobset("js", rj("a", 1, 4, 4), rj("b", 1, 4, 4), mode="Gang"))
+    errors = check_update(read(raw), read(resize(raw, 2**31 - 1)), Generation.V1BETA1)
+    assert places(errors) == [("spec.replicatedJobs", ErrorKind.INVALID)]

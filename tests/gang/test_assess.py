@@ -1,0 +1,108 @@
+"""Stored JobSets that no webhook would have let through, or that a newer cluster sees with other eyes."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from gangctl.api.meta import GANG_MODE, GANG_REF
+from gangctl.api.scheduling import Generation
+from gangctl.gang.assess import Assessment, Lifecycle
+from gangctl.gang.reasons import Reason
+from gangctl.gang.validate import MAX_JOBS
+from tests.gang.pipeline import assessed, resolved, stored
+from tests.jobsets import jobset, rj
+
+Raw = dict[str, Any]
+PAIR = jobset("js", rj("a", 1, 2, 2, mode="Gang"), rj("b", 1, 3, 3, mode="Gang"), uid="u")
+
+
+def stamp(raw: Raw, *texts: str) -> Raw:
+    """The JobSet with these stamps, whatever its configuration says."""
+    after = copy.deepcopy(raw)
+    for entry, text in zip(after["spec"]["replicatedJobs"], texts, strict=False):
+        entry["template"].setdefault("metadata", {}).setdefault("annotations", {})[GANG_REF] = text
+    return after
+
+
+def reasons(seen: Assessment) -> list[Reason]:
+    return [notice.reason for notice in seen.notices]
+
+
+def groups(seen: Assessment) -> dict[str, int]:
+    return {g.template.name: g.template.min_count for g in seen.plan.groups} if seen.plan is not None else {}
+
+
+@pytest.mark.parametrize("raw", [jobset("js", rj("a")), jobset("js", rj("a", mode="Off"), mode="Off"), jobset("js")])
+def test_nothing_was_asked_for(raw: Raw) -> None:
+    assert assessed(raw) == Assessment(Lifecycle.PRESENT, None)
+
+
+def test_asked_for_but_never_stamped() -> None:
+    seen = assessed(PAIR)
+    assert (seen.plan, seen.notices, seen.unstamped) == (None, (), True)
+    finished = assessed({**PAIR, "status": {"terminalState": "Failed"}})
+    assert (finished.lifecycle, finished.unstamped) == (Lifecycle.RETIRED, True)
+
+
+def test_an_empty_gang_is_not_a_missing_stamp() -> None:
+    seen = assessed(stored(jobset("js", rj("w", 1, 0, 0, mode="Gang"))))
+    assert (seen.plan, reasons(seen), seen.unstamped) == (None, [Reason.GANG_EMPTY], False)
+
+
+def test_one_malformed_stamp_does_not_take_the_other_group_away() -> None:
+    seen = assessed(stamp(stored(PAIR), "broken"))
+    assert groups(seen) == {"b": 3}
+    assert reasons(seen) == [Reason.INVALID_GANG_CONFIG, Reason.CONFIG_IGNORED]
+    assert "spec.replicatedJobs[0].template.metadata.annotations[gangctl.dev/gang-ref]" in seen.notices[0].message
+
+
+def test_stamps_without_configuration_still_decide() -> None:
+    raw = stamp(jobset("js", rj("a", 1, 2, 2), uid="u"), '{"v":1,"scope":"rj","template":"a"}')
+    seen = assessed(raw)
+    assert groups(seen) == {"a": 2}
+    assert reasons(seen) == [Reason.CONFIG_IGNORED]
+
+
+def test_a_scope_that_was_changed_later_has_no_effect() -> None:
+    raw = stored(PAIR)
+    raw["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"][GANG_MODE] = "ReplicatedGang"
+    seen = assessed(raw)
+    assert groups(seen) == {"a": 2, "b": 3}
+    assert reasons(seen) == [Reason.CONFIG_IGNORED]
+
+
+def test_configuration_that_became_malformed_is_quoted() -> None:
+    raw = stored(PAIR)
+    raw["metadata"]["annotations"] = {GANG_MODE: "everything"}
+    (notice,) = assessed(raw).notices
+    assert notice.reason is Reason.CONFIG_IGNORED
+    assert '"everything"' in notice.message
+
+
+def test_what_was_accepted_before_an_upgrade_says_what_is_wrong_after_it() -> None:
+    mixed = jobset("js", rj("a"), rj("b", pod={"priorityClassName": "high"}), mode="Gang", uid="u")
+    raw = stored(mixed, Generation.V1ALPHA2)
+    assert reasons(assessed(raw, Generation.V1ALPHA2)) == [Reason.MIXED_PRIORITY]
+    seen = assessed(raw, Generation.V1BETA1)
+    assert groups(seen) == {"jobset": 2}
+    assert "priority class" in seen.notices[0].message
+
+
+def test_replicas_without_end_are_not_planned() -> None:
+    endless = jobset("js", rj("a", 1, 1, 1, mode="Gang"), rj("b", 2**31 - 1, 1, 1), uid="u")
+    (error,) = resolved(endless).errors
+    assert error.path == "spec.replicatedJobs"
+    assert str(MAX_JOBS) in error.detail
+    seen = assessed(stamp(endless, '{"v":1,"scope":"rj","template":"a"}'))
+    assert (seen.plan, reasons(seen)) == (None, [Reason.INVALID_GANG_CONFIG])
+    assert resolved(jobset("js", rj("a", MAX_JOBS, 1, 1, mode="ReplicatedGang"))).errors == ()
+
+
+def test_suspension_and_deletion_of_the_unganged() -> None:
+    raw = jobset("js", rj("a"), suspend=True)
+    assert assessed(raw) == Assessment(Lifecycle.RETIRED, None)
+    raw["metadata"]["deletionTimestamp"] = "2026-09-01T00:00:00Z"
+    assert assessed(raw) == Assessment(Lifecycle.UNTOUCHED, None)
