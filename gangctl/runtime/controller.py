@@ -113,7 +113,8 @@ class Controller(Generic[K]):
         """Keys may be added before :meth:`run`; they wait in line."""
         self.name = name
         self._clock = clock or Clock()
-        self.queue: WorkQueue[K] = queue or WorkQueue(clock=self._clock)
+        # An empty queue is false, and as good as any.
+        self.queue: WorkQueue[K] = WorkQueue(clock=self._clock) if queue is None else queue
         self._reconcile = reconcile
         self._options = options or ControllerOptions()
         self._error_policy = error_policy

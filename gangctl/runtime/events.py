@@ -1,0 +1,246 @@
+"""Recording Kubernetes Events without ever making the recorder's caller wait.
+
+An event is named after what it says, so that the same words about the same object
+are written once, whichever replica says them and however often it restarts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import structlog
+
+from gangctl.client.client import Client
+from gangctl.client.pacing import Backoff, Clock, micro_time
+from gangctl.client.resources import EVENTS
+from gangctl.errors import AlreadyExistsError, ApiError, ForbiddenError, NotFoundError, is_transient
+
+EventType = Literal["Normal", "Warning"]
+
+# Limits of events.k8s.io/v1 (pkg/apis/core/validation/events.go).
+NOTE_BYTES = 1024
+_WORD_LENGTH = 128
+# An object's name may be 253 characters long, and so may the event's, which ends in a hash.
+_NAME_PREFIX_LENGTH = 200
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectReference:
+    """The object an event is about; ``namespace`` is empty for cluster-scoped ones."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    def as_dict(self) -> dict[str, str]:
+        """Return it as the API writes it."""
+        pairs = {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+        }
+        return {key: value for key, value in pairs.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something to tell about an object: ``reason`` and ``action`` are single words, ``note`` is for people."""
+
+    regarding: ObjectReference
+    reason: str
+    note: str
+    action: str
+    type: EventType = "Normal"
+
+    @property
+    def name(self) -> str:
+        """The name all recorders give this event: part of the object's, and a hash of what is told."""
+        told = f"{self.regarding.uid}\n{self.reason}\n{self.note}"
+        digest = hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:16]
+        return f"{self.regarding.name[:_NAME_PREFIX_LENGTH].rstrip('.-')}.{digest}"
+
+    @property
+    def namespace(self) -> str:
+        """Where it is written: beside its object, or in ``default`` for cluster-scoped ones."""
+        return self.regarding.namespace or "default"
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderOptions:
+    """Limits of a recorder.
+
+    At most ``queue_size`` events wait to be written, more are dropped. What was told
+    in the last ``remember_seconds`` (servers keep events for an hour) is not sent
+    again, for up to ``remember`` events. With ``series_seconds`` a repetition after
+    that long is counted in the event's series, without it repetitions are not
+    written at all. A write is tried ``attempts`` times.
+    """
+
+    queue_size: int = 1000
+    remember: int = 10_000
+    remember_seconds: float = 3600.0
+    series_seconds: float | None = None
+    attempts: int = 5
+
+
+class EventObserver:
+    """Told what becomes of events; the default ignores it."""
+
+    def recorded(self, result: str) -> None:
+        """Tell of one event: created, existing, repeated (series), dropped, refused or unwelcome (namespace going)."""
+
+
+class EventRecorder:
+    """Writes events from :meth:`run`, which the caller runs in a task."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        instance: str,
+        controller: str = "gangctl.dev/gangctl",
+        options: RecorderOptions | None = None,
+        observer: EventObserver | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Report as ``controller``, ``instance`` being this replica."""
+        self._client = client
+        self._instance = instance[:_WORD_LENGTH]
+        self._controller = controller
+        self._options = options or RecorderOptions()
+        self._observer = observer or EventObserver()
+        self._clock = clock or Clock()
+        self._queue: asyncio.Queue[Event] = asyncio.Queue(self._options.queue_size)
+        self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._dropping = False
+
+    def record(self, event: Event) -> None:
+        """Take one event to be written soon; never waits, never fails."""
+        if not self._is_news(event):
+            return
+        try:
+            self._queue.put_nowait(event)
+        except asyncio.QueueFull:
+            self._told.pop((event.namespace, event.name), None)
+            self._observer.recorded("dropped")
+            if not self._dropping:
+                self._dropping = True
+                _log.warning("too many events wait, new ones are dropped", waiting=self._queue.qsize())
+        else:
+            self._dropping = False
+
+    async def run(self) -> None:
+        """Write events until cancelled."""
+        while True:
+            event = await self._queue.get()
+            try:
+                await self._write(event)
+            finally:
+                self._queue.task_done()
+
+    async def drain(self) -> None:
+        """Wait until everything recorded so far is written or given up; :meth:`run` must be running."""
+        await self._queue.join()
+
+    def _is_news(self, event: Event) -> bool:
+        """Whether to write the event now; remembers that it was."""
+        key, now = (event.namespace, event.name), self._clock.now()
+        told = self._told.get(key)
+        again = self._options.series_seconds or self._options.remember_seconds
+        if told is not None and now - told < min(again, self._options.remember_seconds):
+            return False
+        self._told[key] = now
+        self._told.move_to_end(key)
+        while len(self._told) > self._options.remember:
+            self._told.popitem(last=False)
+        return True
+
+    async def _write(self, event: Event) -> None:
+        backoff = Backoff(0.5, 10.0)
+        for attempt in range(1, self._options.attempts + 1):
+            try:
+                self._observer.recorded(await self._write_once(event))
+            except ApiError as error:
+                result = self._judge(event, error, last=attempt == self._options.attempts)
+                if result:
+                    self._observer.recorded(result)
+                    return
+            else:
+                return
+            await self._clock.sleep(backoff.next())
+
+    async def _write_once(self, event: Event) -> str:
+        try:
+            await self._client.create(EVENTS, self._body(event), event.namespace)
+        except AlreadyExistsError:
+            if self._options.series_seconds is None:
+                return "existing"
+            await self._count(event)
+            return "repeated"
+        return "created"
+
+    async def _count(self, event: Event) -> None:
+        """Add one to the series of an event that exists; two that count at once may count one."""
+        found = await self._client.get(EVENTS, event.name, event.namespace)
+        count = int((found.get("series") or {}).get("count") or 1) + 1
+        series = {"count": count, "lastObservedTime": micro_time(self._clock.wall())}
+        await self._client.merge_patch(EVENTS, event.name, {"series": series}, event.namespace)
+
+    def _judge(self, event: Event, error: ApiError, *, last: bool) -> str:
+        """Say what a failed write means, empty to try again; events are not worth more than a few tries."""
+        if _namespace_is_going(error):
+            return "unwelcome"
+        if is_transient(error) and not isinstance(error, NotFoundError) and not last:
+            return ""
+        self._told.pop((event.namespace, event.name), None)
+        _log.warning(
+            "event not written",
+            namespace=event.namespace,
+            regarding=f"{event.regarding.kind}/{event.regarding.name}",
+            reason=event.reason,
+            error=error.message,
+        )
+        return "refused"
+
+    def _body(self, event: Event) -> dict[str, Any]:
+        return {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"name": event.name, "namespace": event.namespace},
+            "eventTime": micro_time(self._clock.wall()),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance,
+            "action": event.action[:_WORD_LENGTH],
+            "reason": event.reason[:_WORD_LENGTH],
+            "regarding": event.regarding.as_dict(),
+            "note": truncate(event.note),
+            "type": event.type,
+        }
+
+
+def truncate(note: str, limit: int = NOTE_BYTES) -> str:
+    """Cut ``note`` to ``limit`` bytes of UTF-8, between characters, with an ellipsis where it was cut."""
+    encoded = note.encode("utf-8", "replace")
+    if len(encoded) <= limit:
+        return encoded.decode()
+    return encoded[: limit - len("…".encode())].decode("utf-8", "ignore") + "…"
+
+
+def _namespace_is_going(error: ApiError) -> bool:
+    """Whether the namespace is gone or being deleted: nobody will read the event."""
+    if isinstance(error, NotFoundError):
+        return True
+    causes = error.details.get("causes") or []
+    return isinstance(error, ForbiddenError) and any(
+        isinstance(cause, dict) and cause.get("reason") == "NamespaceTerminating" for cause in causes
+    )

@@ -1,0 +1,210 @@
+"""What the client and the runtime do, as Prometheus metrics.
+
+Labels hold verbs, resources, controllers and classes of errors: all of them few.
+Names of objects never become labels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from gangctl.client.pacing import Clock
+from gangctl.client.resources import Resource
+from gangctl.runtime.controller import ControllerObserver
+from gangctl.runtime.election import LeaseElection
+from gangctl.runtime.events import EventObserver
+from gangctl.runtime.informer import Informer, InformerObserver
+from gangctl.runtime.queue import QueueObserver
+
+_REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_WORK_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+
+
+class RuntimeMetrics:
+    """The collectors, in one registry; hand its methods and observers to what they watch."""
+
+    def __init__(self, registry: CollectorRegistry, *, clock: Clock | None = None) -> None:
+        """Register every family at once, so that each is described before it has a value."""
+        self._clock = clock or Clock()
+        self._requests = Counter(
+            "gangctl_kube_requests",
+            "Requests to the API server by verb, resource and HTTP status code (none: no answer).",
+            ["verb", "resource", "code"],
+            registry=registry,
+        )
+        self._request_seconds = Histogram(
+            "gangctl_kube_request_duration_seconds",
+            "Seconds until an answer of the API server began.",
+            ["verb", "resource"],
+            buckets=_REQUEST_SECONDS,
+            registry=registry,
+        )
+        self._queue = _QueueFamilies(registry)
+        self._reconciles = Counter(
+            "gangctl_reconcile",
+            "Reconciles by result: done, requeued (fixed delay), retried (growing delay), failed (for good).",
+            ["controller", "result"],
+            registry=registry,
+        )
+        self._reconcile_seconds = Histogram(
+            "gangctl_reconcile_duration_seconds",
+            "Seconds one reconcile took.",
+            ["controller"],
+            buckets=_WORK_SECONDS,
+            registry=registry,
+        )
+        self._reconcile_errors = Counter(
+            "gangctl_reconcile_errors",
+            "Failed reconciles by class of error; panic is an error nobody expected, deadline one that took too long.",
+            ["controller", "error_class"],
+            registry=registry,
+        )
+        self._informers = _InformerFamilies(registry)
+        self._leader = Gauge("gangctl_leader", "Whether this replica leads: 1 or 0.", registry=registry)
+        self._events = Counter(
+            "gangctl_events",
+            "Events by result: created, existing, repeated, dropped (queue full), refused, unwelcome (no namespace).",
+            ["result"],
+            registry=registry,
+        )
+
+    def on_request(self, verb: str, resource: str, status: int, seconds: float) -> None:
+        """Count one request: the hook of a transport."""
+        self._requests.labels(verb, resource, str(status) if status else "none").inc()
+        self._request_seconds.labels(verb, resource).observe(seconds)
+
+    def queue_observer(self, name: str) -> QueueObserver:
+        """Return the observer of the work queue called ``name``."""
+        return _QueueMetrics(self._queue, name)
+
+    def controller_observer(self, name: str) -> ControllerObserver:
+        """Return the observer of the controller called ``name``."""
+        return _ControllerMetrics(self._reconciles, self._reconcile_seconds, self._reconcile_errors, name)
+
+    def informer_observer(self, resource: Resource) -> InformerObserver:
+        """Return the observer of the informer of ``resource``."""
+        return _InformerMetrics(self._informers, resource.qualified_name)
+
+    def event_observer(self) -> EventObserver:
+        """Return the observer of an event recorder."""
+        return _EventMetrics(self._events)
+
+    def track_informer(self, informer: Informer[Any]) -> None:
+        """Export whether an informer is synced, what it holds and when it last heard of the server.
+
+        A later informer of the same resource takes the place of an earlier one.
+        """
+        resource = informer.resource.qualified_name
+        self._informers.synced.labels(resource).set_function(lambda: float(informer.synced.is_set()))
+        self._informers.objects.labels(resource).set_function(lambda: float(len(informer.store)))
+        self._informers.contact.labels(resource).set_function(lambda: self._contact_timestamp(informer))
+
+    def _contact_timestamp(self, informer: Informer[Any]) -> float:
+        age = informer.contact_age()
+        return 0.0 if age is None else self._clock.wall().timestamp() - age
+
+    def track_election(self, election: LeaseElection) -> None:
+        """Export whether this replica leads."""
+        self._leader.set_function(lambda: float(election.is_leader))
+
+
+class _QueueFamilies:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.depth = Gauge("gangctl_workqueue_depth", "Keys in line.", ["name"], registry=registry)
+        self.adds = Counter("gangctl_workqueue_adds", "Keys that came into line.", ["name"], registry=registry)
+        self.retries = Counter(
+            "gangctl_workqueue_retries", "Keys that failed and come again.", ["name"], registry=registry
+        )
+        self.waits = Histogram(
+            "gangctl_workqueue_queue_duration_seconds",
+            "Seconds a key waited in line.",
+            ["name"],
+            buckets=_WORK_SECONDS,
+            registry=registry,
+        )
+
+
+class _QueueMetrics(QueueObserver):
+    def __init__(self, families: _QueueFamilies, name: str) -> None:
+        self._depth = families.depth.labels(name)
+        self._adds = families.adds.labels(name)
+        self._retries = families.retries.labels(name)
+        self._waits = families.waits.labels(name)
+
+    def added(self, depth: int) -> None:
+        self._adds.inc()
+        self._depth.set(depth)
+
+    def taken(self, depth: int, waited_seconds: float) -> None:
+        self._depth.set(depth)
+        self._waits.observe(waited_seconds)
+
+    def retried(self) -> None:
+        self._retries.inc()
+
+    def dropped(self) -> None:
+        self._depth.set(0)
+
+
+class _ControllerMetrics(ControllerObserver):
+    def __init__(self, reconciles: Counter, seconds: Histogram, errors: Counter, name: str) -> None:
+        self._reconciles = reconciles
+        self._seconds = seconds.labels(name)
+        self._errors = errors
+        self._name = name
+
+    def reconciled(self, result: str, seconds: float) -> None:
+        self._reconciles.labels(self._name, result).inc()
+        self._seconds.observe(seconds)
+
+    def failed(self, kind: str) -> None:
+        self._errors.labels(self._name, kind).inc()
+
+
+class _InformerFamilies:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        labels = ["resource"]
+        self.synced = Gauge(
+            "gangctl_informer_synced", "Whether the cache holds a complete list: 1 or 0.", labels, registry=registry
+        )
+        self.objects = Gauge("gangctl_informer_objects", "Objects in the cache.", labels, registry=registry)
+        self.contact = Gauge(
+            "gangctl_informer_last_contact_timestamp_seconds",
+            "When the server last answered or sent an event (Unix time, 0: never).",
+            labels,
+            registry=registry,
+        )
+        self.restarts = Counter(
+            "gangctl_watch_restarts",
+            "Watches opened anew by reason: ended, gone (version too old), absent (no such resource), class of error.",
+            ["resource", "reason"],
+            registry=registry,
+        )
+        self.broken = Counter(
+            "gangctl_informer_errors",
+            "Errors of our own on one object by place: project or handler.",
+            ["resource", "place"],
+            registry=registry,
+        )
+
+
+class _InformerMetrics(InformerObserver):
+    def __init__(self, families: _InformerFamilies, resource: str) -> None:
+        self._families = families
+        self._resource = resource
+
+    def restarted(self, reason: str) -> None:
+        self._families.restarts.labels(self._resource, reason).inc()
+
+    def broken(self, what: str) -> None:
+        self._families.broken.labels(self._resource, what).inc()
+
+
+class _EventMetrics(EventObserver):
+    def __init__(self, events: Counter) -> None:
+        self._events = events
+
+    def recorded(self, result: str) -> None:
+        self._events.labels(result).inc()

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from gangctl.client.client import Client
+from gangctl.runtime.events import (
+    Event,
+    EventObserver,
+    EventRecorder,
+    ObjectReference,
+    RecorderOptions,
+    truncate,
+)
+from tests.client.clock import VirtualClock, until
+from tests.client.server import ScriptedServer, hang, obj, status
+
+PATH = "/apis/events.k8s.io/v1/namespaces/ns/events"
+JOBSET = ObjectReference("jobset.x-k8s.io/v1alpha2", "JobSet", "ns", "train", "uid-1")
+EVENT = Event(JOBSET, "WorkloadCreated", "Created Workload train with 2 groups.", "Reconcile")
+
+
+class Results(EventObserver):
+    def __init__(self) -> None:
+        self.count: Counter[str] = Counter()
+
+    def recorded(self, result: str) -> None:
+        self.count[result] += 1
+
+
+class Rig:
+    def __init__(self, client: Client, clock: VirtualClock) -> None:
+        self.client, self.clock, self.results = client, clock, Results()
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def recorder(self, options: RecorderOptions | None = None, *, running: bool = True) -> EventRecorder:
+        recorder = EventRecorder(
+            self.client, instance="pod-1", options=options, observer=self.results, clock=self.clock
+        )
+        if running:
+            self.tasks.append(asyncio.create_task(recorder.run()))
+        return recorder
+
+
+@pytest.fixture
+async def rig(client: Client, clock: VirtualClock) -> AsyncIterator[Rig]:
+    rig = Rig(client, clock)
+    yield rig
+    for task in rig.tasks:
+        task.cancel()
+    await asyncio.gather(*rig.tasks, return_exceptions=True)
+
+
+async def test_an_event_as_the_api_wants_it(rig: Rig, server: ScriptedServer) -> None:
+    server.on("POST", PATH, obj({}, code=201))
+    recorder = rig.recorder()
+    recorder.record(replace(EVENT, type="Warning"))
+    await recorder.drain()
+    body = server.seen[0].body
+    assert body["metadata"] == {"name": EVENT.name, "namespace": "ns"}
+    assert body["regarding"] == {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "namespace": "ns",
+        "name": "train",
+        "uid": "uid-1",
+    }
+    assert body["eventTime"] == "2026-01-01T00:00:00.000000Z"
+    assert body["reportingController"] == "gangctl.dev/gangctl"
+    assert body["reportingInstance"] == "pod-1"
+    assert (body["type"], body["reason"], body["action"]) == ("Warning", "WorkloadCreated", "Reconcile")
+    assert rig.results.count == {"created": 1}
+
+
+async def test_the_same_words_are_written_once_even_after_a_restart(rig: Rig, server: ScriptedServer) -> None:
+    server.on("POST", PATH, obj({}, code=201), status(409, "AlreadyExists"))
+    recorder = rig.recorder()
+    for _ in range(3):
+        recorder.record(EVENT)
+    recorder.record(replace(EVENT, note="something else"))
+    await recorder.drain()
+    assert server.count() == 2
+    restarted = rig.recorder()
+    restarted.record(EVENT)
+    await restarted.drain()
+    assert server.seen[0].body["metadata"]["name"] == server.seen[2].body["metadata"]["name"]
+    assert rig.results.count == {"created": 1, "existing": 2}
+
+
+async def test_what_the_server_forgot_may_be_told_again(rig: Rig, server: ScriptedServer, clock: VirtualClock) -> None:
+    server.on("POST", PATH, obj({}, code=201))
+    recorder = rig.recorder()
+    recorder.record(EVENT)
+    clock.tick(3599)
+    recorder.record(EVENT)
+    await recorder.drain()
+    assert server.count() == 1
+    clock.tick(2)
+    recorder.record(EVENT)
+    await recorder.drain()
+    assert server.count() == 2
+
+
+async def test_repetitions_may_be_counted_in_a_series(rig: Rig, server: ScriptedServer, clock: VirtualClock) -> None:
+    server.on("POST", PATH, obj({}, code=201), status(409, "AlreadyExists"))
+    server.on("GET", f"{PATH}/{EVENT.name}", obj({}), obj({"series": {"count": 2}}))
+    server.on("PATCH", f"{PATH}/{EVENT.name}", obj({}))
+    recorder = rig.recorder(RecorderOptions(series_seconds=60))
+    for seconds in (0, 59, 2, 61):
+        clock.tick(seconds)
+        recorder.record(EVENT)
+        await recorder.drain()
+    patches = server.asked("PATCH")
+    assert [seen.body["series"]["count"] for seen in patches] == [2, 3]
+    assert patches[0].body["series"]["lastObservedTime"] == "2026-01-01T00:01:01.000000Z"
+    assert rig.results.count == {"created": 1, "repeated": 2}
+
+
+async def test_recording_never_waits_and_drops_when_too_much_waits(rig: Rig, server: ScriptedServer) -> None:
+    server.on("POST", PATH, hang())
+    recorder = rig.recorder(RecorderOptions(queue_size=5), running=False)
+    with capture_logs() as logs:
+        for number in range(20):
+            recorder.record(replace(EVENT, note=str(number)))
+    assert rig.results.count == {"dropped": 15}
+    assert len([line for line in logs if line["log_level"] == "warning"]) == 1
+    # A dropped event was not told, so it may be recorded again when there is room.
+    server.on("POST", PATH, obj({}, code=201))
+    rig.tasks.append(asyncio.create_task(recorder.run()))
+    await recorder.drain()
+    recorder.record(replace(EVENT, note="19"))
+    await recorder.drain()
+    assert rig.results.count == {"dropped": 15, "created": 6}
+
+
+async def test_a_namespace_that_goes_is_not_worth_a_word(rig: Rig, server: ScriptedServer) -> None:
+    causes = {"causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]}
+    server.on("POST", PATH, status(403, "Forbidden", details=causes), status(404, "NotFound"))
+    recorder = rig.recorder()
+    with capture_logs() as logs:
+        recorder.record(EVENT)
+        recorder.record(replace(EVENT, note="b"))
+        await recorder.drain()
+    assert rig.results.count == {"unwelcome": 2}
+    assert logs == []
+
+
+async def test_a_refusal_is_logged_and_not_repeated(rig: Rig, server: ScriptedServer) -> None:
+    server.on("POST", PATH, status(403, "Forbidden", "events is forbidden"))
+    recorder = rig.recorder()
+    with capture_logs() as logs:
+        recorder.record(EVENT)
+        await recorder.drain()
+    assert rig.results.count == {"refused": 1}
+    assert logs[0]["error"] == "events is forbidden"
+    assert server.count() == 1
+
+
+async def test_an_outage_is_waited_out_and_a_long_one_is_not(
+    rig: Rig, server: ScriptedServer, clock: VirtualClock
+) -> None:
+    failure = status(500, "InternalError", "etcd")
+    server.on("POST", PATH, failure, failure, obj({}, code=201), failure)
+    recorder = rig.recorder()
+    recorder.record(EVENT)
+    for _ in range(2):
+        await until(lambda: clock.pending)
+        await clock.advance(clock.pending[0])
+    await recorder.drain()
+    assert rig.results.count == {"created": 1}
+    recorder.record(replace(EVENT, note="b"))
+    with capture_logs() as logs:
+        for _ in range(4):
+            await until(lambda: clock.pending)
+            await clock.advance(clock.pending[0])
+        await recorder.drain()
+    assert rig.results.count == {"created": 1, "refused": 1}
+    assert len(logs) == 1
+
+
+async def test_memory_is_bounded(rig: Rig) -> None:
+    recorder = rig.recorder(RecorderOptions(remember=10), running=False)
+    for number in range(100):
+        recorder.record(replace(EVENT, note=str(number)))
+    assert len(recorder._told) == 10
+
+
+def test_events_of_cluster_scoped_objects_are_in_default() -> None:
+    event = replace(EVENT, regarding=ObjectReference("v1", "Node", "", "n", "u"))
+    assert event.namespace == "default"
+    assert "namespace" not in event.regarding.as_dict()
+
+
+def test_names_are_stable_distinct_and_valid() -> None:
+    assert EVENT.name == replace(EVENT, action="x", type="Warning").name
+    variations = [
+        replace(EVENT, note="x"),
+        replace(EVENT, reason="x"),
+        replace(EVENT, regarding=replace(JOBSET, uid="2")),
+    ]
+    assert len({EVENT.name, *(event.name for event in variations)}) == 4
+    long = replace(EVENT, regarding=replace(JOBSET, name="a" * 199 + "." + "b" * 53))
+    assert len(long.name) <= 253
+    assert ".." not in long.name
+
+
+@given(st.text(), st.integers(min_value=3, max_value=60))
+def test_a_truncated_note_is_short_readable_and_a_beginning(note: str, limit: int) -> None:
+    short = truncate(note, limit)
+    assert len(short.encode()) <= limit
+    if short != note:
+        assert short.endswith("…") or "?" in short
+    assert truncate(short, limit) == short

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from gangctl.client.client import Client, Settings
+from gangctl.client.credentials import StaticCredentials
+from gangctl.client.resources import JOBS, PODS
+from gangctl.client.transport import Transport
+from gangctl.errors import ForbiddenError, UnavailableError
+from gangctl.runtime.controller import Action, Controller, await_change, retry
+from gangctl.runtime.election import LeaseElection
+from gangctl.runtime.informer import Informer
+from gangctl.runtime.metrics import RuntimeMetrics
+from gangctl.runtime.queue import WorkQueue
+from tests.client.clock import VirtualClock, until
+from tests.client.server import ScriptedServer, Stream, page, thing
+from tests.runtime.test_election import LeaseServer
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry: CollectorRegistry, clock: VirtualClock) -> RuntimeMetrics:
+    return RuntimeMetrics(registry, clock=clock)
+
+
+async def test_requests(metrics: RuntimeMetrics, registry: CollectorRegistry, server: ScriptedServer) -> None:
+    server.on("GET", "/api/v1/pods", page())
+    async with Transport(StaticCredentials(server.url), on_request=metrics.on_request) as transport:
+        await Client(transport).list(PODS)
+    async with Transport(StaticCredentials("http://127.0.0.1:1"), on_request=metrics.on_request) as transport:
+        with pytest.raises(UnavailableError):
+            await Client(transport).delete(JOBS, "j", "ns", timeout_seconds=0.01)
+    value = registry.get_sample_value
+    assert value("gangctl_kube_requests_total", {"verb": "list", "resource": "pods", "code": "200"}) == 1
+    labels = {"verb": "delete", "resource": "jobs.batch", "code": "none"}
+    assert value("gangctl_kube_requests_total", labels) == 1
+    assert value("gangctl_kube_request_duration_seconds_count", {"verb": "list", "resource": "pods"}) == 1
+
+
+async def test_queue_and_controller(metrics: RuntimeMetrics, registry: CollectorRegistry, clock: VirtualClock) -> None:
+    outcomes: list[Action | Exception] = [ForbiddenError(403, "Forbidden", "no"), ZeroDivisionError(), retry()]
+
+    async def reconcile(_: str) -> Action:
+        outcome = outcomes.pop(0) if outcomes else await_change()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    queue = WorkQueue[str](clock=clock, observer=metrics.queue_observer("gangs"))
+    controller = Controller("gangs", reconcile, queue=queue, observer=metrics.controller_observer("gangs"), clock=clock)
+    queue.add("a")
+    queue.add("b")
+    name = {"name": "gangs"}
+    assert registry.get_sample_value("gangctl_workqueue_depth", name) == 2
+    clock.tick(3)
+    task = asyncio.create_task(controller.run())
+    await clock.advance(10)
+    value = registry.get_sample_value
+    assert value("gangctl_workqueue_depth", name) == 0
+    assert value("gangctl_workqueue_adds_total", name) == 4
+    assert value("gangctl_workqueue_retries_total", name) == 2
+    sum_of_waits = value("gangctl_workqueue_queue_duration_seconds_sum", name)
+    assert sum_of_waits is not None
+    assert sum_of_waits >= 6
+    for result, count in (("failed", 1), ("retried", 2), ("done", 1)):
+        assert value("gangctl_reconcile_total", {"controller": "gangs", "result": result}) == count
+    for kind in ("ForbiddenError", "panic"):
+        assert value("gangctl_reconcile_errors_total", {"controller": "gangs", "error_class": kind}) == 1
+    assert value("gangctl_reconcile_duration_seconds_count", {"controller": "gangs"}) == 4
+    queue.add("c")
+    queue.shutdown(drain=False)
+    assert value("gangctl_workqueue_depth", name) == 0
+    await task
+
+
+async def test_informer(
+    metrics: RuntimeMetrics,
+    registry: CollectorRegistry,
+    client: Client,
+    server: ScriptedServer,
+    clock: VirtualClock,
+) -> None:
+    def project(raw: dict[str, object]) -> str:
+        return str(raw["phase"])
+
+    stream = Stream()
+    server.on("GET", "/api/v1/pods", page(thing("a", phase="P"), thing("bad")), stream)
+    informer = Informer(client, PODS, project, observer=metrics.informer_observer(PODS), clock=clock)
+    metrics.track_informer(informer)
+    labels = {"resource": "pods"}
+    value = registry.get_sample_value
+    assert value("gangctl_informer_synced", labels) == 0
+    assert value("gangctl_informer_last_contact_timestamp_seconds", labels) == 0
+    task = asyncio.create_task(informer.run())
+    await stream.opened.wait()
+    assert value("gangctl_informer_synced", labels) == 1
+    assert value("gangctl_informer_objects", labels) == 1
+    assert value("gangctl_informer_last_contact_timestamp_seconds", labels) == clock.wall().timestamp()
+    assert value("gangctl_informer_errors_total", {**labels, "place": "project"}) == 1
+    stream.close()
+    await until(lambda: clock.pending)
+    assert value("gangctl_watch_restarts_total", {**labels, "reason": "ended"}) == 1
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_leader(metrics: RuntimeMetrics, registry: CollectorRegistry, clock: VirtualClock) -> None:
+    client = Client(LeaseServer(), Settings(throttled=False))
+    election = LeaseElection(client, name="x", namespace="ns", identity="a", clock=clock)
+    metrics.track_election(election)
+    assert registry.get_sample_value("gangctl_leader") == 0
+    done = asyncio.Event()
+    task = asyncio.create_task(election.run(lambda: _wait(done)))
+    await clock.advance(1)
+    assert registry.get_sample_value("gangctl_leader") == 1
+    done.set()
+    await task
+    assert registry.get_sample_value("gangctl_leader") == 0
+
+
+async def _wait(done: asyncio.Event) -> None:
+    await done.wait()
+
+
+def test_names_follow_the_rules(metrics: RuntimeMetrics, registry: CollectorRegistry) -> None:
+    metrics.event_observer().recorded("created")
+    assert registry.get_sample_value("gangctl_events_total", {"result": "created"}) == 1
+    text = generate_latest(registry).decode()
+    for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
+        assert name.startswith("gangctl_")
+        assert (kind == "counter") == name.endswith("_total"), name
+        if kind == "histogram":
+            assert name.endswith("_seconds")
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
+    families = [family for family in registry.collect() if not family.name.endswith("_created")]
+    assert all(family.documentation.endswith(".") for family in families)
