@@ -1,0 +1,85 @@
+"""Kubernetes quantities (``500m``, ``1.5Gi``, ``2e3``) as exact numbers.
+
+The rules are those of ``k8s.io/apimachinery`` ``resource.Quantity``: nothing finer than
+a billionth, rounded up so that who asks for some gets some, nothing above int64.
+Arithmetic is on fractions: a sum of requests must not depend on the order of adding.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final
+
+MAX: Final = 2**63 - 1
+
+_MILLI: Final = 1000
+_FINEST: Final = 10**9
+_FOUR_DIGITS: Final = 10**4
+_LONGEST: Final = 100
+"""Characters. The API server reads longer ones, nobody writes them, and reading digits takes time."""
+
+_SUFFIXES: Final[dict[str, Fraction]] = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 10**3),
+    "": Fraction(1),
+    **{suffix: Fraction(10 ** (3 * power)) for power, suffix in enumerate("kMGTPE", 1)},
+    **{f"{suffix}i": Fraction(2 ** (10 * power)) for power, suffix in enumerate("KMGTPE", 1)},
+}
+_FORM: Final = re.compile(
+    r"(?P<sign>[+-]?)(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+    r"(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[KMGTPE]i|[numkMGTPE]?))"
+)
+
+
+def _power_of_ten(exponent: int) -> Fraction:
+    """10 ** exponent, within the bounds that make a difference after rounding and capping."""
+    bounded = max(-2 * _LONGEST, min(2 * _LONGEST, exponent))
+    return Fraction(10) ** bounded
+
+
+def parse_quantity(text: str) -> Fraction:
+    """The exact value of a quantity; ValueError when ``text`` is not one."""
+    match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        shown = text if len(text) <= _LONGEST else f"{text[:32]}..."
+        raise ValueError(f'"{shown}" is not a quantity: a number with a suffix such as m, k, M, G, Ki, Mi, Gi, or e3')
+    scale = _SUFFIXES[match["suffix"]] if match["exponent"] is None else _power_of_ten(int(match["exponent"]))
+    magnitude = Fraction(match["number"].rstrip(".")) * scale
+    rounded = Fraction(_ceil(magnitude * _FINEST), _FINEST)
+    capped = min(rounded, Fraction(MAX))
+    return -capped if match["sign"] == "-" else capped
+
+
+def _ceil(value: Fraction) -> int:
+    return -(-value.numerator // value.denominator)
+
+
+def whole(value: Fraction) -> int:
+    """The value as an integer (bytes, devices), rounded up, at most int64."""
+    return min(_ceil(value), MAX)
+
+
+def milli(value: Fraction) -> int:
+    """The value in thousandths (milli-CPU), rounded up, at most int64."""
+    return min(_ceil(value * _MILLI), MAX)
+
+
+def show_milli(value: int) -> str:
+    """Milli-units as a person writes them: ``1500`` is ``1.5``, ``250`` is ``250m``."""
+    units, rest = divmod(value, _MILLI)
+    if not rest:
+        return str(units)
+    return f"{units}.{rest:03}".rstrip("0") if units else f"{rest}m"
+
+
+def show_bytes(value: int) -> str:
+    """Bytes in the largest binary unit that shows them exactly in four digits, else rounded and marked ``~``."""
+    units = [(2 ** (10 * power), suffix) for power, suffix in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))]
+    for unit, suffix in reversed(units):
+        if value % unit == 0 and 0 < value // unit < _FOUR_DIGITS:
+            return f"{value // unit}{suffix}"
+    unit, suffix = max((pair for pair in units if pair[0] <= value), default=units[0])
+    tenths = (value * 10 + unit // 2) // unit
+    return f"~{tenths // 10}.{tenths % 10}{suffix}".replace(".0", "") if value else "0"

@@ -1,0 +1,166 @@
+"""The same gang in another notation: annotations, ``gangConfig`` (KEP-1068), or ``spec.scheduling`` (KEP-969).
+
+Lossless, or refused with the reason. Everything else in the JobSet stays as it is, and
+nothing is changed in place: aliases of a YAML file may make two ReplicatedJobs one object.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from gangctl.api.fieldpath import FieldPath
+from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
+from gangctl.errors import ErrorKind, FieldError
+from gangctl.gang.config import GangConfig, GangMode, GangOptions, is_configured, read_config
+from gangctl.gang.native_read import read_scheduling
+from gangctl.gang.native_write import ROOT, write_scheduling
+
+Object = dict[str, Any]
+
+
+class Notation(StrEnum):
+    """How a gang is written down."""
+
+    ANNOTATIONS = "annotations"
+    GANGCONFIG = "gangconfig"
+    SCHEDULING = "scheduling"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """The JobSet in its new notation; as it was, when there are ``errors``."""
+
+    value: Object
+    errors: tuple[FieldError, ...] = ()
+
+
+_RIVAL: Final = "scheduleAtOnce"
+
+
+def _check_words(value: object, path: FieldPath) -> Iterable[FieldError]:
+    """Errors in one place where ``gangConfig`` may stand."""
+    if not isinstance(value, dict):
+        return
+    hint = 'is not known: write gangMode: "Gang" in gangConfig, or the annotation ' + GANG_MODE
+    if _RIVAL in value:
+        yield FieldError(str(path.child(_RIVAL)), ErrorKind.NOT_SUPPORTED, hint)
+    config = value.get("gangConfig")
+    if not isinstance(config, dict):
+        return
+    for key in config:
+        if key != "gangMode":
+            detail = hint if key == _RIVAL else "unknown field, gangConfig has only gangMode"
+            yield FieldError(str(path.child("gangConfig", key)), ErrorKind.NOT_SUPPORTED, detail)
+    if "gangMode" not in config:
+        yield FieldError(str(path.child("gangConfig", "gangMode")), ErrorKind.REQUIRED, "is required in gangConfig")
+
+
+def check_words(raw: Mapping[str, Any]) -> tuple[FieldError, ...]:
+    """Words near a gang configuration that gangctl does not know and therefore must not ignore."""
+    spec = raw.get("spec")
+    path = FieldPath().child("spec")
+    errors = list(_check_words(spec, path))
+    entries = spec.get("replicatedJobs") if isinstance(spec, dict) else None
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        errors += _check_words(entry, path.child("replicatedJobs").index(index))
+    return tuple(errors)
+
+
+def _intent(raw: Mapping[str, Any], jobset: JobSet) -> tuple[GangConfig, tuple[FieldError, ...]]:
+    """The one configuration that a JobSet's notations agree on."""
+    config, errors = read_config(jobset)
+    native = (raw.get("spec") or {}).get("scheduling")
+    if errors or native is None:
+        return config, errors
+    native_config, errors = read_scheduling(jobset, native)
+    if errors or not is_configured(jobset):
+        return native_config, errors
+    said, _ = write_scheduling(jobset, config)
+    meant, _ = write_scheduling(jobset, native_config)
+    if said == meant:
+        return config, ()
+    detail = f"says something else than {GANG_MODE} or gangConfig do: leave one of them out"
+    return config, (FieldError(ROOT, ErrorKind.INVALID, detail),)
+
+
+def _set(values: Mapping[str, Any], key: str, value: object, *, after: str | None = None) -> Object:
+    """A copy with ``key`` set, removed when ``value`` is None; a new key stands behind ``after``, else first."""
+    if value is None:
+        return {name: item for name, item in values.items() if name != key}
+    if key in values:
+        return {**values, key: value}
+    if after not in values:
+        return {key: value, **values}
+    copy: Object = {}
+    for name, item in values.items():
+        copy[name] = item
+        if name == after:
+            copy[key] = value
+    return copy
+
+
+def _annotated(holder: Mapping[str, Any], changes: Mapping[str, str | None]) -> Object:
+    """A copy of an object with annotations in its metadata set or removed; what becomes empty by that goes."""
+    meta = holder.get("metadata") or {}
+    before = meta.get("annotations") or {}
+    notes = {key: value for key, value in before.items() if changes.get(key, value) is not None}
+    notes |= {key: value for key, value in changes.items() if value is not None}
+    if notes == before:
+        return dict(holder)
+    after = "namespace" if "namespace" in meta else "name"
+    meta = _set(meta, "annotations", notes or None, after=after)
+    return _set(holder, "metadata", meta or None)
+
+
+def _options(options: GangOptions) -> str | None:
+    """The annotation's value, None for the defaults."""
+    values = options.model_dump(by_alias=True, exclude_defaults=True)
+    return json.dumps(values, separators=(",", ":")) if values else None
+
+
+def _field(mode: GangMode | None, *, wanted: bool) -> Object | None:
+    return {"gangMode": str(mode)} if wanted and mode is not None else None
+
+
+def _note(mode: GangMode | None, *, wanted: bool) -> dict[str, str | None]:
+    return {GANG_MODE: str(mode) if wanted and mode is not None else None}
+
+
+def _write(raw: Mapping[str, Any], config: GangConfig, to: Notation, scheduling: Object | None) -> Object:
+    as_notes, as_fields = to is Notation.ANNOTATIONS, to is Notation.GANGCONFIG
+    entries = []
+    for entry, mode in zip(raw["spec"].get("replicatedJobs") or (), config.replicated_jobs, strict=True):
+        changed = _set(entry, "gangConfig", _field(mode, wanted=as_fields), after="name")
+        template = _annotated(entry.get("template") or {}, _note(mode, wanted=as_notes))
+        entries.append(
+            _set(changed, "template", template, after="name") if template or "template" in entry else changed
+        )
+    spec = _set(raw["spec"], "replicatedJobs", entries) if entries else dict(raw["spec"])
+    spec = _set(spec, "gangConfig", _field(config.jobset, wanted=as_fields))
+    spec = _set(spec, "scheduling", scheduling)
+    notes = _note(config.jobset, wanted=as_notes)
+    if to is Notation.SCHEDULING:
+        notes[GANG_OPTIONS] = None
+    elif "scheduling" in raw["spec"]:
+        notes[GANG_OPTIONS] = _options(config.options)
+    return {**_annotated(raw, notes), "spec": spec}
+
+
+def convert(raw: Object, to: Notation) -> Conversion:
+    """Rewrite a JobSet's gang configuration in the notation ``to``; ``raw`` itself is not changed."""
+    jobset, malformed = read_jobset(raw)
+    errors = (*malformed, *check_words(raw))
+    if errors:
+        return Conversion(raw, errors)
+    config, errors = _intent(raw, jobset)
+    scheduling: Object | None = None
+    if not errors and to is Notation.SCHEDULING:
+        scheduling, errors = write_scheduling(jobset, config)
+    if errors or not isinstance(raw.get("spec"), dict):
+        return Conversion(raw, errors)
+    return Conversion(_write(raw, config, to, scheduling))

@@ -1,0 +1,231 @@
+"""The plan of one JobSet as plain data: what ``gangctl plan -o json`` prints and what policies see as ``gang``.
+
+The shape is published (``docs/plan.schema.json``, written from the types below), so every
+key is always there, and quantities are integers: milli-CPU, bytes, counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, TypedDict
+
+from gangctl.api.jobset import JobSet
+from gangctl.api.scheduling import Generation
+from gangctl.errors import FieldError
+from gangctl.gang.counting import job_pods, replicated_job_pods
+from gangctl.gang.plan import GangPlan, PlannedJob
+from gangctl.gang.reasons import Notice
+from gangctl.gang.requests import as_integers, pod_requests, times, together
+from gangctl.gang.sequencing import is_sequenced
+from gangctl.gang.stamp import Scope
+
+API_VERSION: Final = "gangctl.dev/v1alpha1"
+KIND: Final = "GangPlan"
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+
+Level = Literal["None", "JobSet", "ReplicatedJob", "Replica", "Mixed"]
+
+
+class Identity(TypedDict):
+    """Which JobSet this is the plan of."""
+
+    name: str
+    namespace: Annotated[str, "Empty when the manifest names none."]
+
+
+class TemplateReport(TypedDict):
+    """A kind of gang: one entry of the Workload."""
+
+    name: str
+    minCount: Annotated[int, "Pods that have to be schedulable together in each gang of this template."]
+    priorityClassName: Annotated[str, "Priority class of the pods, empty for the cluster's default."]
+    topologyKey: Annotated[str, "Node label whose value all pods of a gang share, empty without such a constraint."]
+    disruption: Annotated[str, "single, all, or empty for the API's default."]
+
+
+class GroupReport(TypedDict):
+    """One gang: pods that start together or not at all."""
+
+    name: Annotated[str, "Name of the PodGroup (on Kubernetes 1.35, which has none: a stable name for the gang)."]
+    template: str
+    minCount: int
+    replicatedJobs: list[str]
+    jobs: Annotated[list[str], "Names of the Jobs whose pods are the gang."]
+    resources: Annotated[
+        dict[str, int],
+        "Sum of the effective requests of its pods: cpu in milli-CPU, memory in bytes, others as counts.",
+    ]
+
+
+class JobReport(TypedDict):
+    """One child Job."""
+
+    name: str
+    replicatedJob: str
+    index: int
+    pods: Annotated[int, "Pods that exist at once: min(parallelism, completions)."]
+    group: Annotated[str | None, "Name of its gang; null when its pods are scheduled one by one."]
+
+
+class WarningReport(TypedDict):
+    """Something a person should know."""
+
+    reason: Annotated[str, "Stable and CamelCase, the reason of the event in a cluster."]
+    message: str
+    warning: Annotated[bool, "Whether the event would be of type Warning."]
+
+
+class PlanReport(TypedDict):
+    """What one JobSet becomes."""
+
+    apiVersion: Literal["gangctl.dev/v1alpha1"]
+    kind: Literal["GangPlan"]
+    metadata: Identity
+    kubernetes: Annotated[str, "Kubernetes minor that serves the API generation."]
+    apiGeneration: Annotated[str, "apiVersion of the objects."]
+    level: Annotated[Level, "What the gangs consist of: all of the JobSet, ReplicatedJobs, single replicas."]
+    sequenced: Annotated[bool, "Whether some replicated jobs are created only after others run."]
+    queue: Annotated[str, "Kueue LocalQueue named on the JobSet, or empty."]
+    totalPods: int
+    gangedPods: int
+    workload: Annotated[str | None, "Name of the Workload; null without gangs."]
+    templates: list[TemplateReport]
+    groups: list[GroupReport]
+    jobs: list[JobReport]
+    warnings: list[WarningReport]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A JobSet with everything that was decided about it; ``plan`` is None without gangs."""
+
+    jobset: JobSet
+    plan: GangPlan | None
+    notices: tuple[Notice, ...]
+    generation: Generation
+
+
+_LEVELS: Final[dict[Scope, Level]] = {
+    Scope.JOBSET: "JobSet",
+    Scope.REPLICATED_JOB: "ReplicatedJob",
+    Scope.JOB: "Replica",
+}
+
+
+def _level(plan: GangPlan | None) -> Level:
+    if plan is None:
+        return "None"
+    templates = {template.name for template in plan.workload.templates}
+    scopes = {stamp.scope for stamp in plan.stamps if stamp and stamp.template in templates}
+    return _LEVELS[scopes.pop()] if len(scopes) == 1 else "Mixed"
+
+
+def planned_jobs(planned: Planned) -> Iterator[PlannedJob]:
+    """Every child Job in JobSet's order, with or without gangs."""
+    if planned.plan is not None:
+        yield from planned.plan.jobs()
+        return
+    for rj in planned.jobset.replicated_jobs:
+        for index in range(rj.replicas):
+            yield PlannedJob(f"{planned.jobset.name}-{rj.name}-{index}", rj.name, index, job_pods(rj), None)
+
+
+def _pod_specs(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Pod spec and its path for every ReplicatedJob of a JobSet that was read without errors."""
+    for index, entry in enumerate((raw.get("spec") or {}).get("replicatedJobs") or ()):
+        value: Any = entry
+        for key in ("template", "spec", "template", "spec"):
+            value = value.get(key) or {}
+        yield f"spec.replicatedJobs[{index}].template.spec.template.spec", value
+
+
+def _requests(raw: Mapping[str, Any]) -> tuple[list[dict[str, int]], list[FieldError]]:
+    """Requests of one pod per ReplicatedJob."""
+    requests, errors = [], []
+    for path, pod_spec in _pod_specs(raw):
+        found, problems = pod_requests(pod_spec)
+        requests.append(as_integers(found))
+        errors += [FieldError(f"{path}.{e.path}", e.kind, e.detail) for e in problems]
+    return requests, errors
+
+
+def _groups(planned: Planned, jobs: Iterable[PlannedJob], requests: Sequence[dict[str, int]]) -> list[GroupReport]:
+    by_replicated_job = {rj.name: pod for rj, pod in zip(planned.jobset.replicated_jobs, requests, strict=True)}
+    members: dict[str, list[PlannedJob]] = {}
+    for job in jobs:
+        if job.reference:
+            members.setdefault(job.reference.group, []).append(job)
+    groups: list[GroupReport] = []
+    for group in planned.plan.groups if planned.plan else ():
+        own = members[group.name]
+        pods: dict[str, int] = {}
+        for job in own:
+            pods[job.replicated_job] = pods.get(job.replicated_job, 0) + job.pods
+        groups.append(
+            {
+                "name": group.name,
+                "template": group.template.name,
+                "minCount": group.template.min_count,
+                "replicatedJobs": list(pods),
+                "jobs": [job.name for job in own],
+                "resources": together([times(by_replicated_job[name], count) for name, count in pods.items()]),
+            }
+        )
+    return groups
+
+
+def _templates(plan: GangPlan | None) -> list[TemplateReport]:
+    return [
+        {
+            "name": template.name,
+            "minCount": template.min_count,
+            "priorityClassName": template.priority_class,
+            "topologyKey": template.topology_key,
+            "disruption": template.disruption,
+        }
+        for template in (plan.workload.templates if plan else ())
+    ]
+
+
+def _queue(raw: Mapping[str, Any]) -> str:
+    labels = (raw.get("metadata") or {}).get("labels")
+    queue = labels.get(QUEUE_LABEL) if isinstance(labels, dict) else None
+    return queue if isinstance(queue, str) else ""
+
+
+def plan_report(raw: Mapping[str, Any], planned: Planned) -> tuple[PlanReport, tuple[FieldError, ...]]:
+    """The report on a JobSet, ``raw`` as it was read into ``planned``; the errors are of its pods' requests."""
+    jobset, plan = planned.jobset, planned.plan
+    requests, errors = _requests(raw)
+    jobs = list(planned_jobs(planned))
+    report: PlanReport = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": jobset.name, "namespace": jobset.namespace},
+        "kubernetes": planned.generation.kubernetes,
+        "apiGeneration": planned.generation.api_version,
+        "level": _level(plan),
+        "sequenced": len(jobset.replicated_jobs) > 1 and is_sequenced(jobset, jobset.replicated_jobs),
+        "queue": _queue(raw),
+        "totalPods": sum(map(replicated_job_pods, jobset.replicated_jobs)),
+        "gangedPods": sum(job.pods for job in jobs if job.reference),
+        "workload": plan.workload.name if plan else None,
+        "templates": _templates(plan),
+        "groups": _groups(planned, jobs, requests),
+        "jobs": [
+            {
+                "name": job.name,
+                "replicatedJob": job.replicated_job,
+                "index": job.index,
+                "pods": job.pods,
+                "group": job.reference.group if job.reference else None,
+            }
+            for job in jobs
+        ],
+        "warnings": [
+            {"reason": notice.reason.value, "message": notice.message, "warning": notice.is_warning}
+            for notice in planned.notices
+        ],
+    }
+    return report, tuple(errors)

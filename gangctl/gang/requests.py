@@ -1,0 +1,124 @@
+"""What one pod asks of a node: the sum the scheduler makes of its containers.
+
+The rules are those of ``k8s.io/component-helpers`` ``resource.PodRequests`` and of the API
+server's defaulting: a missing request is the limit, init containers run one after
+another and need what the largest of them needs, sidecars (init containers that
+restart) stay beside everything that follows, pod-level requests replace the sum, and
+the overhead of the runtime class comes on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Final
+
+from gangctl.api.fieldpath import FieldPath
+from gangctl.api.quantity import MAX, milli, parse_quantity, whole
+from gangctl.errors import ErrorKind, FieldError
+
+Requests = dict[str, Fraction]
+
+_POD_LEVEL: Final = ("cpu", "memory")
+_HUGE_PAGES: Final = "hugepages-"
+
+
+def _read_list(value: object, path: FieldPath, errors: list[FieldError]) -> Requests:
+    """A ResourceList: quantities by name of the resource."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        errors.append(FieldError(str(path), ErrorKind.TYPE_INVALID, "must be an object of quantities by resource name"))
+        return {}
+    requests = {}
+    for name, quantity in value.items():
+        where = str(path.child(name))
+        if isinstance(quantity, bool | float) or not isinstance(quantity, int | str):
+            detail = f"must be a quantity in quotes or an integer, got {quantity!r:.40}"
+            errors.append(FieldError(where, ErrorKind.TYPE_INVALID, detail))
+            continue
+        try:
+            amount = parse_quantity(str(quantity)) if isinstance(quantity, str) else Fraction(min(quantity, MAX))
+        except ValueError as problem:
+            errors.append(FieldError(where, ErrorKind.INVALID, str(problem)))
+            continue
+        if amount < 0:
+            errors.append(FieldError(where, ErrorKind.INVALID, f"must not be negative, got {quantity}"))
+        else:
+            requests[name] = amount
+    return requests
+
+
+def _limits_and_requests(value: object, path: FieldPath, errors: list[FieldError]) -> tuple[Requests, Requests]:
+    resources = value if isinstance(value, dict) else {}
+    limits = _read_list(resources.get("limits"), path.child("limits"), errors)
+    return limits, _read_list(resources.get("requests"), path.child("requests"), errors)
+
+
+def _containers(pod_spec: Mapping[str, Any], field: str, errors: list[FieldError]) -> list[tuple[Requests, bool]]:
+    """Requests of each container with whether it is a sidecar; what is no container at all is the API server's case."""
+    entries = pod_spec.get(field)
+    found = []
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if isinstance(entry, dict):
+            path = FieldPath().child(field).index(index).child("resources")
+            limits, requests = _limits_and_requests(entry.get("resources"), path, errors)
+            found.append((limits | requests, entry.get("restartPolicy") == "Always"))
+    return found
+
+
+def _add(total: Requests, more: Requests) -> Requests:
+    return total | {name: total.get(name, Fraction()) + amount for name, amount in more.items()}
+
+
+def _most(one: Requests, other: Requests) -> Requests:
+    return one | {name: max(one.get(name, Fraction()), amount) for name, amount in other.items()}
+
+
+def _sum_of_containers(pod_spec: Mapping[str, Any], errors: list[FieldError]) -> Requests:
+    running: Requests = {}
+    for requests, _ in _containers(pod_spec, "containers", errors):
+        running = _add(running, requests)
+    sidecars: Requests = {}
+    starting: Requests = {}
+    for requests, is_sidecar in _containers(pod_spec, "initContainers", errors):
+        if is_sidecar:
+            running = _add(running, requests)
+            sidecars = _add(sidecars, requests)
+            starting = _most(starting, sidecars)
+        else:
+            starting = _most(starting, _add(sidecars, requests))
+    return _most(running, starting)
+
+
+def pod_requests(pod_spec: Mapping[str, Any]) -> tuple[Requests, tuple[FieldError, ...]]:
+    """Effective requests of a pod by resource name; paths of errors are relative to the pod spec."""
+    errors: list[FieldError] = []
+    total = _sum_of_containers(pod_spec, errors)
+    limits, requests = _limits_and_requests(pod_spec.get("resources"), FieldPath().child("resources"), errors)
+    for name in {**limits, **requests}:
+        if name not in _POD_LEVEL and not name.startswith(_HUGE_PAGES):
+            continue
+        if name in requests:
+            total[name] = requests[name]
+        elif name not in total:
+            total[name] = limits[name]
+    overhead = _read_list(pod_spec.get("overhead"), FieldPath().child("overhead"), errors)
+    return _add(total, overhead), tuple(errors)
+
+
+def as_integers(requests: Requests) -> dict[str, int]:
+    """Milli-CPU, bytes and counts, ``cpu`` and ``memory`` first and always there, the others by name."""
+    integers = {"cpu": milli(requests.get("cpu", Fraction())), "memory": whole(requests.get("memory", Fraction()))}
+    return integers | {name: whole(requests[name]) for name in sorted(requests) if name not in integers}
+
+
+def times(requests: Mapping[str, int], pods: int) -> dict[str, int]:
+    """The requests of so many equal pods."""
+    return {name: min(amount * pods, MAX) for name, amount in requests.items()}
+
+
+def together(parts: list[dict[str, int]]) -> dict[str, int]:
+    """The sum of several :func:`as_integers`."""
+    names = sorted({name for part in parts for name in part} - set(_POD_LEVEL))
+    return {name: min(sum(part.get(name, 0) for part in parts), MAX) for name in (*_POD_LEVEL, *names)}
