@@ -15,7 +15,7 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.scheduling import Generation, Observed
 from gangctl.client.client import Client, Selection
-from gangctl.client.resources import JOBS, JOBSETS, PODS
+from gangctl.client.resources import JOBS, JOBSETS, PODS, Resource
 from gangctl.controllers.overlay import Overlay
 from gangctl.controllers.projections import (
     PodView,
@@ -33,6 +33,7 @@ from gangctl.runtime.store import Store
 
 Key = tuple[str, str]
 Enqueue = Callable[[Key, float], None]
+Observer = Callable[[Resource], InformerObserver]
 
 PROGRESS_DELAY_SECONDS: Final = 0.25
 """Jobs report pods one by one; their JobSet is looked at once for many of them."""
@@ -47,7 +48,9 @@ _UNFINISHED: Final = Selection(
 class SchedulingCache:
     """Workloads and PodGroups of one generation."""
 
-    def __init__(self, client: Client, generation: Generation, observer: Callable[[str], InformerObserver]) -> None:
+    def __init__(
+        self, client: Client, generation: Generation, observer: Callable[[Resource], InformerObserver]
+    ) -> None:
         """Make the informers; :meth:`run` runs them."""
         self.generation = generation
         kinds: list[Kind] = ["Workload", "PodGroup"] if generation.capabilities.pod_groups else ["Workload"]
@@ -59,7 +62,7 @@ class SchedulingCache:
                 resource,
                 project_scheduling(ADAPTERS[generation], kind),
                 store=Store({"owner": lambda o: [o.owner_uid] if o.owner_uid else [], "claims": _claims}),
-                observer=observer(resource.plural),
+                observer=observer(resource),
             )
 
     async def run(self) -> None:
@@ -81,7 +84,7 @@ class GangCaches:
         client: Client,
         enqueue: Enqueue,
         clock: Callable[[], float],
-        observer: Callable[[str], InformerObserver] = lambda _: InformerObserver(),
+        observer: Observer = lambda _: InformerObserver(),
     ) -> None:
         """``enqueue(key, seconds)`` asks for a reconcile of a JobSet after a delay."""
         self._client = client
@@ -91,7 +94,7 @@ class GangCaches:
         self.absent = False
         """The cluster does not serve JobSets."""
         self.jobsets: Informer[JobSet] = Informer(
-            client, JOBSETS, project_jobset, on_absent=self._on_absent, observer=observer("jobsets")
+            client, JOBSETS, project_jobset, on_absent=self._on_absent, observer=observer(JOBSETS)
         )
         self._jobs: Informer[JobProgress] = Informer(
             client,
@@ -99,7 +102,7 @@ class GangCaches:
             project_job,
             store=Store({"jobset": lambda job: [(job.namespace, job.jobset)]}),
             selection=_CHILDREN,
-            observer=observer("jobs"),
+            observer=observer(JOBS),
         )
         self._pods: Informer[PodView] = Informer(
             client,
@@ -107,7 +110,7 @@ class GangCaches:
             project_pod,
             store=Store({"jobset": lambda pod: [(pod.namespace, pod.jobset)]}),
             selection=_UNFINISHED,
-            observer=observer("pods"),
+            observer=observer(PODS),
         )
         self._scheduling: SchedulingCache | None = None
         self._task: asyncio.Task[None] | None = None

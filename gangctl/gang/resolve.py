@@ -124,8 +124,9 @@ def _split_sequenced(draft: _Draft) -> None:
     several = len(members) > 1
     if several and draft.config.options.sequenced == "reject":
         detail = (
-            'is "Gang" but startup is sequenced (dependsOn or startupPolicy InOrder): the first pods would wait for '
-            'pods that wait for them. Set the mode per replicated job, or sequenced to "split"'
+            'is "reject", and startup is sequenced (dependsOn or startupPolicy InOrder): the first pods of a '
+            "JobSet-wide gang would wait for pods that wait for them. Set the mode per replicated job, or this "
+            'option to "split"'
         )
         draft.errors.append(FieldError(f"metadata.annotations[{GANG_OPTIONS}].sequenced", ErrorKind.INVALID, detail))
         return

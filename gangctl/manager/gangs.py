@@ -1,0 +1,138 @@
+"""The gang part of the process: discovery, caches, controller and the view that the webhooks answer from."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from gangctl.api.jobset import JobSet
+from gangctl.api.meta import JOBSET_API_VERSION
+from gangctl.api.scheduling import Generation, Observed
+from gangctl.client.client import Client
+from gangctl.controllers.caches import GangCaches, Key
+from gangctl.controllers.discovery import DiscoveryLoop
+from gangctl.controllers.gangs import GangController
+from gangctl.controllers.writer import Writer
+from gangctl.errors import ApiError
+from gangctl.gang.diff import Kind
+from gangctl.gang.generation import ApiState
+from gangctl.gang.reasons import Notice
+from gangctl.gang.resolve import ClusterRules
+from gangctl.manager.settings import ControllerSettings
+from gangctl.runtime.controller import Action, Controller, ControllerOptions, default_error_policy, retry
+from gangctl.runtime.events import Event, EventRecorder, EventType, ObjectReference
+from gangctl.runtime.metrics import RuntimeMetrics
+from gangctl.runtime.queue import WorkQueue
+
+NAME = "gangs"
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """``reader`` reads and proves, ``writer`` is stopped by its guard when this replica does not lead."""
+
+    reader: Client
+    writer: Client
+
+
+def error_policy(key: object, error: Exception) -> Action:
+    """Every refusal of the API server may pass with time: rights are granted, classes are created, webhooks return."""
+    if isinstance(error, ApiError):
+        return retry(error.retry_after or 0.0)
+    return default_error_policy(str(key), error)
+
+
+class GangPart:
+    """Wires what is about gangs; it is also the :class:`~gangctl.webhooks.gangs.GangView`."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        settings: ControllerSettings,
+        own_namespace: str,
+        recorder: EventRecorder,
+        metrics: RuntimeMetrics,
+    ) -> None:
+        """Make everything, start nothing."""
+        self._schedulers = frozenset(settings.gang_scheduler)
+        self._recorder = recorder
+        self._clients = clients
+        queue: WorkQueue[Key] = WorkQueue(observer=metrics.queue_observer(NAME))
+        self.caches = GangCaches(clients.reader, queue.add_after, time.monotonic, metrics.informer_observer)
+        self.discovery = DiscoveryLoop(
+            clients.reader, own_namespace, self._on_generation, period_seconds=settings.discovery_period
+        )
+        reconciler = GangController(
+            self.caches, self._writer, self._say, state=lambda: self.discovery.state, rules=self.rules
+        )
+        self.controller: Controller[Key] = Controller(
+            NAME,
+            reconciler.reconcile,
+            queue=queue,
+            options=ControllerOptions(workers=settings.workers),
+            error_policy=error_policy,
+            observer=metrics.controller_observer(NAME),
+        )
+        self._metrics = metrics
+        for informer in self.caches.informers.values():
+            metrics.track_informer(informer)
+        self._synced = asyncio.Event()
+
+    @property
+    def state(self) -> ApiState:
+        """What discovery last found."""
+        return self.discovery.state
+
+    def rules(self, generation: Generation) -> ClusterRules:
+        """Rules for decisions on this cluster."""
+        return ClusterRules(generation, self._schedulers)
+
+    def claimed(self, namespace: str, jobset: str) -> str | None:
+        """Name of somebody else's Workload for this JobSet."""
+        return self.caches.claimed(namespace, jobset)
+
+    def scheduling(self, kind: Kind, namespace: str, name: str) -> Observed | None:
+        """The Workload or PodGroup of this name, whoever owns it."""
+        return self.caches.scheduling(kind, namespace, name)
+
+    def unready(self) -> str:
+        """What the caches still miss, empty when they are complete."""
+        if not self.discovery.settled.is_set():
+            return "discovery has not finished"
+        missing = self.caches.unsynced()
+        return f"waiting for {', '.join(missing)}" if missing else ""
+
+    async def synced(self) -> None:
+        """Wait until the webhooks can answer from memory."""
+        await self.discovery.settled.wait()
+
+    async def watch(self) -> None:
+        """Keep caches and discovery current until cancelled: every replica does."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.caches.run(), name="caches")
+            group.create_task(self.discovery.run(), name="discovery")
+
+    async def lead(self) -> None:
+        """Reconcile, once everything has been seen, until cancelled: the leader does."""
+        await self.synced()
+        for informer in self.caches.informers.values():
+            if informer is not self.caches.jobsets:
+                await informer.synced.wait()
+        for key in self.caches.jobsets.store.keys():  # noqa: SIM118 - a store is no mapping
+            self.controller.enqueue(key)
+        await self.controller.run()
+
+    async def _on_generation(self, state: ApiState) -> None:
+        await self.caches.follow(state.generation)
+        for plural, informer in self.caches.informers.items():
+            if plural in {"workloads", "podgroups"}:
+                self._metrics.track_informer(informer)
+
+    def _writer(self, generation: Generation) -> Writer:
+        return Writer(self._clients.writer, generation, self.caches.overlay)
+
+    def _say(self, jobset: JobSet, notice: Notice) -> None:
+        regarding = ObjectReference(JOBSET_API_VERSION, "JobSet", jobset.namespace, jobset.name, jobset.uid)
+        kind: EventType = "Warning" if notice.is_warning else "Normal"
+        self._recorder.record(Event(regarding, notice.reason.value, notice.message, "Reconcile", kind))
