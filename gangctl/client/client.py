@@ -314,6 +314,9 @@ class Client:
             options["propagationPolicy"] = propagation
         if grace_period_seconds is not None:
             options["gracePeriodSeconds"] = grace_period_seconds
+        if dry_run:
+            # A server that is sent options as a body ignores those in the query.
+            options["dryRun"] = ["All"]
         request = Request(
             "DELETE",
             resource.path(namespace, name),

@@ -91,6 +91,7 @@ async def test_every_write_can_be_a_dry_run(server: ScriptedServer, transport: T
     await client.apply(PODS, thing("p"), dry_run=True)
     await client.delete(PODS, "p", "ns", dry_run=True)
     assert [seen.query["dryRun"] for seen in server.seen] == ["All"] * 6
+    assert server.seen[-1].body["dryRun"] == ["All"]
     assert [seen.query.get("fieldManager") for seen in server.seen] == ["me"] * 5 + [None]
 
 
