@@ -1,0 +1,117 @@
+"""The plain HTTP listener: ``/healthz``, ``/readyz`` and ``/metrics``.
+
+The probes answer as the API server's own do: ``ok`` when all is well, one line for
+each named check when it is not, or with ``?verbose``; ``/readyz/NAME`` asks one check.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from http import HTTPStatus
+from typing import Final, Protocol
+
+import structlog
+from aiohttp import hdrs, web
+from prometheus_client import Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from gangctl.runtime.listener import Listener, ListenerOptions, Refusal, text_response
+
+_log = structlog.get_logger(__name__)
+
+# None when all is well, else what is wrong; no longer than a line, and nothing secret: anybody may ask.
+Check = Callable[[], str | Awaitable[str | None] | None]
+
+_CHECK_SECONDS: Final = 5.0
+
+
+class Registry(Protocol):
+    """What metrics are collected from: a ``prometheus_client.CollectorRegistry``."""
+
+    def collect(self) -> Iterable[Metric]:
+        """All metric families as they are now."""
+
+
+class ProbeServer(Listener):
+    """Serves the probes and, when there is a ``registry``, the metrics."""
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        *,
+        healthy: Mapping[str, Check] | None = None,
+        ready: Mapping[str, Check] | None = None,
+        registry: Registry | None = None,
+        options: ListenerOptions | None = None,
+        check_seconds: float = _CHECK_SECONDS,
+    ) -> None:
+        """Do nothing yet; a check that takes longer than ``check_seconds`` has failed."""
+        super().__init__("probes", self._serve, address, options=options)
+        self._checks = {"healthz": dict(healthy or {}), "readyz": dict(ready or {})}
+        self._registry = registry
+        self._check_seconds = check_seconds
+
+    async def _serve(self, request: web.BaseRequest) -> web.Response:
+        if request.method not in {hdrs.METH_GET, hdrs.METH_HEAD}:
+            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET, HEAD is answered here", Allow="GET, HEAD")
+        probe, _, name = request.path.removeprefix("/").partition("/")
+        if probe in self._checks:
+            return await self._probe(probe, name, verbose="verbose" in request.query)
+        if request.path == "/metrics" and self._registry is not None:
+            return await _metrics(self._registry, ",".join(request.headers.getall(hdrs.ACCEPT, [])))
+        raise Refusal(HTTPStatus.NOT_FOUND, "nothing here: /healthz, /readyz, /metrics")
+
+    async def _probe(self, probe: str, name: str, *, verbose: bool) -> web.Response:
+        checks = self._checks[probe]
+        if name:
+            if name not in checks:
+                raise Refusal(HTTPStatus.NOT_FOUND, f"{probe} has no such check")
+            checks = {name: checks[name]}
+        results = await asyncio.gather(*(self._run(probe, each, check) for each, check in checks.items()))
+        failed = any(problem is not None for problem in results)
+        if not failed and not verbose:
+            return text_response(HTTPStatus.OK, "ok")
+        lines = [
+            f"[+]{each} ok" if problem is None else f"[-]{each} failed: {problem}"
+            for each, problem in zip(checks, results, strict=True)
+        ]
+        lines.append(f"{probe} check {'failed' if failed else 'passed'}")
+        return text_response(HTTPStatus.SERVICE_UNAVAILABLE if failed else HTTPStatus.OK, "\n".join(lines))
+
+    async def _run(self, probe: str, name: str, check: Check) -> str | None:
+        try:
+            async with asyncio.timeout(self._check_seconds):
+                result = check()
+                problem = await result if inspect.isawaitable(result) else result
+        except TimeoutError:
+            return f"no answer within {self._check_seconds:g} s"
+        except Exception as error:  # noqa: BLE001 - a broken check is a failed one
+            _log.exception("check failed", probe=probe, check=name)
+            return f"the check itself failed ({type(error).__name__})"
+        return None if problem is None else " ".join(problem.split())
+
+
+class _Collected(Collector):
+    """Families that were collected before."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+async def _metrics(registry: Registry, accept: str) -> web.Response:
+    """Write all metrics in the format that ``accept`` prefers."""
+    encode, content_type = choose_encoder(accept)
+    # Collected here, because collectors read what this thread changes; written elsewhere, because thirty thousand
+    # lines would keep admission waiting.
+    families = list(registry.collect())
+    text = await asyncio.to_thread(encode, _Collected(families))
+    # Compressed elsewhere too, when it is long.
+    response = web.Response(body=text, headers={hdrs.CONTENT_TYPE: content_type}, zlib_executor_size=2**16)
+    response.enable_compression()
+    return response

@@ -1,0 +1,144 @@
+"""The TLS listener for webhooks: JSON bytes in, JSON bytes out, everything about HTTP settled before and after.
+
+Whoever can reach the port can send anything, so there is a bound to each thing a
+caller chooses: size, time, how many at once. What a request held never reaches a log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import hdrs, web
+
+from gangctl.errors import InputError
+from gangctl.runtime.listener import Listener, ListenerOptions, Refusal, text_response
+
+JSON: Final = "application/json"
+HEALTH_PATH: Final = "/healthz"
+_MIB: Final = 2**20
+# How the API server tells its own deadline: a whole number of seconds as a Go duration.
+_GO_SECONDS: Final = re.compile(r"([0-9]{1,4})s")
+
+WebhookHandler = Callable[[bytes], Awaitable[bytes]]
+# Told of every answer: the webhook's path ("" for anything else), the HTTP status, the seconds it took.
+Observer = Callable[[str, int, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookLimits:
+    """Bounds on one request, and on how many are held at once; the rest wait unread in their connections.
+
+    An AdmissionReview of an UPDATE holds two objects of up to 1.5 MiB in etcd, which
+    JSON and managed fields may double.
+    """
+
+    max_bytes: int = 7 * _MIB
+    read_seconds: float = 5.0
+    handler_seconds: float = 30.0
+    max_at_once: int = 64
+
+
+class WebhookServer(Listener):
+    """Answers ``POST`` on each of ``routes`` with what its handler makes of the body, and ``GET /healthz``.
+
+    A handler's :class:`~gangctl.errors.InputError` is a 400 with its message. A handler
+    has the time that the API server gave the call, at most ``handler_seconds``.
+    """
+
+    def __init__(
+        self,
+        routes: Mapping[str, WebhookHandler],
+        address: tuple[str, int],
+        tls: ssl.SSLContext | None,
+        *,
+        limits: WebhookLimits | None = None,
+        options: ListenerOptions | None = None,
+        observe: Observer | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Do nothing yet; see :class:`Listener` for starting and stopping."""
+        super().__init__("webhooks", self._observed, address, tls=tls, options=options)
+        self._routes = dict(routes)
+        self._limits = limits or WebhookLimits()
+        self._room = asyncio.Semaphore(self._limits.max_at_once)
+        self._observe = observe or (lambda _path, _status, _seconds: None)
+        self._clock = clock
+
+    async def _observed(self, request: web.BaseRequest) -> web.Response:
+        path = request.path if request.path in self._routes else ""
+        began, status = self._clock(), int(HTTPStatus.INTERNAL_SERVER_ERROR)
+        try:
+            response = await self._call(request)
+            status = response.status
+        except Refusal as refusal:
+            status = int(refusal.status)
+            raise
+        else:
+            return response
+        finally:
+            self._observe(path, status, self._clock() - began)
+
+    async def _call(self, request: web.BaseRequest) -> web.Response:
+        if request.path == HEALTH_PATH:
+            _allow(request, hdrs.METH_GET, hdrs.METH_HEAD)
+            return text_response(HTTPStatus.OK, "ok")
+        handler = self._routes.get(request.path)
+        if handler is None:
+            raise Refusal(HTTPStatus.NOT_FOUND, "no webhook at this path")
+        _allow(request, hdrs.METH_POST)
+        self._check_head(request)
+        seconds = self._deadline(request)
+        try:
+            async with asyncio.timeout(seconds), self._room:
+                answer = await handler(await self._body(request))
+        except TimeoutError as error:
+            raise Refusal(HTTPStatus.GATEWAY_TIMEOUT, f"no answer within {seconds:g} s") from error
+        except InputError as error:
+            raise Refusal(HTTPStatus.BAD_REQUEST, error.message) from error
+        return web.Response(body=answer, content_type=JSON)
+
+    def _check_head(self, request: web.BaseRequest) -> None:
+        if request.content_type != JSON:
+            raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body must be {JSON}")
+        if request.headers.get(hdrs.CONTENT_ENCODING, "identity") != "identity":
+            raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must not be compressed")
+        if (request.content_length or 0) > self._limits.max_bytes:
+            raise self._too_large()
+
+    def _deadline(self, request: web.BaseRequest) -> float:
+        told = _GO_SECONDS.fullmatch(request.query.get("timeout", ""))
+        return min(float(told[1]), self._limits.handler_seconds) if told else self._limits.handler_seconds
+
+    async def _body(self, request: web.BaseRequest) -> bytes:
+        if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.transport is not None:
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.read_seconds):
+                while chunk := await request.content.readany():
+                    body += chunk
+                    if len(body) > self._limits.max_bytes:
+                        raise self._too_large()
+        except TimeoutError as error:
+            text = f"the body did not arrive within {self._limits.read_seconds:g} s"
+            raise Refusal(HTTPStatus.REQUEST_TIMEOUT, text, Connection="close") from error
+        except (web.RequestPayloadError, ConnectionError) as error:
+            raise Refusal(HTTPStatus.BAD_REQUEST, "the body is not complete", Connection="close") from error
+        return bytes(body)
+
+    def _too_large(self) -> Refusal:
+        limit = f"{self._limits.max_bytes / _MIB:g} MiB"
+        return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {limit}", Connection="close")
+
+
+def _allow(request: web.BaseRequest, *methods: str) -> None:
+    if request.method not in methods:
+        allowed = ", ".join(methods)
+        raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"only {allowed} is answered here", Allow=allowed)

@@ -1,0 +1,109 @@
+"""The TLS side of a server whose certificate changes while it serves.
+
+``load_cert_chain`` on a context in use takes effect for every later handshake. But
+a certificate and a key that do not belong together leave that context broken, after
+the exception too: from then on every handshake fails. So a pair is tried in a
+context that nobody uses before the live one sees it.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from gangctl.errors import ConfigError
+
+# TLS 1.2 with forward secrecy and authenticated encryption only; TLS 1.3 has nothing weaker.
+_CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """PEM of a certificate chain, leaf first, and of its private key, which no ``repr`` shows."""
+
+    chain: bytes
+    key: bytes = field(repr=False)
+
+
+class ServerTls:
+    """A server's context, and the pair it serves; :meth:`load` replaces the pair at any time."""
+
+    def __init__(self, pair: KeyPair) -> None:
+        """Begin with ``pair``; ConfigError when it cannot be served."""
+        self.context: Final = server_context()
+        self._pair: KeyPair | None = None
+        self.load(pair)
+
+    def load(self, pair: KeyPair) -> bool:
+        """Serve ``pair`` from the next handshake on; whether it differs from the one before.
+
+        ConfigError when it cannot be served; then the one before stays.
+        """
+        if pair == self._pair:
+            return False
+        check_pair(pair)
+        _load(self.context, pair)
+        self._pair = pair
+        return True
+
+
+def server_context() -> ssl.SSLContext:
+    """Make a context for a server that speaks HTTP/1.1 over TLS 1.2 or newer, without a certificate yet."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(_CIPHERS)
+    context.set_alpn_protocols(["http/1.1"])
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    return context
+
+
+def client_context(authorities: bytes) -> ssl.SSLContext:
+    """Make a context that trusts exactly these PEM certificates; ConfigError when there are none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_verify_locations(cadata=authorities.decode("ascii"))
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError("the CA bundle holds no PEM certificates") from error
+    return context
+
+
+def check_pair(pair: KeyPair) -> None:
+    """Raise ConfigError unless ``pair`` is a certificate chain and the key of its first certificate."""
+    _load(server_context(), pair)
+
+
+def _load(context: ssl.SSLContext, pair: KeyPair) -> None:
+    with _private_file(pair.chain.rstrip() + b"\n" + pair.key) as path:
+        try:
+            # The empty password keeps OpenSSL from asking the terminal about an encrypted key.
+            context.load_cert_chain(path, password=b"")
+        except (ssl.SSLError, ValueError) as error:
+            reason = getattr(error, "reason", None) or "not PEM, or the key is encrypted"
+            raise ConfigError(f"this certificate and key cannot be served: {reason}") from error
+
+
+@contextmanager
+def _private_file(content: bytes) -> Iterator[str]:
+    """A path under which OpenSSL, which reads keys from files only, finds ``content`` for a moment.
+
+    Memory, where the system has it: the key never reaches a disk, and a read-only
+    root file system is enough.
+    """
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("gangctl-tls")
+        try:
+            os.write(descriptor, content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.NamedTemporaryFile(prefix="gangctl-") as file:
+        file.write(content)
+        file.flush()
+        yield file.name
