@@ -140,8 +140,8 @@ def _pod_specs(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]
         yield f"spec.replicatedJobs[{index}].template.spec.template.spec", value
 
 
-def _requests(raw: Mapping[str, Any]) -> tuple[list[dict[str, int]], list[FieldError]]:
-    """Requests of one pod per ReplicatedJob."""
+def requests_per_pod(raw: Mapping[str, Any]) -> tuple[list[dict[str, int]], list[FieldError]]:
+    """Requests of one pod per ReplicatedJob, of a JobSet that was read without errors."""
     requests, errors = [], []
     for path, pod_spec in _pod_specs(raw):
         found, problems = pod_requests(pod_spec)
@@ -197,7 +197,7 @@ def _queue(raw: Mapping[str, Any]) -> str:
 def plan_report(raw: Mapping[str, Any], planned: Planned) -> tuple[PlanReport, tuple[FieldError, ...]]:
     """The report on a JobSet, ``raw`` as it was read into ``planned``; the errors are of its pods' requests."""
     jobset, plan = planned.jobset, planned.plan
-    requests, errors = _requests(raw)
+    requests, errors = requests_per_pod(raw)
     jobs = list(planned_jobs(planned))
     report: PlanReport = {
         "apiVersion": API_VERSION,

@@ -1,0 +1,6 @@
+"""``python -m gangctl``."""
+
+from gangctl.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Completion: scripts for the shells, and the protocol by which kubectl asks its plugins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Final
+
+import click
+from click.shell_completion import ShellComplete, get_completion_class
+
+from gangctl.cli.program import COMPLETE_VARIABLE, exit_code, program
+
+_HINTS: Final = {
+    "bash": 'add to ~/.bashrc: eval "$(gangctl completion bash)"',
+    "zsh": 'add to ~/.zshrc: eval "$(gangctl completion zsh)"',
+    "fish": "run: gangctl completion fish > ~/.config/fish/completions/gangctl.fish",
+}
+
+
+class Directive(IntEnum):
+    """What kubectl's shell may do besides offering the candidates (``cobra.ShellCompDirective``)."""
+
+    FILES = 0
+    NO_FILES = 4
+    DIRECTORIES = 16
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(list(_HINTS)))
+def completion(shell: str) -> None:
+    """Print a completion script for a shell.
+
+    kubectl completes "kubectl gang" by itself when kubectl_complete-gang is on the PATH.
+    """
+    found = get_completion_class(shell)
+    assert found is not None  # noqa: S101 -- click knows the shells of the table
+    # The base class: bash's own asks bash for its version, which has been new enough for years.
+    click.echo(ShellComplete.source(found(program, {}, "gangctl", COMPLETE_VARIABLE)))
+    click.echo(f"hint: {_HINTS[shell]}", err=True)
+
+
+def candidates(words: Sequence[str]) -> tuple[list[str], Directive]:
+    """Lines for kubectl: ``candidate<TAB>help``; the last word is the one being typed."""
+    found = ShellComplete(program, {}, "gangctl", COMPLETE_VARIABLE).get_completions(list(words[:-1]), words[-1])
+    lines = [f"{item.value}\t{item.help or ''}".rstrip() for item in found if item.type == "plain"]
+    if any(item.type == "file" for item in found):
+        return lines, Directive.FILES
+    if any(item.type == "dir" for item in found):
+        return lines, Directive.DIRECTORIES
+    return lines, Directive.NO_FILES
+
+
+def complete_for_kubectl(words: Sequence[str]) -> None:
+    """Answer kubectl: candidates, then the directive."""
+
+    def answer() -> None:
+        lines, directive = candidates(words or [""])
+        click.echo("\n".join([*lines, f":{int(directive)}"]))
+
+    sys.exit(exit_code(answer))

@@ -1,0 +1,99 @@
+"""Reading what ``-f`` names: files, directories and stdin, as documents with their positions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from gangctl.api.documents import Document, parse_documents
+from gangctl.cli.messages import InvalidInputError
+from gangctl.errors import InputError
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+STDIN: Final = "<stdin>"
+
+_READ_BYTES: Final = 64 * 2**20
+"""Of one source: far above what the parser takes, so that a pipe without end is not read to it."""
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()
+
+
+def _below(directory: Path) -> list[Path]:
+    """Manifests below a directory, in the order of their paths; links to directories are not followed."""
+
+    def refuse(error: OSError) -> None:
+        raise InputError(f"{error.filename}: {_reason(error)}")
+
+    found = [
+        Path(parent) / name
+        for parent, _, names in os.walk(directory, onerror=refuse)
+        for name in names
+        if name.lower().endswith(SUFFIXES)
+    ]
+    if not found:
+        raise InputError(f"{directory}: no manifests below this directory", hint=f"looked for {', '.join(SUFFIXES)}")
+    return sorted(found)
+
+
+def _expand(filename: str) -> list[str | Path]:
+    """The sources that one ``-f`` names; stdin is the only one that is no path."""
+    if filename == "-":
+        return [filename]
+    if not filename:
+        raise InputError("-f: the name of a file is empty")
+    path = Path(filename)
+    try:
+        return [*_below(path)] if path.is_dir() else [path]
+    except OSError as error:
+        raise InputError(f"{filename}: {_reason(error)}") from error
+
+
+def _read(source: str | Path) -> list[Document]:
+    """The documents of one source."""
+    if isinstance(source, str):
+        if sys.stdin is None:
+            raise InputError("stdin is closed")
+        return parse_documents(sys.stdin.buffer.read(_READ_BYTES), STDIN)
+    try:
+        with source.open("rb") as file:
+            content = file.read(_READ_BYTES)
+    except OSError as error:
+        raise InputError(f"{source}: {_reason(error)}") from error
+    return parse_documents(content, str(source))
+
+
+def _collect(filename: str, seen: set[str | Path], problems: list[InputError]) -> list[Document]:
+    """The documents of what one ``-f`` names and no earlier one did."""
+    documents: list[Document] = []
+    try:
+        sources = [source for source in _expand(filename) if source not in seen]
+    except InputError as problem:
+        problems.append(problem)
+        return documents
+    for source in sources:
+        seen.add(source)
+        try:
+            documents += _read(source)
+        except InputError as problem:
+            problems.append(problem)
+    return documents
+
+
+def read_documents(filenames: Sequence[str]) -> list[Document]:
+    """Every document of every source, each source once; what cannot be read is reported for all of them together."""
+    problems: list[InputError] = []
+    seen: set[str | Path] = set()
+    documents = [document for filename in filenames for document in _collect(filename, seen, problems)]
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise InvalidInputError([problem.message for problem in problems], f"cannot read {len(problems)} inputs")
+    if not documents:
+        names = ", ".join(STDIN if filename == "-" else filename for filename in filenames)
+        raise InputError(f"{names}: empty", hint="expected at least one Kubernetes object in YAML or JSON")
+    return documents

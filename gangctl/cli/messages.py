@@ -1,0 +1,40 @@
+"""What goes to stderr: errors, hints and notes. Stdout belongs to the answer alone."""
+
+from __future__ import annotations
+
+import click
+
+from gangctl.errors import GangctlError, InputError
+
+
+def printable(text: str) -> str:
+    r"""Text with control characters escaped: a name in a file must not move the cursor of who reads it.
+
+    >>> printable("js\x1b[2J")
+    'js\\x1b[2J'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+class InvalidInputError(InputError):
+    """Everything that is wrong with the input, one line each: ``file:line:column: field.path: detail``."""
+
+    def __init__(self, lines: list[str], summary: str, *, hint: str = "") -> None:
+        """Keep the lines; ``summary`` is the message."""
+        super().__init__(summary, hint=hint)
+        self.lines = lines
+
+
+def note(text: str) -> None:
+    """Print something that is good to know and changes nothing."""
+    click.echo(f"note: {printable(text)}", err=True)
+
+
+def print_error(error: GangctlError) -> None:
+    """Print an error, its details before it and its hint after it."""
+    for line in getattr(error, "lines", ()):
+        click.echo(printable(line), err=True)
+    for number, line in enumerate(error.message.splitlines() or [error.code]):
+        click.echo(("error: " if number == 0 else "       ") + printable(line), err=True)
+    if error.hint:
+        click.echo(f"hint: {printable(error.hint)}", err=True)

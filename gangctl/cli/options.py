@@ -1,0 +1,94 @@
+"""The flags that mean the same everywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+Decorator = Callable[[F], F]
+
+KUBERNETES: Final = ("1.35", "1.36", "1.37")
+"""Minors that gangctl speaks; the API's own list would have to be imported for every ``--help``."""
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def _check_namespace(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
+    if value is not None and not _NAMESPACE.fullmatch(value):
+        raise click.BadParameter(f'"{value}" is not the name of a namespace')
+    return value
+
+
+def files(command: F) -> F:
+    """``-f``: where to read objects."""
+    return click.option(
+        "-f",
+        "--filename",
+        "filenames",
+        required=True,
+        multiple=True,
+        metavar="FILE|DIR|-",
+        type=click.Path(allow_dash=True),
+        help="Read YAML or JSON from a file, from all *.yaml, *.yml and *.json below a directory, "
+        "or from stdin (-). Can be repeated.",
+    )(command)
+
+
+def namespace(command: F) -> F:
+    """``-n``: the namespace of what does not name one."""
+    return click.option(
+        "-n",
+        "--namespace",
+        metavar="NAMESPACE",
+        callback=_check_namespace,
+        help="Namespace of objects that do not name one; others must agree with it.",
+    )(command)
+
+
+def output(*formats: str) -> Decorator[Any]:
+    """``-o``: one of ``formats``, the first by default."""
+    return click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="How to print the answer.",
+    )
+
+
+def kubernetes(command: F) -> F:
+    """``--kube``: for which Kubernetes."""
+    return click.option(
+        "--kube",
+        type=click.Choice(KUBERNETES),
+        help="Kubernetes minor to answer for. Default: what the cluster of --kubeconfig or --context serves, "
+        f"offline {KUBERNETES[-1]}.",
+    )(command)
+
+
+def cluster(command: F) -> F:
+    """``--kubeconfig`` and ``--context``: which cluster to ask."""
+    command = click.option("--context", metavar="NAME", help="Context of the kubeconfig to use.")(command)
+    return click.option("--kubeconfig", metavar="FILE", type=click.Path(), help="Kubeconfig to use.")(command)
+
+
+def colour(command: F) -> F:
+    """``--no-color``."""
+    return click.option("--no-color", is_flag=True, help="Plain text, as with NO_COLOR set or in a pipe.")(command)
+
+
+def gang_schedulers(command: F) -> F:
+    """``--gang-scheduler``: as the controller's flag."""
+    return click.option(
+        "--gang-scheduler",
+        "gang_schedulers",
+        multiple=True,
+        metavar="NAME",
+        help="Name of a scheduler that honours groups. Can be repeated. Default: default-scheduler.",
+    )(command)

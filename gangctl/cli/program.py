@@ -1,0 +1,156 @@
+"""The program: its commands, each imported when it is asked for, and the exit code of whatever happens.
+
+Exit codes: 0 fine, 1 the answer is no, 2 bad input or usage, 3 the cluster cannot be
+reached or lacks the API, 70 a bug in gangctl, 130 interrupted, 141 nobody reads the output.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+from typing import Any, Final, NoReturn
+
+import click
+
+from gangctl import __version__
+from gangctl.cli.messages import print_error, printable
+from gangctl.errors import GangctlError
+
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "plan": ("gangctl.cli.plan", "Show which gangs a JobSet becomes."),
+    "translate": ("gangctl.cli.translate", "Print the Workload and PodGroups of a JobSet."),
+    "convert": ("gangctl.cli.convert", "Write a gang configuration in another notation."),
+    "controller": ("gangctl.cli.controller", "Run the controller and the admission webhooks."),
+    "completion": ("gangctl.cli.completion", "Print a completion script for a shell."),
+}
+"""Module and one-line help by name. The command is the attribute of that name in the module."""
+
+INTERNAL_ERROR: Final = 70
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+
+COMPLETE_VARIABLE: Final = "_GANGCTL_COMPLETE"
+
+
+def program_name(path: str) -> str:
+    """How a person called the program; kubectl runs its plugins under the name ``kubectl-NAME``."""
+    return "kubectl gang" if PurePath(path).stem == "kubectl-gang" else "gangctl"
+
+
+class Program(click.Group):
+    """A group whose commands are imported on demand and whose errors become exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+        """All names, without importing anything."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
+        assert isinstance(command, click.Command)  # noqa: S101 -- a slip in COMMANDS
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands for ``--help`` from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_line) for name, (_, help_line) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Complete names of commands from the table, and options as click does."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 -- only while completing
+
+        names = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def main(  # type: ignore[override]  # click allows not to exit; this program always does
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **_: Any
+    ) -> NoReturn:
+        """Run, and exit with the code of what happened."""
+        name = prog_name or "gangctl"
+        if instruction := os.environ.get(COMPLETE_VARIABLE):
+            from click.shell_completion import shell_complete  # noqa: PLC0415 -- only while completing
+
+            sys.exit(shell_complete(self, {}, name, COMPLETE_VARIABLE, instruction))
+        sys.exit(exit_code(lambda: self._run(list(sys.argv[1:] if args is None else args), name)))
+
+    def _run(self, args: list[str], name: str) -> None:
+        with self.make_context(name, args) as ctx:
+            self.invoke(ctx)
+        sys.stdout.flush()
+
+
+def exit_code(run: Callable[[], object]) -> int:
+    """Run something and say what a shell should know of it; nothing passes but the end of the process itself."""
+    try:
+        run()
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.exceptions.NoArgsIsHelpError as usage:
+        usage.show()
+        return usage.exit_code
+    except click.ClickException as refused:
+        _print_usage_error(refused)
+        return refused.exit_code
+    except GangctlError as error:
+        print_error(error)
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        _close_stdout()
+        return BROKEN_PIPE
+    except Exception as bug:  # noqa: BLE001 -- a person gets a sentence, whoever mends it asks for the traceback
+        return _print_bug(bug)
+    return 0
+
+
+def _print_usage_error(error: click.ClickException) -> None:
+    click.echo(f"error: {printable(error.format_message())}", err=True)
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        click.echo(f"hint: see {context.command_path} --help", err=True)
+
+
+def _close_stdout() -> None:
+    """Let the interpreter's last flush go nowhere."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # pragma: no cover -- stdout is no file, as in a test
+        return
+
+
+def _print_bug(bug: Exception) -> int:
+    if os.environ.get("GANGCTL_DEBUG"):
+        traceback.print_exception(bug)
+    said = printable(str(bug).partition("\n")[0])
+    click.echo(f"error: internal error: {type(bug).__name__}: {said}", err=True)
+    click.echo("hint: this is a bug in gangctl; GANGCTL_DEBUG=1 shows where", err=True)
+    return INTERNAL_ERROR
+
+
+EPILOG: Final = """\b
+Exit codes:
+  0    fine
+  1    the answer is no
+  2    bad input or usage
+  3    the cluster cannot be reached or lacks the API
+  70   a bug in gangctl (GANGCTL_DEBUG=1 shows the traceback)
+"""
+
+
+@click.group(
+    cls=Program, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def program() -> None:
+    """Gang scheduling for JobSets: a JobSet's pods start together, or not at all.
+
+    Commands that read files work offline; with --kubeconfig or --context they ask the
+    cluster what it supports.
+    """

@@ -1,0 +1,120 @@
+"""``gangctl translate``: the Workload and PodGroups of a JobSet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.children import child_jobs
+from gangctl.cli.messages import note
+from gangctl.cli.output import print_names, print_objects
+from gangctl.cli.planning import PlannedManifest, cluster_rules, plan_manifests
+from gangctl.errors import InputError
+from gangctl.gang.build import build_objects
+from gangctl.gang.naming import UID_PLACEHOLDER
+
+GATES: Final[tuple[str, ...]] = ()
+"""Optional features of the scheduling API that ``--gate`` knows: none yet."""
+
+_UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+@click.command()
+@options.files
+@options.namespace
+@options.output("yaml", "json", "name")
+@click.option(
+    "--uid", metavar="UID", help="UID of the JobSet, of which names are hashes. Default: the file's, or a placeholder."
+)
+@click.option(
+    "--jobs", "with_jobs", is_flag=True, help="Add the child Jobs: metadata, and the reference in the pod template."
+)
+@click.option(
+    "--gate", "gates", multiple=True, metavar="NAME", help="Use an optional feature of the API. Can be repeated."
+)
+@options.kubernetes
+@options.cluster
+@options.gang_schedulers
+def translate(
+    *,
+    filenames: tuple[str, ...],
+    namespace: str | None,
+    form: str,
+    uid: str | None,
+    with_jobs: bool,
+    gates: tuple[str, ...],
+    kube: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    gang_schedulers: tuple[str, ...],
+) -> None:
+    """Print the Workload and PodGroups of a JobSet.
+
+    The objects are those that the controller creates. With the UID of a JobSet that
+    exists they can be piped to "kubectl apply -f -".
+    """
+    _check_gates(gates)
+    if uid is not None:
+        _check_uid(uid)
+    rules = cluster_rules(kube, kubeconfig, context, gang_schedulers)
+    planned = plan_manifests(filenames, namespace, rules, uid)
+    if uid is not None:
+        _check_owner(uid, planned)
+    objects = [each for one in planned for each in _objects(one, with_jobs=with_jobs, uid=uid)]
+    _say_what_is_missing(planned, uid=uid, with_jobs=with_jobs)
+    if form == "name":
+        print_names(objects)
+    else:
+        print_objects(objects, form)
+
+
+def _check_gates(gates: Sequence[str]) -> None:
+    known = ", ".join(GATES) or "none yet"
+    for gate in gates:
+        if gate not in GATES:
+            raise InputError(f'--gate: "{gate}" is not supported, known gates: {known}')
+
+
+def _check_uid(uid: str) -> None:
+    if not _UID.fullmatch(uid):
+        raise InputError(
+            f'--uid: "{uid}" is not a UID',
+            hint="kubectl get jobset NAME -o jsonpath={.metadata.uid}",
+        )
+
+
+def _check_owner(uid: str, planned: Sequence[PlannedManifest]) -> None:
+    if len(planned) > 1:
+        raise InputError(f"--uid names one JobSet, the input holds {len(planned)}", hint="translate them one by one")
+    for each in planned:
+        if each.manifest.jobset.uid not in {"", uid}:
+            where = each.manifest.document.where("metadata.uid")
+            raise InputError(f'{where}: metadata.uid: is "{each.manifest.jobset.uid}" but --uid is "{uid}"')
+
+
+def _objects(each: PlannedManifest, *, with_jobs: bool, uid: str | None) -> list[dict[str, Any]]:
+    plan = each.planned.plan
+    objects = build_objects(plan, each.planned.generation) if plan else []
+    if with_jobs:
+        real = uid or each.manifest.jobset.uid or UID_PLACEHOLDER
+        objects += child_jobs(each.manifest.raw, each.planned, real)
+    return objects
+
+
+def _say_what_is_missing(planned: Sequence[PlannedManifest], *, uid: str | None, with_jobs: bool) -> None:
+    for each in planned:
+        jobset = each.manifest.jobset
+        for warning in each.report["warnings"]:
+            note(f"{each.manifest.title}: {warning['reason']}: {warning['message']}")
+        if each.planned.plan is None and not each.report["warnings"]:
+            note(f"{each.manifest.title} asks for no gang")
+        if uid is None and not jobset.uid and (with_jobs or each.planned.plan is not None):
+            note(
+                f"{each.manifest.title} has no UID: names are those of {UID_PLACEHOLDER}; give the real one with --uid"
+            )
+        if with_jobs and not jobset.namespace:
+            note(f'{each.manifest.title} has no namespace: job-key is that of "default"; give the real one with -n')

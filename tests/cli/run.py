@@ -1,0 +1,62 @@
+"""Running gangctl: in this process with click's runner, or as the process that people start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from click.testing import CliRunner
+
+from gangctl.cli.program import program
+
+BIN = Path(sys.executable).parent
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of it."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Stdout as the one JSON document it has to be."""
+        return json.loads(self.out)
+
+    @property
+    def documents(self) -> list[Any]:
+        """Stdout as a stream of YAML documents."""
+        return list(yaml.safe_load_all(self.out))
+
+
+def gangctl(*args: str, stdin: str | bytes | None = None, name: str = "gangctl") -> Answer:
+    """Run in this process."""
+    result = CliRunner().invoke(program, args, input=stdin, prog_name=name)
+    return Answer(result.exit_code, result.stdout, result.stderr)
+
+
+def fine(*args: str, stdin: str | bytes | None = None) -> Answer:
+    """Run, and expect success."""
+    answer = gangctl(*args, stdin=stdin)
+    assert answer.code == 0, answer.err
+    return answer
+
+
+def process(*args: str, stdin: bytes = b"", program_name: str = "gangctl", **environment: str) -> Answer:
+    """Run the installed program in a process of its own, in English and without a terminal."""
+    done = subprocess.run(
+        [BIN / program_name, *args],
+        input=stdin,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env={"PATH": str(BIN), "LANG": "C.UTF-8", "HOME": "/nonexistent", **environment},
+    )
+    return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -1,0 +1,186 @@
+"""What ``-f`` accepts, and what it says of the rest."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.manifests import CONFIG_MAP, SERVICE, gang, write
+from tests.cli.run import fine, gangctl
+from tests.jobsets import jobset, rj
+
+
+def names(*args: str, stdin: str | None = None) -> list[str]:
+    """Names of the JobSets that were read."""
+    answer = fine("plan", *args, "-o", "json", stdin=stdin).json
+    plans = answer["items"] if answer["kind"] == "List" else [answer]
+    return [plan["metadata"]["name"] for plan in plans]
+
+
+class TestSources:
+    def test_yaml_json_and_stdin_in_the_order_given(self, tmp_path: Path) -> None:
+        one, two = write(tmp_path / "1.yaml", gang("one")), write(tmp_path / "2.json", gang("two"))
+        third = Path(write(tmp_path / "3.yaml", gang("three"))).read_text()
+        assert names("-f", two, "-f", "-", "-f", one, stdin=third) == ["two", "three", "one"]
+
+    def test_several_documents_and_lists(self, tmp_path: Path) -> None:
+        assert names("-f", write(tmp_path / "a.json", gang("one"), gang("two"))) == ["one", "two"]
+        assert names("-f", write(tmp_path / "a.yaml", gang("one"), gang("two"))) == ["one", "two"]
+
+    def test_a_directory_is_read_to_its_bottom_in_order(self, tmp_path: Path) -> None:
+        (tmp_path / "b").mkdir()
+        for name in ("c.yaml", "b/z.yml", "a.json", "b/README.md", "d.yaml.orig"):
+            write(tmp_path / name, gang(name[0] if "/" not in name else "z"))
+        assert names("-f", str(tmp_path)) == ["a", "z", "c"]
+
+    def test_each_source_is_read_once(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", gang("one"))
+        assert names("-f", file, "-f", str(tmp_path), "-f", file) == ["one"]
+
+    def test_an_empty_file_beside_others(self, tmp_path: Path) -> None:
+        (tmp_path / "empty.yaml").write_text("# nothing yet\n")
+        write(tmp_path / "a.yaml", gang("one"))
+        assert names("-f", str(tmp_path)) == ["one"]
+
+    def test_a_file_called_dash(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        write(tmp_path / "-", gang("dash"))
+        monkeypatch.chdir(tmp_path)
+        assert names("-f", "./-") == ["dash"]
+
+
+class TestRefused:
+    def refused(self, *args: str, stdin: str | bytes = "") -> str:
+        answer = gangctl("plan", *args, stdin=stdin)
+        assert (answer.code, answer.out) == (2, "")
+        return answer.err
+
+    def test_missing(self, tmp_path: Path) -> None:
+        assert self.refused("-f", f"{tmp_path}/no.yaml") == f"error: {tmp_path}/no.yaml: no such file or directory\n"
+
+    def test_nameless(self) -> None:
+        assert "empty" in self.refused("-f", "")
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+    def test_unreadable(self, tmp_path: Path) -> None:
+        file = Path(write(tmp_path / "a.yaml", gang()))
+        file.chmod(0)
+        assert "permission denied" in self.refused("-f", str(file))
+
+    def test_no_file_at_all(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", gang())
+        assert "not a directory" in self.refused("-f", f"{file}/b.yaml")
+        assert "file name too long" in self.refused("-f", "x" * 5000)
+
+    def test_directory_without_manifests(self, tmp_path: Path) -> None:
+        assert "no manifests below" in self.refused("-f", str(tmp_path))
+
+    @pytest.mark.parametrize("text", ["", "\n", "---\n---\n", "# only words\n", "null"])
+    def test_empty(self, text: str) -> None:
+        assert self.refused("-f", "-", stdin=text).startswith("error: <stdin>: empty\n")
+
+    def test_not_utf8(self) -> None:
+        assert "<stdin>:2:3: " in self.refused("-f", "-", stdin=b"a: b\nc:\xff")
+
+    def test_no_jobset(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", CONFIG_MAP, SERVICE, SERVICE)
+        assert "no JobSet in the input: found 1 ConfigMap, 2 Service" in self.refused("-f", file)
+
+    def test_every_source_that_cannot_be_read(self, tmp_path: Path) -> None:
+        (tmp_path / "a.yaml").write_text("a: [")
+        (tmp_path / "b.yaml").write_text("b: }")
+        err = self.refused("-f", str(tmp_path), "-f", f"{tmp_path}/no.yaml")
+        lines = err.splitlines()
+        assert [line.split(":")[0] for line in lines] == [
+            *(f"{tmp_path}/{name}.yaml" for name in ("a", "b", "no")),
+            "error",
+        ]
+        assert lines[-1] == "error: cannot read 3 inputs"
+
+
+class TestOtherKinds:
+    def test_are_skipped_with_a_note(self, tmp_path: Path) -> None:
+        answer = fine("plan", "-f", write(tmp_path / "a.yaml", SERVICE, gang(), CONFIG_MAP, SERVICE), "-o", "json")
+        assert answer.err == "note: skipped 1 ConfigMap, 2 Service\n"
+        assert answer.json["metadata"]["name"] == "js"
+
+    def test_a_jobset_of_another_group_is_one_of_them(self, tmp_path: Path) -> None:
+        other = {**gang(), "apiVersion": "example.com/v1"}
+        assert "skipped 1 JobSet" in fine("plan", "-f", write(tmp_path / "a.yaml", other, gang())).err
+
+
+class TestNamespace:
+    def test_fills_what_is_missing(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", gang(namespace="x"), {**gang(), "metadata": {"name": "b"}})
+        plans = fine("plan", "-f", file, "-n", "x", "-o", "json").json["items"]
+        assert [plan["metadata"]["namespace"] for plan in plans] == ["x", "x"]
+
+    def test_must_agree(self, tmp_path: Path) -> None:
+        answer = gangctl("plan", "-f", write(tmp_path / "a.yaml", gang(namespace="x")), "-n", "y")
+        assert answer.code == 2
+        assert 'a.yaml:5:3: metadata.namespace: is "x" but --namespace is "y"' in answer.err
+
+
+class TestChecksOfManifests:
+    """What JobSet's CRD and webhook would refuse."""
+
+    def errors(self, tmp_path: Path, raw: dict[str, object]) -> str:
+        answer = gangctl("plan", "-f", write(tmp_path / "a.yaml", raw), "-o", "json")
+        assert (answer.code, answer.out) == (2, "")
+        return answer.err
+
+    def test_version(self, tmp_path: Path) -> None:
+        assert 'apiVersion: is "jobset.x-k8s.io/v1"' in self.errors(
+            tmp_path, {**gang(), "apiVersion": "jobset.x-k8s.io/v1"}
+        )
+
+    def test_name(self, tmp_path: Path) -> None:
+        assert "metadata.name: a JobSet needs a name" in self.errors(tmp_path, {**gang(), "metadata": {}})
+
+    def test_nothing_in_it(self, tmp_path: Path) -> None:
+        assert "spec.replicatedJobs: a JobSet needs" in self.errors(tmp_path, jobset("js", mode="Gang"))
+        assert "spec.replicatedJobs: a JobSet needs" in self.errors(tmp_path, {**gang(), "spec": {}})
+
+    def test_twice_the_same_name(self, tmp_path: Path) -> None:
+        assert "spec.replicatedJobs[1].name: " in self.errors(tmp_path, jobset("js", rj("a"), rj("a")))
+
+    @pytest.mark.parametrize(
+        ("name", "entry"),
+        [
+            ("js", rj("A")),
+            ("js", {"template": {}}),
+            ("1s", rj("a")),
+            ("j" * 60, rj("abc")),
+            ("j" * 50, rj("abc", 1, 100, 10_000)),
+        ],
+        ids=["upper", "missing", "digit", "job-too-long", "pod-too-long"],
+    )
+    def test_names_of_jobs_and_pods(self, tmp_path: Path, name: str, entry: dict[str, object]) -> None:
+        assert "spec.replicatedJobs[0].name: " in self.errors(tmp_path, jobset(name, entry))
+
+    def test_depends_on(self, tmp_path: Path) -> None:
+        raw = jobset("js", rj("a", depends_on="b"), rj("b", depends_on="b"))
+        err = self.errors(tmp_path, raw)
+        assert 'spec.replicatedJobs[0].dependsOn[0].name: there is no earlier replicated job "b"' in err
+        assert "spec.replicatedJobs[1].dependsOn[0].name" in err
+
+    def test_more_jobs_than_can_be_shown(self, tmp_path: Path) -> None:
+        raw = jobset("js", rj("a", 2_000_000_000, mode="ReplicatedGang"))
+        assert "spec.replicatedJobs: 2000000000 Jobs" in self.errors(tmp_path, raw)
+
+    def test_generate_name(self, tmp_path: Path) -> None:
+        raw = gang()
+        raw["metadata"] = {"generateName": "js-", "annotations": raw["metadata"]["annotations"]}
+        answer = fine("plan", "-f", write(tmp_path / "a.yaml", raw), "-o", "json")
+        assert answer.json["metadata"]["name"] == "js-xxxxx"
+        assert "generateName" in answer.err
+
+    def test_all_errors_of_all_documents_and_no_plan_of_the_others(self, tmp_path: Path) -> None:
+        file = write(
+            tmp_path / "a.yaml", jobset("one", rj("a"), mode="gang"), gang(), jobset("three", rj("A"), mode="Of")
+        )
+        answer = gangctl("plan", "-f", file)
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.count('"Off", "Gang"') == 2
+        assert answer.err.endswith("error: 3 errors in 2 JobSets\n")

@@ -1,0 +1,146 @@
+"""``gangctl plan``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gangctl.api.scheduling import Generation
+from gangctl.cli.schema import plan_schema
+from tests.cases import CASES, Case
+from tests.cli.conftest import Golden
+from tests.cli.manifests import EXAMPLES, gang, write
+from tests.cli.run import fine, gangctl
+from tests.cli.schema import violations
+from tests.jobsets import FIXTURE_UID, jobset, rj
+
+HERE = Path(__file__).parent
+SCHEMA = HERE.parents[1] / "docs" / "plan.schema.json"
+
+
+class TestExamples:
+    @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+    def test_table(self, example: Path, golden: Golden) -> None:
+        answer = fine("plan", "-f", str(example))
+        assert max(map(len, answer.out.splitlines())) <= 80
+        golden(HERE / "golden" / f"{example.stem}.txt", answer.out)
+
+    @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+    def test_json(self, example: Path, golden: Golden) -> None:
+        answer = fine("plan", "-f", str(example), "-o", "json")
+        assert violations(answer.json, plan_schema()) == []
+        golden(HERE / "golden" / f"{example.stem}.json", answer.out)
+
+    @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+    def test_same_everywhere(self, example: Path) -> None:
+        """Offline, the generations differ in what they can express, not in the gangs."""
+        plans = [gangctl("plan", "-f", str(example), "-o", "json", "--kube", g.kubernetes) for g in Generation]
+        groups = [plan.json["groups"] for plan in plans if plan.code == 0]
+        assert all(group == groups[0] for group in groups)
+        assert len(groups) == (2 if "topologyKey" in example.read_text() else 3)
+
+    def test_there_are_seven_and_the_index_names_them(self) -> None:
+        index = EXAMPLES[0].parent.joinpath("README.md").read_text()
+        assert [example.name[:2] for example in EXAMPLES] == [f"0{i}" for i in range(1, 8)]
+        assert [example.name for example in EXAMPLES if f"]({example.name})" not in index] == []
+
+
+class TestFormats:
+    def test_schema_is_published(self, golden: Golden) -> None:
+        golden(SCHEMA, json.dumps(plan_schema(), indent=2) + "\n")
+
+    @pytest.mark.parametrize("case", [case for case in CASES if not case.rejected], ids=lambda c: c.id)
+    def test_conformance_cases_keep_the_schema(self, case: Case, tmp_path: Path) -> None:
+        raw = {**case.jobset, "metadata": {**case.jobset["metadata"], "uid": FIXTURE_UID}}
+        plan = fine("plan", "-f", write(tmp_path / "a.yaml", raw), "-o", "json").json
+        assert violations(plan, plan_schema()) == []
+        assert [(t["name"], t["minCount"]) for t in plan["templates"]] == list(case.templates.items())
+
+    def test_one_is_the_object_and_several_are_a_list(self, tmp_path: Path) -> None:
+        assert fine("plan", "-f", write(tmp_path / "a.yaml", gang()), "-o", "json").json["kind"] == "GangPlan"
+        several = fine("plan", "-f", write(tmp_path / "a.yaml", gang("a"), gang("b")), "-o", "json").json
+        assert (several["apiVersion"], several["kind"], len(several["items"])) == ("v1", "List", 2)
+
+    def test_yaml_is_a_stream_of_the_same(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", gang("a"), gang("b"))
+        assert fine("plan", "-f", file, "-o", "yaml").documents == fine("plan", "-f", file, "-o", "json").json["items"]
+
+    def test_names_are_those_of_the_objects(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", jobset("js", rj("w", 2, mode="ReplicatedGang"), uid=FIXTURE_UID))
+        plan = fine("plan", "-f", file, "-o", "json").json
+        lines = fine("plan", "-f", file, "-o", "name").out.splitlines()
+        assert lines == [f"podgroup.scheduling.k8s.io/{group['name']}" for group in plan["groups"]]
+        workload = f"workload.scheduling.k8s.io/{plan['workload']}\n"
+        assert fine("plan", "-f", file, "-o", "name", "--kube", "1.35").out == workload
+
+    def test_no_gang(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", jobset("js", rj("a", 2, 3, 3)))
+        assert "0 of 6 pods in no gang" in fine("plan", "-f", file).out
+        assert fine("plan", "-f", file, "-o", "name").out == ""
+
+
+class TestKube:
+    @pytest.mark.parametrize("generation", Generation)
+    def test_chooses_the_generation(self, generation: Generation, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", gang())
+        plan = fine("plan", "-f", file, "--kube", generation.kubernetes, "-o", "json").json
+        assert (plan["kubernetes"], plan["apiGeneration"]) == (generation.kubernetes, generation.api_version)
+
+    def test_default_is_the_newest(self, tmp_path: Path) -> None:
+        assert fine("plan", "-f", write(tmp_path / "a.yaml", gang()), "-o", "json").json["kubernetes"] == "1.37"
+
+    def test_rules_differ(self, tmp_path: Path) -> None:
+        mixed = jobset("js", rj("a", pod={"priorityClassName": "high"}), rj("b"), mode="Gang")
+        file = write(tmp_path / "a.yaml", mixed)
+        assert "MixedPriority" in fine("plan", "-f", file, "--kube", "1.36").out
+        assert gangctl("plan", "-f", file, "--kube", "1.37").code == 2
+
+
+class TestTable:
+    def lines(self, tmp_path: Path, raw: dict[str, Any], *args: str) -> list[str]:
+        return fine("plan", "-f", write(tmp_path / "a.yaml", raw), *args).out.splitlines()
+
+    def test_many_alike_gangs_are_counted(self, tmp_path: Path) -> None:
+        lines = self.lines(tmp_path, jobset("js", rj("w", 100, mode="ReplicatedGang")))
+        assert len(lines) < 20
+        assert lines[-1] == "  (92 more of w)"
+
+    def test_long_names_and_lists_wrap(self, tmp_path: Path) -> None:
+        raw = jobset("distributed-training", *(rj(f"replicated-job-{i}") for i in range(6)), mode="Gang")
+        lines = self.lines(tmp_path, raw)
+        assert max(map(len, lines)) <= 80
+        assert sum("replicated-job-" in line for line in lines) == 6
+
+    def test_constraints_and_priority(self, tmp_path: Path) -> None:
+        pod = {"priorityClassName": "high"}
+        raw = jobset("js", rj("a", mode="Gang", pod=pod), options='{"topologyKey":"rack","disruption":"single"}')
+        assert "  all pods of a gang on one rack, preempted pod by pod, priority high" in self.lines(tmp_path, raw)
+
+    def test_storage_and_huge_pages_are_bytes(self, tmp_path: Path) -> None:
+        amounts = {"ephemeral-storage": "10Gi", "hugepages-2Mi": "4Mi", "example.com/fpga": 2}
+        pod = {"containers": [{"name": "c", "image": "c", "resources": {"requests": amounts}}]}
+        header, row = self.lines(tmp_path, jobset("js", rj("a", pod=pod, mode="Gang")))[-2:]
+        assert header.split() == [
+            "GANG",
+            "MIN",
+            "CPU",
+            "MEMORY",
+            "ephemeral-storage",
+            "example.com/fpga",
+            "hugepages-2Mi",
+            "JOBS",
+        ]
+        assert row.split()[1:] == ["1", "0", "0", "10Gi", "2", "4Mi", "a", "1x1"]
+
+    def test_schedulers_can_be_named(self, tmp_path: Path) -> None:
+        raw = jobset("js", rj("a", pod={"schedulerName": "mine"}), mode="Gang")
+        assert any("UnsupportedScheduler" in line for line in self.lines(tmp_path, raw))
+        assert "  1 of 1 pods in 1 gang" in self.lines(tmp_path, raw, "--gang-scheduler", "mine")
+
+    def test_escapes_stay_letters(self, tmp_path: Path) -> None:
+        raw = gang()
+        raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q\x1b[31m"}
+        assert "  Queue q\\x1b[31m" in self.lines(tmp_path, raw)

@@ -1,0 +1,199 @@
+"""The program as a whole: help, exit codes, start-up, and what happens when something goes wrong."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from gangctl import __version__
+from gangctl.api.scheduling import NEWEST, Generation
+from gangctl.cli.messages import printable
+from gangctl.cli.options import KUBERNETES
+from gangctl.cli.program import COMMANDS, exit_code, program_name
+from gangctl.errors import (
+    ClusterUnavailableError,
+    ConfigError,
+    ErrorKind,
+    FieldError,
+    GangctlError,
+    InputError,
+    NotFoundError,
+    OwnershipConflictError,
+    ValidationError,
+)
+from tests.cli.run import BIN, gangctl, process
+
+HEAVY = (
+    "pydantic",
+    "aiohttp",
+    "kubernetes_asyncio",
+    "rich",
+    "yaml",
+    "orjson",
+    "structlog",
+    "asyncio",
+    "prometheus_client",
+)
+
+
+class TestHelp:
+    def test_lists_every_command_and_the_exit_codes(self) -> None:
+        answer = gangctl("--help")
+        assert answer.code == 0
+        assert answer.err == ""
+        for name, (_, line) in COMMANDS.items():
+            assert f"  {name:<10}  {line}" in answer.out
+        assert "3    the cluster cannot be reached" in answer.out
+
+    def test_version(self) -> None:
+        assert gangctl("--version").out == f"gangctl {__version__}\n"
+
+    @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "controller"])
+    def test_of_a_command_begins_with_its_line_in_the_list(self, name: str) -> None:
+        module, line = COMMANDS[name]
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        assert (command.help or "").splitlines()[0] == line
+        assert gangctl(name, "-h").code == 0
+
+    def test_imports_nothing_heavy(self) -> None:
+        code = (
+            "import sys\nfrom gangctl.cli.program import program\n"
+            "try: program.main(['--help'])\nexcept SystemExit: pass\n"
+            f"print([m for m in {HEAVY} if m in sys.modules], file=sys.stderr)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+        assert done.stderr == "[]\n"
+
+    def test_offline_commands_import_no_client(self) -> None:
+        code = "import sys, gangctl.cli.plan, gangctl.cli.translate, gangctl.cli.convert\nprint(*sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+        assert {"aiohttp", "kubernetes_asyncio", "rich", "structlog"}.isdisjoint(done.stdout.split())
+
+    def test_without_a_command_is_a_usage_error(self) -> None:
+        answer = gangctl()
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.startswith("Usage: gangctl ")
+
+
+def test_the_minors_of_kube_are_those_of_the_api() -> None:
+    assert [generation.kubernetes for generation in Generation] == list(KUBERNETES)
+    assert KUBERNETES[-1] == NEWEST.kubernetes
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("/usr/bin/gangctl", "gangctl"), ("/x/kubectl-gang", "kubectl gang"), ("/x/__main__.py", "gangctl")],
+)
+def test_program_name(path: str, name: str) -> None:
+    assert program_name(path) == name
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("args", "words"),
+        [
+            (("no-such",), "No such command"),
+            (("plan",), "Missing option '-f'"),
+            (("plan", "-f", "x", "-o", "xml"), "'xml' is not one of"),
+            (("plan", "-f", "x", "--kube", "1.34"), "'1.34' is not one of"),
+            (("plan", "-f", "x", "-n", "Not A Namespace"), "is not the name of a namespace"),
+            (("convert", "-f", "x", "--to", "prose"), "'prose' is not one of"),
+        ],
+    )
+    def test_one_message_a_hint_and_exit_code_2(self, args: tuple[str, ...], words: str) -> None:
+        answer = gangctl(*args)
+        assert (answer.code, answer.out) == (2, "")
+        error, hint = answer.err.splitlines()
+        assert error.startswith("error: ")
+        assert words in error
+        assert hint.startswith("hint: see gangctl")
+
+
+FIELDS = [FieldError("spec.a", ErrorKind.INVALID, "is odd"), FieldError("spec.b", ErrorKind.REQUIRED, "is missing")]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InputError("a"), 2),
+        (ConfigError("a"), 2),
+        (ValidationError(FIELDS), 2),
+        (OwnershipConflictError("a"), 1),
+        (ClusterUnavailableError("a"), 3),
+        (NotFoundError(404, "NotFound", ""), 3),
+        (click.exceptions.Exit(1), 1),
+        (KeyboardInterrupt(), 130),
+        (click.Abort(), 130),
+        (RuntimeError("boom"), 70),
+    ],
+)
+def test_exit_codes(error: BaseException, code: int) -> None:
+    def fail() -> None:
+        raise error
+
+    assert exit_code(fail) == code
+
+
+def failing(error: BaseException) -> Callable[[], None]:
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+class TestMessages:
+    def test_hint_and_lines(self, capsys: pytest.CaptureFixture[str]) -> None:
+        exit_code(failing(GangctlError("no\nway", hint="try\x07 again")))
+        assert capsys.readouterr().err == "error: no\n       way\nhint: try\\x07 again\n"
+
+    def test_a_bug_is_one_sentence(self, capsys: pytest.CaptureFixture[str]) -> None:
+        exit_code(failing(KeyError("spec\nmore")))
+        err = capsys.readouterr().err
+        assert err.splitlines()[0].startswith("error: internal error: KeyError: ")
+        assert "Traceback" not in err
+
+    def test_a_traceback_on_request(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("GANGCTL_DEBUG", "1")
+        exit_code(failing(KeyError("spec")))
+        assert "Traceback" in capsys.readouterr().err
+
+    def test_control_characters_never_reach_the_terminal(self) -> None:
+        assert printable("a\x1b[2J\nb\u202e\ud800ü") == "a\\x1b[2J\\nb\\u202e\\ud800ü"
+
+
+class TestProcess:
+    def test_module_and_plugin(self) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "gangctl", "--version"], capture_output=True, text=True, check=True, timeout=60
+        )
+        assert done.stdout == f"gangctl {__version__}\n"
+        assert "Usage: kubectl gang plan [OPTIONS]" in process("plan", "-h", program_name="kubectl-gang").out
+
+    def test_nobody_reads_the_output(self) -> None:
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(
+            [BIN / "gangctl", "--help"], stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60
+        )
+        os.close(writing)
+        assert (done.returncode, done.stderr) == (141, b"")
+
+    def test_interrupted(self, tmp_path: Path) -> None:
+        fifo = tmp_path / "manifests"
+        os.mkfifo(fifo)
+        running = subprocess.Popen(
+            [BIN / "gangctl", "plan", "-f", fifo], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        with fifo.open("wb"):  # returns once gangctl has opened it for reading
+            running.send_signal(signal.SIGINT)
+            out, err = running.communicate(timeout=60)
+        assert (running.returncode, out, err) == (130, b"", b"")
