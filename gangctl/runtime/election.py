@@ -132,7 +132,8 @@ class LeaseElection:
 
         Returns when ``lead`` returns. Raises what ``lead`` raises, or
         :class:`LeadershipLostError` after ``lead`` was cancelled because the lease is
-        lost. The Lease is given back in every case in which it is still ours.
+        lost. The Lease is given back in every case in which it is still ours. May be
+        called again to stand for election again.
         """
         await self._acquire()
         self._change(leading=True)

@@ -145,6 +145,9 @@ class EventRecorder:
             event = await self._queue.get()
             try:
                 await self._write(event)
+            except Exception as error:  # noqa: BLE001 -- one odd event must not silence all later ones
+                self._observer.recorded("refused")
+                _log.error("event not written", regarding=event.regarding.name, reason=event.reason, exc_info=error)
             finally:
                 self._queue.task_done()
 

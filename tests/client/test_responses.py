@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gangctl.client.responses import (
@@ -96,6 +96,7 @@ def test_retry_after_formats() -> None:
     assert retry_after_seconds("soon") is None
 
 
+@settings(deadline=None)
 @given(st.binary(), st.integers(min_value=300, max_value=599))
 def test_no_body_breaks_the_error(body: bytes, code: int) -> None:
     assert error_from_body(code, {}, body).status == code

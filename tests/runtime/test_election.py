@@ -238,6 +238,23 @@ async def test_failing_renewals_are_repeated_until_the_deadline(room: Room, cloc
     assert a.began == 1
 
 
+async def test_a_deposed_leader_may_stand_again(room: Room, clock: VirtualClock) -> None:
+    a = room.enter("a")
+    await clock.advance(1)
+    room.server.failure = UnavailableError(0, "ConnectFailed", "refused")
+    await clock.advance(12)
+    with pytest.raises(LeadershipLostError):
+        await a.task
+    a.task = asyncio.create_task(a.election.run(a.work))
+    await clock.advance(10)
+    assert a.began == 1
+    room.server.failure = None
+    await clock.advance(2)
+    assert a.leads()
+    assert a.leading == [True, False, True]
+    assert room.server.spec["leaseTransitions"] == 0
+
+
 async def test_work_that_crashes_gives_the_lease_up_and_is_heard(room: Room, clock: VirtualClock) -> None:
     a = room.enter("a")
     await clock.advance(3)

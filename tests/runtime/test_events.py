@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -185,6 +185,17 @@ async def test_an_outage_is_waited_out_and_a_long_one_is_not(
     assert len(logs) == 1
 
 
+async def test_an_odd_event_does_not_silence_the_others(rig: Rig, server: ScriptedServer) -> None:
+    server.on("POST", PATH, obj({}, code=201))
+    recorder = rig.recorder()
+    with capture_logs() as logs:
+        recorder.record(replace(EVENT, regarding=replace(JOBSET, namespace="no/namespace")))
+        recorder.record(EVENT)
+        await recorder.drain()
+    assert rig.results.count == {"refused": 1, "created": 1}
+    assert logs[0]["log_level"] == "error"
+
+
 async def test_memory_is_bounded(rig: Rig) -> None:
     recorder = rig.recorder(RecorderOptions(remember=10), running=False)
     for number in range(100):
@@ -211,6 +222,7 @@ def test_names_are_stable_distinct_and_valid() -> None:
     assert ".." not in long.name
 
 
+@settings(deadline=None)
 @given(st.text(), st.integers(min_value=3, max_value=60))
 def test_a_truncated_note_is_short_readable_and_a_beginning(note: str, limit: int) -> None:
     short = truncate(note, limit)

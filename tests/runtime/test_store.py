@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gangctl.runtime.store import Change, Entry, Indexer, Key, Store
@@ -56,6 +56,7 @@ def check_indexes(store: Store[Thing]) -> None:
         assert {value: set(bucket) for value, bucket in store._indexes[index].items()} == by_scan
 
 
+@settings(deadline=None)
 @given(states, states)
 def test_a_list_brings_any_store_to_what_it_lists(
     before: dict[Key, Entry[Thing]], listed: dict[Key, Entry[Thing]]
@@ -81,6 +82,7 @@ def test_a_list_brings_any_store_to_what_it_lists(
         assert view[key] == entry.value
 
 
+@settings(deadline=None)
 @given(states, states)
 def test_the_same_list_twice_changes_nothing(before: dict[Key, Entry[Thing]], listed: dict[Key, Entry[Thing]]) -> None:
     store = filled(before)
@@ -91,6 +93,7 @@ def test_the_same_list_twice_changes_nothing(before: dict[Key, Entry[Thing]], li
     assert store.retain(set(listed)) == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(keys, st.none() | entries)))
 def test_indexes_follow_every_change(steps: list[tuple[Key, Entry[Thing] | None]]) -> None:
     store = Store[Thing](INDEXERS)
