@@ -14,7 +14,7 @@ READ = frozenset({"get", "list", "watch"})
 WRITTEN_EVERYWHERE = {
     "workloads": {"create", "patch", "delete"},
     "podgroups": {"create", "patch", "delete"},
-    "events": {"create", "patch"},
+    "events": {"create"},
     "jobsets/finalizers": {"update"},
     "mutatingwebhookconfigurations": {"create", "update", "patch", "delete"},
     "validatingwebhookconfigurations": {"create", "update", "patch", "delete"},
