@@ -133,6 +133,12 @@ class ApiError(GangctlError):
         self.details = details or {}
         self.retry_after = retry_after
 
+    @property
+    def namespace_terminating(self) -> bool:
+        """Whether the namespace is being deleted: nothing can be created in it any more."""
+        causes = self.details.get("causes") or []
+        return any(isinstance(cause, dict) and cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
 
 class NotFoundError(ApiError):
     """404: the object, its namespace or the whole resource does not exist."""

@@ -224,8 +224,8 @@ class GangCaches:
 
     def _on_scheduling(self, kind: Kind) -> Callable[[Observed | None, Observed | None], None]:
         def on_change(old: Observed | None, new: Observed | None) -> None:
+            self.overlay.saw(kind, old, new)
             for observed in _distinct(old, new):
-                self.overlay.saw(kind, observed.namespace, observed.name, new)
                 for jobset in {observed.owner_jobset, observed.claims_jobset} - {""}:
                     self._enqueue((observed.namespace, jobset), 0.0)
 

@@ -16,7 +16,7 @@ from gangctl.api.scheduling import Generation
 from gangctl.controllers.announce import announce, created, obstacles
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.writer import Writer
-from gangctl.errors import ApiError, NotFoundError, OwnershipConflictError
+from gangctl.errors import ApiError, OwnershipConflictError
 from gangctl.gang.assess import Assessment, Lifecycle, assess
 from gangctl.gang.diff import Change, Existing, diff, retire
 from gangctl.gang.generation import ApiState
@@ -27,6 +27,7 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.runtime.controller import Action, await_change, requeue
 
 CONFLICT_RETRY_SECONDS: Final = 30.0
+TERMINATING_RETRY_SECONDS: Final = 5.0
 NEW: Final = timedelta(minutes=2)
 """Younger JobSets get the events of their creation again after a restart of gangctl, in case they died with it."""
 
@@ -143,6 +144,8 @@ class GangController:
             self._say(jobset, notice)
         if not generation.capabilities.min_count_mutable:
             self._warn_of_tail(jobset, plan, pods_left(plan, jobs))
+        if existing.workload is not None and existing.workload.deleting:
+            return requeue(TERMINATING_RETRY_SECONDS)
         return requeue(CONFLICT_RETRY_SECONDS) if difference.conflicts else await_change()
 
     async def _carry_out(
@@ -156,10 +159,9 @@ class GangController:
         except OwnershipConflictError as conflict:
             self._say(jobset, Notice(Reason.NAME_CONFLICT, f"{conflict}: gangctl never adopts it."))
             return False
-        except NotFoundError:
-            # The JobSet's namespace or the API itself went away; the informers will say which.
-            raise
         except ApiError as error:
+            if error.namespace_terminating:
+                return True
             self._say(jobset, Notice(Reason.FAILED_CREATE, f"The API server refused a write ({error.reason}): {error}"))
             raise
         self._known.add(jobset.uid)

@@ -28,31 +28,48 @@ def _version(observed: Observed) -> int:
     return int(observed.resource_version) if observed.resource_version.isdigit() else 0
 
 
+def _supersedes(cached: Observed, written: Observed) -> bool:
+    """Whether the cache is past a write; an accepted delete is only past when the cache shows it."""
+    if _version(cached) < _version(written):
+        return False
+    return cached.uid != written.uid or cached.deleting or not written.deleting
+
+
 class Overlay:
-    """Objects as gangctl's last write left them, by kind, namespace and name."""
+    """Objects as gangctl's last write left them, by kind, namespace and name.
+
+    A watch event may overtake the answer to the write that caused it, so deletions that
+    the informer has told are remembered for a while too.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """Use ``clock`` (monotonic seconds) for expiry."""
         self._clock = clock
         self._entries: dict[Key, _Entry] = {}
+        self._gone: dict[str, float] = {}
+        """UIDs of deleted objects, oldest first, and until when they are remembered."""
 
     def wrote(self, kind: Kind, observed: Observed) -> None:
         """Remember what a create or patch returned."""
-        entry = _Entry(observed, self._clock() + TTL_SECONDS)
-        self._entries[kind, observed.namespace, observed.name] = entry
+        key: Key = (kind, observed.namespace, observed.name)
+        if observed.uid in self._gone:
+            self._entries.pop(key, None)
+        else:
+            self._entries[key] = _Entry(observed, self._clock() + TTL_SECONDS)
 
     def deleted(self, kind: Kind, observed: Observed) -> None:
         """Remember that a delete was accepted."""
         self.wrote(kind, replace(observed, deleting=True))
 
-    def saw(self, kind: Kind, namespace: str, name: str, new: Observed | None) -> None:
+    def saw(self, kind: Kind, old: Observed | None, new: Observed | None) -> None:
         """Hear from the informer: a deletion, or the object at some version, settles older entries."""
-        entry = self._entries.get((kind, namespace, name))
-        if entry is None:
-            return
-        newer = new is not None and _version(new) >= _version(entry.observed)
-        if new is None or (newer and (new.deleting or not entry.observed.deleting)):
-            del self._entries[kind, namespace, name]
+        if new is not None:
+            self.view(kind, new.namespace, new.name, new)
+        elif old is not None:
+            self._remember_gone(old.uid)
+            entry = self._entries.get((kind, old.namespace, old.name))
+            if entry is not None and entry.observed.uid == old.uid:
+                del self._entries[kind, old.namespace, old.name]
 
     def view(self, kind: Kind, namespace: str, name: str, cached: Observed | None) -> Observed | None:
         """The later of what the cache holds and what was written."""
@@ -60,12 +77,16 @@ class Overlay:
         entry = self._entries.get(key)
         if entry is None:
             return cached
-        if entry.expires < self._clock():
+        if entry.expires < self._clock() or (cached is not None and _supersedes(cached, entry.observed)):
             del self._entries[key]
             return cached
-        if cached is not None and cached.uid != entry.observed.uid and _version(cached) > _version(entry.observed):
-            return cached
         return entry.observed
+
+    def _remember_gone(self, uid: str) -> None:
+        now = self._clock()
+        while self._gone and next(iter(self._gone.values())) < now:
+            del self._gone[next(iter(self._gone))]
+        self._gone[uid] = now + TTL_SECONDS
 
     def clear(self) -> None:
         """Forget everything: the cluster serves another generation now."""

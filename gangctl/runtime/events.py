@@ -17,7 +17,7 @@ import structlog
 from gangctl.client.client import Client
 from gangctl.client.pacing import Backoff, Clock, micro_time
 from gangctl.client.resources import EVENTS
-from gangctl.errors import AlreadyExistsError, ApiError, ForbiddenError, NotFoundError, is_transient
+from gangctl.errors import AlreadyExistsError, ApiError, NotFoundError, is_transient
 
 EventType = Literal["Normal", "Warning"]
 
@@ -201,9 +201,10 @@ class EventRecorder:
 
     def _judge(self, event: Event, error: ApiError, *, last: bool) -> str:
         """Say what a failed write means, empty to try again; events are not worth more than a few tries."""
-        if _namespace_is_going(error):
+        if error.namespace_terminating or isinstance(error, NotFoundError):
+            # The namespace is gone or going: nobody will read the event.
             return "unwelcome"
-        if is_transient(error) and not isinstance(error, NotFoundError) and not last:
+        if is_transient(error) and not last:
             return ""
         self._told.pop((event.namespace, event.name), None)
         _log.warning(
@@ -237,13 +238,3 @@ def truncate(note: str, limit: int = NOTE_BYTES) -> str:
     if len(encoded) <= limit:
         return encoded.decode()
     return encoded[: limit - len("…".encode())].decode("utf-8", "ignore") + "…"
-
-
-def _namespace_is_going(error: ApiError) -> bool:
-    """Whether the namespace is gone or being deleted: nobody will read the event."""
-    if isinstance(error, NotFoundError):
-        return True
-    causes = error.details.get("causes") or []
-    return isinstance(error, ForbiddenError) and any(
-        isinstance(cause, dict) and cause.get("reason") == "NamespaceTerminating" for cause in causes
-    )

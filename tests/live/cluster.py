@@ -113,6 +113,15 @@ class Cluster:
         """Reasons of gangctl's events, one for each."""
         return sorted(e["reason"] for e in await self.events(jobset))
 
+    def writes(self, user: str, since: int) -> list[str]:
+        """What a user wrote in this namespace: ``create workloads``, without events."""
+        entries = self.plane.writes_by(user, since).objects
+        return [
+            f"{entry['verb']} {entry['objectRef']['resource']}"
+            for entry in entries
+            if entry["objectRef"].get("namespace") == self.namespace
+        ]
+
     def expected_reference(self, jobset: str, uid: str, scope: str, template: str) -> dict[str, str]:
         """The reference that a Job in a group of this scope carries on this minor."""
         if self.has_groups:

@@ -1,21 +1,20 @@
 """The scenario that gangs are for: JobSets that together need more than there is.
 
 Four JobSets of five pods each on eight CPUs. A pod finishes only once all five pods of its
-JobSet are bound, as training jobs do that wait for their peers. Pod by pod, each JobSet gets
-some nodes and none gets enough: nothing ever finishes. As gangs they take turns.
-
-The room is filled when everybody has arrived: nodes are added after all pods exist.
+JobSet are bound, as training jobs do that wait for their peers. First everybody arrives and
+nobody finishes, until nothing moves any more: eight CPUs filled pod by pod hold at least three
+pods of JobSets that cannot start. Then who is complete may finish. As gangs they take turns.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tests.controlplane.api import ApiFailure
-from tests.controlplane.kubelet import Kubelet, finish_when_jobset_bound
+from tests.controlplane.api import ApiFailure, Object
+from tests.controlplane.kubelet import JOBSET_NAME, Kubelet, Outcome
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
@@ -45,11 +44,20 @@ class Sight:
 
 @dataclass(frozen=True)
 class Result:
-    """How it ended."""
+    """Pods stranded when nothing moved any more, JobSets that finished in the end, and how long it all took."""
 
-    finished: int
     stranded: int
+    finished: int
     seconds: float
+
+
+class Training:
+    """The kubelet's policy: pods run until their whole JobSet is bound and :attr:`may_finish`."""
+
+    may_finish = False
+
+    def __call__(self, _pod: Object, jobset: Sequence[Object]) -> Outcome | None:
+        return "Succeeded" if self.may_finish and len(jobset) >= PODS else None
 
 
 async def look(cluster: Cluster) -> Sight:
@@ -90,15 +98,22 @@ async def contend(
         cluster.api, CPUS // 4, cpu="4", labels={_POOL: cluster.namespace}, prefix=cluster.namespace
     )
     try:
-        async with Kubelet(cluster.api, finish_when_jobset_bound(lambda _: PODS)):
-            return await _watch(cluster, tell)
+        training = Training()
+        async with Kubelet(cluster.api, training) as kubelet:
+            began = time.monotonic()
+            stranded = (await _watch(cluster, tell, began)).stranded
+            training.may_finish = True
+            await _finish_complete(cluster, kubelet)
+            finished = len((await _watch(cluster, tell, began)).finished)
+            return Result(stranded, finished, time.monotonic() - began)
     finally:
         await _remove_pods(cluster)
         await remove_nodes(cluster.api, nodes)
 
 
-async def _watch(cluster: Cluster, tell: Callable[[Sight, float], None]) -> Result:
-    began = changed = time.monotonic()
+async def _watch(cluster: Cluster, tell: Callable[[Sight, float], None], began: float) -> Sight:
+    """Look until all have finished or nothing has changed for a while; the last sight."""
+    changed = time.monotonic()
     last: Sight | None = None
     while True:
         sight = await look(cluster)
@@ -107,8 +122,18 @@ async def _watch(cluster: Cluster, tell: Callable[[Sight, float], None]) -> Resu
             last, changed = sight, now
             tell(sight, now - began)
         if len(sight.finished) == JOBSETS or now - changed >= QUIET_SECONDS:
-            return Result(len(sight.finished), sight.stranded, now - began)
+            return sight
         await asyncio.sleep(0.2)
+
+
+async def _finish_complete(cluster: Cluster, kubelet: Kubelet) -> None:
+    """Finish the JobSets that are complete already; the policy is only asked when something changes."""
+    sight = await look(cluster)
+    for pod in kubelet.pods:
+        labels = pod["metadata"].get("labels", {})
+        name = labels.get(JOBSET_NAME, "")
+        if pod["metadata"]["namespace"] == cluster.namespace and sight.bound.get(name) == PODS:
+            await kubelet.finish(pod)
 
 
 async def _remove_pods(cluster: Cluster) -> None:

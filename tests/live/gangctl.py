@@ -126,7 +126,7 @@ class Gangctl:
         """Wait until at least so many reconciles are over and the work queue is empty."""
 
         async def quiet() -> bool:
-            done = await self.metric("gangctl_reconcile_seconds_count")
+            done = await self.metric("gangctl_reconcile_duration_seconds_count")
             waiting = await self.metric("gangctl_workqueue_depth")
             if done < reconciles or waiting:
                 raise NotYet(f"{done:.0f} reconciles, {waiting:.0f} waiting")

@@ -81,11 +81,13 @@ class Proxy:
             raise RuntimeError("the proxy is not open")
         headers = {k: v for k, v in request.headers.items() if k.lower() not in _HOP_BY_HOP}
         url = self._plane.url + request.raw_path
-        async with self._session.request(request.method, url, data=await request.read(), headers=headers) as answer:
+        # An empty body would get a content type that the API server refuses.
+        body = await request.read() or None
+        async with self._session.request(request.method, url, data=body, headers=headers) as answer:
             if request.method in _WRITES and answer.status < 400 and "dryRun" not in request.query_string:
-                body = await answer.read()
+                text = await answer.read()
                 await self._on_write(request.method, request.path)
-                return web.Response(status=answer.status, body=body, content_type="application/json")
+                return web.Response(status=answer.status, body=text, content_type="application/json")
             response = web.StreamResponse(status=answer.status)
             response.content_type = answer.content_type
             await response.prepare(request)

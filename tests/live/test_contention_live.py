@@ -23,7 +23,6 @@ async def test_stranded_without_gangctl_and_never_with_it(
     finally:
         await running.process.start()
     assert without.stranded > 0
-    assert without.finished < JOBSETS
     with_gangs = await contend(Cluster(plane, namespace), gangs=True)
     assert with_gangs.stranded == 0
     assert with_gangs.finished == JOBSETS

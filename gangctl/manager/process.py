@@ -1,0 +1,193 @@
+"""One ``gangctl controller`` process from start to end.
+
+Start: credentials, probes, certificates, webhook listener, caches; the webhooks are
+registered once they can answer. Every replica answers webhooks; the holder of the Lease
+reconciles. End: the Lease is given back first, so that another replica takes over while
+this one still finishes the requests it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import secrets
+import signal
+import socket
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Final
+
+import structlog
+from prometheus_client import CollectorRegistry, Gauge
+
+from gangctl import __version__
+from gangctl.client.client import Client, Settings
+from gangctl.client.config import ClusterConfig, load_cluster
+from gangctl.client.resources import NAMESPACES
+from gangctl.client.transport import Transport, TransportOptions
+from gangctl.errors import ApiError, LeadershipLostError, NotFoundError
+from gangctl.manager import logs
+from gangctl.manager.gangs import Clients, GangPart
+from gangctl.manager.settings import ControllerSettings, split_address
+from gangctl.manager.webhooks import WebhookPart
+from gangctl.runtime.election import ElectionOptions, LeaseElection
+from gangctl.runtime.events import EventRecorder
+from gangctl.runtime.metrics import RuntimeMetrics
+from gangctl.runtime.probes import ProbeServer
+
+LEASE: Final = "gangctl"
+SYSTEM_NAMESPACE: Final = "gangctl-system"
+EVENT_DRAIN_SECONDS: Final = 2.0
+
+log = structlog.get_logger(__name__)
+
+
+async def run(settings: ControllerSettings) -> None:
+    """Run until SIGTERM or SIGINT. Raises :class:`~gangctl.errors.ConfigError` when it cannot even begin."""
+    logs.configure(settings.log_level, settings.log_format)
+    # Most of the time of decoding a large list went into collections of a heap that only grows.
+    gc.set_threshold(50_000, 20, 100)
+    config = await load_cluster(kubeconfig=settings.kubeconfig, context=settings.context)
+    registry = CollectorRegistry()
+    Gauge("gangctl_build_info", "Version of gangctl.", ["version"], registry=registry).labels(__version__).set(1)
+    metrics = RuntimeMetrics(registry)
+    options = TransportOptions(qps=settings.api_qps, burst=settings.api_burst)
+    async with Transport(config, options, on_request=metrics.on_request) as transport:
+        process = Process(settings, config, transport, registry, metrics)
+        await process.run()
+
+
+class Process:
+    """The parts of a process, and the order in which they begin and end."""
+
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        config: ClusterConfig,
+        transport: Transport,
+        registry: CollectorRegistry,
+        metrics: RuntimeMetrics,
+    ) -> None:
+        """Keep the outermost parts; the rest is made when the API server has been asked a few things."""
+        self._settings = settings
+        self._config = config
+        self._transport = transport
+        self._registry = registry
+        self._metrics = metrics
+        self._client = Client(transport)
+        self._identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
+        self._stop = asyncio.Event()
+        self._gangs: GangPart | None = None
+        self._webhooks: WebhookPart | None = None
+
+    async def run(self) -> None:
+        """Everything, until a signal asks for the end."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        ready = {"webhooks": self._webhooks_unready, "caches": self._caches_unready}
+        address = split_address(self._settings.metrics_bind_address)
+        async with ProbeServer(address, ready=ready, registry=self._registry):
+            await self._until_stopped(self._work())
+        log.info("ended")
+
+    def _webhooks_unready(self) -> str | None:
+        return "starting" if self._webhooks is None else self._webhooks.unready()
+
+    def _caches_unready(self) -> str | None:
+        return "starting" if self._gangs is None else self._gangs.unready() or None
+
+    async def _until_stopped(self, work: Coroutine[None, None, None]) -> None:
+        """Run ``work`` until it fails or a signal comes; the end of ``work`` is awaited in either case."""
+        task = asyncio.create_task(work, name="work")
+        stop = asyncio.create_task(self._stop.wait(), name="stop")
+        try:
+            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                log.info("ending on a signal")
+                task.cancel()
+            await task
+        except asyncio.CancelledError:
+            if not self._stop.is_set():
+                raise
+        finally:
+            stop.cancel()
+
+    async def _work(self) -> None:
+        own_namespace = await self._own_namespace()
+        log.info("starting", version=__version__, cluster=self._config.origin, own_namespace=own_namespace)
+        recorder = EventRecorder(self._client, instance=self._identity, observer=self._metrics.event_observer())
+        election = self._election(own_namespace)
+        guard = election.ensure_leading if election is not None else None
+        writer = Client(self._transport, Settings(guard=guard))
+        gangs = GangPart(Clients(self._client, writer), self._settings, own_namespace, recorder, self._metrics)
+        webhooks = WebhookPart(self._client, self._settings, own_namespace, gangs, self._registry)
+        self._gangs, self._webhooks = gangs, webhooks
+        async with _task(recorder.run(), "events"), webhooks.serving():
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(gangs.watch(), name="watch")
+                    group.create_task(webhooks.keep(gangs.synced), name="webhooks")
+                    group.create_task(_lead(election, gangs), name="lead")
+            finally:
+                await _drain(recorder)
+
+    def _election(self, own_namespace: str) -> LeaseElection | None:
+        if not self._settings.leader_elect:
+            return None
+        lease = self._settings.lease_duration
+        options = ElectionOptions(lease, lease * 2 / 3, lease * 2 / 15, lease * 4 / 15)
+        client = Client(self._transport, Settings(throttled=False))
+        election = LeaseElection(client, name=LEASE, namespace=own_namespace, identity=self._identity, options=options)
+        self._metrics.track_election(election)
+        return election
+
+    async def _own_namespace(self) -> str:
+        """The chosen one; in a cluster the pod's; outside ``gangctl-system`` where it exists, else ``default``."""
+        if self._settings.own_namespace:
+            return self._settings.own_namespace
+        if os.environ.get("KUBERNETES_SERVICE_HOST") and self._settings.kubeconfig is None:
+            return self._config.namespace or SYSTEM_NAMESPACE
+        while True:
+            try:
+                await self._client.get(NAMESPACES, SYSTEM_NAMESPACE)
+            except NotFoundError:
+                return "default"
+            except ApiError as error:
+                log.warning("the API server does not answer", error=str(error), status=error.status)
+                await asyncio.sleep(2)
+            else:
+                return SYSTEM_NAMESPACE
+
+
+async def _lead(election: LeaseElection | None, gangs: GangPart) -> None:
+    """Reconcile whenever this replica holds the Lease."""
+    if election is None:
+        await gangs.lead()
+        return
+    while True:
+        try:
+            await election.run(gangs.lead)
+        except LeadershipLostError as lost:
+            log.warning("leadership lost, standing by", error=str(lost))
+
+
+async def _drain(recorder: EventRecorder) -> None:
+    """Let events that were recorded be written, for a moment."""
+    try:
+        async with asyncio.timeout(EVENT_DRAIN_SECONDS):
+            await recorder.drain()
+    except TimeoutError:
+        log.warning("some events were not written")
+
+
+@asynccontextmanager
+async def _task(work: Coroutine[None, None, None], name: str) -> AsyncIterator[None]:
+    """Run something beside the block, and end it after the block."""
+    task = asyncio.create_task(work, name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
