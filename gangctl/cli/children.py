@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.api.jobset import SCHEDULING_REFERENCES
 from gangctl.api.meta import (
     EXCLUSIVE_TOPOLOGY,
     GANG_REF,
@@ -93,10 +92,10 @@ class _Children:
         return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
     def _reference(self, job: PlannedJob, pod_spec: Mapping[str, Any]) -> dict[str, Any]:
-        """The gang's reference, or what the user wrote."""
-        if job.reference:
-            return {self._adapter.reference_field: self._adapter.reference(job.reference)}
-        return {field: pod_spec[field] for field in SCHEDULING_REFERENCES if pod_spec.get(field)}
+        """The gang's reference, or the user's own in the field that this generation keeps."""
+        field = self._adapter.reference_field
+        value = self._adapter.reference(job.reference) if job.reference else pod_spec.get(field)
+        return {field: value} if value else {}
 
     def _annotations(self, template: Mapping[str, Any], at: int) -> dict[str, Any]:
         notes = {key: value for key, value in template.items() if key != GANG_REF}

@@ -28,6 +28,7 @@ GENERATED: Final = "xxxxx"
 
 _JOB_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _POD_SUFFIX: Final = "-abcde"
+_BARE_WORD: Final = 'in YAML a bare Off, On, Yes or No is a boolean; write it in quotes: "Off"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,8 @@ class Problems:
         if self._lines:
             errors = "1 error" if len(self._lines) == 1 else f"{len(self._lines)} errors"
             objects = "1 JobSet" if self._objects == 1 else f"{self._objects} JobSets"
-            raise InvalidInputError(self._lines, f"{errors} in {objects}")
+            hint = _BARE_WORD if any(line.endswith(("got False", "got True")) for line in self._lines) else ""
+            raise InvalidInputError(self._lines, f"{errors} in {objects}", hint=hint)
 
 
 def _place(document: Document, path: str) -> str:

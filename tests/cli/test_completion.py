@@ -1,0 +1,41 @@
+"""Completion in shells and in kubectl."""
+
+from __future__ import annotations
+
+import pytest
+
+from gangctl.cli.completion import candidates
+from gangctl.cli.program import COMMANDS
+from tests.cli.run import fine, gangctl, process
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_script_and_hint(shell: str) -> None:
+    answer = fine("completion", shell)
+    assert "_GANGCTL_COMPLETE" in answer.out
+    assert answer.err.startswith("hint: ")
+    assert gangctl("completion", "tcsh").code == 2
+
+
+def test_bash_asks_the_program() -> None:
+    answer = process(_GANGCTL_COMPLETE="bash_complete", COMP_WORDS="gangctl pl", COMP_CWORD="1")
+    assert answer.out == "plain,plan\n"
+    options = process(_GANGCTL_COMPLETE="bash_complete", COMP_WORDS="gangctl plan --k", COMP_CWORD="2")
+    assert options.out.splitlines() == ["plain,--kube", "plain,--kubeconfig"]
+
+
+class TestKubectl:
+    def test_commands_with_help(self) -> None:
+        lines, directive = candidates([""])
+        assert lines[: len(COMMANDS)] == [f"{name}\t{line}" for name, (_, line) in COMMANDS.items()]
+        assert directive == 4
+
+    def test_values_files_and_options(self) -> None:
+        assert candidates(["plan", "-o", "j"]) == (["json"], 4)
+        assert candidates(["plan", "-f", ""]) == ([], 0)
+        assert candidates(["convert", "--t"])[0][0].startswith("--to\t")
+
+    def test_process(self) -> None:
+        answer = process("completion", "z", program_name="kubectl_complete-gang")
+        assert answer.out == "zsh\n:4\n"
+        assert process(program_name="kubectl_complete-gang").out.endswith("\n:4\n")

@@ -1,0 +1,87 @@
+"""``gangctl convert``; the mapping itself is tested in ``tests/gang/test_convert.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gangctl.api.documents import parse_documents
+from gangctl.gang.convert import Notation, convert
+from tests.cli.manifests import CONFIG_MAP, EXAMPLES, SERVICE, gang, write
+from tests.cli.run import fine, gangctl
+from tests.jobsets import jobset, rj
+
+WITHOUT_TWIN = {"03-tpu-slices": 0, "04-replica-gangs": 1}
+"""Examples that ``spec.scheduling`` cannot hold: twelve replicas are more than eight groups."""
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+@pytest.mark.parametrize("to", Notation)
+def test_only_the_gang_changes_in_the_whole_stream(to: Notation, form: str, tmp_path: Path) -> None:
+    stream = [CONFIG_MAP, gang("a", uid="x"), SERVICE, jobset("b", rj("w")), jobset("c", rj("w", mode="Gang"))]
+    answer = fine("convert", "-f", write(tmp_path / "a.yaml", *stream), "--to", str(to), "-o", form)
+    values = [document.value for document in parse_documents(answer.out, "out")]
+    expected = [convert(raw, to).value if raw["kind"] == "JobSet" else raw for raw in stream]
+    assert values == expected
+    assert answer.err == ""
+
+
+@pytest.mark.parametrize("to", Notation)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_there_and_back(example: Path, to: Notation, tmp_path: Path) -> None:
+    answer = gangctl("convert", "-f", str(example), "--to", str(to))
+    if to is Notation.SCHEDULING and WITHOUT_TWIN.get(example.stem):
+        assert (answer.code, answer.out) == (2, "")
+        assert "would make 12 groups" in answer.err
+        return
+    there = tmp_path / "there.yaml"
+    there.write_text(answer.out)
+    back = tmp_path / "back.yaml"
+    back.write_text(fine("convert", "-f", str(there), "--to", "annotations").out)
+    plans = [fine("plan", "-f", str(file), "-o", "json").json for file in (example, back)]
+    for plan in plans:  # a JobSet-wide gang that was split comes back as it was split
+        plan.pop("warnings")
+    assert plans[0] == plans[1]
+
+
+def test_values_survive_the_way_through_text() -> None:
+    text = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: js, labels: {a: 'yes', b: '012', c: '1e3'}}
+spec:
+  replicatedJobs:
+  - name: a
+    gangConfig: {gangMode: 'Off'}
+    template: &t
+      spec: {x: 2026-01-01}
+  - name: b
+    template: *t
+"""
+    for form in ("yaml", "json"):
+        answer = fine("convert", "-f", "-", "--to", "annotations", "-o", form, stdin=text)
+        (value,) = [document.value for document in parse_documents(answer.out, "out")]
+        (before,) = [document.value for document in parse_documents(text, "in")]
+        first, second = value["spec"]["replicatedJobs"]
+        assert value["metadata"] == before["metadata"]
+        assert first["template"]["metadata"] == {"annotations": {"gangctl.dev/gang-mode": "Off"}}
+        assert first["template"]["spec"] == second["template"]["spec"] == {"x": "2026-01-01"}
+        assert "metadata" not in second["template"]
+
+
+class TestRefused:
+    def test_with_places_for_every_document(self, tmp_path: Path) -> None:
+        raw = jobset("js", rj("a", 2, 2, 2), scheduling={"schedulingPolicy": {"gang": {"minCount": 3}}})
+        at_once = jobset("js", rj("a"), gangConfig={"scheduleAtOnce": True})
+        answer = gangctl("convert", "-f", write(tmp_path / "a.yaml", gang(), raw, at_once), "--to", "annotations")
+        assert (answer.code, answer.out) == (2, "")
+        lines = answer.err.splitlines()
+        assert "spec.scheduling.schedulingPolicy.gang.minCount: is 3 but a gang of GangConfig is all 4 pods" in lines[0]
+        assert "spec.gangConfig.scheduleAtOnce: is not known: write gangMode" in lines[1]
+        assert all(line.startswith(f"{tmp_path}/a.yaml:") for line in lines[:-1])
+        assert lines[-1] == "error: 3 errors in 2 JobSets"
+
+    def test_without_jobset(self, tmp_path: Path) -> None:
+        answer = gangctl("convert", "-f", write(tmp_path / "a.yaml", SERVICE), "--to", "annotations")
+        assert (answer.code, answer.out) == (2, "")

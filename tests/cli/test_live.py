@@ -1,0 +1,170 @@
+"""Asking a cluster; and the proof that an offline preview is what a cluster then shows."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+
+from gangctl.api.scheduling import Generation, generation_of_minor
+from tests.cli.manifests import EXAMPLES, gang, write
+from tests.cli.run import Answer, process
+from tests.cli.test_translate import rich_jobset
+from tests.controlplane.api import Object
+from tests.controlplane.wait import NotYet, wait_for
+from tests.live.cluster import JOBSETS, Cluster
+
+
+async def in_a_thread(*args: str) -> Answer:
+    return await asyncio.to_thread(process, *args)
+
+
+def kubeconfig(directory: Path, server: str) -> str:
+    file = directory / "kubeconfig"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": name, "context": {"cluster": "c", "user": "u"}} for name in ("here", "there")],
+    }
+    file.write_text(yaml.safe_dump(config))
+    return str(file)
+
+
+async def serving(*versions: str) -> tuple[web.AppRunner, str]:
+    """An API server that knows nothing but discovery of ``scheduling.k8s.io``."""
+    root = "/apis/scheduling.k8s.io"
+    answers: dict[str, Object] = {root: {"kind": "APIGroup", "versions": [{"version": v} for v in versions]}}
+    for version in versions:
+        resources = [{"name": "workloads"}, {"name": "podgroups"}]
+        answers[f"{root}/{version}"] = {"kind": "APIResourceList", "resources": resources}
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(answers[request.path])
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    return runner, site.name
+
+
+class TestDiscovery:
+    @pytest.mark.parametrize("generation", Generation)
+    async def test_generation_of_the_cluster(self, generation: Generation, tmp_path: Path) -> None:
+        runner, url = await serving("v1", generation.value)
+        file, config = write(tmp_path / "a.yaml", gang()), kubeconfig(tmp_path, url)
+        answer = await in_a_thread("plan", "-f", file, "--kubeconfig", config, "-o", "json")
+        assert (answer.code, answer.err) == (0, "")
+        assert answer.json["apiGeneration"] == generation.api_version
+        asked = await in_a_thread("plan", "-f", file, "--kubeconfig", config, "--kube", "1.35", "-o", "json")
+        assert asked.json["kubernetes"] == "1.35"
+        await runner.cleanup()
+
+    async def test_cluster_without_the_api(self, tmp_path: Path) -> None:
+        runner, url = await serving()
+        answer = await in_a_thread(
+            "plan", "-f", write(tmp_path / "a.yaml", gang()), "--kubeconfig", kubeconfig(tmp_path, url)
+        )
+        assert (answer.code, answer.out) == (3, "")
+        assert "error: the cluster serves no Workloads" in answer.err
+        await runner.cleanup()
+
+    async def test_nobody_answers(self, tmp_path: Path) -> None:
+        file, config = write(tmp_path / "a.yaml", gang()), kubeconfig(tmp_path, "http://127.0.0.1:9")
+        answer = await in_a_thread("translate", "-f", file, "--kubeconfig", config, "--context", "there")
+        assert (answer.code, answer.out) == (3, "")
+        assert answer.err.startswith("error: ")
+        assert "Traceback" not in answer.err
+
+    @pytest.mark.parametrize("args", [("--kubeconfig", "/nonexistent"), ("--context", "nowhere")])
+    def test_no_such_configuration(self, args: tuple[str, str], tmp_path: Path) -> None:
+        answer = process("plan", "-f", write(tmp_path / "a.yaml", gang()), *args)
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.startswith("error: ")
+
+
+def essence(raw: Object) -> Object:
+    """What was asked for, without what a server adds."""
+    meta = raw["metadata"]
+    kept = {key: meta.get(key) for key in ("name", "namespace", "labels", "annotations", "ownerReferences")}
+    return {"kind": raw["kind"], "apiVersion": raw["apiVersion"], "metadata": kept}
+
+
+def without_defaults(wanted: Any, stored: Any) -> Any:
+    """``stored`` without fields that ``wanted`` does not have."""
+    if isinstance(wanted, dict) and isinstance(stored, dict):
+        return {key: without_defaults(wanted[key], stored.get(key)) for key in wanted}
+    if isinstance(wanted, list) and isinstance(stored, list) and len(wanted) == len(stored):
+        return [without_defaults(w, s) for w, s in zip(wanted, stored, strict=True)]
+    return stored
+
+
+async def stored_objects(cluster: Cluster, count: int) -> list[Object]:
+    """Everything that ``translate --jobs`` is about, once it is all there."""
+
+    async def all_there() -> list[Object]:
+        gangs = await cluster.gangs()
+        api_version = f"scheduling.k8s.io/{cluster.version}"
+        found = [{**o, "kind": "Workload", "apiVersion": api_version} for o in gangs.workloads.values()]
+        found += [{**o, "kind": "PodGroup", "apiVersion": api_version} for o in gangs.groups.values()]
+        found += [{**o, "kind": "Job", "apiVersion": "batch/v1"} for o in (await cluster.jobs()).values()]
+        if len(found) != count:
+            raise NotYet(f"{len(found)} of {count} objects")
+        return found
+
+    return await wait_for(all_there, what=f"{count} objects", timeout=60)
+
+
+PREVIEWED: dict[str, Object] = {
+    "rich": rich_jobset(),
+    **{path.stem: yaml.safe_load(path.read_text()) for path in EXAMPLES if path.stem[:2] in {"01", "02", "04", "07"}},
+}
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("name", PREVIEWED)
+async def test_the_cluster_shows_what_was_previewed(name: str, cluster: Cluster, tmp_path: Path) -> None:
+    raw = {**PREVIEWED[name], "metadata": {**PREVIEWED[name]["metadata"], "namespace": cluster.namespace}}
+    raw["metadata"].pop("uid", None)
+    created = await cluster.create_jobset(raw)
+    file, uid = write(tmp_path / "a.json", raw), created["metadata"]["uid"]
+    config = str(cluster.plane.kubeconfig)
+    answer = await in_a_thread("translate", "-f", file, "--uid", uid, "--jobs", "--kubeconfig", config, "-o", "json")
+    assert answer.code == 0, answer.err
+    previewed = {(o["kind"], o["metadata"]["name"]): o for o in answer.json["items"]}
+    stored = {(o["kind"], o["metadata"]["name"]): o for o in await stored_objects(cluster, len(previewed))}
+    assert stored.keys() == previewed.keys()
+    for key, object_ in previewed.items():
+        if key[0] == "Job":
+            assert essence(stored[key]) == essence(object_)
+        assert without_defaults(object_, stored[key]) == object_
+
+
+def without_constraints(raw: Object) -> Object:
+    """The example without options that Kubernetes 1.35 cannot express."""
+    notes = raw["metadata"].get("annotations", {})
+    kept = {key: value for key, value in notes.items() if key != "gangctl.dev/gang-options"}
+    return {**raw, "metadata": {**raw["metadata"], "annotations": kept}}
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_accepted(example: Path, cluster: Cluster) -> None:
+    raw = yaml.safe_load(example.read_text())
+    generation = generation_of_minor(cluster.minor)
+    assert generation is not None
+    if not generation.capabilities.constraints:
+        raw = without_constraints(raw)
+    raw["metadata"]["namespace"] = cluster.namespace
+    path = cluster.path(JOBSETS, "jobsets")
+    created = asyncio.run(cluster.api.create(path, raw, dryRun="All", fieldValidation="Strict"))
+    assert created["spec"]["replicatedJobs"]
