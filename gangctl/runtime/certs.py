@@ -1,0 +1,202 @@
+"""gangctl's own certificate authority: what is in its Secret, and what is due with it at a given time.
+
+Every replica serves with the one certificate in one Secret, and API servers trust
+what the webhook configurations carry. Neither sees a change at once. So a new
+authority takes three steps, ``overlap`` apart: it is *introduced* (trusted, not used),
+then it *signs* the certificate, and only then the old one is *dropped*. As long as
+replicas and API servers see each step within the overlap, whatever a replica serves
+is trusted by every API server, all the time.
+
+Nothing here reads a clock or the API; keys are the only thing made of chance.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+from gangctl.errors import ConfigError
+from gangctl.runtime.authority import Authority, begun, covered, found, issue, load, normal, third_left, to_pem
+from gangctl.runtime.tls import KeyPair
+
+CA_CERTIFICATE: Final = "ca.crt"
+CA_KEY: Final = "ca.key"
+CERTIFICATE: Final = "tls.crt"
+KEY: Final = "tls.key"
+NEXT_CERTIFICATE: Final = "next-ca.crt"
+NEXT_KEY: Final = "next-ca.key"
+PREVIOUS: Final = "previous-ca.crt"
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """How long things last, and how long each step of a change of authorities takes to reach everybody.
+
+    A certificate, and an authority, is replaced when a third of its time is left. What
+    was replaced may be in use for another ``overlap``, and a new authority signs only
+    after one: ConfigError when that would not fit into the third that is left.
+    """
+
+    authority: timedelta = timedelta(days=365)
+    certificate: timedelta = timedelta(days=90)
+    overlap: timedelta = timedelta(minutes=10)
+
+    def __post_init__(self) -> None:
+        """Refuse times with which handshakes would fail."""
+        fits = timedelta(0) < self.overlap < min(self.certificate / 3, self.authority / 6)
+        if not fits or self.certificate > self.authority:
+            raise ConfigError(
+                "certificates: they must not outlive their authority, and the overlap must be shorter than "
+                "a third of a certificate's time and a sixth of the authority's"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Everything in the Secret: who signs, what is served, who will sign, who signed before."""
+
+    authority: Authority
+    pair: KeyPair
+    following: Authority | None = None
+    previous: tuple[bytes, ...] = ()
+
+    @property
+    def trusted(self) -> bytes:
+        """PEM of all authorities that API servers should trust now."""
+        following = () if self.following is None else (self.following.certificate,)
+        return b"".join((self.authority.certificate, *following, *self.previous))
+
+    def to_secret(self, name: str, namespace: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """``v1`` Secret of type Opaque, as it is created."""
+        data = {
+            CA_CERTIFICATE: self.trusted,
+            CA_KEY: self.authority.key,
+            CERTIFICATE: self.pair.chain,
+            KEY: self.pair.key,
+        }
+        if self.following is not None:
+            data |= {NEXT_CERTIFICATE: self.following.certificate, NEXT_KEY: self.following.key}
+        if self.previous:
+            data[PREVIOUS] = b"".join(self.previous)
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": namespace, "labels": dict(labels or {})},
+            "type": "Opaque",
+            "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
+        }
+
+    @classmethod
+    def from_secret(cls, secret: Mapping[str, Any]) -> Bundle:
+        """Read what :meth:`to_secret` wrote; ConfigError when it is not whole, or its parts do not belong together."""
+        data = _decoded(secret.get("data") or {})
+        missing = [key for key in (CA_CERTIFICATE, CA_KEY, CERTIFICATE, KEY) if not data.get(key)]
+        if missing:
+            raise ConfigError(f"the Secret lacks {', '.join(missing)}")
+        try:
+            signers = [to_pem(each) for each in x509.load_pem_x509_certificates(data[CA_CERTIFICATE])]
+            previous = x509.load_pem_x509_certificates(data[PREVIOUS]) if data.get(PREVIOUS) else []
+        except ValueError as error:
+            raise ConfigError("the Secret holds authorities that are not PEM certificates") from error
+        following = Authority(data[NEXT_CERTIFICATE], data.get(NEXT_KEY, b"")) if data.get(NEXT_CERTIFICATE) else None
+        bundle = cls(
+            Authority(signers[0], data[CA_KEY]),
+            KeyPair(data[CERTIFICATE], data[KEY]),
+            following,
+            tuple(map(to_pem, previous)),
+        )
+        _check(bundle)
+        return bundle
+
+
+class Due(StrEnum):
+    """What a bundle needs next."""
+
+    NOTHING = "nothing"
+    CERTIFICATE = "renew the certificate"
+    INTRODUCE = "introduce a new authority"
+    SWITCH = "sign with the new authority"
+    DROP = "drop the old authority"
+    EVERYTHING = "begin anew"
+
+
+def due(bundle: Bundle, now: datetime, rotation: Rotation, hosts: Collection[str]) -> Due:
+    """Decide what is due at ``now``, for a certificate that must cover ``hosts`` (DNS names and addresses)."""
+    authority, leaf = load(bundle.authority.certificate), load(bundle.pair.chain)
+    if bundle.following is not None:
+        introduced = begun(load(bundle.following.certificate))
+        # An authority that has expired convinces nobody, so there is nothing left to wait for.
+        if now >= min(introduced + rotation.overlap, authority.not_valid_after_utc):
+            return Due.SWITCH
+    elif now >= authority.not_valid_after_utc:
+        return Due.EVERYTHING
+    elif third_left(authority, now):
+        return Due.INTRODUCE
+    if third_left(leaf, now) or not normal(hosts) <= covered(bundle.pair.chain):
+        return Due.CERTIFICATE
+    known_for = now - begun(leaf)
+    if bundle.previous and (known_for >= rotation.overlap or all(_expired(each, now) for each in bundle.previous)):
+        return Due.DROP
+    return Due.NOTHING
+
+
+def advance(bundle: Bundle, step: Due, now: datetime, rotation: Rotation, hosts: Collection[str]) -> Bundle:
+    """The bundle after one step. Hosts that the certificate covered stay covered: replicas may differ in theirs."""
+    every_host = {*normal(hosts), *covered(bundle.pair.chain)}
+    match step:
+        case Due.CERTIFICATE:
+            return replace(bundle, pair=issue(bundle.authority, every_host, now, rotation.certificate))
+        case Due.INTRODUCE:
+            return replace(bundle, following=found(now, rotation.authority))
+        case Due.SWITCH if bundle.following is not None:
+            pair = issue(bundle.following, every_host, now, rotation.certificate)
+            return Bundle(bundle.following, pair, None, (bundle.authority.certificate, *bundle.previous))
+        case Due.DROP:
+            return replace(bundle, previous=())
+        case Due.EVERYTHING:
+            return create(now, rotation, every_host)
+    return bundle
+
+
+def create(now: datetime, rotation: Rotation, hosts: Collection[str]) -> Bundle:
+    """Make a new authority and a certificate for ``hosts``, which are DNS names or IP addresses, at least one."""
+    authority = found(now, rotation.authority)
+    return Bundle(authority, issue(authority, hosts, now, rotation.certificate))
+
+
+def _expired(pem: bytes, now: datetime) -> bool:
+    return now >= load(pem).not_valid_after_utc
+
+
+def _decoded(data: Mapping[str, Any]) -> dict[str, bytes]:
+    try:
+        return {key: base64.b64decode(value, validate=True) for key, value in data.items()}
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise ConfigError("the Secret's data is not base64") from error
+
+
+def _check(bundle: Bundle) -> None:
+    """Raise ConfigError unless every key fits its certificate and the authority signed the served one."""
+    pairs = [bundle.authority, Authority(bundle.pair.chain, bundle.pair.key)]
+    pairs += [bundle.following] if bundle.following is not None else []
+    try:
+        for each in pairs:
+            if _public(load_pem_private_key(each.key, None)) != _public(load(each.certificate)):
+                raise ConfigError("a key in the Secret does not belong to its certificate")
+        load(bundle.pair.chain).verify_directly_issued_by(load(bundle.authority.certificate))
+    except (ValueError, TypeError, InvalidSignature) as error:
+        raise ConfigError("the certificates and keys in the Secret do not belong together") from error
+
+
+def _public(holder: Any) -> bytes:
+    key = holder.public_key()
+    return bytes(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))

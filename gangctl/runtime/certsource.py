@@ -1,0 +1,223 @@
+"""Where the certificate of the webhooks comes from: gangctl's own Secret, or a directory that others fill.
+
+Both look again every so often and hand on what changed. Whatever goes wrong with that,
+what is served stays served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import structlog
+
+from gangctl.client.pacing import Clock
+from gangctl.client.resources import SECRETS, Resource
+from gangctl.errors import AlreadyExistsError, ApiError, ConfigError, ConflictError, NotFoundError, UnavailableError
+from gangctl.runtime.authority import expires
+from gangctl.runtime.certs import CA_CERTIFICATE, CERTIFICATE, KEY, Bundle, Due, Rotation, advance, create, due
+from gangctl.runtime.tls import KeyPair, check_pair, client_context
+
+_log = structlog.get_logger(__name__)
+
+POLL_SECONDS: Final = 10.0
+# Conflicts with other replicas, and steps of a rotation, in one look; more than that is somebody's loop.
+_ATTEMPTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What to serve, and what API servers should trust for it: PEM, empty when that is somebody else's business."""
+
+    pair: KeyPair
+    authorities: bytes
+
+    @property
+    def expires(self) -> datetime:
+        """When the served certificate ends."""
+        return expires(self.pair.chain)
+
+
+class CertificateSource(Protocol):
+    """Something that knows what to serve."""
+
+    async def load(self) -> Serving:
+        """What to serve now; ConfigError or ApiError when that cannot be told."""
+
+    async def run(self, deliver: Callable[[Serving], None]) -> None:
+        """Call ``deliver`` at once and on every change, until cancelled."""
+
+
+class Secrets(Protocol):
+    """The part of a client that is needed here."""
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> dict[str, Any]:
+        """Read an object."""
+
+    async def create(self, resource: Resource, body: Mapping[str, Any], namespace: str | None = None) -> dict[str, Any]:
+        """Create an object."""
+
+    async def update(self, resource: Resource, body: Mapping[str, Any], namespace: str | None = None) -> dict[str, Any]:
+        """Replace an object."""
+
+
+class _Polled:
+    """Looks every ``seconds``; ``observe`` is told of each look whether it went well."""
+
+    def __init__(self, seconds: float, clock: Clock | None, observe: Callable[[bool], None] | None) -> None:
+        self._seconds = seconds
+        self._clock = clock or Clock()
+        self._observe = observe or (lambda _: None)
+
+    async def load(self) -> Serving:
+        raise NotImplementedError
+
+    async def run(self, deliver: Callable[[Serving], None]) -> None:
+        """Call ``deliver`` at once and on every change; a look that fails is logged, counted and repeated."""
+        delivered: Serving | None = None
+        trouble = ""
+        while True:
+            try:
+                serving = await self.load()
+                if serving != delivered:
+                    deliver(serving)
+                    _log.info("certificate in use", expires=serving.expires.isoformat())
+                delivered, trouble = serving, ""
+            except (ApiError, ConfigError, OSError) as error:
+                # The same trouble is not worth a line every few seconds.
+                if str(error) != trouble:
+                    _log.warning("certificates not renewed, serving the old ones", error=str(error))
+                trouble = str(error)
+            self._observe(not trouble)
+            await self._clock.sleep(self._seconds)
+
+
+class SecretCertificates(_Polled):
+    """Certificates from an authority of gangctl's own, in one Secret that all replicas share.
+
+    Whichever replica looks first creates the Secret and does what is due; the others
+    run into a conflict, read again and use what is there. A Secret that is not whole is
+    replaced by the last good one, or by a new one.
+    """
+
+    def __init__(
+        self,
+        client: Secrets,
+        name: str,
+        namespace: str,
+        hosts: Collection[str],
+        *,
+        rotation: Rotation | None = None,
+        labels: Mapping[str, str] | None = None,
+        poll_seconds: float = POLL_SECONDS,
+        clock: Clock | None = None,
+        observe: Callable[[bool], None] | None = None,
+    ) -> None:
+        """Do nothing yet; ``hosts`` are the DNS names and addresses by which API servers come."""
+        super().__init__(poll_seconds, clock, observe)
+        self._client = client
+        self._name = name
+        self._namespace = namespace
+        self._hosts = frozenset(hosts)
+        self._rotation = rotation or Rotation()
+        self._labels = dict(labels or {})
+        self._last: Bundle | None = None
+
+    async def load(self) -> Serving:
+        """Read the Secret, and do what is due with it."""
+        for _ in range(_ATTEMPTS):
+            try:
+                bundle = await self._step()
+            except (AlreadyExistsError, ConflictError):
+                continue
+            if bundle is not None:
+                self._last = bundle
+                return Serving(bundle.pair, bundle.trusted)
+        where = f"Secret {self._namespace}/{self._name}"
+        raise UnavailableError(0, "Conflict", f"{where} kept changing while its certificates were renewed")
+
+    async def _step(self) -> Bundle | None:
+        """Do one thing that is due, or return the bundle when nothing is."""
+        now = self._clock.wall()
+        try:
+            secret = await self._client.get(SECRETS, self._name, self._namespace)
+        except NotFoundError:
+            # Deleted under a running replica: what API servers trust already is better than anything new.
+            await self._client.create(SECRETS, self._secret(self._last or self._create(now)), self._namespace)
+            _log.info("certificates created", secret=self._name, namespace=self._namespace)
+            return None
+        try:
+            bundle = Bundle.from_secret(secret)
+        except ConfigError as error:
+            self._ensure_ours(secret, error)
+            _log.warning("replacing a broken Secret", secret=self._name, error=str(error))
+            await self._replace(secret, self._last or self._create(now))
+            return None
+        step = due(bundle, now, self._rotation, self._hosts)
+        if step is Due.NOTHING:
+            return bundle
+        await self._replace(secret, advance(bundle, step, now, self._rotation, self._hosts))
+        _log.info("certificates changed", step=str(step), secret=self._name, namespace=self._namespace)
+        return None
+
+    def _ensure_ours(self, secret: Mapping[str, Any], error: ConfigError) -> None:
+        """Raise ConfigError for a Secret that holds something and does not carry our labels."""
+        labels = secret["metadata"].get("labels") or {}
+        if secret.get("data") and not self._labels.items() <= labels.items():
+            where = f"Secret {self._namespace}/{self._name}"
+            raise ConfigError(
+                f"{where} is not gangctl's, and cannot be used: {error}", hint="delete it, or give gangctl another name"
+            ) from error
+
+    def _create(self, now: datetime) -> Bundle:
+        return create(now, self._rotation, self._hosts)
+
+    def _secret(self, bundle: Bundle) -> dict[str, Any]:
+        return bundle.to_secret(self._name, self._namespace, self._labels)
+
+    async def _replace(self, secret: Mapping[str, Any], bundle: Bundle) -> None:
+        """Write ``bundle`` over the Secret as it was read; what others keep in its metadata stays."""
+        body = {**secret, "data": self._secret(bundle)["data"]}
+        await self._client.update(SECRETS, body, self._namespace)
+
+
+class DirectoryCertificates(_Polled):
+    """``tls.crt``, ``tls.key`` and, if API servers should be told, ``ca.crt`` in a directory.
+
+    A mounted Secret changes by one swap of a link; files that are written one after the
+    other are taken once they fit.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        poll_seconds: float = POLL_SECONDS,
+        clock: Clock | None = None,
+        observe: Callable[[bool], None] | None = None,
+    ) -> None:
+        """Read nothing yet."""
+        super().__init__(poll_seconds, clock, observe)
+        self._directory = directory
+
+    async def load(self) -> Serving:
+        """Read the files; ConfigError when one is missing, or they do not belong together."""
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> Serving:
+        # The kubelet keeps the files of one version behind ``..data``: resolved once, they are all of that version.
+        swapped = self._directory / "..data"
+        directory = swapped.resolve() if swapped.exists() else self._directory
+        try:
+            pair = KeyPair((directory / CERTIFICATE).read_bytes(), (directory / KEY).read_bytes())
+            authorities = (directory / CA_CERTIFICATE).read_bytes() if (directory / CA_CERTIFICATE).exists() else b""
+        except OSError as error:
+            raise ConfigError(f"cannot read certificates: {error}") from error
+        check_pair(pair)
+        if authorities:
+            client_context(authorities)
+        return Serving(pair, authorities)
