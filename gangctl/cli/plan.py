@@ -66,9 +66,9 @@ def runtime_objects(planned: Iterable[PlannedManifest]) -> list[dict[str, object
 def _section(each: PlannedManifest) -> Section:
     report = each.report
     gangs = len(report["groups"])
-    counts = "no gang" if not gangs else "1 gang" if gangs == 1 else f"{gangs} gangs"
+    ganged = f"{report['gangedPods']} of {report['totalPods']} pods in {gangs} gang{'s' if gangs > 1 else ''}"
     lines = [
-        f"{report['gangedPods']} of {report['totalPods']} pods in {counts}",
+        ganged if gangs else f"{report['totalPods']} pods, no gang",
         f"Kubernetes {report['kubernetes']}, {report['apiGeneration']}",
     ]
     if report["workload"]:

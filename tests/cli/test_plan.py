@@ -78,7 +78,7 @@ class TestFormats:
 
     def test_no_gang(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", jobset("js", rj("a", 2, 3, 3)))
-        assert "0 of 6 pods in no gang" in fine("plan", "-f", file).out
+        assert "6 pods, no gang" in fine("plan", "-f", file).out
         assert fine("plan", "-f", file, "-o", "name").out == ""
 
 
