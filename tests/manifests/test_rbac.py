@@ -16,8 +16,8 @@ WRITTEN_EVERYWHERE = {
     "podgroups": {"create", "patch", "delete"},
     "events": {"create"},
     "jobsets/finalizers": {"update"},
-    "mutatingwebhookconfigurations": {"create", "update", "patch", "delete"},
-    "validatingwebhookconfigurations": {"create", "update", "patch", "delete"},
+    "mutatingwebhookconfigurations": {"create", "update", "delete"},
+    "validatingwebhookconfigurations": {"create", "update", "delete"},
 }
 WRITTEN_AT_HOME = {"leases": {"create", "update"}, "secrets": {"create", "update"}, "jobs": {"create"}}
 
