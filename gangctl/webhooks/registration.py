@@ -1,0 +1,246 @@
+"""Keeps the webhook configurations in the cluster as they should be, and says whether they are.
+
+Whoever edits or deletes one gets it repaired; whoever owns them (GitOps) gets only the
+caBundle kept up. Nothing is written while nothing differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+import structlog
+
+from gangctl.client.client import Client, Selection
+from gangctl.client.pacing import Backoff, Clock
+from gangctl.client.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
+from gangctl.errors import AlreadyExistsError, ApiError, ConfigError, ConflictError, NotFoundError
+from gangctl.runtime.informer import Informer
+from gangctl.webhooks.desired import contains, fingerprinted, replaced, with_authorities
+
+_log = structlog.get_logger(__name__)
+
+Object = dict[str, Any]
+# From the PEM bundle of trusted authorities to complete configurations, kind and name included. One that is not needed
+# any more is wanted without webhooks.
+Wanted = Callable[[bytes], list[Object]]
+
+_RESOURCES: Final = {
+    resource.kind: resource for resource in (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
+}
+_ATTEMPTS: Final = 5
+
+
+class Registration(StrEnum):
+    """Who looks after the configurations: gangctl, somebody else but for the caBundle, or somebody else altogether."""
+
+    MANAGE = "manage"
+    CA_ONLY = "ca-only"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrarOptions:
+    """Looks happen when something is said to have changed, and every ``poll_seconds``.
+
+    After a write or a failure the next look waits, longer each time up to
+    ``cap_delay_seconds``: two owners that undo each other's work do it slowly.
+    """
+
+    poll_seconds: float = 30.0
+    base_delay_seconds: float = 0.2
+    cap_delay_seconds: float = 30.0
+
+
+class Configurations(Protocol):
+    """The part of a client that is needed here."""
+
+    async def get(self, resource: Resource, name: str) -> Object:
+        """Read an object."""
+
+    async def create(self, resource: Resource, body: Mapping[str, Any]) -> Object:
+        """Create an object."""
+
+    async def update(self, resource: Resource, body: Mapping[str, Any]) -> Object:
+        """Replace an object."""
+
+    async def delete(self, resource: Resource, name: str) -> Object:
+        """Delete an object."""
+
+
+class Registrar:
+    """Run :meth:`run` in a task, and tell :meth:`trust` which authorities count, at first and whenever that changes.
+
+    ``refresh`` reads the authorities anew: before a write, because another replica may
+    have rotated them a moment ago. ``may_write`` is asked before each write; a replica
+    that may not only looks.
+    """
+
+    def __init__(
+        self,
+        client: Configurations,
+        wanted: Wanted,
+        *,
+        mode: Registration = Registration.MANAGE,
+        refresh: Callable[[], Awaitable[bytes]] | None = None,
+        may_write: Callable[[], bool] = lambda: True,
+        options: RegistrarOptions | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Do nothing yet."""
+        self._client = client
+        self._wanted = wanted
+        self._mode = mode
+        self._refresh = refresh
+        self._may_write = may_write
+        self._options = options or RegistrarOptions()
+        self._clock = clock or Clock()
+        self._authorities: bytes | None = None
+        self._problem: str | None = None if mode is Registration.NONE else "not looked at yet"
+        self._woken = asyncio.Event()
+
+    def registered(self) -> bool:
+        """Whether API servers would call us, and trust the answer, when last looked at."""
+        return self._problem is None
+
+    def problem(self) -> str | None:
+        """What is wrong with the registration, None when nothing is: a readiness check."""
+        return self._problem
+
+    def trust(self, authorities: bytes) -> None:
+        """Register this PEM bundle from now on; empty when the caBundle is somebody else's business."""
+        self._authorities = authorities
+        self.wake()
+
+    def wake(self) -> None:
+        """Look again soon: something may have changed."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Keep the configurations as wanted until cancelled."""
+        backoff = Backoff(self._options.base_delay_seconds, self._options.cap_delay_seconds)
+        trouble = ""
+        while True:
+            self._woken.clear()
+            try:
+                wrote = await self.look()
+            except (ApiError, ConfigError) as error:
+                # What was registered still is, as far as anybody knows: a replica does not turn unready with the API.
+                if str(error) != trouble:
+                    _log.warning("webhook configurations not looked after", error=str(error))
+                trouble = str(error)
+                if self._problem is not None:
+                    self._problem = trouble
+                await self._clock.sleep(backoff.next())
+                continue
+            trouble = ""
+            if wrote:
+                await self._clock.sleep(backoff.next())
+                continue
+            backoff.reset()
+            timer = self._clock.call_later(self._options.poll_seconds, self._woken.set)
+            try:
+                await self._woken.wait()
+            finally:
+                timer.cancel()
+
+    async def look(self) -> bool:
+        """Look at every configuration once, and mend what differs; whether anything was written."""
+        if self._mode is Registration.NONE or self._authorities is None:
+            return False
+        for _ in range(_ATTEMPTS):
+            different = [each for each in await self._live() if each.difference]
+            mendable = [each for each in different if each.body is not None] if self._may_write() else []
+            if mendable and await self._rotated():
+                continue
+            left = [each.difference for each in different if each not in mendable]
+            left += [await self._mend(each) for each in mendable]
+            self._set_problem(next(filter(None, left), None))
+            return bool(mendable)
+        return False
+
+    async def unregister(self) -> None:
+        """Delete the configurations, if they are ours to delete."""
+        if self._mode is not Registration.MANAGE:
+            return
+        for wanted in self._wanted(self._authorities or b""):
+            try:
+                await self._client.delete(_RESOURCES[wanted["kind"]], wanted["metadata"]["name"])
+            except NotFoundError:
+                continue
+            _log.info("webhooks unregistered", configuration=_title(wanted))
+        self._set_problem("unregistered")
+
+    async def _rotated(self) -> bool:
+        """Whether the authorities turn out to be others than those we went by."""
+        if self._refresh is None:
+            return False
+        before, self._authorities = self._authorities, await self._refresh()
+        return before != self._authorities
+
+    async def _live(self) -> list[_Look]:
+        return [await self._look_at(wanted) for wanted in self._wanted(self._authorities or b"")]
+
+    async def _look_at(self, plain: Object) -> _Look:
+        manage = self._mode is Registration.MANAGE
+        wanted = fingerprinted(plain) if manage else plain
+        resource = _RESOURCES[wanted["kind"]]
+        try:
+            live = await self._client.get(resource, wanted["metadata"]["name"])
+        except NotFoundError:
+            return _Look(resource, wanted if manage else None, f"{_title(wanted)} is missing", new=True)
+        target = replaced(live, wanted) if manage else with_authorities(live, self._authorities or b"")
+        same = contains(live, wanted if manage else target)
+        return _Look(resource, target, "" if same else f"{_title(wanted)} is not as wanted")
+
+    async def _mend(self, look: _Look) -> str:
+        """Create or update one configuration; what is still wrong with it."""
+        if look.body is None:
+            return look.difference
+        try:
+            if look.new:
+                await self._client.create(look.resource, look.body)
+            else:
+                await self._client.update(look.resource, look.body)
+        except (AlreadyExistsError, ConflictError, NotFoundError):
+            # Somebody else was quicker; the next look sees what they did.
+            return look.difference
+        _log.info("webhooks registered", configuration=_title(look.body), because=look.difference)
+        return ""
+
+    def _set_problem(self, problem: str | None) -> None:
+        if problem != self._problem and problem is not None:
+            _log.warning("webhooks not registered", problem=problem)
+        self._problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is wrong with a configuration ("" when nothing is), and what would mend it, None when that is not ours."""
+
+    resource: Resource
+    body: Object | None
+    difference: str
+    new: bool = False
+
+
+async def watch_configurations(client: Client, registrar: Registrar, configurations: list[Object]) -> None:
+    """Wake ``registrar`` whenever somebody touches one of ``configurations`` (kind and name), until cancelled."""
+    async with asyncio.TaskGroup() as group:
+        for each in configurations:
+            # By name, so that RBAC can grant it by name.
+            selection = Selection(field_selector=f"metadata.name={each['metadata']['name']}")
+            informer = Informer(client, _RESOURCES[each["kind"]], _version, selection=selection)
+            informer.subscribe(lambda _old, _new: registrar.wake())
+            group.create_task(informer.run(), name=f"watch-{_title(each)}")
+
+
+def _version(live: Object) -> str:
+    return str(live["metadata"].get("resourceVersion", ""))
+
+
+def _title(configuration: Mapping[str, Any]) -> str:
+    return f"{configuration['kind']} {configuration['metadata']['name']}"
