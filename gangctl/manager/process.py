@@ -92,8 +92,8 @@ class Process:
             await self._until_stopped(self._work())
         log.info("ended")
 
-    def _webhooks_unready(self) -> str | None:
-        return "starting" if self._webhooks is None else self._webhooks.unready()
+    async def _webhooks_unready(self) -> str | None:
+        return "starting" if self._webhooks is None else await self._webhooks.unready()
 
     def _caches_unready(self) -> str | None:
         return "starting" if self._gangs is None else self._gangs.unready() or None

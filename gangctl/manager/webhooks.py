@@ -1,0 +1,165 @@
+"""The webhook part of the process: certificates, the listener, and the registration that makes API servers call it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from gangctl.api.meta import MANAGER
+from gangctl.client.client import Client
+from gangctl.errors import ApiError
+from gangctl.manager.gangs import GangPart
+from gangctl.manager.settings import ControllerSettings, parse_selector
+from gangctl.runtime.certsource import CertificateSource, DirectoryCertificates, SecretCertificates, Serving
+from gangctl.runtime.selfcheck import self_check
+from gangctl.runtime.server import WebhookServer
+from gangctl.runtime.tls import ServerTls
+from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
+from gangctl.webhooks.endpoints import build_endpoints
+from gangctl.webhooks.gangs import GangAdmission
+from gangctl.webhooks.registration import Registrar, Registration, watch_configurations
+
+SECRET: Final = "gangctl-webhook-certs"  # noqa: S105 - the name of one
+LABELS: Final = {"app.kubernetes.io/managed-by": MANAGER}
+RETRY_SECONDS: Final = 2.0
+
+log = structlog.get_logger(__name__)
+
+
+class WebhookPart:
+    """Serves the webhooks from the first moment on, and registers them once they know the cluster."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: ControllerSettings,
+        own_namespace: str,
+        gangs: GangPart,
+        registry: CollectorRegistry,
+    ) -> None:
+        """Make everything, start nothing."""
+        self._client = client
+        self._settings = settings
+        self._metrics = _WebhookMetrics(registry)
+        self._source = self._certificates(own_namespace)
+        self._configuration = _configuration(settings, own_namespace)
+        self._registrar = Registrar(
+            client,
+            self._wanted,
+            mode=Registration(settings.webhook_registration),
+            refresh=self._refreshed,
+        )
+        admission = GangAdmission(gangs, fail_open=settings.unavailable == "allow")
+        self._endpoints = build_endpoints(admission.routes(), gangs.synced, self._metrics.answered)
+        self._tls: ServerTls | None = None
+        self._server: WebhookServer | None = None
+        self._serving: Serving | None = None
+
+    async def unready(self) -> str | None:
+        """What keeps API servers from being answered; None when all is well."""
+        if self._server is None or self._serving is None:
+            return "not listening yet"
+        return self._registrar.problem() or await self_check(self._server.address, self._serving)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Listen, with certificates that are renewed, for as long as the block runs."""
+        self._serving = await self._first()
+        self._tls = ServerTls(self._serving.pair)
+        async with WebhookServer(self._endpoints, self._settings.webhook_listener(), self._tls.context) as self._server:
+            try:
+                yield
+            finally:
+                if self._settings.unregister_on_exit:
+                    await self._unregister()
+
+    async def keep(self, ready: Callable[[], Awaitable[object]]) -> None:
+        """Renew certificates; register once ``ready`` and keep it so, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._source.run(self._deliver), name="certificates")
+            await ready()
+            group.create_task(self._registrar.run(), name="registrar")
+            if self._settings.webhook_registration != "none":
+                watched = watch_configurations(self._client, self._registrar, self._wanted(b""))
+                group.create_task(watched, name="registrations")
+
+    def _certificates(self, own_namespace: str) -> CertificateSource:
+        if self._settings.cert_dir is not None:
+            return DirectoryCertificates(Path(self._settings.cert_dir), observe=self._metrics.looked)
+        hosts = self._settings.certificate_hosts(own_namespace)
+        return SecretCertificates(
+            self._client, SECRET, own_namespace, hosts, labels=LABELS, observe=self._metrics.looked
+        )
+
+    async def _first(self) -> Serving:
+        """Certificates to begin with; without an answer of the API server there are none yet."""
+        while True:
+            try:
+                return await self._source.load()
+            except ApiError as error:
+                log.warning("no certificates yet", error=str(error), status=error.status)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _refreshed(self) -> bytes:
+        return (await self._source.load()).authorities
+
+    def _wanted(self, authorities: bytes) -> list[dict[str, Any]]:
+        return build_configurations(self._configuration, authorities)
+
+    def _deliver(self, serving: Serving) -> None:
+        if self._tls is not None:
+            self._tls.load(serving.pair)
+        self._serving = serving
+        self._metrics.expires.set(serving.expires.timestamp())
+        self._registrar.trust(serving.authorities)
+
+    async def _unregister(self) -> None:
+        try:
+            await self._registrar.unregister()
+        except ApiError as error:
+            log.warning("webhooks stay registered", error=str(error))
+
+
+def _configuration(settings: ControllerSettings, own_namespace: str) -> WebhookSettings:
+    # What runs in gangctl's own namespace must not wait for gangctl. Out of a cluster that may be the namespace
+    # ``default``, which is everybody's.
+    excluded = {"kube-system", own_namespace} - {"default"}
+    endpoint = Endpoint(url=settings.webhook_url or "", service=settings.webhook_service, namespace=own_namespace)
+    selector = parse_selector(settings.namespace_selector) if settings.namespace_selector else []
+    return WebhookSettings(endpoint, sorted(excluded), selector, timeout_seconds=settings.webhook_timeout)
+
+
+class _WebhookMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._seconds = Histogram(
+            "gangctl_admission_duration_seconds",
+            "Seconds an admission request took here, by path and verdict: allowed, patched, denied, unready.",
+            ["path", "verdict"],
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
+            registry=registry,
+        )
+        self._looks = Counter(
+            "gangctl_certificate_looks",
+            "Looks at the webhooks' certificates by result: ok, failed (the old ones are served).",
+            ["result"],
+            registry=registry,
+        )
+        self.expires = Gauge(
+            "gangctl_certificate_expiration_timestamp_seconds",
+            "When the webhooks' serving certificate ends.",
+            registry=registry,
+        )
+
+    def answered(self, path: str, verdict: str, seconds: float) -> None:
+        """Count an answer."""
+        self._seconds.labels(path, verdict).observe(seconds)
+
+    def looked(self, well: bool) -> None:
+        """Count a look at the certificates."""
+        self._looks.labels("ok" if well else "failed").inc()
