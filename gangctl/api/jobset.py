@@ -154,7 +154,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         suspend=spec.boolean("suspend"),
         in_order=spec.child("startupPolicy").string("startupPolicyOrder") == "InOrder",
         managed_by=spec.string("managedBy"),
-        native_scheduling=bool(spec.value.get("scheduling")),
+        native_scheduling=spec.value.get("scheduling") is not None,
         gang_config=spec.child("gangConfig").optional_string("gangMode"),
         replicated_jobs=tuple(_replicated_job(e, i) for i, e in enumerate(spec.children("replicatedJobs"))),
         finished=_finished(status),

@@ -136,9 +136,10 @@ class GangController:
         jobs = [job for job in self._caches.jobs(jobset.key) if job.jobset_uid == plan.uid]
         existing = self._existing(plan)
         difference = diff(plan, existing, target_min_counts(plan, jobs), generation.capabilities)
-        if not await self._carry_out(jobset, plan, difference.changes, generation):
+        interrupted = existing.workload is not None and self._untold(jobset)
+        if not await self._carry_out(jobset, plan, difference.changes, generation, tell=not interrupted):
             return requeue(CONFLICT_RETRY_SECONDS)
-        if existing.workload is not None and not difference.conflicts and self._untold(jobset):
+        if interrupted and not difference.conflicts:
             self._say(jobset, created(plan, generation.capabilities))
         for notice in obstacles(difference, generation):
             self._say(jobset, notice)
@@ -149,9 +150,9 @@ class GangController:
         return requeue(CONFLICT_RETRY_SECONDS) if difference.conflicts else await_change()
 
     async def _carry_out(
-        self, jobset: JobSet, plan: GangPlan, changes: Sequence[Change], generation: Generation
+        self, jobset: JobSet, plan: GangPlan, changes: Sequence[Change], generation: Generation, *, tell: bool = True
     ) -> bool:
-        """Write; False when a name turned out to be somebody else's."""
+        """Write, and ``tell`` what was done; False when a name turned out to be somebody else's."""
         if not changes:
             return True
         try:
@@ -165,7 +166,7 @@ class GangController:
             self._say(jobset, Notice(Reason.FAILED_CREATE, f"The API server refused a write ({error.reason}): {error}"))
             raise
         self._known.add(jobset.uid)
-        for notice in announce(plan, changes, generation):
+        for notice in announce(plan, changes, generation) if tell else ():
             self._say(jobset, notice)
         return True
 

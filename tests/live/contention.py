@@ -25,6 +25,8 @@ PODS = 5
 CPUS = 8
 QUIET_SECONDS = 15.0
 """Nothing changed for so long: what is half-started now stays so. The scheduler's longest backoff is 10 s."""
+PERMIT_SECONDS = 330.0
+"""On 1.35 incomplete gangs hold their place for five minutes before the scheduler lets go and tries again."""
 
 _POOL = "gangctl.dev/contention"
 
@@ -44,7 +46,7 @@ class Sight:
 
 @dataclass(frozen=True)
 class Result:
-    """Pods stranded when nothing moved any more, JobSets that finished in the end, and how long it all took."""
+    """Most pods that were stranded when nothing moved, JobSets that finished in the end, and how long it all took."""
 
     stranded: int
     finished: int
@@ -101,18 +103,21 @@ async def contend(
         training = Training()
         async with Kubelet(cluster.api, training) as kubelet:
             began = time.monotonic()
-            stranded = (await _watch(cluster, tell, began)).stranded
+            full = await _watch(cluster, tell, began)
             training.may_finish = True
             await _finish_complete(cluster, kubelet)
-            finished = len((await _watch(cluster, tell, began)).finished)
-            return Result(stranded, finished, time.monotonic() - began)
+            patience = PERMIT_SECONDS if gangs and cluster.minor == "1.35" else QUIET_SECONDS
+            last = await _watch(cluster, tell, began, patience)
+            return Result(max(full.stranded, last.stranded), len(last.finished), time.monotonic() - began)
     finally:
         await _remove_pods(cluster)
         await remove_nodes(cluster.api, nodes)
 
 
-async def _watch(cluster: Cluster, tell: Callable[[Sight, float], None], began: float) -> Sight:
-    """Look until all have finished or nothing has changed for a while; the last sight."""
+async def _watch(
+    cluster: Cluster, tell: Callable[[Sight, float], None], began: float, patience: float = QUIET_SECONDS
+) -> Sight:
+    """Look until all have finished or nothing has changed for ``patience`` seconds; the last sight."""
     changed = time.monotonic()
     last: Sight | None = None
     while True:
@@ -121,7 +126,7 @@ async def _watch(cluster: Cluster, tell: Callable[[Sight, float], None], began: 
         if sight != last:
             last, changed = sight, now
             tell(sight, now - began)
-        if len(sight.finished) == JOBSETS or now - changed >= QUIET_SECONDS:
+        if len(sight.finished) == JOBSETS or now - changed >= patience:
             return sight
         await asyncio.sleep(0.2)
 

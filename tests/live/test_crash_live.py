@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -26,21 +27,35 @@ class Assassin:
     def __init__(self, gangctl: Gangctl) -> None:
         self._gangctl = gangctl
         self._countdown = 0
-        self.struck = ""
+        self._among = ""
+        self._deed: asyncio.Task[None] | None = None
+        self.last_write = ""
 
-    def arm(self, writes: int) -> None:
+    def arm(self, writes: int, among: str = "") -> None:
+        """Count writes whose path holds ``among``."""
         self._countdown = writes
-        self.struck = ""
+        self._among = among
+        self._deed = None
 
     async def __call__(self, method: str, path: str) -> None:
+        if self._among not in path:
+            return
         self._countdown -= 1
         if self._countdown == 0:
-            self.struck = f"{method} {path.split('/')[-2 if method != 'POST' else -1]}"
-            await self._gangctl.process.kill()
+            self.last_write = f"{method} {path.split('/')[-2 if method != 'POST' else -1]}"
+            self._deed = asyncio.create_task(self._gangctl.process.kill())
+            await self._deed
+
+    async def struck(self) -> bool:
+        """Whether gangctl was killed; it is dead then."""
+        if self._deed is None:
+            return False
+        await self._deed
+        return True
 
 
 async def kill_after_each_write(
-    gangctl: Gangctl, assassin: Assassin, act: Callable[[int], Awaitable[Condition]]
+    gangctl: Gangctl, assassin: Assassin, act: Callable[[int], Awaitable[Condition]], among: str = ""
 ) -> list[str]:
     """Begin ``act(n)`` with the n-th write as the last one of a life, until it needs fewer; what the last writes were.
 
@@ -48,18 +63,18 @@ async def kill_after_each_write(
     """
     struck: list[str] = []
     for n in range(1, 20):
-        assassin.arm(n)
+        assassin.arm(n, among)
         done = await act(n)
 
         async def over(done: Condition = done) -> bool:
-            return bool(assassin.struck) or await done()
+            return await assassin.struck() or await done()
 
         await wait_for(over, what=f"write {n} or the end of it all", timeout=60)
-        if not assassin.struck:
+        if not await assassin.struck():
             return struck
-        struck.append(assassin.struck)
+        struck.append(assassin.last_write)
         await gangctl.process.start()
-        await wait_for(done, what=f"the end in spite of a crash after {assassin.struck}", timeout=60)
+        await wait_for(done, what=f"the end in spite of a crash after {assassin.last_write}", timeout=60)
     raise AssertionError(f"20 writes and no end: {struck}")
 
 
@@ -104,8 +119,12 @@ async def test_killed_after_every_write(plane: ControlPlane, namespace: str, run
 
     async with Proxy(plane, USER, assassin) as proxy, running.through(proxy.kubeconfig(plane.directory / "proxy.json")):
         creations = await kill_after_each_write(running, assassin, create)
+        assassin.arm(0)
+        spare = [await create(n) for n in range(len(creations) + 2, len(creations) + 8)]
+        for whole in spare:
+            await wait_for(whole, what="JobSets to be suspended", timeout=60)
         before = (await cluster.gangs()).uids()
-        deletions = await kill_after_each_write(running, assassin, suspend)
+        deletions = await kill_after_each_write(running, assassin, suspend, "scheduling.k8s.io")
     groups = ["POST podgroups"] * REPLICAS if cluster.has_groups else []
     assert creations == ["POST workloads", *groups, "POST events"]
     assert "DELETE workloads" in deletions
@@ -114,7 +133,7 @@ async def test_killed_after_every_write(plane: ControlPlane, namespace: str, run
     born = [
         e["objectRef"]["name"]
         for e in audit
-        if e["verb"] == "create" and e["objectRef"]["namespace"] == namespace and e["responseStatus"]["code"] == 201
+        if e["verb"] == "create" and e["objectRef"].get("namespace") == namespace and e["responseStatus"]["code"] == 201
     ]
     assert sorted(born) == sorted(set(born))
     assert set(before) <= set(born)
