@@ -88,7 +88,7 @@ class ValidationError(GangctlError):
 
 
 class OwnershipConflictError(GangctlError):
-    """An object with the name gangctl needs exists and belongs to somebody else: never adopted, terminal until it goes."""
+    """An object under a name that gangctl needs belongs to somebody else: never adopted, waited out."""
 
     code = "NameConflict"
 

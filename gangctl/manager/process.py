@@ -122,7 +122,11 @@ class Process:
         guard = election.ensure_leading if election is not None else None
         writer = Client(self._transport, Settings(guard=guard))
         gangs = GangPart(Clients(self._client, writer), self._settings, own_namespace, recorder, self._metrics)
-        webhooks = WebhookPart(self._client, self._settings, own_namespace, gangs, self._registry)
+        # During a rolling update two versions would undo each other's registration: only the leader's counts.
+        may_register = (lambda: election.is_leader) if election is not None else (lambda: True)
+        webhooks = WebhookPart(
+            self._client, self._settings, own_namespace, gangs, registry=self._registry, may_write=may_register
+        )
         self._gangs, self._webhooks = gangs, webhooks
         async with _task(recorder.run(), "events"), webhooks.serving():
             try:

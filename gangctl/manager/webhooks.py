@@ -41,9 +41,11 @@ class WebhookPart:
         settings: ControllerSettings,
         own_namespace: str,
         gangs: GangPart,
+        *,
         registry: CollectorRegistry,
+        may_write: Callable[[], bool],
     ) -> None:
-        """Make everything, start nothing."""
+        """Make everything, start nothing; ``may_write`` says whether this replica may change the registration."""
         self._client = client
         self._settings = settings
         self._metrics = _WebhookMetrics(registry)
@@ -54,6 +56,7 @@ class WebhookPart:
             self._wanted,
             mode=Registration(settings.webhook_registration),
             refresh=self._refreshed,
+            may_write=may_write,
         )
         admission = GangAdmission(gangs, fail_open=settings.unavailable == "allow")
         self._endpoints = build_endpoints(admission.routes(), gangs.synced, self._metrics.answered)
