@@ -116,10 +116,10 @@ def _delays(sightings: Sightings, created: Mapping[str, float]) -> list[float]:
 
 async def measure(minor: str) -> tuple[Run, Run]:
     """One burst with gangctl and one without, each on a fresh control plane."""
-    async with ControlPlane.start(minor, ("jobset",)) as plane:
+    async with ControlPlane.start(minor, ("jobset",), audit=False) as plane:
         await create_namespaces(plane, ["burst"])
         without = await burst(Cluster(plane, "burst"), gangs=False)
-    async with ControlPlane.start(minor, ("jobset",)) as plane, Gangctl(plane):
+    async with ControlPlane.start(minor, ("jobset",), audit=False) as plane, Gangctl(plane):
         await create_namespaces(plane, ["burst"])
         with_gangs = await burst(Cluster(plane, "burst"), gangs=True)
     return with_gangs, without

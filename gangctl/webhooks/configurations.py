@@ -50,6 +50,15 @@ JOBSET_CONDITION: Final = {
     "name": "about-gangs",
     "expression": f"{_about_gangs('object')} || (request.operation == 'UPDATE' && ({_about_gangs('oldObject')}))",
 }
+_UNSTAMPED: Final = (
+    f"!(has(r.template) && {_HAS_ANNOTATIONS.format('r.template')} && '{GANG_REF}' in r.template.metadata.annotations)"
+)
+FINAL_CONDITION: Final = {
+    "name": "updated-or-not-all-stamped",
+    "expression": f"request.operation == 'UPDATE' || object.spec.replicatedJobs.exists(r, {_UNSTAMPED})",
+}
+"""At CREATE the stamps were written a moment before: only where one is missing is there anything to look at again."""
+
 STAMPED_CONDITION: Final = {
     "name": "stamped",
     "expression": f"has(object.metadata.annotations) && '{GANG_REF}' in object.metadata.annotations",
@@ -120,7 +129,13 @@ MUTATING: Final = (
     ),
 )
 VALIDATING: Final = (
-    _Hook("jobsets.gangs.gangctl.dev", VALIDATE_JOBSETS, *_JOBSETS, ("CREATE", "UPDATE"), (JOBSET_CONDITION,)),
+    _Hook(
+        "jobsets.gangs.gangctl.dev",
+        VALIDATE_JOBSETS,
+        *_JOBSETS,
+        ("CREATE", "UPDATE"),
+        (JOBSET_CONDITION, FINAL_CONDITION),
+    ),
 )
 
 
@@ -170,6 +185,8 @@ def _configuration(kind: str, webhooks: Iterable[dict[str, Any]]) -> dict[str, A
 
 def build_configurations(settings: WebhookSettings, ca_bundle: bytes) -> list[dict[str, Any]]:
     """The mutating and the validating configuration, complete, with this CA bundle (PEM)."""
-    mutating = [{**_webhook(hook, settings, ca_bundle), "reinvocationPolicy": "IfNeeded"} for hook in MUTATING]
+    # Not called again when a later webhook changes the object: JobSet's own always does, and what matters of such a
+    # change the validating webhook sees.
+    mutating = [{**_webhook(hook, settings, ca_bundle), "reinvocationPolicy": "Never"} for hook in MUTATING]
     validating = [_webhook(hook, settings, ca_bundle) for hook in VALIDATING]
     return [_configuration(KINDS[0], mutating), _configuration(KINDS[1], validating)]
