@@ -1,4 +1,4 @@
-"""What gangctl knows of the cluster: JobSets with their Jobs and pods, and the served generation's objects.
+"""What gangctl knows of the cluster: JobSets with their Jobs, and the served generation's objects.
 
 Every replica keeps these caches, because the webhooks answer from them; the leader
 also reconciles from them. Workloads and PodGroups are dropped and read anew when the
@@ -15,13 +15,11 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.scheduling import Generation, Observed
 from gangctl.client.client import Client, Selection
-from gangctl.client.resources import JOBS, JOBSETS, PODS, Resource
+from gangctl.client.resources import JOBS, JOBSETS, Resource
 from gangctl.controllers.overlay import Overlay
 from gangctl.controllers.projections import (
-    PodView,
     project_job,
     project_jobset,
-    project_pod,
     project_scheduling,
 )
 from gangctl.controllers.writer import scheduling_resource
@@ -37,12 +35,8 @@ Observer = Callable[[Resource], InformerObserver]
 
 PROGRESS_DELAY_SECONDS: Final = 0.25
 """Jobs report pods one by one; their JobSet is looked at once for many of them."""
-POD_DELAY_SECONDS: Final = 0.1
 
 _CHILDREN: Final = Selection(label_selector=JOBSET_NAME)
-_UNFINISHED: Final = Selection(
-    label_selector=JOBSET_NAME, field_selector="status.phase!=Succeeded,status.phase!=Failed"
-)
 
 
 class SchedulingCache:
@@ -104,24 +98,15 @@ class GangCaches:
             selection=_CHILDREN,
             observer=observer(JOBS),
         )
-        self._pods: Informer[PodView] = Informer(
-            client,
-            PODS,
-            project_pod,
-            store=Store({"jobset": lambda pod: [(pod.namespace, pod.jobset)]}),
-            selection=_UNFINISHED,
-            observer=observer(PODS),
-        )
         self._scheduling: SchedulingCache | None = None
         self._task: asyncio.Task[None] | None = None
         self.jobsets.subscribe(self._on_jobset)
         self._jobs.subscribe(self._on_job)
-        self._pods.subscribe(self._on_pod)
 
     @property
     def informers(self) -> dict[str, Informer[Any]]:
         """Every informer by the plural name of what it mirrors."""
-        found: dict[str, Informer[Any]] = {"jobsets": self.jobsets, "jobs": self._jobs, "pods": self._pods}
+        found: dict[str, Informer[Any]] = {"jobsets": self.jobsets, "jobs": self._jobs}
         if self._scheduling is not None:
             found |= {i.resource.plural: i for i in self._scheduling.informers.values()}
         return found
@@ -135,10 +120,10 @@ class GangCaches:
         ]
 
     async def run(self) -> None:
-        """Keep JobSets, Jobs and pods current until cancelled."""
+        """Keep JobSets and Jobs current until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
-                for informer in (self.jobsets, self._jobs, self._pods):
+                for informer in (self.jobsets, self._jobs):
                     group.create_task(informer.run())
         finally:
             await self._stop_scheduling()
@@ -171,10 +156,6 @@ class GangCaches:
     def jobs(self, key: Key) -> list[JobProgress]:
         """Child Jobs of a JobSet of this name."""
         return self._jobs.store.by_index("jobset", key)
-
-    def pods(self, key: Key) -> list[PodView]:
-        """Unfinished pods of a JobSet of this name."""
-        return self._pods.store.by_index("jobset", key)
 
     def scheduling(self, kind: Kind, namespace: str, name: str) -> Observed | None:
         """A Workload or PodGroup, own writes included, whoever owns it."""
@@ -211,16 +192,10 @@ class GangCaches:
             self._enqueue(changed.key, 0.0)
 
     def _on_job(self, old: JobProgress | None, new: JobProgress | None) -> None:
-        """A Job's pods succeeded, or it was replaced; that it was created or deleted alone changes no minCount."""
+        """A Job's pods finished, or there are none any more; that a Job came into being alone changes nothing."""
         job = new or old
-        if job is not None and (old is None or new is None or old != new):
+        if job is not None and old is not None:
             self._enqueue((job.namespace, job.jobset), PROGRESS_DELAY_SECONDS)
-
-    def _on_pod(self, old: PodView | None, new: PodView | None) -> None:
-        """A pod that is gone may have been the last one; one that waits may wait for ever."""
-        pod = new or old
-        if pod is not None and (new is None or (old is None and not pod.bound)):
-            self._enqueue((pod.namespace, pod.jobset), POD_DELAY_SECONDS)
 
     def _on_scheduling(self, kind: Kind) -> Callable[[Observed | None, Observed | None], None]:
         def on_change(old: Observed | None, new: Observed | None) -> None:

@@ -7,7 +7,7 @@ Jobs or pods, and never touches an object that it does not control.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
@@ -15,19 +15,21 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.scheduling import Generation
 from gangctl.controllers.announce import announce, created, obstacles
 from gangctl.controllers.caches import GangCaches
+from gangctl.controllers.pods import PodReader
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError, OwnershipConflictError
 from gangctl.gang.assess import Assessment, Lifecycle, assess
 from gangctl.gang.diff import Change, Existing, diff, retire
 from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import GangPlan
-from gangctl.gang.progress import pods_left, target_min_counts
+from gangctl.gang.progress import JobProgress, pods_left, target_min_counts
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.resolve import ClusterRules
 from gangctl.runtime.controller import Action, await_change, requeue
 
 CONFLICT_RETRY_SECONDS: Final = 30.0
 TERMINATING_RETRY_SECONDS: Final = 5.0
+PODS_RETRY_SECONDS: Final = 1.0
 NEW: Final = timedelta(minutes=2)
 """Younger JobSets get the events of their creation again after a restart of gangctl, in case they died with it."""
 
@@ -43,12 +45,13 @@ class Announcer(Protocol):
 
 
 class GangController:
-    """``reconcile(key) -> Action`` for JobSets, over caches, a writer and an announcer."""
+    """``reconcile(key) -> Action`` for JobSets, over caches, pods, a writer and an announcer."""
 
     def __init__(
         self,
         caches: GangCaches,
         writer: Callable[[Generation], Writer],
+        pods: PodReader,
         say: Announcer,
         *,
         state: Callable[[], ApiState],
@@ -58,6 +61,7 @@ class GangController:
         """Compose; ``state`` is what discovery last found, ``writer`` makes one for a generation."""
         self._caches = caches
         self._writer = writer
+        self._pods = pods
         self._say = say
         self._state = state
         self._rules = rules
@@ -127,13 +131,20 @@ class GangController:
 
     async def _retire(self, jobset: JobSet, plan: GangPlan, generation: Generation) -> Action:
         """Delete the objects once no pod is left that needs them."""
-        if any(pod.jobset_uid in {"", plan.uid} for pod in self._caches.pods(jobset.key)):
+        changes = retire(plan.uid, self._existing(plan))
+        if not changes or any(job.active for job in self._jobs(jobset, plan)):
             return await_change()
-        await self._carry_out(jobset, plan, retire(plan.uid, self._existing(plan)), generation)
+        if await self._pods.any_unfinished(jobset):
+            return requeue(PODS_RETRY_SECONDS)
+        await self._carry_out(jobset, plan, changes, generation)
         return await_change()
 
+    def _jobs(self, jobset: JobSet, plan: GangPlan) -> list[JobProgress]:
+        """The child Jobs of this very JobSet, not of an earlier one of its name."""
+        return [job for job in self._caches.jobs(jobset.key) if job.jobset_uid == plan.uid]
+
     async def _present(self, jobset: JobSet, plan: GangPlan, generation: Generation) -> Action:
-        jobs = [job for job in self._caches.jobs(jobset.key) if job.jobset_uid == plan.uid]
+        jobs = self._jobs(jobset, plan)
         existing = self._existing(plan)
         difference = diff(plan, existing, target_min_counts(plan, jobs), generation.capabilities)
         interrupted = existing.workload is not None and self._untold(jobset)
@@ -144,7 +155,7 @@ class GangController:
         for notice in obstacles(difference, generation):
             self._say(jobset, notice)
         if not generation.capabilities.min_count_mutable:
-            self._warn_of_tail(jobset, plan, pods_left(plan, jobs))
+            await self._warn_of_tail(jobset, plan, jobs)
         if existing.workload is not None and existing.workload.deleting:
             return requeue(TERMINATING_RETRY_SECONDS)
         return requeue(CONFLICT_RETRY_SECONDS) if difference.conflicts else await_change()
@@ -170,16 +181,17 @@ class GangController:
             self._say(jobset, notice)
         return True
 
-    def _warn_of_tail(self, jobset: JobSet, plan: GangPlan, left: Mapping[str, int]) -> None:
+    async def _warn_of_tail(self, jobset: JobSet, plan: GangPlan, jobs: Sequence[JobProgress]) -> None:
         """Say that a replacement pod can never be scheduled where minCount cannot follow."""
+        if not any(job.failed and job.active for job in jobs):
+            return
+        left = pods_left(plan, jobs)
         wanted = {group.name: group.template.min_count for group in plan.groups}
         short = {name for name, count in left.items() if 0 < count < wanted[name]}
         if not short:
             return
         group_of = {(j.replicated_job, j.index): j.reference.group for j in plan.jobs() if j.reference is not None}
-        waiting = {
-            group_of.get((pod.replicated_job, pod.index)) for pod in self._caches.pods(jobset.key) if not pod.bound
-        }
+        waiting = {group_of.get(job) for job in await self._pods.unscheduled(jobset)}
         for name in sorted(short & waiting):
             message = (
                 f"A pod of gang {name} waits for ever: {wanted[name]} pods are required, and at most {left[name]} can "

@@ -30,6 +30,9 @@ class JobProgress:
     succeeded: int
     complete: bool
     deleting: bool
+    failed: int = 0
+    active: bool = False
+    """Whether the Job has pods that have not finished, terminating ones included."""
 
     @property
     def key(self) -> tuple[str, int]:

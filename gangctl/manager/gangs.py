@@ -13,6 +13,7 @@ from gangctl.client.client import Client
 from gangctl.controllers.caches import GangCaches, Key
 from gangctl.controllers.discovery import DiscoveryLoop
 from gangctl.controllers.gangs import GangController
+from gangctl.controllers.pods import PodReader
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError
 from gangctl.gang.diff import Kind
@@ -64,7 +65,12 @@ class GangPart:
             clients.reader, own_namespace, self._on_generation, period_seconds=settings.discovery_period
         )
         reconciler = GangController(
-            self.caches, self._writer, self._say, state=lambda: self.discovery.state, rules=self.rules
+            self.caches,
+            self._writer,
+            PodReader(clients.reader),
+            self._say,
+            state=lambda: self.discovery.state,
+            rules=self.rules,
         )
         self.controller: Controller[Key] = Controller(
             NAME,
