@@ -30,7 +30,7 @@ from gangctl.errors import ApiError, LeadershipLostError, NotFoundError
 from gangctl.manager import logs
 from gangctl.manager.gangs import Clients, GangPart
 from gangctl.manager.settings import ControllerSettings, split_address
-from gangctl.manager.webhooks import WebhookPart
+from gangctl.manager.webhooks import WebhookPart, listening
 from gangctl.runtime.election import ElectionOptions, LeaseElection
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import RuntimeMetrics
@@ -88,7 +88,8 @@ class Process:
             loop.add_signal_handler(number, self._stop.set)
         ready = {"webhooks": self._webhooks_unready, "caches": self._caches_unready}
         address = split_address(self._settings.metrics_bind_address)
-        async with ProbeServer(address, ready=ready, registry=self._registry):
+        probes = ProbeServer(address, ready=ready, registry=self._registry)
+        async with listening(probes, f"--metrics-bind-address {self._settings.metrics_bind_address}"):
             await self._until_stopped(self._work())
         log.info("ended")
 

@@ -13,10 +13,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gangctl.api.meta import MANAGER
 from gangctl.client.client import Client
-from gangctl.errors import ApiError
+from gangctl.errors import ApiError, ConfigError
 from gangctl.manager.gangs import GangPart
 from gangctl.manager.settings import ControllerSettings, parse_selector
 from gangctl.runtime.certsource import CertificateSource, DirectoryCertificates, SecretCertificates, Serving
+from gangctl.runtime.listener import Listener
 from gangctl.runtime.selfcheck import self_check
 from gangctl.runtime.server import WebhookServer
 from gangctl.runtime.tls import ServerTls
@@ -75,7 +76,10 @@ class WebhookPart:
         """Listen, with certificates that are renewed, for as long as the block runs."""
         self._serving = await self._first()
         self._tls = ServerTls(self._serving.pair)
-        async with WebhookServer(self._endpoints, self._settings.webhook_listener(), self._tls.context) as self._server:
+        address = self._settings.webhook_listener()
+        server = WebhookServer(self._endpoints, address, self._tls.context)
+        async with listening(server, "--webhook-bind-address {}:{}".format(*address)):
+            self._server = server
             try:
                 yield
             finally:
@@ -127,6 +131,19 @@ class WebhookPart:
             await self._registrar.unregister()
         except ApiError as error:
             log.warning("webhooks stay registered", error=str(error))
+
+
+@asynccontextmanager
+async def listening(listener: Listener, flag: str) -> AsyncIterator[None]:
+    """A listener for as long as the block runs; ConfigError naming the flag when its address cannot be had."""
+    try:
+        await listener.start()
+    except OSError as error:
+        raise ConfigError(f"{flag}: cannot listen: {error.strerror or error}", hint="choose a free address") from error
+    try:
+        yield
+    finally:
+        await listener.stop()
 
 
 def _configuration(settings: ControllerSettings, own_namespace: str) -> WebhookSettings:

@@ -7,6 +7,7 @@ what is served stays served.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -65,7 +66,7 @@ class Secrets(Protocol):
         """Replace an object."""
 
 
-class _Polled:
+class _Polled(ABC):
     """Looks every ``seconds``; ``observe`` is told of each look whether it went well."""
 
     def __init__(self, seconds: float, clock: Clock | None, observe: Callable[[bool], None] | None) -> None:
@@ -73,8 +74,9 @@ class _Polled:
         self._clock = clock or Clock()
         self._observe = observe or (lambda _: None)
 
+    @abstractmethod
     async def load(self) -> Serving:
-        raise NotImplementedError
+        """What to serve now."""
 
     async def run(self, deliver: Callable[[Serving], None]) -> None:
         """Call ``deliver`` at once and on every change; a look that fails is logged, counted and repeated."""

@@ -1,0 +1,54 @@
+"""The process refuses to start with one clear error, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+
+def controller(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gangctl", "controller", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def kubeconfig(directory: Path) -> Path:
+    """A cluster at which nobody listens."""
+    path = directory / "kubeconfig"
+    path.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "none",
+                "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
+                "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}],
+                "users": [{"name": "none", "user": {}}],
+            }
+        )
+    )
+    return path
+
+
+def test_a_missing_kubeconfig() -> None:
+    done = controller("--kubeconfig", "/nowhere/config")
+    assert done.returncode == 2
+    assert "/nowhere/config" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_address_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = controller("--kubeconfig", str(kubeconfig(tmp_path)), "--metrics-bind-address", address)
+    assert done.returncode == 2
+    assert f"--metrics-bind-address {address}: cannot listen" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_value_that_no_flag_has() -> None:
+    done = controller("--unavailable", "ignore")
+    assert done.returncode == 2
+    assert "'reject', 'allow'" in done.stderr

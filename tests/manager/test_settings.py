@@ -1,0 +1,93 @@
+"""Settings: flags over file over defaults, and one clear error for what cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gangctl.errors import ConfigError
+from gangctl.manager.settings import ControllerSettings, load_settings, parse_selector, split_address
+
+
+def test_a_flag_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
+    file = tmp_path / "gangctl.yaml"
+    file.write_text("workers: 3\nlog-level: debug\nleader-elect: false\n")
+    settings = load_settings({"workers": 5, "log_level": None, "gang_scheduler": ()}, str(file))
+    assert (settings.workers, settings.log_level, settings.leader_elect) == (5, "debug", False)
+    assert settings.gang_scheduler == ("default-scheduler",)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"webhook_url": "http://127.0.0.1:9443"}, ["webhook-url", "https://HOST:PORT"]),
+        ({"metrics_bind_address": "8080"}, ["metrics-bind-address", "HOST:PORT"]),
+        ({"namespace_selector": "a ~ b"}, ["namespace-selector", "label requirement"]),
+        ({"workers": 0}, ["workers", "greater than or equal to 1"]),
+    ],
+)
+def test_wrong_flags_are_named_with_what_is_allowed(flags: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_settings(flags, None)
+    assert [word for word in words if word not in str(refused.value)] == []
+
+
+def test_an_unknown_key_in_the_file_is_refused_with_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "gangctl.yaml"
+    file.write_text("leader-elected: true\n")
+    with pytest.raises(ConfigError, match="leader-elected"):
+        load_settings({}, str(file))
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"/nowhere/gangctl\.yaml"):
+        load_settings({}, "/nowhere/gangctl.yaml")
+
+
+@pytest.mark.parametrize(
+    ("url", "bind", "listener"),
+    [
+        (None, None, ("0.0.0.0", 9443)),
+        ("https://127.0.0.1:9443", None, ("127.0.0.1", 9443)),
+        ("https://localhost:7443", None, ("127.0.0.1", 7443)),
+        ("https://gangctl.example.com", None, ("0.0.0.0", 443)),
+        ("https://gangctl.example.com", "127.0.0.1:1", ("127.0.0.1", 1)),
+        (None, "[::1]:9443", ("::1", 9443)),
+    ],
+)
+def test_where_the_webhooks_listen(url: str | None, bind: str | None, listener: tuple[str, int]) -> None:
+    settings = ControllerSettings(webhook_url=url, webhook_bind_address=bind)
+    assert settings.webhook_listener() == listener
+
+
+def test_the_certificate_covers_how_the_api_server_comes() -> None:
+    assert ControllerSettings(webhook_url="https://127.0.0.1:1").certificate_hosts("ns") == ("127.0.0.1",)
+    assert "gangctl-webhook.ns.svc" in ControllerSettings().certificate_hosts("ns")
+
+
+@pytest.mark.parametrize(
+    ("text", "expressions"),
+    [
+        ("team=ml", [{"key": "team", "operator": "In", "values": ["ml"]}]),
+        ("team!=ml", [{"key": "team", "operator": "NotIn", "values": ["ml"]}]),
+        (
+            "tier in (gold, silver),!legacy",
+            [
+                {"key": "tier", "operator": "In", "values": ["gold", "silver"]},
+                {"key": "legacy", "operator": "DoesNotExist"},
+            ],
+        ),
+        ("example.com/gangs", [{"key": "example.com/gangs", "operator": "Exists"}]),
+        ("tier notin (bronze)", [{"key": "tier", "operator": "NotIn", "values": ["bronze"]}]),
+    ],
+)
+def test_selectors(text: str, expressions: list[dict[str, Any]]) -> None:
+    assert parse_selector(text) == expressions
+
+
+def test_addresses() -> None:
+    assert split_address(":8080") == ("0.0.0.0", 8080)
+    with pytest.raises(ValueError, match="HOST:PORT"):
+        split_address("127.0.0.1:port")
