@@ -154,6 +154,8 @@ def test_configuration_is_settled_at_creation(generation: Generation | None) -> 
         errors = check_update(read(before), read(after), generation)
         assert places(errors) == [(path, ErrorKind.FORBIDDEN) for path in changed]
         assert all("create it again" in error.detail for error in errors)
+        gone = "annotations" not in after["metadata"]
+        assert all(("is gone, was" in error.detail) == gone for error in errors)
         assert (
             check_update(read(before), read({**after, "spec": {**after["spec"], "managedBy": "x"}}), generation) == ()
         )

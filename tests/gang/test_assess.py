@@ -64,6 +64,14 @@ def test_stamps_without_configuration_still_decide() -> None:
     seen = assessed(raw)
     assert groups(seen) == {"a": 2}
     assert reasons(seen) == [Reason.CONFIG_IGNORED]
+    assert "refused" not in seen.notices[0].message
+
+
+def test_a_stamp_on_jobs_without_pods_makes_no_group() -> None:
+    texts = (f'{{"v":1,"scope":"rj","template":"{name}"}}' for name in "ab")
+    raw = stamp(jobset("js", rj("a", 1, 2, 2), rj("b", 1, 0, 0), uid="u"), *texts)
+    assert groups(assessed(raw)) == {"a": 2}
+    assert assessed(stamp(jobset("js", rj("b", 1, 0, 0)), '{"v":1,"scope":"job","template":"b"}')).plan is None
 
 
 def test_a_scope_that_was_changed_later_has_no_effect() -> None:

@@ -96,5 +96,10 @@ def test_only_the_controlling_owner_counts(change: dict[str, Any], uid: str, nam
     assert (seen.owner_uid, seen.owner_jobset) == (uid, name)
 
 
+def test_a_file_without_a_namespace_stays_without() -> None:
+    for raw in build_objects(some_plan(jobset("js", rj("w"), mode="Gang", namespace="")), Generation.V1BETA1):
+        assert "namespace" not in raw["metadata"]
+
+
 def test_minors_and_generations() -> None:
     assert [generation_of_minor(minor) for minor in ("1.34", "1.35", "1.36", "1.37")] == [None, *Generation]

@@ -172,6 +172,7 @@ def test_options_that_are_refused(text: str, path: str, kind: ErrorKind) -> None
     assert found == GangOptions()
     assert [(error.path, error.kind) for error in mistakes] == [(path, kind)]
     assert "topologyKey, disruption, sequenced, composite" in mistakes[0].detail
+    assert ("unknown option" in mistakes[0].detail) == (kind is ErrorKind.FORBIDDEN)
 
 
 @pytest.mark.parametrize("key", ["zone", "example.com/rack", "a.b-c.d/e_f.g-H", "x" * 63, f"{'a.' * 126}a/{'x' * 63}"])

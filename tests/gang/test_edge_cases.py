@@ -62,6 +62,9 @@ def test_e04_no_parallelism_no_group_and_no_template_later() -> None:
     assert reasons(resolution) == [Reason.GANG_EMPTY]
     assert not resolution.notices[0].is_warning
     assert resolution.stamps[1] is None
+    nothing = resolved(jobset("js", rj("a", 0, 2, 2), rj("b", 1, 0, 0), mode="Gang"))
+    assert reasons(nothing) == [Reason.GANG_EMPTY]
+    assert nothing.stamps == (None, None)
     assert sizes(empty) == {"a": 2}
     before, after = (
         some_plan(empty),
@@ -77,6 +80,8 @@ def test_e04_no_parallelism_no_group_and_no_template_later() -> None:
 def test_e05_no_replicas_no_template() -> None:
     assert sizes(jobset("js", rj("a", 1, 2, 2, mode="Gang"), rj("b", 0, 3, 3, mode="ReplicatedGang"))) == {"a": 2}
     assert sizes(jobset("js", rj("a", None, 3, 3, mode="Gang"))) == {"a": 3}
+    odd = rj("b", 0, 3, 3, pod={"priorityClassName": "high"}, annotations={EXCLUSIVE: "rack"})
+    assert sizes(jobset("js", rj("a", 1, 2, 2), odd, mode="Gang")) == {"jobset": 2}
 
 
 def test_e06_more_pods_than_int32() -> None:
@@ -244,6 +249,8 @@ def test_e30_sequenced_startup_splits_a_jobset_wide_gang() -> None:
     outsider = jobset("js", rj("a", mode="Off"), rj("b", depends_on="a"), rj("c", depends_on="a"), mode="Gang")
     assert reasons(resolved(outsider)) == []
     assert sizes(outsider) == {"jobset": 2}
+    circle = [rj("x", mode="Off", depends_on="y"), rj("y", mode="Off", depends_on="x")]
+    assert reasons(resolved(jobset("js", *circle, rj("a", depends_on="x"), rj("b"), mode="Gang"))) == []
     own_groups = jobset("js", rj("a", mode="Gang"), rj("b", 2, mode="ReplicatedGang", depends_on="a"))
     assert reasons(resolved(own_groups)) == []
     rejected = jobset("js", rj("a"), rj("b", depends_on="a"), mode="Gang", options='{"sequenced":"reject"}')

@@ -244,5 +244,6 @@ def test_e45_native_scheduling() -> None:
     resolution = resolved(raw)
     assert (resolution.stamps, resolution.errors) == ((None,), ())
     assert [notice.reason for notice in resolution.notices] == [Reason.UPSTREAM_SCHEDULING]
+    assert resolved(jobset("js", rj("w"), scheduling={"schedulingPolicy": {"gang": {}}})).notices == ()
     seen = assessed(raw)
     assert (seen.plan, seen.unstamped) == (None, False)

@@ -73,6 +73,7 @@ def test_every_pod_of_a_gang_is_in_one_group_that_exists_with_its_template(raw: 
         if generation is Generation.V1ALPHA1:
             assert reference["name"] == workload["metadata"]["name"]
             assert reference["podGroup"] in templates
+            assert ("podGroupReplicaKey" in reference) == (job.reference.replica_key is not None)
         else:
             group = by_name[reference["podGroupName"]]
             named = group.get("workloadRef") or group["podGroupTemplateRef"]["workload"]

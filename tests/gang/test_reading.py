@@ -76,6 +76,16 @@ def test_a_number_too_long_to_print_where_text_belongs() -> None:
 )
 def test_wrong_types_carry_their_path(raw: Raw, path: str) -> None:
     assert errors(raw) == [(path, ErrorKind.TYPE_INVALID)]
+    seen, _ = read_jobset(raw)
+    assert (seen.suspend, seen.in_order, seen.managed_elsewhere) == (False, False, False)
+
+
+def test_an_entry_that_is_no_object_keeps_its_place() -> None:
+    seen, _ = read_jobset({"spec": {"replicatedJobs": [None, {"name": "w"}]}})
+    assert [(entry.path, entry.name) for entry in seen.replicated_jobs] == [
+        ("spec.replicatedJobs[0]", ""),
+        ("spec.replicatedJobs[1]", "w"),
+    ]
 
 
 @pytest.mark.parametrize(
