@@ -270,7 +270,9 @@ async def test_a_mounted_secret_is_read_as_one_version(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tls.crt", "tls.key", "ca.crt"])
-@pytest.mark.parametrize("content", [b"", b"garbage", pair("ca", "other").key, None])
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage", pair("ca", "other").key, None], ids=["empty", "garbage", "other-key", "missing"]
+)
 async def test_files_that_do_not_fit(tmp_path: Path, name: str, content: bytes | None) -> None:
     fill(tmp_path, pair("ca"), bundle("ca"))
     if content is None:
