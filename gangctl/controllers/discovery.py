@@ -13,10 +13,10 @@ from typing import Final
 
 import structlog
 
-from gangctl.api.scheduling import GROUP
+from gangctl.api.scheduling import GROUP, Generation
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBS
-from gangctl.errors import ApiError, ForbiddenError, InvalidError
+from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
 from gangctl.gang.generation import ApiState, judge_proof, pick_generation, proof_job
 
 PERIOD_SECONDS: Final = 30.0
@@ -33,6 +33,12 @@ async def served_resources(client: Client) -> dict[str, frozenset[str]]:
     return served
 
 
+async def prove(client: Client, generation: Generation, namespace: str) -> ApiState:
+    """Create a tiny Job in ``namespace`` as a dry run, and judge what the server would have kept of it."""
+    stored = await client.create(JOBS, proof_job(generation, namespace), namespace, dry_run=True)
+    return judge_proof(generation, stored)
+
+
 async def look(client: Client, own_namespace: str) -> ApiState:
     """Discover the generation and prove by a dry run that pods keep their reference.
 
@@ -42,11 +48,10 @@ async def look(client: Client, own_namespace: str) -> ApiState:
     if state.generation is None:
         return state
     try:
-        stored = await client.create(JOBS, proof_job(state.generation, own_namespace), own_namespace, dry_run=True)
-    except (ForbiddenError, InvalidError) as refused:
+        return await prove(client, state.generation, own_namespace)
+    except (ForbiddenError, InvalidError, NotFoundError) as refused:
         reason = f"the dry-run proof in namespace {own_namespace} was refused ({refused.reason}): {refused}"
         return ApiState(None, reason)
-    return judge_proof(state.generation, stored)
 
 
 class DiscoveryLoop:

@@ -46,7 +46,6 @@ class Gangctl:
         *arguments: str,
         name: str = "gangctl",
         kubeconfig: Path | None = None,
-        leader_elect: bool = False,
     ) -> None:
         """``arguments`` are further flags; ports are the process's own for its life."""
         self.plane = plane
@@ -59,7 +58,7 @@ class Gangctl:
             *("--kubeconfig", str(self._kubeconfig)),
             *("--webhook-url", self.webhook_url),
             *("--metrics-bind-address", f"127.0.0.1:{port}"),
-            f"--leader-elect={str(leader_elect).lower()}",
+            "--leader-elect=false",
             *("--log-level", "debug"),
             *arguments,
         ]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.controlplane.api import ApiFailure
+from tests.controlplane.api import ApiFailure, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster, refused
-from tests.live.gangctl import Gangctl, create_namespaces
+from tests.live.gangctl import OWN_NAMESPACE, Gangctl, create_namespaces
 from tests.live.observe import gang_of
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("unavailable")]
@@ -31,15 +34,18 @@ async def gangctl_on(
         yield Cluster(started, "t"), gangctl
 
 
-async def test_without_the_api_until_the_cluster_is_given_it(plane_1_37: ControlPlane) -> None:
+async def test_without_the_api_until_the_cluster_is_given_it() -> None:
     """The API group is off, and is switched on under the running gangctl, as an upgrade would."""
-    assert plane_1_37.minor.name == "1.37"
-    async with gangctl_on({}, {"scheduling.k8s.io/v1beta1": False}) as (cluster, gangctl):
+    flags = ["--leader-elect=true", "--unregister-on-exit"]
+    async with gangctl_on({}, {"scheduling.k8s.io/v1beta1": False}, *flags) as (cluster, gangctl):
         failure = await refused(cluster.create_jobset(GANGED))
         assert failure.status == 422
         assert "serves no Workloads in scheduling.k8s.io" in failure.message
         await cluster.create_jobset(PLAIN)
         assert "no gang scheduling API" in gangctl.process.log.read_text()
+        status, message = await plan_live(cluster.plane)
+        assert status == 3
+        assert "serves no Workloads in scheduling.k8s.io" in message
         server = cluster.plane.process("kube-apiserver")
         server.command = [part.replace("v1beta1=false", "v1beta1=true") for part in server.command]
         await cluster.plane.restart("kube-apiserver")
@@ -51,15 +57,42 @@ async def test_without_the_api_until_the_cluster_is_given_it(plane_1_37: Control
         await wait_for(accepted, what="gangctl to find the API", tolerate=(ApiFailure,))
         await cluster.create_jobset(GANGED)
         await gang_of(cluster, "js")
+        assert await plan_live(cluster.plane) == (0, "")
+        await ends_cleanly(cluster.plane, gangctl)
 
 
-async def test_where_the_field_is_dropped(plane_1_37: ControlPlane) -> None:
+async def ends_cleanly(plane: ControlPlane, gangctl: Gangctl) -> None:
+    """SIGTERM: the Lease is given back, the webhooks are unregistered as asked, nobody is refused afterwards."""
+    lease = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE, name="gangctl")
+    assert (await plane.api.get(lease))["spec"]["holderIdentity"]
+    await gangctl.process.stop()
+    assert not (await plane.api.get(lease))["spec"].get("holderIdentity")
+    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+        names = [o["metadata"]["name"] for o in await plane.api.list(path_of("admissionregistration.k8s.io/v1", kind))]
+        assert "gangctl-gangs" not in names
+    assert gangctl.process.log.read_text().rstrip().endswith("}")
+    assert '"event": "ended"' in gangctl.process.log.read_text()
+
+
+async def plan_live(plane: ControlPlane) -> tuple[int, str]:
+    """``gangctl plan`` against a cluster: exit code and what it says on stderr."""
+    file = plane.directory / "jobset.json"
+    file.write_text(json.dumps(GANGED))
+    command = ["plan", "-f", str(file), "--kubeconfig", str(plane.kubeconfig)]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gangctl", *command), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await process.communicate()
+    return process.returncode or 0, said.decode()
+
+
+async def test_where_the_field_is_dropped() -> None:
     """The API is served and the gate is off: pods would silently lose their group."""
-    assert plane_1_37.minor.name == "1.37"
     async with gangctl_on({"GenericWorkload": False}, {}, "--unavailable", "allow") as (cluster, gangctl):
-        text = gangctl.process.log.read_text()
-        if "drops spec.schedulingGroup" not in text and "serves no Workloads" not in text:
-            raise NotYet(text)
+        status, message = await plan_live(cluster.plane)
+        assert status == 3
+        assert "GenericWorkload" in message
+        assert "GenericWorkload" in gangctl.process.log.read_text()
         created = await cluster.create_jobset(GANGED)
         assert "gang-ref" not in str(created)
 
