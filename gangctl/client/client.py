@@ -228,16 +228,7 @@ class Client:
     ) -> Object:
         """Patch as RFC 7396: null deletes, lists are replaced; a resourceVersion inside is a precondition."""
         path = resource.path(namespace, name, subresource)
-        request = Request(
-            "PATCH",
-            path,
-            "patch",
-            resource.qualified_name,
-            body=patch,
-            content_type=MERGE_PATCH,
-            timeout_seconds=timeout_seconds,
-        )
-        return await self._write(request, dry_run=dry_run)
+        return await self._patch(resource, path, patch, MERGE_PATCH, timeout_seconds, dry_run=dry_run)
 
     async def json_patch(
         self,
@@ -252,16 +243,7 @@ class Client:
     ) -> Object:
         """Patch as RFC 6902; a failing ``test`` operation is an :class:`~gangctl.errors.InvalidError`."""
         path = resource.path(namespace, name, subresource)
-        request = Request(
-            "PATCH",
-            path,
-            "patch",
-            resource.qualified_name,
-            body=patch,
-            content_type=JSON_PATCH,
-            timeout_seconds=timeout_seconds,
-        )
-        return await self._write(request, dry_run=dry_run)
+        return await self._patch(resource, path, patch, JSON_PATCH, timeout_seconds, dry_run=dry_run)
 
     async def apply(
         self,
@@ -327,6 +309,13 @@ class Client:
             timeout_seconds=timeout_seconds,
         )
         return (await self.send(request)).json()
+
+    async def _patch(
+        self, resource: Resource, path: str, body: Any, content_type: str, seconds: float | None, *, dry_run: bool
+    ) -> Object:
+        name = resource.qualified_name
+        request = Request("PATCH", path, "patch", name, body=body, content_type=content_type, timeout_seconds=seconds)
+        return await self._write(request, dry_run=dry_run)
 
     async def _write(self, request: Request, *, dry_run: bool) -> Object:
         query = {**request.query, "fieldManager": self._settings.field_manager}

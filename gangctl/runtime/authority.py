@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import ip_address
@@ -112,10 +113,8 @@ def _issued_by(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
 
 
 def _general_name(host: str) -> x509.GeneralName:
-    try:
+    with suppress(ValueError):
         return x509.IPAddress(ip_address(host))
-    except ValueError:
-        pass
     try:
         return x509.DNSName(host)
     except ValueError as error:

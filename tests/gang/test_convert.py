@@ -61,7 +61,7 @@ def gangs_of(raw: dict[str, Any]) -> tuple[set[frozenset[str]], str | None, str 
 
 
 class TestMapping:
-    """workload-api 5.5, in both directions."""
+    """GangConfig and KEP-969, row by row, in both directions."""
 
     def test_jobset_gang(self) -> None:
         raw = jobset("js", rj("a", 2, 4, 4), rj("b"), mode="Gang")

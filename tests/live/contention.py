@@ -8,7 +8,6 @@ pods of JobSets that cannot start. Then who is complete may finish. As gangs the
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -131,15 +130,19 @@ async def _watch(
     """Look until all have finished or nothing has changed for ``patience`` seconds; the last sight."""
     changed = time.monotonic()
     last: Sight | None = None
-    while True:
+
+    async def settled() -> Sight:
+        nonlocal changed, last
         sight = await look(cluster)
         now = time.monotonic()
         if sight != last:
             last, changed = sight, now
             tell(sight, now - began)
-        if len(sight.finished) == JOBSETS or now - changed >= patience:
-            return sight
-        await asyncio.sleep(0.2)
+        if len(sight.finished) < JOBSETS and now - changed < patience:
+            raise NotYet(str(sight))
+        return sight
+
+    return await wait_for(settled, timeout=JOBSETS * PODS * patience, what="nothing to move", interval=0.2)
 
 
 async def _finish_complete(cluster: Cluster, kubelet: Kubelet) -> None:

@@ -65,9 +65,7 @@ async def beside(*work: Awaitable[None]) -> AsyncIterator[None]:
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
-        while not await condition():  # noqa: ASYNC110 - what is waited for happens in the API server
-            await asyncio.sleep(0.05)
+    await wait_for(condition, what="the API server to have it")
 
 
 async def test_configurations_are_written_once_and_repaired(client: Client, namespace: str) -> None:
