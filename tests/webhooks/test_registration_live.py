@@ -28,7 +28,7 @@ from gangctl.runtime.tls import ServerTls
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
 from gangctl.webhooks.registration import Registrar, RegistrarOptions, Wanted, watch_configurations
 from gangctl.webhooks.review import AdmissionResponse, decode_review, encode_review
-from tests.controlplane import ControlPlane
+from tests.controlplane import ControlPlane, wait_for
 
 pytestmark = pytest.mark.controlplane
 
