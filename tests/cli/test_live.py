@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,9 @@ def kubeconfig(directory: Path, server: str) -> str:
     return str(file)
 
 
-async def serving(*versions: str) -> tuple[web.AppRunner, str]:
-    """An API server that knows nothing but discovery of ``scheduling.k8s.io``."""
+@asynccontextmanager
+async def serving(*versions: str, keeps: bool = True, allows: bool = True) -> AsyncIterator[str]:
+    """An API server that knows discovery of ``scheduling.k8s.io`` and takes a Job as a dry run, if it ``allows`` that."""
     root = "/apis/scheduling.k8s.io"
     answers: dict[str, Object] = {root: {"kind": "APIGroup", "versions": [{"version": v} for v in versions]}}
     for version in versions:
@@ -48,35 +51,62 @@ async def serving(*versions: str) -> tuple[web.AppRunner, str]:
     async def answer(request: web.Request) -> web.Response:
         return web.json_response(answers[request.path])
 
+    async def create(request: web.Request) -> web.Response:
+        assert request.query["dryRun"] == "All"
+        if not allows:
+            status = {"kind": "Status", "reason": "Forbidden", "message": "jobs is forbidden", "code": 403}
+            return web.json_response(status, status=403)
+        job = await request.json()
+        if not keeps:
+            job["spec"]["template"]["spec"] = {}
+        return web.json_response(job, status=201)
+
     app = web.Application()
+    app.router.add_post("/apis/batch/v1/namespaces/default/jobs", create)
     app.router.add_get("/{path:.*}", answer)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    return runner, site.name
+    try:
+        yield site.name
+    finally:
+        await runner.cleanup()
 
 
 class TestDiscovery:
     @pytest.mark.parametrize("generation", Generation)
     async def test_generation_of_the_cluster(self, generation: Generation, tmp_path: Path) -> None:
-        runner, url = await serving("v1", generation.value)
-        file, config = write(tmp_path / "a.yaml", gang()), kubeconfig(tmp_path, url)
-        answer = await in_a_thread("plan", "-f", file, "--kubeconfig", config, "-o", "json")
-        assert (answer.code, answer.err) == (0, "")
-        assert answer.json["apiGeneration"] == generation.api_version
-        asked = await in_a_thread("plan", "-f", file, "--kubeconfig", config, "--kube", "1.35", "-o", "json")
-        assert asked.json["kubernetes"] == "1.35"
-        await runner.cleanup()
+        async with serving("v1", generation.value) as url:
+            file, config = write(tmp_path / "a.yaml", gang()), kubeconfig(tmp_path, url)
+            answer = await in_a_thread("plan", "-f", file, "--kubeconfig", config, "-o", "json")
+            assert (answer.code, answer.err) == (0, "")
+            assert answer.json["apiGeneration"] == generation.api_version
+            asked = await in_a_thread("plan", "-f", file, "--kubeconfig", config, "--kube", "1.35", "-o", "json")
+            assert asked.json["kubernetes"] == "1.35"
 
     async def test_cluster_without_the_api(self, tmp_path: Path) -> None:
-        runner, url = await serving()
-        answer = await in_a_thread(
-            "plan", "-f", write(tmp_path / "a.yaml", gang()), "--kubeconfig", kubeconfig(tmp_path, url)
-        )
+        async with serving() as url:
+            answer = await self.plan(tmp_path, url)
         assert (answer.code, answer.out) == (3, "")
         assert "error: the cluster serves no Workloads" in answer.err
-        await runner.cleanup()
+
+    async def test_cluster_that_drops_the_reference(self, tmp_path: Path) -> None:
+        async with serving("v1beta1", keeps=False) as url:
+            answer = await self.plan(tmp_path, url)
+        assert (answer.code, answer.out) == (3, "")
+        assert "drops spec.schedulingGroup" in answer.err
+
+    async def test_who_may_not_prove_it_is_told_so(self, tmp_path: Path) -> None:
+        async with serving("v1beta1", allows=False) as url:
+            answer = await self.plan(tmp_path, url)
+        assert answer.code == 0
+        assert "not proved" in answer.err
+        assert "namespace default" in answer.err
+
+    async def plan(self, directory: Path, url: str) -> Answer:
+        file = write(directory / "a.yaml", gang())
+        return await in_a_thread("plan", "-f", file, "--kubeconfig", kubeconfig(directory, url))
 
     async def test_nobody_answers(self, tmp_path: Path) -> None:
         file, config = write(tmp_path / "a.yaml", gang()), kubeconfig(tmp_path, "http://127.0.0.1:9")
