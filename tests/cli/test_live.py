@@ -41,7 +41,7 @@ def kubeconfig(directory: Path, server: str) -> str:
 
 @asynccontextmanager
 async def serving(*versions: str, keeps: bool = True, allows: bool = True) -> AsyncIterator[str]:
-    """An API server that knows discovery of ``scheduling.k8s.io`` and takes a Job as a dry run, if it ``allows`` that."""
+    """An API server that knows discovery of ``scheduling.k8s.io``, and takes a Job as a dry run if it ``allows``."""
     root = "/apis/scheduling.k8s.io"
     answers: dict[str, Object] = {root: {"kind": "APIGroup", "versions": [{"version": v} for v in versions]}}
     for version in versions:
