@@ -66,16 +66,15 @@ class GangController:
         self._state = state
         self._rules = rules
         self._now = now
-        self._known: set[str] = set()
-        """UIDs of JobSets whose creation has been told by this process."""
+        self._told: dict[Key, str] = {}
+        """UIDs of the JobSets whose creation this process has told."""
 
     async def reconcile(self, key: Key) -> Action:
         """Bring one JobSet's objects up to date."""
         jobset = self._caches.jobset(key)
         if jobset is None:
+            self._told.pop(key, None)
             return await_change()
-        if jobset.deleting:
-            self._known.discard(jobset.uid)
         state = self._state()
         rules = self._rules(state.generation or ClusterRules().generation)
         assessment = assess(jobset, rules)
@@ -110,9 +109,9 @@ class GangController:
 
     def _untold(self, jobset: JobSet) -> bool:
         """Whether a process before this one may have died between creating the gang and telling so."""
-        if jobset.uid in self._known:
+        if self._told.get(jobset.key) == jobset.uid:
             return False
-        self._known.add(jobset.uid)
+        self._told[jobset.key] = jobset.uid
         return self._is_new(jobset)
 
     def _is_new(self, jobset: JobSet) -> bool:
@@ -176,7 +175,7 @@ class GangController:
                 return True
             self._say(jobset, Notice(Reason.FAILED_CREATE, f"The API server refused a write ({error.reason}): {error}"))
             raise
-        self._known.add(jobset.uid)
+        self._told[jobset.key] = jobset.uid
         for notice in announce(plan, changes, generation) if tell else ():
             self._say(jobset, notice)
         return True

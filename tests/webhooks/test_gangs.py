@@ -1,0 +1,104 @@
+"""What the webhooks answer from what they know of the cluster: foreign objects, taken names, no API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from gangctl.api.scheduling import Generation, Observed
+from gangctl.gang.diff import Kind
+from gangctl.gang.generation import ApiState
+from gangctl.gang.resolve import ClusterRules
+from gangctl.webhooks.gangs import GangAdmission
+from gangctl.webhooks.review import AdmissionRequest, Operation, RequestedResource
+from gangctl.webhooks.review import Kind as RequestedKind
+from tests.cases import object_name
+from tests.jobsets import FIXTURE_UID, jobset, rj
+
+GANGED = jobset("js", rj("w", 1, 2, 2, mode="Gang"))
+STAMP = {"gangctl.dev/gang-ref": '{"v":1,"scope":"rj","template":"w"}'}
+
+
+@dataclass
+class View:
+    """A cluster as the webhooks see it."""
+
+    state: ApiState = field(default_factory=lambda: ApiState(Generation.V1BETA1))
+    foreign: str | None = None
+    objects: dict[str, Observed] = field(default_factory=dict)
+
+    def rules(self, generation: Generation) -> ClusterRules:
+        return ClusterRules(generation)
+
+    def claimed(self, namespace: str, jobset: str) -> str | None:
+        return self.foreign if (namespace, jobset) == ("t", "js") else None
+
+    def scheduling(self, kind: Kind, namespace: str, name: str) -> Observed | None:
+        return self.objects.get(f"{kind}/{namespace}/{name}")
+
+
+def asked(raw: dict[str, Any], operation: Operation = "CREATE") -> AdmissionRequest:
+    kind, resource = RequestedKind("", "", raw["kind"]), RequestedResource("", "", "")
+    return AdmissionRequest("uid", operation, kind, resource, "t", raw["metadata"]["name"], object=raw)
+
+
+def job() -> dict[str, Any]:
+    labels = {"jobset-name": "js", "jobset-uid": FIXTURE_UID, "replicatedjob-name": "w", "job-index": "0"}
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "js", "uid": FIXTURE_UID}
+    metadata = {
+        "name": "js-w-0",
+        "annotations": STAMP,
+        "labels": {f"jobset.sigs.k8s.io/{key}": value for key, value in labels.items()},
+        "ownerReferences": [{**owner, "controller": True}],
+    }
+    return {"kind": "Job", "metadata": metadata, "spec": {"template": {"spec": {"containers": []}}}}
+
+
+def held(name: str, owner: str) -> Observed:
+    return Observed("t", name, "uid", "1", owner, "js", deleting=False, claims_jobset="", min_counts=())
+
+
+def test_a_jobset_that_somebody_else_planned_is_left_to_them() -> None:
+    answer = GangAdmission(View(foreign="theirs")).mutate_jobset(asked(GANGED))
+    assert answer.allowed
+    assert answer.patch == ()
+    assert "theirs" in answer.warnings[0]
+    assert GangAdmission(View(foreign="theirs")).validate_jobset(asked(GANGED)).allowed
+
+
+def test_without_the_api_it_is_refused_or_passes_with_a_warning_as_chosen() -> None:
+    view = View(ApiState(None, "the API is off"))
+    refused = GangAdmission(view).mutate_jobset(asked(GANGED))
+    assert (refused.allowed, refused.code) == (False, 422)
+    assert "the API is off" in refused.message
+    passed = GangAdmission(view, fail_open=True).mutate_jobset(asked(GANGED))
+    assert passed.allowed
+    assert passed.patch == ()
+    assert "the API is off" in passed.warnings[0]
+
+
+def test_an_unstamped_final_object_is_refused() -> None:
+    """Another webhook asked for the gang after gangctl's had run."""
+    answer = GangAdmission(View()).validate_jobset(asked(GANGED))
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert "another admission webhook" in answer.message
+
+
+@pytest.mark.parametrize(("kind", "generation"), [("PodGroup", Generation.V1ALPHA2), ("Workload", Generation.V1ALPHA1)])
+def test_a_job_never_joins_a_stranger_s_group(kind: Kind, generation: Generation) -> None:
+    name = object_name("js", FIXTURE_UID, "rj/w" if kind == "PodGroup" else "workload")
+    strangers = View(ApiState(generation), objects={f"{kind}/t/{name}": held(name, "somebody")})
+    answer = GangAdmission(strangers).mutate_job(asked(job()))
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert name in answer.message
+    ours = View(ApiState(generation), objects={f"{kind}/t/{name}": held(name, FIXTURE_UID)})
+    assert GangAdmission(ours).mutate_job(asked(job())).patch
+
+
+def test_a_stamped_job_waits_for_an_api_that_is_away() -> None:
+    """Denied, not let through: JobSet tries again, and no half gang starts."""
+    answer = GangAdmission(View(ApiState(None, "upgrading"))).mutate_job(asked(job()))
+    assert not answer.allowed
+    assert "upgrading" in answer.message
