@@ -19,9 +19,7 @@ from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import InvalidInputError, note
 from gangctl.errors import ErrorKind, FieldError, InputError
 from gangctl.gang.convert import check_words
-
-MAX_JOBS: Final = 20_000
-"""More Jobs than any cluster runs for one JobSet, and few enough to list."""
+from gangctl.gang.validate import MAX_JOBS
 
 GENERATED: Final = "xxxxx"
 """Stands for the five characters that the API server appends to ``generateName``."""

@@ -37,7 +37,7 @@ from gangctl.errors import (
 from gangctl.runtime.election import ElectionOptions, LeaseElection
 from gangctl.runtime.events import Event, EventObserver, EventRecorder, ObjectReference, RecorderOptions
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
-from tests.controlplane import ControlPlane
+from tests.controlplane import ControlPlane, wait_for
 
 pytestmark = pytest.mark.controlplane
 
@@ -51,9 +51,10 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
 
 
 async def eventually(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 -- what is waited for happens in other processes
-            await asyncio.sleep(0.02)
+    async def holds() -> bool:
+        return bool(condition())
+
+    await wait_for(holds, timeout=seconds, what="what happens in other processes", interval=0.02)
 
 
 @pytest.fixture
