@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import burst, translate
+from benchmarks import burst, soak, translate
 from benchmarks.table import Table
 
-BENCHMARKS: dict[str, Callable[[], Table]] = {"translate": translate.main, "burst": burst.main}
+BENCHMARKS: dict[str, Callable[[], Table]] = {"translate": translate.main, "burst": burst.main, "soak": soak.main}
 
 
 def main() -> None:
