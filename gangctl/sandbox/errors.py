@@ -1,0 +1,215 @@
+"""What the server answers instead of an object: ``metav1.Status`` with the words of kube-apiserver.
+
+Constructors follow ``k8s.io/apimachinery/pkg/api/errors``: code, reason, message and details of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gangctl.sandbox.kinds import ResourceKind
+
+EXPIRED_MESSAGE: Final = "The resourceVersion for the provided watch is too old."
+CONTINUE_EXPIRED_MESSAGE: Final = (
+    "The provided continue parameter is too old to display a consistent list result. "
+    "You can start a new list without the continue parameter."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One entry of ``details.causes``: a reason such as ``FieldValueInvalid``, a field path, a message."""
+
+    reason: str
+    field: str
+    message: str
+
+    def as_json(self) -> dict[str, str]:
+        """A ``metav1.StatusCause``; empty parts are left out."""
+        found = {"reason": self.reason, "message": self.message, "field": self.field}
+        return {key: value for key, value in found.items() if value}
+
+
+class StatusError(Exception):
+    """A request that fails: HTTP ``code``, ``reason``, ``message`` and ``details`` of the ``Status`` it is answered with."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        details: dict[str, Any] | None = None,
+        *,
+        retry_after: int | None = None,
+    ) -> None:
+        """``retry_after`` (seconds) is sent as a header and in the details."""
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = dict(details or {})
+        self.retry_after = retry_after
+        if retry_after is not None:
+            self.details["retryAfterSeconds"] = retry_after
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.reason}: {self.message}"
+
+    def body(self) -> dict[str, Any]:
+        """The ``metav1.Status``."""
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details:
+            status["details"] = self.details
+        status["code"] = self.code
+        return status
+
+
+def _details(kind: ResourceKind, name: str) -> dict[str, Any]:
+    details = {"name": name, "group": kind.group, "kind": kind.plural}
+    return {key: value for key, value in details.items() if value}
+
+
+def not_found(kind: ResourceKind, name: str) -> StatusError:
+    """404 for an object."""
+    return StatusError(404, "NotFound", f'{kind.qualified_name} "{name}" not found', _details(kind, name))
+
+
+def no_resource() -> StatusError:
+    """404 for a resource, or a version of it, that is not served under a known group."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource")
+
+
+def already_exists(kind: ResourceKind, name: str) -> StatusError:
+    """409 for a CREATE."""
+    return StatusError(409, "AlreadyExists", f'{kind.qualified_name} "{name}" already exists', _details(kind, name))
+
+
+def name_not_generated(kind: ResourceKind, name: str) -> StatusError:
+    """409 when no free name was found for a ``generateName``."""
+    message = f'{kind.qualified_name} "{name}" already exists, the server was not able to generate a unique name for the object'
+    return StatusError(409, "AlreadyExists", message, _details(kind, name), retry_after=1)
+
+
+OBJECT_MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def conflict(kind: ResourceKind, name: str, why: str = OBJECT_MODIFIED) -> StatusError:
+    """409 for a write that is based on another resourceVersion or UID."""
+    message = f'Operation cannot be fulfilled on {kind.qualified_name} "{name}": {why}'
+    return StatusError(409, "Conflict", message, _details(kind, name))
+
+
+def apply_conflict(causes: Sequence[Cause], message: str) -> StatusError:
+    """409 of server-side apply, one cause for each field that another manager owns."""
+    return StatusError(409, "Conflict", message, {"causes": [cause.as_json() for cause in causes]})
+
+
+def invalid(kind: ResourceKind, name: str, causes: Sequence[Cause]) -> StatusError:
+    """422 with one cause for each field that is wrong."""
+    subject = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    told = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
+    # An aggregate error names equal messages once.
+    told = list(dict.fromkeys(told))
+    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    details = {"name": name, "group": kind.group, "kind": kind.kind}
+    found: dict[str, Any] = {key: value for key, value in details.items() if value}
+    if causes:
+        found["causes"] = [cause.as_json() for cause in causes]
+    return StatusError(422, "Invalid", f'{subject} "{name}" is invalid: {listed}', found)
+
+
+def bad_request(message: str) -> StatusError:
+    """400."""
+    return StatusError(400, "BadRequest", message)
+
+
+def unauthorized() -> StatusError:
+    """401 for no token, or one that nobody has."""
+    return StatusError(401, "Unauthorized", "Unauthorized")
+
+
+def forbidden(kind: ResourceKind, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
+    """403 from built-in admission."""
+    subject = f'{kind.qualified_name} "{name}"' if name else kind.qualified_name
+    details = _details(kind, name)
+    if causes:
+        details["causes"] = [cause.as_json() for cause in causes]
+    return StatusError(403, "Forbidden", f"{subject} is forbidden: {why}", details)
+
+
+def namespace_terminating(kind: ResourceKind, name: str, namespace: str) -> StatusError:
+    """403 for a CREATE in a namespace that is going away."""
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    cause = Cause("NamespaceTerminating", "metadata.namespace", f"namespace {namespace} is being terminated")
+    return forbidden(kind, name, why, [cause])
+
+
+def method_not_allowed(kind: ResourceKind | None, verb: str) -> StatusError:
+    """405 for a verb that the resource, or the path, does not have."""
+    if kind is None:
+        return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    details = _details(kind, "")
+    return StatusError(
+        405, "MethodNotAllowed", f"{verb} is not supported on resources of kind {kind.qualified_name!r}", details
+    )
+
+
+def expired(message: str = EXPIRED_MESSAGE) -> StatusError:
+    """410 for a resourceVersion, or a continue token, that is older than what the server remembers."""
+    return StatusError(410, "Expired", message)
+
+
+def too_old(asked: int, oldest: int) -> StatusError:
+    """410 for a watch from a revision before ``oldest``."""
+    return expired(f"too old resource version: {asked} ({oldest})")
+
+
+def too_large(asked: int, current: int) -> StatusError:
+    """504 for a resourceVersion that has not been given yet."""
+    cause = Cause("ResourceVersionTooLarge", "", "Too large resource version")
+    return StatusError(
+        504,
+        "Timeout",
+        f"Too large resource version: {asked}, current: {current}",
+        {"causes": [cause.as_json()]},
+        retry_after=1,
+    )
+
+
+def too_many_requests(retry_after: int = 1) -> StatusError:
+    """429 from priority and fairness."""
+    message = "Too many requests, please try again later."
+    return StatusError(429, "TooManyRequests", message, retry_after=retry_after)
+
+
+def too_large_body(limit: int) -> StatusError:
+    """413 for a request body of more than ``limit`` bytes."""
+    return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
+
+
+def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
+    """415 for a body in a format that is not read."""
+    message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+    return StatusError(415, "UnsupportedMediaType", message)
+
+
+def not_acceptable(accepted: Sequence[str]) -> StatusError:
+    """406 for an ``Accept`` that the server cannot serve."""
+    message = f"only the following media types are accepted: {', '.join(accepted)}"
+    return StatusError(406, "NotAcceptable", message)
+
+
+def internal(message: str) -> StatusError:
+    """500."""
+    details = {"causes": [{"message": message}]}
+    return StatusError(500, "InternalError", f"Internal error occurred: {message}", details)

@@ -1,0 +1,206 @@
+"""What is served: resources as values, and the table of each Kubernetes minor.
+
+A minor differs in the version of ``scheduling.k8s.io`` that carries Workloads and
+PodGroups, and that version is served only where it was switched on (``--runtime-config``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+ALL_VERBS: Final = frozenset({"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})
+CREATE_ONLY: Final = frozenset({"create"})
+SCHEDULING_GROUP: Final = "scheduling.k8s.io"
+JOBSET_GROUP: Final = "jobset.x-k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceKind:
+    """One resource in one version.
+
+    ``storage`` is the key it is stored under: versions of one resource share it.
+    ``generation`` says whether the server counts ``metadata.generation``,
+    ``unconditional_update`` whether a PUT may leave out the resourceVersion,
+    ``custom`` whether a CustomResourceDefinition defines it on a real cluster.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: frozenset[str] = frozenset()
+    verbs: frozenset[str] = ALL_VERBS
+    storage: str = ""
+    generation: bool = False
+    unconditional_update: bool = True
+    create_on_update: bool = False
+    custom: bool = False
+    field_labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.singular:
+            object.__setattr__(self, "singular", self.kind.lower())
+        if not self.storage:
+            object.__setattr__(self, "storage", self.qualified_name)
+
+    @property
+    def api_version(self) -> str:
+        """``apiVersion`` as an object carries it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified_name(self) -> str:
+        """``plural.group``, or the plural alone in the core group."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def list_kind(self) -> str:
+        """``kind`` of a list of it."""
+        return f"{self.kind}List"
+
+    @property
+    def has_status(self) -> bool:
+        """Whether ``status`` is written through a subresource only."""
+        return "status" in self.subresources
+
+
+@dataclass(frozen=True, slots=True)
+class Minor:
+    """One Kubernetes minor: its release, and what it serves for gangs when switched on."""
+
+    name: str
+    release: str
+    scheduling_version: str
+    resources: tuple[str, ...]
+    gates: Mapping[str, bool] = field(default_factory=dict)
+
+
+# The gates of the control plane that the sandbox stands in for: what an operator needs for gangs, everything else as released.
+MINORS: Final = MappingProxyType(
+    {
+        minor.name: minor
+        for minor in (
+            Minor("1.35", "v1.35.4", "v1alpha1", ("workloads",), {"GenericWorkload": True, "GangScheduling": True}),
+            Minor(
+                "1.36",
+                "v1.36.3",
+                "v1alpha2",
+                ("workloads", "podgroups"),
+                {"GenericWorkload": True, "GangScheduling": True},
+            ),
+            Minor("1.37", "v1.37.1", "v1beta1", ("workloads", "podgroups"), {"GenericWorkload": True}),
+        )
+    }
+)
+NEWEST: Final = "1.37"
+
+_STATUS: Final = frozenset({"status"})
+_POD_FIELDS: Final = (
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.podIPs",
+    "status.nominatedNodeName",
+)
+_EVENT_FIELDS: Final = (
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+)
+_NEW_EVENT_FIELDS: Final = (
+    *(label.replace("involvedObject", "regarding") for label in _EVENT_FIELDS if label.startswith("involved")),
+    "reason",
+    "reportingController",
+    "type",
+)
+
+CORE: Final = (
+    ResourceKind("", "v1", "namespaces", "Namespace", namespaced=False, short_names=("ns",),
+                 subresources=frozenset({"status", "finalize"}), verbs=ALL_VERBS - {"deletecollection"},
+                 field_labels=("status.phase",)),
+    ResourceKind("", "v1", "pods", "Pod", short_names=("po",), categories=("all",), generation=True,
+                 subresources=frozenset({"status", "binding", "eviction"}), field_labels=_POD_FIELDS),
+    ResourceKind("", "v1", "nodes", "Node", namespaced=False, short_names=("no",), subresources=_STATUS,
+                 field_labels=("spec.unschedulable",)),
+    ResourceKind("", "v1", "events", "Event", short_names=("ev",), storage="events", field_labels=_EVENT_FIELDS,
+                 create_on_update=True),
+    ResourceKind("", "v1", "configmaps", "ConfigMap", short_names=("cm",)),
+    ResourceKind("", "v1", "secrets", "Secret", field_labels=("type",)),
+    ResourceKind("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",)),
+    ResourceKind("", "v1", "services", "Service", short_names=("svc",), categories=("all",), subresources=_STATUS,
+                 field_labels=("spec.clusterIP", "spec.type")),
+    ResourceKind("batch", "v1", "jobs", "Job", categories=("all",), subresources=_STATUS, generation=True,
+                 field_labels=("status.successful",)),
+    ResourceKind("events.k8s.io", "v1", "events", "Event", short_names=("ev",), storage="events",
+                 field_labels=_NEW_EVENT_FIELDS, create_on_update=True),
+    ResourceKind("coordination.k8s.io", "v1", "leases", "Lease", unconditional_update=False, create_on_update=True),
+    ResourceKind("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration",
+                 namespaced=False, categories=("api-extensions",), generation=True, unconditional_update=False),
+    ResourceKind("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations",
+                 "ValidatingWebhookConfiguration", namespaced=False, categories=("api-extensions",), generation=True,
+                 unconditional_update=False),
+    ResourceKind(SCHEDULING_GROUP, "v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",),
+                 generation=True),
+    ResourceKind("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False,
+                 create_on_update=True),
+    ResourceKind("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False,
+                 create_on_update=True),
+    ResourceKind("rbac.authorization.k8s.io", "v1", "roles", "Role", create_on_update=True),
+    ResourceKind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", create_on_update=True),
+    ResourceKind("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition",
+                 namespaced=False, short_names=("crd", "crds"), categories=("api-extensions",), subresources=_STATUS,
+                 generation=True, unconditional_update=False),
+    ResourceKind(JOBSET_GROUP, "v1alpha2", "jobsets", "JobSet", subresources=_STATUS, generation=True, custom=True,
+                 unconditional_update=False),
+    # Questions that are answered and not stored.
+    ResourceKind("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview",
+                 namespaced=False, verbs=CREATE_ONLY),
+    ResourceKind("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False,
+                 verbs=CREATE_ONLY),
+    ResourceKind("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False, verbs=CREATE_ONLY),
+    ResourceKind("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False,
+                 verbs=CREATE_ONLY),
+)  # fmt: skip
+
+
+def _gang_kinds(minor: Minor) -> tuple[ResourceKind, ...]:
+    version = minor.scheduling_version
+    workloads = ResourceKind(SCHEDULING_GROUP, version, "workloads", "Workload", generation=True)
+    podgroups = ResourceKind(SCHEDULING_GROUP, version, "podgroups", "PodGroup", generation=True, subresources=_STATUS)
+    return tuple(kind for kind in (workloads, podgroups) if kind.plural in minor.resources)
+
+
+def gates_of(minor: str, gates: Mapping[str, bool]) -> dict[str, bool]:
+    """The gates of ``minor`` with ``gates`` laid over them."""
+    return {**MINORS[minor].gates, **gates}
+
+
+def kinds_of(minor: str, runtime_config: Mapping[str, bool]) -> tuple[ResourceKind, ...]:
+    """Everything a server of ``minor`` serves at start.
+
+    ``runtime_config`` switches an API version off, for one ``scheduling.k8s.io/v1beta1``
+    (``False``); what the minor serves for gangs is on unless it says so. ValueError for an unknown minor.
+    """
+    if minor not in MINORS:
+        raise ValueError(f"unknown minor {minor!r}: have {', '.join(MINORS)}")
+    kinds = (*CORE, *_gang_kinds(MINORS[minor]))
+    return tuple(kind for kind in kinds if runtime_config.get(kind.api_version, True))

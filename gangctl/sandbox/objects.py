@@ -1,0 +1,82 @@
+"""Objects as plain JSON data: copies, identities, times.
+
+What the store holds is never changed in place: a change is a new dict that may share
+unchanged parts with the one before. Whoever wants to edit an object copies it first.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import orjson
+
+Object = dict[str, Any]
+
+# Without vowels and look-alikes, as generated names are on a real server.
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+_GENERATED_NAME_LENGTH = 63
+
+
+def copy(obj: Object) -> Object:
+    """A deep copy of JSON data; faster than ``copy.deepcopy`` by an order of magnitude."""
+    return cast("Object", orjson.loads(orjson.dumps(obj)))
+
+
+def uid() -> str:
+    """A new UID."""
+    return str(uuid.uuid4())
+
+
+def now() -> str:
+    """The time as ``metav1.Time`` carries it: RFC 3339 in UTC, whole seconds."""
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def now_micro() -> str:
+    """The time as ``metav1.MicroTime`` carries it."""
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+def generated_name(prefix: str) -> str:
+    """A name from ``metadata.generateName``; a long prefix is cut so that the name has at most 63 characters."""
+    prefix = prefix[: _GENERATED_NAME_LENGTH - _SUFFIX_LENGTH]
+    return prefix + "".join(random.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))  # noqa: S311 - a name, not a secret
+
+
+def metadata(obj: Object) -> Object:
+    """``metadata``, made where there is none."""
+    found = obj.get("metadata")
+    if not isinstance(found, dict):
+        found = obj["metadata"] = {}
+    return found
+
+
+def name_of(obj: Object) -> str:
+    """``metadata.name``, or ""."""
+    return str((obj.get("metadata") or {}).get("name") or "")
+
+
+def namespace_of(obj: Object) -> str:
+    """``metadata.namespace``, or "" for what has none."""
+    return str((obj.get("metadata") or {}).get("namespace") or "")
+
+
+def resource_version(obj: Object) -> str:
+    """``metadata.resourceVersion``, or ""."""
+    return str((obj.get("metadata") or {}).get("resourceVersion") or "")
+
+
+def walk(value: Any) -> Iterator[Any]:
+    """Every value inside ``value``, itself first."""
+    yield value
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from walk(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from walk(each)

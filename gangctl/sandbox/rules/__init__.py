@@ -1,0 +1,59 @@
+"""What the server does to objects of a kind and demands of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gangctl.sandbox.errors import Cause
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.objects import Object
+
+Lookup = Callable[[str, str, str], Object | None]
+"""``lookup("jobs.batch", namespace, name)``: a stored object, frozen, or None; "" is the namespace of what has none."""
+
+
+def _keep_all(new: Object, old: Object | None) -> list[str]:
+    del new, old
+    return []
+
+
+def _leave(obj: Object) -> None:
+    del obj
+
+
+def _leave_update(new: Object, old: Object, subresource: str) -> None:
+    del new, old, subresource
+
+
+def _admit_all(new: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
+    del new, old, subresource, lookup
+
+
+def _accept(new: Object, old: Object | None, subresource: str, lookup: Lookup) -> list[Cause]:
+    del new, old, subresource, lookup
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class KindRules:
+    """The rules of one kind; the defaults do nothing.
+
+    ``drop(new, old)`` removes unknown and gated fields in place and returns the paths of unknown ones,
+    ``default(new)`` fills in what is missing, ``prepare_create(new)`` and ``prepare_update(new, old,
+    subresource)`` settle what the client has no say in, ``admit`` is built-in admission (changes in
+    place, or StatusError), ``validate`` returns what is wrong.
+    """
+
+    drop: Callable[[Object, Object | None], list[str]] = _keep_all
+    default: Callable[[Object], None] = _leave
+    prepare_create: Callable[[Object], None] = _leave
+    prepare_update: Callable[[Object, Object, str], None] = _leave_update
+    admit: Callable[[Object, Object | None, str, Lookup], None] = _admit_all
+    validate: Callable[[Object, Object | None, str, Lookup], list[Cause]] = _accept
+
+
+def rules_for(kind: ResourceKind, minor: str, gates: Mapping[str, bool]) -> KindRules:
+    """The rules for ``kind`` on a server of ``minor`` with these feature gates."""
+    del kind, minor, gates
+    return KindRules()
