@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass
 
 from gangctl.api.jobset import JobSet
@@ -55,12 +54,13 @@ class GangPart:
         recorder: EventRecorder,
         metrics: RuntimeMetrics,
     ) -> None:
-        """Make everything, start nothing."""
+        """Make everything, start nothing; in the event loop that everything will run in."""
         self._schedulers = frozenset(settings.gang_scheduler)
         self._recorder = recorder
         self._clients = clients
         queue: WorkQueue[Key] = WorkQueue(observer=metrics.queue_observer(NAME))
-        self.caches = GangCaches(clients.reader, queue.add_after, time.monotonic, metrics.informer_observer)
+        clock = asyncio.get_running_loop().time
+        self.caches = GangCaches(clients.reader, queue.add_after, clock, metrics.informer_observer)
         self.discovery = DiscoveryLoop(
             clients.reader, own_namespace, self._on_generation, period_seconds=settings.discovery_period
         )
