@@ -11,7 +11,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
+
+LINE_CHARACTERS: Final = 1024
+"""Of what is told about one thing: an event's note holds no more."""
+
+
+def escaped(text: str) -> str:
+    r"""Text with everything that is not printable escaped: what others wrote must not move the cursor of who reads it.
+
+    >>> escaped("js\x1b[2J")
+    'js\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def one_line(text: str, limit: int = LINE_CHARACTERS) -> str:
+    """At most ``limit`` characters on one line, :func:`escaped`; text that is cut ends in three dots."""
+    line = escaped(text[: limit + 1])
+    return line if len(line) <= limit else f"{line[: limit - 3]}..."
 
 
 class GangctlError(Exception):
@@ -62,11 +82,18 @@ class ErrorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing wrong with one field: where (``path``), what kind, and what is allowed (``detail``)."""
+    """One thing wrong with one field: where (``path``), what kind, and what is allowed (``detail``).
+
+    Both texts are made one printable line of bounded length: they quote what anybody may have written.
+    """
 
     path: str
     kind: ErrorKind
     detail: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", one_line(self.path))
+        object.__setattr__(self, "detail", one_line(self.detail))
 
     def __str__(self) -> str:
         return f"{self.path}: {self.detail}"

@@ -27,6 +27,10 @@ from gangctl.errors import FieldError
 SCHEDULING_REFERENCES: Final = ("schedulingGroup", "workloadRef")
 """Pod spec fields that put a pod into a gang: Kubernetes 1.36 and later, and 1.35."""
 
+MAX_REPLICATED_JOBS: Final = 10_000
+"""No object that etcd takes has more; a request that nobody has checked yet may."""
+_MAX_DEPENDENCIES: Final = 50
+
 _KEPT: Final = (GANG_MODE, GANG_OPTIONS, GANG_REF, EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY)
 """Annotations that the projection keeps: others may be large (``last-applied-configuration``)."""
 
@@ -105,7 +109,7 @@ def _replicated_job(entry: Reader, index: int) -> ReplicatedJob:
     template = entry.child("template")
     job_spec = template.child("spec")
     pod_spec = job_spec.child("template").child("spec")
-    depends_on = tuple(item.string("name") for item in entry.children("dependsOn"))
+    depends_on = tuple(item.string("name") for item in entry.children("dependsOn", _MAX_DEPENDENCIES))
     replicas = entry.integer("replicas")
     return ReplicatedJob(
         index=index,
@@ -156,7 +160,10 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         managed_by=spec.string("managedBy"),
         native_scheduling=spec.value.get("scheduling") is not None,
         gang_config=spec.child("gangConfig").optional_string("gangMode"),
-        replicated_jobs=tuple(_replicated_job(e, i) for i, e in enumerate(spec.children("replicatedJobs"))),
+        replicated_jobs=tuple(
+            _replicated_job(entry, index)
+            for index, entry in enumerate(spec.children("replicatedJobs", MAX_REPLICATED_JOBS))
+        ),
         finished=_finished(status),
         restarts=restarts if isinstance(restarts, int) else 0,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,6 +10,9 @@ from gangctl.errors import ErrorKind, FieldError
 
 _EMPTY: Final[Mapping[str, Any]] = {}
 _INT32_MAX: Final = 2**31 - 1
+_MOST_ERRORS: Final = 100
+"""In one object: nobody mends more at a time, and a hostile object must not cost more than an honest one."""
+_PLAIN_KEY: Final = re.compile(r"[-A-Za-z0-9_./]{1,317}")
 _SHOWN_BITS: Final = 64
 
 _NAMES: Final = {dict: "an object", list: "a list", str: "a string", int: "an integer", bool: "true or false"}
@@ -21,6 +25,11 @@ def _shown(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
         return f"an integer of {value.bit_length()} bits"
     return repr(value)[:64]
+
+
+def key_path(path: str, key: str) -> str:
+    """The path of a map's entry, or of the map where the notation of paths cannot carry the key."""
+    return f"{path}[{key}]" if _PLAIN_KEY.fullmatch(key) else path
 
 
 class Reader:
@@ -38,7 +47,11 @@ class Reader:
         return f"{self.path}.{key}" if self.path else key
 
     def _reject(self, path: str, value: object, wanted: type) -> None:
-        self.errors.append(FieldError(path, ErrorKind.TYPE_INVALID, f"must be {_NAMES[wanted]}, got {_shown(value)}"))
+        self._add(path, ErrorKind.TYPE_INVALID, f"must be {_NAMES[wanted]}, got {_shown(value)}")
+
+    def _add(self, path: str, kind: ErrorKind, detail: str) -> None:
+        if len(self.errors) < _MOST_ERRORS:
+            self.errors.append(FieldError(path, kind, detail))
 
     def child(self, key: str) -> Reader:
         """The object under ``key``; empty when it is absent or null."""
@@ -50,13 +63,16 @@ class Reader:
             value = _EMPTY
         return Reader(value, self._path(key), self.errors)
 
-    def children(self, key: str) -> list[Reader]:
-        """The objects in the list under ``key``."""
+    def children(self, key: str, most: int) -> list[Reader]:
+        """The objects in the list under ``key``; none when it has more entries than ``most``."""
         value = self.value.get(key)
         if value is None:
             return []
         if not isinstance(value, list):
             self._reject(self._path(key), value, list)
+            return []
+        if len(value) > most:
+            self._add(self._path(key), ErrorKind.TOO_MANY, f"{len(value)} entries, at most {most} are read")
             return []
         readers = []
         for index, item in enumerate(value):
@@ -90,7 +106,7 @@ class Reader:
             return None
         if not 0 <= value <= _INT32_MAX:
             detail = f"must be between 0 and {_INT32_MAX}, got {_shown(value)}"
-            self.errors.append(FieldError(self._path(key), ErrorKind.INVALID, detail))
+            self._add(self._path(key), ErrorKind.INVALID, detail)
             return None
         return value
 
@@ -108,6 +124,8 @@ class Reader:
         if all(type(value) is str for value in values.values()):
             return values
         for name, value in values.items():
+            if len(self.errors) >= _MOST_ERRORS:
+                break
             if not isinstance(value, str):
-                self._reject(f"{self._path(key)}[{name}]", value, str)
+                self._reject(key_path(self._path(key), name), value, str)
         return {name: value for name, value in values.items() if isinstance(value, str)}

@@ -5,15 +5,9 @@ from __future__ import annotations
 import click
 
 from gangctl.errors import GangctlError, InputError
+from gangctl.errors import escaped as printable
 
-
-def printable(text: str) -> str:
-    r"""Text with control characters escaped: a name in a file must not move the cursor of who reads it.
-
-    >>> printable("js\x1b[2J")
-    'js\\x1b[2J'
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+__all__ = ["InvalidInputError", "note", "print_error", "printable"]
 
 
 class InvalidInputError(InputError):

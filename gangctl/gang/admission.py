@@ -25,7 +25,7 @@ from gangctl.api.meta import (
     is_jobset_owner,
 )
 from gangctl.api.scheduling import Generation, Reference, SchedulingAdapter
-from gangctl.errors import ErrorKind, FieldError
+from gangctl.errors import ErrorKind, FieldError, one_line
 from gangctl.gang.config import GangMode, read_config
 from gangctl.gang.counting import job_pods, replicated_job_pods
 from gangctl.gang.plan import job_reference, stored_stamps
@@ -125,8 +125,8 @@ def _changed_configuration(old: JobSet, new: JobSet) -> list[FieldError]:
     for path in dict.fromkeys([*before, *after]):
         was, now = before.get(path), after.get(path)
         if was != now:
-            said = f'is "{now}"' if now is not None else "is gone"
-            had = f'was "{was}"' if was is not None else "was not set"
+            said = f'is "{one_line(now, 64)}"' if now is not None else "is gone"
+            had = f'was "{one_line(was, 64)}"' if was is not None else "was not set"
             errors.append(FieldError(path, ErrorKind.FORBIDDEN, f"{said}, {had}; {SETTLED}"))
     return errors
 
@@ -262,11 +262,13 @@ def repair_patch(old_job: Mapping[str, Any], new_job: Mapping[str, Any]) -> Patc
     A controller built against another release of the API drops the field on every full PUT,
     and the API server would refuse that PUT as a change of the immutable template.
     """
-    old, new = _pod_spec(old_job), _pod_spec(new_job)
-    if any(new.get(field) for field in SCHEDULING_REFERENCES):
+    new = _within(new_job, "spec", "template").get("spec")
+    if not isinstance(new, dict) or any(new.get(field) for field in SCHEDULING_REFERENCES):
         return []
+    old = {field: _within(_pod_spec(old_job), field) for field in SCHEDULING_REFERENCES}
+    # What is not made of texts is no reference, and could be anything.
     return [
-        {"op": "add", "path": f"/spec/template/spec/{field}", "value": old[field]}
-        for field in SCHEDULING_REFERENCES
-        if old.get(field)
+        {"op": "add", "path": f"/spec/template/spec/{field}", "value": dict(reference)}
+        for field, reference in old.items()
+        if reference and all(isinstance(value, str) for value in reference.values())
     ]

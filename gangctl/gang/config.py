@@ -6,6 +6,7 @@ rule for which one wins would be guessed right by everybody.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,11 +18,13 @@ from pydantic.alias_generators import to_camel
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
-from gangctl.errors import ErrorKind, FieldError
+from gangctl.errors import ErrorKind, FieldError, one_line
 
 _DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 LABEL_KEY: Final = rf"^({_DNS_LABEL}(\.{_DNS_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
 _LABEL_KEY_LENGTH: Final = 253 + 1 + 63
+_OPTION_NAME: Final = re.compile(r"[-A-Za-z0-9_]{1,64}")
+_MOST_ERRORS: Final = 20
 
 
 class GangMode(StrEnum):
@@ -80,6 +83,10 @@ def is_configured(jobset: JobSet) -> bool:
     )
 
 
+def _shown(value: str) -> str:
+    return f'"{one_line(value, 64)}"'
+
+
 def _mode(value: str, path: str, allowed: Iterable[GangMode], errors: list[FieldError]) -> GangMode | None:
     for mode in allowed:
         if mode == value:
@@ -88,7 +95,7 @@ def _mode(value: str, path: str, allowed: Iterable[GangMode], errors: list[Field
     hint = ""
     if value == GangMode.REPLICATED_GANG:
         hint = "; ReplicatedGang is set per ReplicatedJob, on replicatedJobs[].template.metadata.annotations"
-    detail = f'unsupported value "{value[:64]}", allowed (case-sensitive): {names}{hint}'
+    detail = f"unsupported value {_shown(value)}, allowed (case-sensitive): {names}{hint}"
     errors.append(FieldError(path, ErrorKind.NOT_SUPPORTED, detail))
     return None
 
@@ -102,7 +109,7 @@ def _merge(
     """One mode out of two notations; each argument is (value, field path)."""
     values = [_mode(value, path, allowed, errors) for value, path in (annotation, field) if value is not None]
     if annotation[0] is not None and field[0] is not None and annotation[0] != field[0]:
-        detail = f'is "{annotation[0]}" but {field[1]} is "{field[0]}": write one of them, or both the same'
+        detail = f"is {_shown(annotation[0])} but {field[1]} is {_shown(field[0])}: write one of them, or both the same"
         errors.append(FieldError(annotation[1], ErrorKind.INVALID, detail))
     return values[0] if values else None
 
@@ -130,14 +137,15 @@ def read_options(text: str, path: str, errors: list[FieldError]) -> GangOptions:
         return GangOptions.model_validate_json(text)
     except PydanticError as problem:
         allowed = ", ".join(to_camel(name) for name in GangOptions.model_fields)
-        for error in problem.errors(include_url=False, include_context=False, include_input=False):
-            where = ".".join(str(part) for part in error["loc"])
+        for error in problem.errors(include_url=False, include_context=False, include_input=False)[:_MOST_ERRORS]:
+            name = str(error["loc"][0]) if error["loc"] else ""
+            plain = _OPTION_NAME.fullmatch(name) is not None
             if error["type"] == "extra_forbidden":
-                detail = f"unknown option, allowed: {allowed}"
+                detail = f"unknown option{'' if plain else f' {name!r:.64}'}, allowed: {allowed}"
             else:
                 detail = f"{error['msg']} (a JSON object with: {allowed})"
             kind = _option_kind(dict(error))
-            errors.append(FieldError(f"{path}.{where}" if where else path, kind, detail))
+            errors.append(FieldError(f"{path}.{name}" if plain else path, kind, detail))
         return _NO_OPTIONS
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gangctl.errors import one_line
+
 
 class Reason(StrEnum):
     """Stable, CamelCase, safe to match in alerts."""
@@ -47,10 +49,16 @@ _NORMAL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something a person should know about one JobSet: an event, a response warning, a line of ``gangctl plan``."""
+    """Something a person should know about one JobSet: an event, a response warning, a line of ``gangctl plan``.
+
+    The message is made one printable line of bounded length.
+    """
 
     reason: Reason
     message: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", one_line(self.message))
 
     @property
     def is_warning(self) -> bool:

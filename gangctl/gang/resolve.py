@@ -141,7 +141,7 @@ def _leave_empty(draft: _Draft) -> None:
     members = draft.members()
     shared = [rj for rj in members if draft.scopes[rj.index] is Scope.JOBSET]
     if sum(replicated_job_pods(rj) for rj in shared) > 0:
-        members = [rj for rj in members if rj not in shared]
+        members = [rj for rj in members if draft.scopes[rj.index] is not Scope.JOBSET]
     empty = [rj for rj in members if replicated_job_pods(rj) == 0]
     if empty:
         draft.notices.append(

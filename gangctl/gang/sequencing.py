@@ -18,8 +18,9 @@ def is_sequenced(jobset: JobSet, members: Sequence[ReplicatedJob]) -> bool:
         return True
     names = {rj.name for rj in members}
     edges = {rj.name: rj.depends_on for rj in jobset.replicated_jobs}
+    # Shared by all members: what led from one of them to no other leads from none.
+    seen: set[str] = set()
     for rj in members:
-        seen: set[str] = set()
         waiting = list(rj.depends_on)
         while waiting:
             name = waiting.pop()

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import DEFAULT_SCHEDULER, EXCLUSIVE_TOPOLOGY, GANG_OPTIONS, NODE_SELECTOR_STRATEGY
 from gangctl.api.scheduling import MAX_TEMPLATES, Capabilities, Generation
-from gangctl.errors import ErrorKind, FieldError
+from gangctl.errors import ErrorKind, FieldError, one_line
 from gangctl.gang.config import GangOptions
 from gangctl.gang.counting import INT32_MAX, job_pods, replicated_job_pods
 from gangctl.gang.reasons import Notice, Reason
 
 MAX_JOBS: Final = 50_000
 """Jobs in one JobSet with gangs: every one of them is planned in memory, by JobSet's controller too."""
+
+_LISTED: Final = 8
+"""Replicated jobs spelled out in one message."""
 
 Group = Sequence[ReplicatedJob]
 """ReplicatedJobs whose pods share a template."""
@@ -25,7 +29,8 @@ def _pod_spec(rj: ReplicatedJob, field: str) -> str:
 
 
 def _variants(group: Iterable[ReplicatedJob], values: Iterable[str]) -> str:
-    return ", ".join(f'"{rj.name}" has "{value}"' for rj, value in zip(group, values, strict=True))
+    pairs = islice(zip(group, values, strict=False), _LISTED)
+    return ", ".join(f'"{one_line(rj.name, 64)}" has "{one_line(value, 64)}"' for rj, value in pairs)
 
 
 def check_schedulers(group: Group) -> list[FieldError]:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.meta import controller_owner
 from gangctl.api.scheduling import Generation, Observed, Reference
-from gangctl.errors import ErrorKind, FieldError
+from gangctl.errors import ErrorKind, FieldError, one_line
 from gangctl.gang.admission import (
     ALLOWED,
     Admission,
@@ -35,6 +36,8 @@ from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
 
 Object = Mapping[str, Any]
 UNPROCESSABLE: Final = 422
+_MOST_CAUSES: Final = 16
+_MESSAGE_CHARACTERS: Final = 4096
 
 
 class GangView(Protocol):
@@ -153,8 +156,8 @@ class GangAdmission:
         kind: Kind = "PodGroup" if groups else "Workload"
         name = reference.group if groups else reference.workload
         holder = self._view.scheduling(kind, namespace, name)
-        uids = {owner.get("uid") for owner in raw["metadata"]["ownerReferences"]}
-        if holder is None or holder.owner_uid in uids:
+        owner = controller_owner(raw["metadata"]) or {}
+        if holder is None or holder.owner_uid == owner.get("uid"):
             return None
         detail = f"the gang's {kind} {name} exists and belongs to somebody else: delete it, and the Job is created"
         return FieldError("spec.template.spec", ErrorKind.FORBIDDEN, detail)
@@ -167,5 +170,8 @@ def _answer(admission: Admission, jobset: JobSet) -> AdmissionResponse:
 
 
 def _refuse(kind: str, name: str, errors: tuple[FieldError, ...]) -> AdmissionResponse:
-    message = f'{kind} "{name}" is invalid: ' + "; ".join(str(error) for error in errors)
-    return AdmissionResponse.deny(UNPROCESSABLE, "Invalid", message, errors)
+    told = errors[:_MOST_CAUSES]
+    message = f'{kind} "{one_line(name, 253)}" is invalid: ' + "; ".join(str(error) for error in told)
+    if len(errors) > len(told):
+        message += f"; and {len(errors) - len(told)} more"
+    return AdmissionResponse.deny(UNPROCESSABLE, "Invalid", one_line(message, _MESSAGE_CHARACTERS), told)

@@ -30,6 +30,9 @@ WARNING_CHARACTERS: Final = 256
 WARNINGS_CHARACTERS: Final = 4096
 _MORE_RESERVE: Final = 40
 
+MAX_VALUES: Final = 1_000_000
+"""Decoded, seven megabytes of empty lists take forty times as much memory as the text did."""
+
 _BAD_REQUEST: Final = 400
 
 
@@ -85,6 +88,8 @@ class AdmissionRequest:
 
 def decode_review(body: bytes) -> AdmissionRequest:
     """Read the JSON body of a webhook call; InputError (HTTP 400) says which field is missing or wrong."""
+    if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MAX_VALUES:
+        raise InputError(f"the body holds more than {MAX_VALUES} values")
     try:
         review = orjson.loads(body)
     except orjson.JSONDecodeError as error:

@@ -1,0 +1,211 @@
+"""Whatever stands in annotations, stamps and gangConfig: the core decides, says so safely, and says it again."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gangctl.api.fieldpath import FieldPath
+from gangctl.api.jobset import read_jobset
+from gangctl.api.scheduling import Generation
+from gangctl.errors import FieldError
+from gangctl.gang.admission import (
+    check_stamped,
+    check_update,
+    inject_patch,
+    read_opted_in,
+    reference_of_job,
+    repair_patch,
+    restamp_patch,
+    stamp_patch,
+    unstamped,
+)
+from gangctl.gang.assess import assess
+from gangctl.gang.build import ADAPTERS
+from gangctl.gang.reasons import Notice
+from gangctl.gang.resolve import ClusterRules, resolve
+from gangctl.gang.validate import MAX_JOBS
+from tests.hostile.profiles import tries
+from tests.hostile.words import ANSI, FORGED_LOG, LONG, is_told_safely, json_values, words
+from tests.jobsets import MODE, OPTIONS, REF, jobset, rj
+from tests.strategies import hostile_jobsets, jobsets
+
+Raw = dict[str, Any]
+EVERY = list(Generation)
+STAMPED = '{"v":1,"scope":"job","template":"w"}'
+
+
+def told(said: list[FieldError | Notice]) -> None:
+    """Everything said is printable and bounded, and every path can be read."""
+    for each in said:
+        if isinstance(each, Notice):
+            assert is_told_safely(each.message, 1024)
+        else:
+            assert is_told_safely(each.detail, 1024)
+            assert is_told_safely(each.path, 1024)
+            FieldPath.parse(each.path)
+
+
+def decide(raw: Raw, old: Raw, generation: Generation) -> list[Any]:
+    """All that the admission core says of a JobSet, in the order of the requests."""
+    made, errors = read_opted_in(raw)
+    before, _ = read_jobset(old)
+    rules = ClusterRules(generation)
+    resolution = resolve(made, rules)
+    assessment = assess(made, rules)
+    stamped = check_stamped(made, resolution)
+    updated = check_update(before, made, generation)
+    told([*errors, *resolution.errors, *resolution.notices, *assessment.notices, *stamped, *updated])
+    patches = [unstamped(raw, made), restamp_patch(raw, before, made)]
+    if made.replicated_jobs and not errors:
+        patches.append(stamp_patch(raw, resolution.stamps))
+    for operation in (operation for patch in patches for operation in patch):
+        assert operation["path"].endswith(("/metadata", "/metadata/annotations", "~1gang-ref"))
+    return [errors, resolution, assessment, stamped, updated, patches]
+
+
+@st.composite
+def written(draw: st.DrawFn) -> Raw:
+    """A JobSet that the API server would take, with anything where gangctl's own words belong."""
+    raw = draw(jobsets())
+    notes = raw["metadata"].setdefault("annotations", {})
+    for key in draw(st.sets(st.sampled_from([MODE, OPTIONS, REF]))):
+        notes[key] = draw(st.one_of(words, json_values.map(json.dumps)))
+    if draw(st.booleans()):
+        raw["spec"]["gangConfig"] = draw(json_values)
+    for entry in raw["spec"]["replicatedJobs"]:
+        if draw(st.booleans()):
+            entry["gangConfig"] = draw(st.one_of(json_values, st.fixed_dictionaries({"gangMode": words})))
+        key = draw(st.sampled_from([MODE, REF]))
+        entry["template"].setdefault("metadata", {}).setdefault("annotations", {})[key] = draw(words)
+    return raw
+
+
+def hostile_pod_template(raw: Raw) -> Raw:
+    """The same with a scheduler and a priority class that are no names."""
+    for number, entry in enumerate(raw["spec"]["replicatedJobs"]):
+        spec = entry["template"]["spec"]["template"]["spec"]
+        spec |= {"schedulerName": (ANSI, LONG)[number % 2], "priorityClassName": (FORGED_LOG, LONG)[number % 2]}
+    return raw
+
+
+def deep_options(levels: int) -> Raw:
+    return jobset("js", rj("w"), mode="Gang", options="[" * levels)
+
+
+@given(raw=written(), old=written(), generation=st.sampled_from(EVERY))
+@example(deep_options(100_000), deep_options(3), Generation.V1BETA1)
+@example(jobset("js", rj("w"), mode=LONG), jobset("js", rj("w"), mode=ANSI), Generation.V1BETA1)
+@example(
+    jobset("js", rj("w"), mode="Gang", options=json.dumps({"a].b[": 1, ANSI: 2, LONG: 3, "": 4})),
+    jobset("js", rj("w"), mode="Gang", options=json.dumps({str(n): n for n in range(5000)})),
+    Generation.V1ALPHA2,
+)
+@example(hostile_pod_template(jobset("js", rj("a"), rj("b"), mode="Gang")), jobset("js"), Generation.V1BETA1)
+@example(
+    jobset("js", rj(FORGED_LOG), rj("a].["), mode="Gang"), jobset("js", rj(LONG, 0), mode="Gang"), Generation.V1BETA1
+)
+@tries(80)
+def test_annotations_and_gang_config(raw: Raw, old: Raw, generation: Generation) -> None:
+    before = copy.deepcopy(raw)
+    assert decide(raw, old, generation) == decide(copy.deepcopy(raw), copy.deepcopy(old), generation)
+    assert repr(raw) == repr(before)
+
+
+@given(raw=hostile_jobsets(), old=hostile_jobsets(), generation=st.sampled_from(EVERY))
+@example({"metadata": {"annotations": {"a].b[c": 1, ANSI: 2}}, "spec": {}}, {}, Generation.V1BETA1)
+@tries(80)
+def test_any_json_at_all(raw: Raw, old: Raw, generation: Generation) -> None:
+    decide(raw, old, generation)
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> Raw:
+    """A JobSet's Job with anything where its identity, its stamp and its pods' group belong."""
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "js", "uid": "u", "controller": True}
+    keys = ("jobset-name", "jobset-uid", "replicatedjob-name", "job-index")
+    labels: Raw = dict(zip((f"jobset.sigs.k8s.io/{key}" for key in keys), ("js", "u", "w", "0"), strict=True))
+    raw: Raw = {
+        "metadata": {"labels": labels, "annotations": {REF: STAMPED}, "ownerReferences": [owner]},
+        "spec": {"template": {"spec": {}}},
+    }
+    holders = [(owner, list(owner)), (labels, list(labels)), (raw["metadata"]["annotations"], [REF])]
+    for _ in range(draw(st.integers(0, 2))):
+        holder, names = draw(st.sampled_from(holders))
+        holder[draw(st.sampled_from(names))] = draw(json_values)
+    raw["metadata"]["ownerReferences"] += draw(st.lists(json_values, max_size=2))
+    raw["spec"]["template"]["spec"] |= draw(
+        st.dictionaries(st.sampled_from(["schedulingGroup", "workloadRef"]), json_values)
+    )
+    return raw
+
+
+@given(job=jobs(), old=jobs())
+@tries(80)
+def test_jobs(job: Raw, old: Raw) -> None:
+    reference = reference_of_job(job)
+    if isinstance(reference, FieldError):
+        told([reference])
+    elif reference is not None:
+        for generation in EVERY:
+            json.dumps(inject_patch(reference, ADAPTERS[generation]))
+    # Deep or odd values are no references; what is restored has to be writable.
+    for operation in repair_patch(old, job):
+        assert all(isinstance(value, str) for value in operation["value"].values())
+
+
+WIDE = 10_000
+SHAPES: dict[str, list[Raw]] = {
+    "gang": [{"name": f"r{n}"} for n in range(WIDE)],
+    "equal-names": [{"name": "w"}] * WIDE,
+    "no-names": [{}] * WIDE,
+    "unreadable": [{"name": n, "replicas": "x", "template": 3} for n in range(WIDE)],
+    "no-replicas": [{"name": f"r{n}", "replicas": 0} for n in range(WIDE)],
+    "a-chain-outside-of-the-gang": [
+        {"name": f"o{n}", "dependsOn": [{"name": f"o{n - 1}"}], "gangConfig": {"gangMode": "Off"}}
+        for n in range(WIDE // 2)
+    ]
+    + [{"name": f"m{n}", "dependsOn": [{"name": f"o{WIDE // 2 - 1}"}]} for n in range(WIDE // 2)],
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_ten_thousand_replicated_jobs_are_decided_at_once(shape: str) -> None:
+    """A quadratic rule here took eleven seconds, longer than an API server waits, with the event loop held."""
+    raw = jobset("js", *SHAPES[shape], mode="Gang")
+    began = time.process_time()
+    decide(raw, raw, Generation.V1BETA1)
+    assert time.process_time() - began < 4
+
+
+def test_more_replicated_jobs_than_etcd_can_hold_are_not_even_read() -> None:
+    raw = jobset("js", *[{}] * 1_000_000, mode="Gang")
+    began = time.process_time()
+    _, errors = read_opted_in(raw)
+    assert [(error.path, error.detail) for error in errors][:1] == [
+        ("spec.replicatedJobs", "1000000 entries, at most 10000 are read")
+    ]
+    assert time.process_time() - began < 1
+
+
+def test_a_dependency_list_of_a_million() -> None:
+    raw = jobset("js", {"name": "a", "dependsOn": [{}] * 1_000_000}, mode="Gang")
+    _, errors = read_jobset(raw)
+    assert [error.path for error in errors] == ["spec.replicatedJobs[0].dependsOn"]
+
+
+def test_two_billion_jobs_are_refused_before_they_are_planned() -> None:
+    raw = jobset("js", rj("w", 2**31 - 1, mode="ReplicatedGang"))
+    resolution = resolve(read_jobset(raw)[0], ClusterRules())
+    assert f"at most {MAX_JOBS}" in resolution.errors[0].detail
+
+
+def test_a_hostile_object_has_no_more_errors_than_a_person_reads() -> None:
+    raw = {"metadata": {"annotations": {f"k{n}": n for n in range(100_000)}}, "spec": {"replicatedJobs": [1] * WIDE}}
+    assert len(read_jobset(raw)[1]) == 100
