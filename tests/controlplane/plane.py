@@ -72,6 +72,8 @@ class ControlPlane:
         self._processes: dict[str, Process] = {}
         self._addons: dict[str, addon.Addon] = {}
         self._api: ApiClient | None = None
+        self.guests: dict[str, Process] = {}
+        """What tests run beside it: not the plane's to stop, but the first thing to look at when one fails."""
 
     @classmethod
     def start(
@@ -158,8 +160,8 @@ class ControlPlane:
         return self.process(component).log
 
     def tails(self, lines: int = 20) -> str:
-        """The end of every component's log."""
-        return "\n".join(process.tail(lines) for process in self._processes.values())
+        """The end of every component's log, and of what was run beside them."""
+        return "\n".join(process.tail(lines) for process in (*self._processes.values(), *self.guests.values()))
 
     def audit(self, since: int = 0) -> Objects:
         """The audit events after a position (`audit_position`), parsed."""

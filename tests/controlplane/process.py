@@ -21,6 +21,9 @@ _SHIM = Path(__file__).with_name("die_with_parent.py")
 # Children die with the thread that started them, so all are started by one thread that lives as long as this process.
 _STARTER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="controlplane-starter")
 
+# A line may be a stack or a whole object; what failed must not scroll out of sight behind it.
+_SHOWN_COLUMNS = 240
+
 Ready = Callable[[], Awaitable[bool]]
 
 
@@ -97,9 +100,9 @@ class Process:
         self._signal(signal.SIGCONT)
 
     def tail(self, lines: int = 30) -> str:
-        """The last lines of its log."""
+        """The last lines of its log, each cut to a width at which many of them can be read."""
         text = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        return "\n".join([f"--- {self.name}: last {lines} lines of {self.log}", *text[-lines:]])
+        return "\n".join([f"--- {self.name}: last {lines} lines of {self.log}", *map(_cut, text[-lines:])])
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
@@ -130,3 +133,7 @@ class Process:
             return await wait_for(gone, timeout=timeout, what=f"{self.name} to end")
         except TimeoutError:
             return False
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _SHOWN_COLUMNS else f"{line[: _SHOWN_COLUMNS - 3]}..."
