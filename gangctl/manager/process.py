@@ -2,14 +2,15 @@
 
 Start: credentials, probes, certificates, webhook listener, caches; the webhooks are
 registered once they can answer. Every replica answers webhooks; the holder of the Lease
-reconciles. End: the Lease is given back first, so that another replica takes over while
-this one still finishes the requests it has.
+reconciles. End: not ready any more, and the Lease is given back first, so that another
+replica takes over; this one answers until nobody asks it, finishes what it has, and goes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import os
 import secrets
 import signal
@@ -39,6 +40,8 @@ from gangctl.runtime.probes import ProbeServer
 LEASE: Final = "gangctl"
 SYSTEM_NAMESPACE: Final = "gangctl-system"
 EVENT_DRAIN_SECONDS: Final = 2.0
+LAME_DUCK_SECONDS: Final = 5.0
+"""How long a Service may go on sending requests to a replica that is not ready, until every node has heard of it."""
 
 log = structlog.get_logger(__name__)
 
@@ -78,6 +81,8 @@ class Process:
         self._client = Client(transport)
         self._identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
         self._stop = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._leading: asyncio.Task[None] | None = None
         self._gangs: GangPart | None = None
         self._webhooks: WebhookPart | None = None
 
@@ -85,13 +90,19 @@ class Process:
         """Everything, until a signal asks for the end."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
-        ready = {"webhooks": self._webhooks_unready, "caches": self._caches_unready}
+            loop.add_signal_handler(number, self._signalled)
+        ready = {"webhooks": self._webhooks_unready, "caches": self._caches_unready, "shutdown": self._ending}
         address = split_address(self._settings.metrics_bind_address)
         probes = ProbeServer(address, ready=ready, registry=self._registry)
         async with listening(probes, f"--metrics-bind-address {self._settings.metrics_bind_address}"):
             await self._until_stopped(self._work())
         log.info("ended")
+
+    def _signalled(self) -> None:
+        (self._hurry if self._stop.is_set() else self._stop).set()
+
+    def _ending(self) -> str | None:
+        return "ending" if self._stop.is_set() else None
 
     async def _webhooks_unready(self) -> str | None:
         return "starting" if self._webhooks is None else await self._webhooks.unready()
@@ -107,6 +118,7 @@ class Process:
             await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 log.info("ending on a signal")
+                await self._lame_duck()
                 task.cancel()
             await task
         except asyncio.CancelledError:
@@ -114,6 +126,32 @@ class Process:
                 raise
         finally:
             stop.cancel()
+
+    async def _lame_duck(self) -> None:
+        """Give the Lease back, and answer on while API servers learn to ask others; caches stay current meanwhile.
+
+        A second signal ends it; a process that never came to serve has nothing to wait for.
+        """
+        if self._webhooks is None or self._leading is None:
+            return
+        self._webhooks.begin_drain()
+        self._leading.cancel()
+        hurry = asyncio.create_task(self._hurry.wait(), name="hurry")
+        # Cancelling all the rest before the Lease is given back would interrupt just that.
+        await asyncio.gather(
+            asyncio.wait({hurry}, timeout=self._shutdown_delay()),
+            asyncio.wait({self._leading}),
+        )
+        hurry.cancel()
+
+    def _shutdown_delay(self) -> float:
+        if self._settings.shutdown_delay is not None:
+            return self._settings.shutdown_delay
+        return LAME_DUCK_SECONDS if self._in_cluster else 0.0
+
+    @property
+    def _in_cluster(self) -> bool:
+        return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and self._settings.kubeconfig is None
 
     async def _work(self) -> None:
         own_namespace = await self._own_namespace()
@@ -134,15 +172,14 @@ class Process:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(gangs.watch(), name="watch")
                     group.create_task(webhooks.keep(gangs.synced), name="webhooks")
-                    group.create_task(_lead(election, gangs), name="lead")
+                    self._leading = group.create_task(_lead(election, gangs), name="lead")
             finally:
                 await _drain(recorder)
 
     def _election(self, own_namespace: str) -> LeaseElection | None:
         if not self._settings.leader_elect:
             return None
-        lease = self._settings.lease_duration
-        options = ElectionOptions(lease, lease * 2 / 3, lease * 2 / 15, lease * 4 / 15)
+        options = election_options(self._settings.lease_duration)
         client = Client(self._transport, Settings(throttled=False))
         election = LeaseElection(client, name=LEASE, namespace=own_namespace, identity=self._identity, options=options)
         self._metrics.track_election(election)
@@ -152,7 +189,7 @@ class Process:
         """The chosen one; in a cluster the pod's; outside ``gangctl-system`` where it exists, else ``default``."""
         if self._settings.own_namespace:
             return self._settings.own_namespace
-        if os.environ.get("KUBERNETES_SERVICE_HOST") and self._settings.kubeconfig is None:
+        if self._in_cluster:
             return self._config.namespace or SYSTEM_NAMESPACE
         while True:
             try:
@@ -164,6 +201,16 @@ class Process:
                 await asyncio.sleep(2)
             else:
                 return SYSTEM_NAMESPACE
+
+
+def election_options(seconds: float) -> ElectionOptions:
+    """Times with which another replica writes within ``seconds`` of the moment at which the leader died.
+
+    What others saw last may be a renewal that came just before, and they see it only when they look: so the Lease
+    itself (in whole seconds, as the API has it) and one look fit in, with a rest for reading and writing.
+    """
+    lease = math.floor(seconds * 0.85)
+    return ElectionOptions(lease, lease * 0.75, seconds / 10, seconds / 5)
 
 
 async def _lead(election: LeaseElection | None, gangs: GangPart) -> None:

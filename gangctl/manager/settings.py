@@ -16,6 +16,7 @@ from gangctl.api.documents import parse_documents
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.errors import ConfigError
 
+_DAY: Final = 86_400.0
 _SELECTOR_TERM: Final = re.compile(
     r"\s*(?P<key>!?\s*[\w./-]+)\s*(?:(?P<operator>==|=|!=| in | notin )\s*(?P<values>\([^)]*\)|[\w.-]*))?\s*"
 )
@@ -48,9 +49,22 @@ class ControllerSettings(BaseModel):
     webhook_timeout: Annotated[int, Field(ge=1, le=30)] = Field(
         default=10, description="Seconds the API server waits for an answer."
     )
+    webhook_failure_policy: Literal["Fail", "Ignore"] = Field(
+        default="Fail",
+        description="While no gangctl answers, refuse JobSets that ask for a gang (Fail), or let them run without one "
+        "(Ignore). Jobs of a gang that exists wait for gangctl either way: half of it would wait for the other half.",
+    )
     unregister_on_exit: bool = Field(default=False, description="Delete the webhook configurations at the end.")
     cert_dir: str | None = Field(
         default=None, description="Directory with tls.crt, tls.key and ca.crt instead of an own certificate authority."
+    )
+    cert_lifetime: float = Field(
+        default=90 * _DAY,
+        ge=3,
+        description="Seconds a certificate of the own authority lasts; it is replaced when a third is left.",
+    )
+    ca_lifetime: float = Field(
+        default=365 * _DAY, ge=6, description="Seconds the own authority lasts; it is replaced when a third is left."
     )
     namespace_selector: str | None = Field(
         default=None, description="Label selector of the namespaces whose JobSets gangctl serves (default: all)."
@@ -60,7 +74,15 @@ class ControllerSettings(BaseModel):
         description="HOST:PORT of /metrics, /healthz and /readyz.",
     )
     leader_elect: bool = Field(default=True, description="Let only the holder of Lease gangctl write.")
-    lease_duration: Annotated[float, Field(ge=3)] = Field(default=15.0, description="Seconds a lease lasts.")
+    lease_duration: Annotated[float, Field(ge=3)] = Field(
+        default=15.0, description="Seconds within which another replica writes in the place of a leader that died."
+    )
+    shutdown_delay: float | None = Field(
+        default=None,
+        ge=0,
+        description="Seconds to go on answering after SIGTERM, not ready any more, so that the Service forgets this "
+        "replica (5 in a cluster, 0 outside one). A second signal ends them.",
+    )
     gang_scheduler: tuple[str, ...] = Field(
         default=(DEFAULT_SCHEDULER,), description="Scheduler name that honours groups; may be repeated."
     )

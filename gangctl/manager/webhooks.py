@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,14 @@ from gangctl.client.client import Client
 from gangctl.errors import ApiError, ConfigError
 from gangctl.manager.gangs import GangPart
 from gangctl.manager.settings import ControllerSettings, parse_selector
-from gangctl.runtime.certsource import CertificateSource, DirectoryCertificates, SecretCertificates, Serving
+from gangctl.runtime.certs import Rotation
+from gangctl.runtime.certsource import (
+    POLL_SECONDS,
+    CertificateSource,
+    DirectoryCertificates,
+    SecretCertificates,
+    Serving,
+)
 from gangctl.runtime.listener import Listener
 from gangctl.runtime.selfcheck import self_check
 from gangctl.runtime.server import WebhookServer
@@ -86,6 +94,11 @@ class WebhookPart:
                 if self._settings.unregister_on_exit:
                     await self._unregister()
 
+    def begin_drain(self) -> None:
+        """Go on answering, and have callers come back on other connections, which lead to other replicas."""
+        if self._server is not None:
+            self._server.begin_drain()
+
     async def keep(self, ready: Callable[[], Awaitable[object]]) -> None:
         """Renew certificates; register once ``ready`` and keep it so, until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -100,8 +113,16 @@ class WebhookPart:
         if self._settings.cert_dir is not None:
             return DirectoryCertificates(Path(self._settings.cert_dir), observe=self._metrics.looked)
         hosts = self._settings.certificate_hosts(own_namespace)
+        rotation = _rotation(self._settings)
         return SecretCertificates(
-            self._client, SECRET, own_namespace, hosts, labels=LABELS, observe=self._metrics.looked
+            self._client,
+            SECRET,
+            own_namespace,
+            hosts,
+            rotation=rotation,
+            labels=LABELS,
+            poll_seconds=min(POLL_SECONDS, rotation.overlap.total_seconds() / 5),
+            observe=self._metrics.looked,
         )
 
     async def _first(self) -> Serving:
@@ -152,7 +173,21 @@ def _configuration(settings: ControllerSettings, own_namespace: str) -> WebhookS
     excluded = {"kube-system", own_namespace} - {"default"}
     endpoint = Endpoint(url=settings.webhook_url or "", service=settings.webhook_service, namespace=own_namespace)
     selector = parse_selector(settings.namespace_selector) if settings.namespace_selector else []
-    return WebhookSettings(endpoint, sorted(excluded), selector, timeout_seconds=settings.webhook_timeout)
+    return WebhookSettings(
+        endpoint,
+        sorted(excluded),
+        selector,
+        failure_policy=settings.webhook_failure_policy,
+        # A pod without its reference does not count, and the rest of its gang would wait for it for ever.
+        jobs_failure_policy="Fail",
+        timeout_seconds=settings.webhook_timeout,
+    )
+
+
+def _rotation(settings: ControllerSettings) -> Rotation:
+    """Each step of a change has ten minutes to reach everybody, or what there is when certificates last for less."""
+    certificate, authority = timedelta(seconds=settings.cert_lifetime), timedelta(seconds=settings.ca_lifetime)
+    return Rotation(authority, certificate, min(timedelta(minutes=10), certificate / 4, authority / 8))
 
 
 class _WebhookMetrics:

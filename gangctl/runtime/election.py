@@ -145,8 +145,16 @@ class LeaseElection:
 
     async def _acquire(self) -> None:
         while not await self._attempt():
-            # Candidates that wait in step would collide for ever.
-            await self._clock.sleep(self._options.retry_seconds * (1 - 0.2 * self._randomness()))
+            await self._clock.sleep(self._pause())
+
+    def _pause(self) -> float:
+        """Until the next attempt: not longer than the Lease of a leader that may have died lasts."""
+        # Candidates that wait in step would collide for ever.
+        pause = self._options.retry_seconds * (1 - 0.2 * self._randomness())
+        if self._seen is None or not self._seen.holder:
+            return pause
+        left = self._seen.expires(self._options.lease_seconds) - self._clock.now()
+        return left if 0 < left < pause else pause
 
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
         work = asyncio.ensure_future(lead())

@@ -99,6 +99,8 @@ class WebhookSettings:
     namespace_selector: Sequence[dict[str, Any]] = field(default_factory=tuple)
     """Further ``matchExpressions`` from ``--namespace-selector``."""
     failure_policy: FailurePolicy = "Fail"
+    jobs_failure_policy: FailurePolicy | None = None
+    """That of the Jobs of gangs that exist, None for the same one."""
     timeout_seconds: int = 10
 
 
@@ -149,6 +151,10 @@ def _namespaces(settings: WebhookSettings) -> dict[str, Any]:
     return {"matchExpressions": [break_glass, excluded, *settings.namespace_selector]}
 
 
+def _failure_policy(hook: _Hook, settings: WebhookSettings) -> FailurePolicy:
+    return (settings.jobs_failure_policy if hook.only_jobset_children else None) or settings.failure_policy
+
+
 def _webhook(hook: _Hook, settings: WebhookSettings, ca_bundle: bytes) -> dict[str, Any]:
     rule = {
         "apiGroups": [hook.group],
@@ -161,7 +167,7 @@ def _webhook(hook: _Hook, settings: WebhookSettings, ca_bundle: bytes) -> dict[s
         "name": hook.name,
         "admissionReviewVersions": ["v1"],
         "clientConfig": settings.endpoint.client_config(hook.path, ca_bundle),
-        "failurePolicy": settings.failure_policy,
+        "failurePolicy": _failure_policy(hook, settings),
         "matchConditions": [dict(condition) for condition in hook.conditions],
         "matchPolicy": "Equivalent",
         "namespaceSelector": _namespaces(settings),

@@ -1,15 +1,17 @@
-"""gangctl beside the shared planes: one process per minor, started when a test first asks for it."""
+"""gangctl beside the shared planes, one process per minor; and a plane on which tests break things."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+import secrets
 from collections.abc import Iterator
 
 import pytest
 
 from tests.controlplane.plane import ControlPlane
 from tests.live.cluster import Cluster
-from tests.live.gangctl import Gangctl, install_rights
+from tests.live.gangctl import Gangctl, create_namespaces, install_rights
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +33,29 @@ def cluster(plane: ControlPlane, namespace: str, running: Gangctl) -> Cluster:
     """A namespace of the test's own on a plane with gangctl."""
     assert running.process.running, "an earlier test left gangctl stopped"
     return Cluster(plane, namespace)
+
+
+@pytest.fixture(scope="session")
+def rough_plane() -> Iterator[ControlPlane]:
+    """A plane that tests kill, hang and cut off, one after the other; gangctl they bring along."""
+
+    async def start() -> ControlPlane:
+        started = await ControlPlane.start("1.37", ("jobset",), scheduler=False)
+        await install_rights(started)
+        return started
+
+    plane = asyncio.run(start())
+    yield plane
+    asyncio.run(plane.close())
+
+
+@pytest.fixture
+async def rough(rough_plane: ControlPlane, request: pytest.FixtureRequest) -> Cluster:
+    """A namespace of the test's own on that plane, on which everything runs."""
+    for component in rough_plane.components:
+        if not rough_plane.process(component).running:
+            await rough_plane.start_component(component)
+    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:40].strip("-")
+    name = f"{slug}-{secrets.token_hex(3)}"
+    await create_namespaces(rough_plane, [name])
+    return Cluster(rough_plane, name)

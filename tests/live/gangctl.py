@@ -45,32 +45,47 @@ class Gangctl:
         plane: ControlPlane,
         *arguments: str,
         name: str = "gangctl",
+        user: str = USER,
         kubeconfig: Path | None = None,
+        program: Sequence[str] = ("-m", "gangctl"),
+        webhook_url: str | None = None,
     ) -> None:
-        """``arguments`` are further flags; ports are the process's own for its life."""
+        """``arguments`` are further flags; ports are the process's own for its life.
+
+        ``webhook_url`` is where API servers go instead, a balancer for one; ``program`` is what Python runs.
+        """
         self.plane = plane
+        self.user = user
         self._ports = Ports()
-        self.webhook_url = f"https://127.0.0.1:{self._ports.take()}"
+        self.webhook_address = f"127.0.0.1:{self._ports.take()}"
+        self.webhook_url = webhook_url or f"https://{self.webhook_address}"
         self.metrics_url = f"http://127.0.0.1:{(port := self._ports.take())}"
-        self._kubeconfig = kubeconfig or plane.kubeconfig_for(USER)
+        self._kubeconfig = kubeconfig or plane.kubeconfig_for(user)
         command = [
-            *(sys.executable, "-m", "gangctl", "controller"),
+            *(sys.executable, *program, "controller"),
             *("--kubeconfig", str(self._kubeconfig)),
             *("--webhook-url", self.webhook_url),
+            *("--webhook-bind-address", self.webhook_address),
             *("--metrics-bind-address", f"127.0.0.1:{port}"),
             "--leader-elect=false",
             *("--log-level", "debug"),
             *arguments,
         ]
         self.process = Process(name, command, plane.directory / f"{name}.log", ready=self.is_ready)
+        plane.guests[name] = self.process
 
     async def __aenter__(self) -> Self:
-        await install_rights(self.plane)
+        await install_rights(self.plane, self.user)
         await self.process.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    @property
+    def log(self) -> str:
+        """Everything it has said."""
+        return self.process.log.read_text()
 
     async def close(self) -> None:
         """End the process and give its ports back."""

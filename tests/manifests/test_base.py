@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 import gangctl
+from gangctl.manager.process import EVENT_DRAIN_SECONDS
 from gangctl.manager.settings import ControllerSettings, load_settings, split_address
+from gangctl.runtime.listener import ListenerOptions
 from gangctl.webhooks.configurations import VALIDATING
 from tests.manifests import webhooks
 from tests.manifests.files import MANIFESTS, ROOT, documents, one
@@ -129,12 +131,18 @@ def test_a_drain_or_a_rollout_never_takes_the_last_replica(deployment: Object) -
     assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
 
 
-def test_there_is_time_to_end_what_is_under_way(deployment: Object, pod: Object, container: Object) -> None:
-    sleep = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+def test_there_is_time_to_end_what_is_under_way(
+    deployment: Object, pod: Object, container: Object, settings: ControllerSettings
+) -> None:
+    assert settings.shutdown_delay is not None
+    assert settings.shutdown_delay >= 5, "until every node has heard that this replica is no endpoint any more"
     longest = max(
         webhook["timeoutSeconds"] for configuration in documents(webhooks.PATH) for webhook in configuration["webhooks"]
     )
-    assert pod["terminationGracePeriodSeconds"] >= sleep + longest + 10
+    drain = ListenerOptions().drain_seconds
+    assert drain >= longest
+    assert pod["terminationGracePeriodSeconds"] >= settings.shutdown_delay + EVENT_DRAIN_SECONDS + drain
+    assert "lifecycle" not in container, "the Lease is given back at SIGTERM, not after a preStop"
     surge = deployment["spec"]["strategy"]["rollingUpdate"]["maxSurge"]
     quota = one(BASE / "resourcequota.yaml")["spec"]
     assert int(quota["hard"]["pods"]) >= deployment["spec"]["replicas"] + surge

@@ -1,0 +1,110 @@
+"""What a Service is to gangctl's replicas: new connections go, in turn, to the ready ones.
+
+As with a Service, a connection that exists stays with its replica, ready or not, and nobody looks
+into it: the API server's TLS ends at the replica.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from types import TracebackType
+from typing import Final, Self
+
+from tests.controlplane.wait import NotYet, wait_for
+from tests.live.gangctl import Gangctl
+
+_PERIOD_SECONDS: Final = 0.1
+_PROBE_SECONDS: Final = 0.5
+_CHUNK: Final = 2**16
+
+
+class Balancer:
+    """Round robin over the ready ones of ``replicas``, which may change at any time; ``async with``."""
+
+    def __init__(self) -> None:
+        """Nobody is behind it yet."""
+        self.replicas: list[Gangctl] = []
+        self.endpoints: list[Gangctl] = []
+        """Those that were ready when last asked."""
+        self._turn = 0
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def url(self) -> str:
+        """Where API servers go."""
+        if self._server is None:
+            raise RuntimeError("the balancer is not open")
+        return f"https://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def __aenter__(self) -> Self:
+        # The streams' own tasks would outlive the balancer: these are ended with it.
+        self._server = await asyncio.start_server(lambda *pair: self._keep(self._relay(*pair)), "127.0.0.1", 0)
+        self._keep(self._probe())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def settled(self, *endpoints: Gangctl) -> None:
+        """Wait until exactly these are sent to."""
+
+        async def exactly() -> bool:
+            if set(self.endpoints) != set(endpoints):
+                raise NotYet(str([each.process.name for each in self.endpoints]))
+            return True
+
+        await wait_for(exactly, what=f"endpoints {[each.process.name for each in endpoints]}")
+
+    def _keep(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _probe(self) -> None:
+        while True:
+            replicas = list(self.replicas)
+            ready = await asyncio.gather(*map(_is_ready, replicas))
+            self.endpoints = [each for each, well in zip(replicas, ready, strict=True) if well]
+            await asyncio.sleep(_PERIOD_SECONDS)
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, to the next endpoint; refused there, it ends here, as with a Service."""
+        try:
+            if not self.endpoints:
+                return
+            self._turn += 1
+            host, _, port = self.endpoints[self._turn % len(self.endpoints)].webhook_address.rpartition(":")
+            there = await asyncio.open_connection(host, int(port))
+            try:
+                await asyncio.gather(_pump(reader, there[1]), _pump(there[0], writer))
+            finally:
+                there[1].close()
+        except OSError:
+            return
+        finally:
+            writer.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while chunk := await reader.read(_CHUNK):
+        writer.write(chunk)
+        await writer.drain()
+    with suppress(OSError):
+        writer.write_eof()
+
+
+async def _is_ready(replica: Gangctl) -> bool:
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            return await replica.is_ready()
+    except (NotYet, TimeoutError):
+        return False

@@ -1,0 +1,80 @@
+"""Two gangctl behind a balancer, each as a user of its own, so that the audit log tells who wrote what."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tests.controlplane.api import Object
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.live.balancer import Balancer
+from tests.live.gangctl import Gangctl, install_rights
+
+LEASE_SECONDS = 4
+TIMEOUT_SECONDS = 2
+DELAY_SECONDS = 1
+
+
+@dataclass
+class Replicas:
+    """Both, and what is between them and the API server."""
+
+    plane: ControlPlane
+    balancer: Balancer
+    both: tuple[Gangctl, Gangctl]
+
+    async def roles(self) -> tuple[Gangctl, Gangctl]:
+        """The leader and the other one."""
+
+        async def told() -> tuple[Gangctl, Gangctl]:
+            leading = [await leads(each) for each in self.both]
+            if sorted(leading) != [False, True]:
+                raise NotYet(f"leading: {leading}")
+            return self.both if leading[0] else (self.both[1], self.both[0])
+
+        return await wait_for(told, what="one leader")
+
+    def writes(self, replica: Gangctl, since: int) -> list[Object]:
+        """What a replica wrote, refused or not, without events and Leases."""
+        return self.plane.writes_by(replica.user, since).objects
+
+
+async def leads(replica: Gangctl) -> bool:
+    return await replica.metric("gangctl_leader") == 1
+
+
+def moment(entry: Object) -> datetime:
+    """When the API server received a request."""
+    return datetime.fromisoformat(entry["requestReceivedTimestamp"])
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+@asynccontextmanager
+async def two_replicas(plane: ControlPlane, *arguments: str) -> AsyncIterator[Replicas]:
+    """Both ready and behind the balancer, one of them leading."""
+    flags = [
+        "--leader-elect=true",
+        *("--lease-duration", str(LEASE_SECONDS)),
+        *("--webhook-timeout", str(TIMEOUT_SECONDS)),
+        *("--shutdown-delay", str(DELAY_SECONDS)),
+        *arguments,
+    ]
+    async with Balancer() as balancer, AsyncExitStack() as stack:
+        both = []
+        for name in ("gangctl-a", "gangctl-b"):
+            await install_rights(plane, name)
+            replica = Gangctl(plane, *flags, name=name, user=name, webhook_url=balancer.url)
+            stack.push_async_callback(replica.close)
+            await replica.process.launch()
+            both.append(replica)
+        for replica in both:
+            await replica.process.wait_ready()
+        balancer.replicas = list(both)
+        await balancer.settled(*both)
+        yield Replicas(plane, balancer, (both[0], both[1]))
