@@ -33,7 +33,7 @@ class Cause:
 
 
 class StatusError(Exception):
-    """A request that fails: HTTP ``code``, ``reason``, ``message`` and ``details`` of the ``Status`` it is answered with."""
+    """A request that fails, as the ``metav1.Status`` that it is answered with: ``code`` is the HTTP status too."""
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class StatusError(Exception):
         self.reason = reason
         self.message = message
         self.details = dict(details or {})
+        self.metadata: dict[str, Any] = {}
         self.retry_after = retry_after
         if retry_after is not None:
             self.details["retryAfterSeconds"] = retry_after
@@ -62,7 +63,7 @@ class StatusError(Exception):
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
         }
@@ -96,7 +97,8 @@ def already_exists(kind: ResourceKind, name: str) -> StatusError:
 
 def name_not_generated(kind: ResourceKind, name: str) -> StatusError:
     """409 when no free name was found for a ``generateName``."""
-    message = f'{kind.qualified_name} "{name}" already exists, the server was not able to generate a unique name for the object'
+    why = "the server was not able to generate a unique name for the object"
+    message = f'{kind.qualified_name} "{name}" already exists, {why}'
     return StatusError(409, "AlreadyExists", message, _details(kind, name), retry_after=1)
 
 
@@ -126,6 +128,11 @@ def invalid(kind: ResourceKind, name: str, causes: Sequence[Cause]) -> StatusErr
     if causes:
         found["causes"] = [cause.as_json() for cause in causes]
     return StatusError(422, "Invalid", f'{subject} "{name}" is invalid: {listed}', found)
+
+
+def invalid_options(kind: str, causes: Sequence[Cause]) -> StatusError:
+    """422 for query parameters, which are objects of ``meta.k8s.io`` too: ListOptions, CreateOptions."""
+    return invalid(ResourceKind("meta.k8s.io", "v1", kind.lower(), kind), "", causes)
 
 
 def bad_request(message: str) -> StatusError:
@@ -164,9 +171,15 @@ def method_not_allowed(kind: ResourceKind | None, verb: str) -> StatusError:
     )
 
 
-def expired(message: str = EXPIRED_MESSAGE) -> StatusError:
-    """410 for a resourceVersion, or a continue token, that is older than what the server remembers."""
-    return StatusError(410, "Expired", message)
+def expired(message: str = EXPIRED_MESSAGE, *, token: str = "") -> StatusError:
+    """410 for a resourceVersion, or a continue token, that is older than what the server remembers.
+
+    ``token`` goes on with the list without consistency.
+    """
+    error = StatusError(410, "Expired", message)
+    if token:
+        error.metadata["continue"] = token
+    return error
 
 
 def too_old(asked: int, oldest: int) -> StatusError:
@@ -180,7 +193,7 @@ def too_large(asked: int, current: int) -> StatusError:
     return StatusError(
         504,
         "Timeout",
-        f"Too large resource version: {asked}, current: {current}",
+        f"Timeout: Too large resource version: {asked}, current: {current}",
         {"causes": [cause.as_json()]},
         retry_after=1,
     )
@@ -201,6 +214,19 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
     """415 for a body in a format that is not read."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     return StatusError(415, "UnsupportedMediaType", message)
+
+
+def unsupported_patch() -> StatusError:
+    """415 for a strategic merge patch of a kind that a CustomResourceDefinition defines."""
+    accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+    message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+    return StatusError(415, "UnsupportedMediaType", message)
+
+
+def missing_field_manager() -> StatusError:
+    """422 for an apply by nobody."""
+    cause = Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
+    return invalid_options("PatchOptions", [cause])
 
 
 def not_acceptable(accepted: Sequence[str]) -> StatusError:

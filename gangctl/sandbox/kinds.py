@@ -82,7 +82,7 @@ class Minor:
     gates: Mapping[str, bool] = field(default_factory=dict)
 
 
-# The gates of the control plane that the sandbox stands in for: what an operator needs for gangs, everything else as released.
+# The gates an operator needs for gangs; everything else as released.
 MINORS: Final = MappingProxyType(
     {
         minor.name: minor

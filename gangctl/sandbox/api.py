@@ -1,0 +1,264 @@
+"""The verbs of an API server, without HTTP: what players call, and what :mod:`http` puts on the wire.
+
+Bodies become the server's: whoever passes one keeps no reference. Objects handed out
+are copies, the caller's to change. Failures are :class:`errors.StatusError`. Warnings for the
+client are appended to the ``warnings`` list of the call, if one is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gangctl.sandbox import apply, binding, deletion, errors, patches, reads, writes
+from gangctl.sandbox.admission import Admission, NoAdmission
+from gangctl.sandbox.caller import (
+    DEFAULT_DELETE,
+    DEFAULT_WRITE,
+    SYSTEM,
+    Caller,
+    DeleteOptions,
+    Propagation,
+    WriteOptions,
+)
+from gangctl.sandbox.deletion import Deletion
+from gangctl.sandbox.kinds import NEWEST, ResourceKind
+from gangctl.sandbox.objects import Object, copy, now, uid
+from gangctl.sandbox.patches import PatchType
+from gangctl.sandbox.reads import ListQuery, ObjectList
+from gangctl.sandbox.registry import Backend, Registry
+from gangctl.sandbox.store import Store, Stored
+from gangctl.sandbox.watches import Event, EventStream, Watch, WatchQuery
+from gangctl.sandbox.writes import Write
+
+__all__ = [
+    "SYSTEM",
+    "Api",
+    "Caller",
+    "DeleteOptions",
+    "Event",
+    "EventStream",
+    "ObjectList",
+    "Propagation",
+    "WriteOptions",
+]
+
+Warnings = list[str]
+
+_FIRST_NAMESPACES = ("default", "kube-public", "kube-system")
+
+
+class Api:
+    """An API server of one minor, in memory."""
+
+    def __init__(
+        self,
+        minor: str = NEWEST,
+        *,
+        gates: Mapping[str, bool] | None = None,
+        runtime_config: Mapping[str, bool] | None = None,
+        admission: Admission | None = None,
+        store: Store | None = None,
+    ) -> None:
+        """Start with the namespaces that every cluster has; ValueError for an unknown minor."""
+        registry = Registry(minor, gates, runtime_config)
+        self.backend = Backend(store or Store(), registry, admission or NoAdmission())
+        self._make_namespaces()
+
+    @property
+    def store(self) -> Store:
+        """What is stored; players use the verbs instead."""
+        return self.backend.store
+
+    @property
+    def registry(self) -> Registry:
+        """What is served."""
+        return self.backend.registry
+
+    def kind(self, qualified_name: str, version: str | None = None) -> ResourceKind:
+        """The kind of ``jobs.batch``; KeyError when it is not served."""
+        return self.registry.named(qualified_name, version)
+
+    async def create(
+        self,
+        kind: ResourceKind,
+        namespace: str,
+        body: Object,
+        caller: Caller,
+        options: WriteOptions = DEFAULT_WRITE,
+        *,
+        warnings: Warnings | None = None,
+    ) -> Object:
+        """Create an object."""
+        write = Write(self.backend, kind, namespace, caller, options, _list(warnings))
+        return copy((await writes.create(write, body)).obj)
+
+    async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
+        """One object."""
+        return copy(reads.get(self.store, kind, namespace, name).obj)
+
+    async def list(
+        self,
+        kind: ResourceKind,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = 0,
+        token: str = "",
+        resource_version: str = "",
+    ) -> ObjectList:
+        """Objects of one namespace, or of all (None)."""
+        query = ListQuery(labels, fields, limit, token, resource_version)
+        page = reads.page(self.store, kind, namespace, query)
+        items = [copy(stored.obj) for stored in page.items]
+        return ObjectList(items, str(page.revision), page.token, page.remaining)
+
+    async def update(  # noqa: PLR0917 -- what a request consists of
+        self,
+        kind: ResourceKind,
+        namespace: str,
+        name: str,
+        body: Object,
+        caller: Caller,
+        options: WriteOptions = DEFAULT_WRITE,
+        *,
+        subresource: str = "",
+        warnings: Warnings | None = None,
+    ) -> Object:
+        """Replace an object, or its ``subresource``."""
+        write = Write(self.backend, kind, namespace, caller, options, _list(warnings), name, subresource)
+        stored, _ = await writes.update(write, body)
+        return copy(stored.obj)
+
+    async def patch(  # noqa: PLR0917 -- what a request consists of
+        self,
+        kind: ResourceKind,
+        namespace: str,
+        name: str,
+        patch: Any,
+        patch_type: PatchType,
+        caller: Caller,
+        options: WriteOptions = DEFAULT_WRITE,
+        *,
+        subresource: str = "",
+        warnings: Warnings | None = None,
+    ) -> Object:
+        """Patch an object, or its ``subresource``; an apply creates it where it is missing."""
+        write = Write(self.backend, kind, namespace, caller, options, _list(warnings), name, subresource)
+        stored, _ = await self.patch_stored(write, patch, patch_type)
+        return copy(stored.obj)
+
+    async def patch_stored(self, write: Write, patch: Any, patch_type: PatchType) -> tuple[Stored, bool]:
+        """The same for a prepared write, with a frozen result, and whether it was created."""
+        kind = write.kind
+        if patch_type == "apply":
+            return await self._apply(write, patch)
+        if patch_type == "strategic" and kind.custom:
+            raise errors.unsupported_patch()
+
+        def patched(old: Object) -> Object:
+            if patch_type == "merge":
+                return patches.merge(old, patch)
+            if patch_type == "json":
+                return patches.json_patch(old, patch)
+            return patches.strategic(old, patch, kind.kind)
+
+        return await writes.patch(write, patch_type, patched), False
+
+    async def _apply(self, write: Write, patch: Any) -> tuple[Stored, bool]:
+        kind, manager = write.kind, write.options.field_manager
+        if not manager:
+            raise errors.missing_field_manager()
+        if not isinstance(patch, dict):
+            raise errors.bad_request("an apply patch is an object")
+        force = write.options.force
+        if self.store.get(kind.storage, write.key) is None and not write.subresource:
+            body = {**patch, "metadata": {"name": write.name, **(patch.get("metadata") or {})}}
+            write.operation = "Apply"
+            merged = apply.apply(kind, None, body, manager, force=force)
+            return await writes.create(write, merged), True
+
+        def applied(old: Object) -> Object:
+            return apply.apply(kind, old, patch, manager, force=force, subresource=write.subresource)
+
+        return await writes.patch(write, "apply", applied), False
+
+    async def delete(
+        self,
+        kind: ResourceKind,
+        namespace: str,
+        name: str,
+        caller: Caller,
+        options: DeleteOptions = DEFAULT_DELETE,
+        *,
+        warnings: Warnings | None = None,
+    ) -> Object:
+        """Delete an object: its last state while it waits, otherwise what the server answers (most often a Status)."""
+        wanted = Deletion(self.backend, kind, namespace, name, caller, options, _list(warnings))
+        return copy(deletion.answer(kind, await deletion.delete(wanted)))
+
+    async def delete_collection(
+        self,
+        kind: ResourceKind,
+        namespace: str | None,
+        caller: Caller,
+        options: DeleteOptions = DEFAULT_DELETE,
+        *,
+        labels: str = "",
+        fields: str = "",
+        warnings: Warnings | None = None,
+    ) -> ObjectList:
+        """Delete everything selected; what was deleted."""
+        page = reads.page(self.store, kind, namespace, ListQuery(labels, fields))
+        told = _list(warnings)
+        for stored in page.items:
+            metadata = stored.obj["metadata"]
+            place, name = metadata.get("namespace", ""), metadata["name"]
+            try:
+                await deletion.delete(Deletion(self.backend, kind, place, name, caller, options, told))
+            except errors.StatusError as error:
+                if error.reason != "NotFound":
+                    raise
+        return ObjectList([copy(stored.obj) for stored in page.items], str(page.revision))
+
+    def watch(
+        self,
+        kind: ResourceKind,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
+        bookmarks: bool = False,
+    ) -> EventStream:
+        """Events after ``resource_version`` ("" or "0": first what is there as ADDED), without end.
+
+        The watch begins with this call, not with the first event asked for. ``bookmarks``: one BOOKMARK after
+        what was there at the start. StatusError 410 when the revision is forgotten. ``aclose`` it when done.
+        """
+        initial = bookmarks and resource_version in {"", "0"}
+        query = WatchQuery(
+            labels, fields, resource_version, "NotOlderThan" if initial else "", bookmarks, initial or None
+        )
+        return EventStream(Watch(self.store, kind, namespace, query))
+
+    async def bind(
+        self, namespace: str, name: str, body: Object, caller: Caller, options: WriteOptions = DEFAULT_WRITE
+    ) -> None:
+        """POST ``pods/binding``: put a pod on the node that ``body`` (``v1`` Binding) targets; 409 when it has one."""
+        write = Write(self.backend, self.kind("pods"), namespace, caller, options, [], name, "binding")
+        await binding.bind(write, body)
+
+    def _make_namespaces(self) -> None:
+        kind = self.kind("namespaces")
+        for name in _FIRST_NAMESPACES:
+            metadata: Object = {"name": name, "uid": uid(), "creationTimestamp": now()}
+            metadata["labels"] = {"kubernetes.io/metadata.name": name}
+            namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+            namespace["spec"], namespace["status"] = {"finalizers": ["kubernetes"]}, {"phase": "Active"}
+            self.store.put(kind.storage, ("", name), namespace)
+
+
+def _list(warnings: Warnings | None) -> Warnings:
+    return [] if warnings is None else warnings

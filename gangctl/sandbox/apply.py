@@ -1,0 +1,192 @@
+"""Server-side apply: merge what a manager wants, take away what it wants no longer, refuse what others own.
+
+As ``structured-merge-diff`` does it, for the lists that :mod:`mergekeys` knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from gangctl.sandbox import errors
+from gangctl.sandbox.errors import Cause, StatusError
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.managed import (
+    SELF,
+    Path,
+    changes,
+    contains,
+    discard,
+    entry_of,
+    fields,
+    insert,
+    item_elements,
+    new_entry,
+    paths,
+    put,
+    tracked,
+)
+from gangctl.sandbox.mergekeys import map_keys
+from gangctl.sandbox.objects import Object, copy, now
+
+
+def apply(
+    kind: ResourceKind, old: Object | None, wanted: Object, manager: str, *, force: bool, subresource: str = ""
+) -> Object:
+    """``old`` with everything in ``wanted``, owned by ``manager``; shares nothing with either.
+
+    StatusError: 400 when ``wanted`` carries managedFields, 409 with one cause for each field that another manager set
+    to something else, unless ``force``.
+    """
+    if wanted.get("metadata", {}).get("managedFields"):
+        raise errors.bad_request("metadata.managedFields must be nil")
+    wanted = copy(wanted)
+    live: Object = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}}
+    if old is not None:
+        live = copy(old)
+    entries: list[Object] = live["metadata"].pop("managedFields", None) or []
+    mine = entry_of(entries, manager, "Apply", kind.api_version, subresource)
+    claimed: Object = {}
+    for path in fields(_claimable(kind, wanted, subresource), (kind.kind,)):
+        if path:
+            insert(claimed, path)
+    merged: Object = _merge(live, wanted, (kind.kind,))
+    dropped = [path for path in paths(mine["fieldsV1"]) if not contains(claimed, path)] if mine else []
+    others = [entry for entry in entries if entry is not mine]
+    _settle_conflicts(kind, live, merged, claimed, others, force=force)
+    for path in sorted(dropped, key=len, reverse=True):
+        if not any(contains(entry["fieldsV1"], path) for entry in others):
+            _remove(merged, path)
+    if mine is None:
+        entries.append(new_entry(manager, "Apply", kind.api_version, subresource, claimed))
+    elif mine["fieldsV1"] != claimed:
+        mine["fieldsV1"], mine["time"] = claimed, now()
+    put(merged, entries)
+    return merged
+
+
+def _claimable(kind: ResourceKind, wanted: Object, subresource: str) -> Object:
+    """What an apply through this endpoint can own: the status only through its own."""
+    found = tracked(wanted)
+    if subresource == "status":
+        return {key: value for key, value in found.items() if key in {"status", "metadata"}}
+    if kind.has_status:
+        found.pop("status", None)
+    return found
+
+
+def _settle_conflicts(
+    kind: ResourceKind, live: Object, merged: Object, claimed: Object, others: list[Object], *, force: bool
+) -> None:
+    changed = [
+        path
+        for path, _ in changes(tracked(live), tracked(merged), (kind.kind,))
+        if contains(claimed, path) or path[-1] == SELF
+    ]
+    found = [(entry, path) for entry in others for path in sorted(changed) if contains(entry["fieldsV1"], path)]
+    if found and not force:
+        raise _conflict(found)
+    for entry, path in found:
+        discard(entry["fieldsV1"], path)
+
+
+def _conflict(found: list[tuple[Object, Path]]) -> StatusError:
+    causes = [Cause("FieldManagerConflict", _spelled(path), f"conflict with {_named(entry)}") for entry, path in found]
+    if len(found) == 1:
+        message = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
+        return errors.apply_conflict(causes, message)
+    lines: list[str] = []
+    by_manager: dict[str, list[str]] = {}
+    for entry, path in found:
+        by_manager.setdefault(_named(entry), []).append(_spelled(path))
+    for name in sorted(by_manager):
+        lines += [f"conflicts with {name}:", *(f"- {path}" for path in by_manager[name])]
+    told = "\n".join(lines)
+    return errors.apply_conflict(causes, f"Apply failed with {len(found)} conflicts: {told}")
+
+
+def _named(entry: Mapping[str, Any]) -> str:
+    name = f'"{entry.get("manager", "")}"'
+    if entry.get("subresource"):
+        name += f' with subresource "{entry["subresource"]}"'
+    if entry.get("operation") == "Update":
+        name += f" using {entry.get('apiVersion')}" + (f" at {entry['time']}" if entry.get("time") else "")
+    return name
+
+
+def _spelled(path: Path) -> str:
+    """A path as a person reads it: ``.spec.containers[name="a"].image``."""
+    told = ""
+    for element in path:
+        match element[:2]:
+            case "f:":
+                told += f".{element[2:]}"
+            case "k:":
+                key = orjson.loads(element[2:])
+                told += "[" + ",".join(f"{name}={orjson.dumps(value).decode()}" for name, value in key.items()) + "]"
+            case "v:":
+                told += f"[={element[2:]}]"
+    return told
+
+
+def _merge(old: Any, wanted: Any, names: Path) -> Any:
+    if isinstance(old, dict) and isinstance(wanted, dict):
+        merged = dict(old)
+        for key, value in wanted.items():
+            merged[key] = _merge(old.get(key), value, (*names, key))
+        return merged
+    keys = map_keys(names) if isinstance(old, list) and isinstance(wanted, list) else None
+    if keys is None:
+        return wanted
+    before, after = item_elements(old, keys), item_elements(wanted, keys)
+    if before is None or after is None:
+        return wanted
+    merged_items = {
+        element: _merge(item, after[element], names) if element in after else item for element, item in before.items()
+    }
+    return list(
+        {**merged_items, **{element: item for element, item in after.items() if element not in before}}.values()
+    )
+
+
+def _remove(value: Any, path: Path) -> None:
+    """Remove a field from an object; what it was in goes with it when it is an item's own mark."""
+    for at, element in enumerate(path):
+        last = at == len(path) - 1
+        if element.startswith("f:"):
+            name = element[2:]
+            if not isinstance(value, dict) or name not in value:
+                return
+            following = path[at + 1] if not last else ""
+            if last or (following == SELF and not value[name]):
+                del value[name]
+                return
+            if following[:2] in {"k:", "v:"}:
+                _remove_item(value, name, path[at + 1 :])
+                return
+            value = value[name]
+
+
+def _remove_item(holder: Object, name: str, path: Path) -> None:
+    items = holder[name]
+    if not isinstance(items, list):
+        return
+    for at, item in enumerate(items):
+        if not _is_item(item, path[0]):
+            continue
+        if len(path) == 1 or path[1] == SELF:
+            del items[at]
+            if not items:
+                del holder[name]
+        else:
+            _remove(item, path[1:])
+        return
+
+
+def _is_item(item: Any, element: str) -> bool:
+    wanted = orjson.loads(element[2:])
+    if element.startswith("v:"):
+        return bool(item == wanted)
+    return isinstance(item, dict) and all(item.get(key) == value for key, value in wanted.items())

@@ -1,0 +1,228 @@
+"""Delete: preconditions, finalizers of propagation, graceful ends of pods, dry runs.
+
+Who waits is the object itself: with finalizers, or with grace, it stays and gets a
+deletionTimestamp. The garbage collector and the kubelet do the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from gangctl.sandbox import errors
+from gangctl.sandbox.admission import Attributes
+from gangctl.sandbox.caller import Caller, DeleteOptions
+from gangctl.sandbox.conversion import from_storage, in_version, to_storage
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.registry import Backend
+from gangctl.sandbox.store import Key, Stored
+
+FOREGROUND: Final = "foregroundDeletion"
+ORPHAN: Final = "orphan"
+_POD_GRACE: Final = 30
+_RETURNED: Final = frozenset({"pods", "services", "serviceaccounts"})
+JOB_WARNING: Final = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
+
+
+@dataclass(slots=True)
+class Deletion:
+    """One delete on its way."""
+
+    backend: Backend
+    kind: ResourceKind
+    namespace: str
+    name: str
+    caller: Caller
+    options: DeleteOptions
+    warnings: list[str]
+
+    @property
+    def key(self) -> Key:
+        """Where it is stored."""
+        return self.namespace, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What became of the object: its last state, frozen, and whether it is gone."""
+
+    stored: Stored
+    gone: bool
+
+
+async def delete(deletion: Deletion) -> Deleted:
+    """Delete an object, or mark it; StatusError 404 without it, 409 when a precondition fails, what webhooks say."""
+    store, kind = deletion.backend.store, deletion.kind
+    while True:
+        stored = store.get(kind.storage, deletion.key)
+        if stored is None:
+            raise errors.not_found(kind, deletion.name)
+        old = from_storage(kind, stored.obj)
+        _check_preconditions(deletion, old)
+        attributes = _attributes(deletion, old)
+        await deletion.backend.admission.mutate(attributes, old)
+        await deletion.backend.admission.validate(attributes, None)
+        if store.get(kind.storage, deletion.key) is stored:
+            break
+    _warn(deletion)
+    return _carry_out(deletion, stored, old)
+
+
+def _carry_out(deletion: Deletion, stored: Stored, old: Object) -> Deleted:
+    store, kind = deletion.backend.store, deletion.kind
+    finalizers = _finalizers(deletion, old)
+    grace = _grace(kind, old, deletion.options.grace_seconds)
+    waits = bool(finalizers) or grace > 0 or (kind.plural == "namespaces" and bool(_spec(old).get("finalizers")))
+    if not waits:
+        if deletion.options.dry_run:
+            return Deleted(in_version(kind, stored), gone=True)
+        return Deleted(in_version(kind, store.remove(kind.storage, deletion.key)), gone=True)
+    new = _marked(kind, old, finalizers, grace)
+    if deletion.options.dry_run:
+        return Deleted(Stored(new, stored.revision), gone=False)
+    if new == old:
+        return Deleted(in_version(kind, stored), gone=False)
+    return Deleted(in_version(kind, store.put(kind.storage, deletion.key, to_storage(kind, new))), gone=False)
+
+
+def _marked(kind: ResourceKind, old: Object, finalizers: list[str], grace: int) -> Object:
+    new = copy(old)
+    metadata = new["metadata"]
+    metadata["finalizers"] = finalizers
+    if not finalizers:
+        del metadata["finalizers"]
+    if "deletionTimestamp" not in metadata:
+        metadata["deletionTimestamp"] = _in_seconds(grace)
+        metadata["deletionGracePeriodSeconds"] = grace
+        if metadata.get("generation", 0) > 0:
+            metadata["generation"] += 1
+    elif grace < metadata.get("deletionGracePeriodSeconds", 0):
+        metadata["deletionTimestamp"] = _in_seconds(grace)
+        metadata["deletionGracePeriodSeconds"] = grace
+    if kind.plural == "namespaces":
+        new["status"] = {**(new.get("status") or {}), "phase": "Terminating"}
+    return new
+
+
+def _finalizers(deletion: Deletion, old: Object) -> list[str]:
+    finalizers = list(old["metadata"].get("finalizers") or [])
+    propagation = deletion.options.propagation
+    if propagation is None:
+        if ORPHAN in finalizers or FOREGROUND in finalizers:
+            return finalizers
+        propagation = "Orphan" if deletion.kind.qualified_name == "jobs.batch" else "Background"
+    kept = [each for each in finalizers if each not in {ORPHAN, FOREGROUND}]
+    match propagation:
+        case "Orphan":
+            kept.append(ORPHAN)
+        case "Foreground":
+            kept.append(FOREGROUND)
+        case "Background":
+            pass
+    return kept
+
+
+def _grace(kind: ResourceKind, old: Object, asked: int | None) -> int:
+    """Seconds that a pod may take to end; everything else goes at once."""
+    if kind.qualified_name != "pods":
+        return 0
+    grace = asked if asked is not None else _spec(old).get("terminationGracePeriodSeconds", _POD_GRACE)
+    if not _spec(old).get("nodeName") or (old.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
+        grace = 0
+    grace = max(grace, 1) if grace < 0 else grace
+    pending = old["metadata"].get("deletionGracePeriodSeconds")
+    if "deletionTimestamp" in old["metadata"] and pending is not None:
+        # A second delete may hurry the end, not put it off; without grace of its own it changes nothing.
+        return min(grace, pending) if asked is not None else int(pending)
+    return int(grace)
+
+
+def _spec(obj: Object) -> Object:
+    return obj.get("spec") or {}
+
+
+def _in_seconds(seconds: int) -> str:
+    return f"{datetime.now(UTC) + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _check_preconditions(deletion: Deletion, old: Object) -> None:
+    metadata, options = old["metadata"], deletion.options
+    if options.uid is not None and options.uid != metadata["uid"]:
+        why = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata['uid']}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise _precondition_failed(deletion, why)
+    if options.resource_version is not None and options.resource_version != metadata["resourceVersion"]:
+        why = (
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the ResourceVersion "
+            f"in record ({metadata['resourceVersion']}). The object might have been modified"
+        )
+        raise _precondition_failed(deletion, why)
+
+
+def _precondition_failed(deletion: Deletion, why: str) -> StatusError:
+    """409 that names the object by its kind, unlike every other conflict."""
+    kind = deletion.kind
+    subject = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    details = {"name": deletion.name, "group": kind.group, "kind": kind.kind}
+    message = f'Operation cannot be fulfilled on {subject} "{deletion.name}": {why}'
+    return StatusError(409, "Conflict", message, {key: value for key, value in details.items() if value})
+
+
+def _warn(deletion: Deletion) -> None:
+    if deletion.kind.qualified_name == "jobs.batch" and deletion.options.propagation is None:
+        deletion.warnings.append(JOB_WARNING)
+
+
+def _attributes(deletion: Deletion, old: Object) -> Attributes:
+    return Attributes(
+        "DELETE",
+        deletion.kind,
+        "",
+        deletion.namespace,
+        deletion.name,
+        old,
+        options_object(deletion.options),
+        deletion.options.dry_run,
+        deletion.caller,
+        deletion.warnings,
+    )
+
+
+def options_object(options: DeleteOptions) -> Object:
+    """``metav1.DeleteOptions`` as a client writes them."""
+    found: Object = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+    if options.dry_run:
+        found["dryRun"] = ["All"]
+    if options.grace_seconds is not None:
+        found["gracePeriodSeconds"] = options.grace_seconds
+    if options.propagation is not None:
+        found["propagationPolicy"] = options.propagation
+    preconditions = {"uid": options.uid, "resourceVersion": options.resource_version}
+    given = {key: value for key, value in preconditions.items() if value is not None}
+    if given:
+        found["preconditions"] = given
+    return found
+
+
+def answer(kind: ResourceKind, deleted: Deleted) -> Object:
+    """What a DELETE is answered with: the object while it waits, otherwise a Status for most kinds."""
+    obj = deleted.stored.obj
+    if not deleted.gone or kind.qualified_name in _RETURNED:
+        return obj
+    metadata = obj["metadata"]
+    details = {"name": metadata["name"], "group": kind.group, "kind": kind.plural, "uid": metadata["uid"]}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {key: value for key, value in details.items() if value},
+    }

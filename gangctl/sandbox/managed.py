@@ -1,0 +1,245 @@
+"""``metadata.managedFields``: who last set which field (``FieldsV1`` of server-side apply).
+
+A set of fields is a tree of path elements, as it is written: ``f:name`` a field,
+``k:{...}`` an item of a list that has keys, ``v:...`` a member of a set, ``.`` the item itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+import orjson
+
+from gangctl.sandbox.caller import Caller, WriteOptions
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.mergekeys import map_keys
+from gangctl.sandbox.objects import Object, copy, now
+
+Operation = Literal["Apply", "Update"]
+Path = tuple[str, ...]
+Tree = dict[str, Any]
+
+SELF: Final = "."
+_UNTRACKED: Final = frozenset({"apiVersion", "kind"})
+_UNTRACKED_METADATA: Final = frozenset(
+    {
+        "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp",
+        "deletionGracePeriodSeconds", "generation", "selfLink", "managedFields",
+    }
+)  # fmt: skip
+# Maps of names to values; everything else is a struct, which is not a field of its own.
+_MAPS: Final = frozenset(
+    {
+        "labels", "annotations", "data", "stringData", "binaryData", "matchLabels", "nodeSelector", "limits",
+        "requests", "capacity", "allocatable", "selector", "coordinator",
+    }
+)  # fmt: skip
+
+
+def manager_of(caller: Caller, options: WriteOptions) -> str:
+    """The manager a write counts for: the one it names, or the name of the client's program."""
+    if options.field_manager:
+        return options.field_manager
+    return caller.user_agent.partition("/")[0] or caller.name
+
+
+def tracked(obj: Object) -> Object:
+    """The part of an object whose fields have managers."""
+    found = {key: value for key, value in obj.items() if key not in _UNTRACKED}
+    metadata = {key: value for key, value in obj.get("metadata", {}).items() if key not in _UNTRACKED_METADATA}
+    found.pop("metadata", None)
+    if metadata:
+        found["metadata"] = metadata
+    return found
+
+
+def item_elements(items: list[Any], keys: tuple[str, ...]) -> dict[str, Any] | None:
+    """Items of a keyed list, or members of a set, by path element; None when some have no key."""
+    found: dict[str, Any] = {}
+    for item in items:
+        if not keys:
+            found["v:" + orjson.dumps(item).decode()] = item
+            continue
+        if not isinstance(item, dict):
+            return None
+        key = {name: item[name] for name in sorted(keys) if name in item}
+        if not key:
+            return None
+        found["k:" + orjson.dumps(key).decode()] = item
+    return found
+
+
+def fields(value: Any, names: Path, path: Path = (), *, containers: bool = False) -> Iterator[Path]:
+    """The paths of every field in ``value``; ``names`` is where it is (kind first), for the table of keyed lists.
+
+    ``containers`` adds maps and lists themselves, as updates do and applies do not.
+    """
+    if isinstance(value, dict):
+        if not value or (containers and path and names[-1] in _MAPS):
+            yield (*path, SELF) if value else path
+        for key, item in value.items():
+            yield from fields(item, (*names, key), (*path, f"f:{key}"), containers=containers)
+        return
+    keys = map_keys(names) if isinstance(value, list) else None
+    elements = item_elements(value, keys) if keys is not None and value else None
+    if elements is None:
+        yield path
+        return
+    if containers:
+        yield (*path, SELF)
+    for element, item in elements.items():
+        yield (*path, element, SELF) if isinstance(item, dict) else (*path, element)
+        if isinstance(item, dict):
+            for key, part in item.items():
+                yield from fields(part, (*names, key), (*path, element, f"f:{key}"), containers=containers)
+
+
+def changes(old: Any, new: Any, names: Path, path: Path = ()) -> Iterator[tuple[Path, bool]]:
+    """Paths that differ from ``old`` to ``new``, and whether they are there in ``new``."""
+    if old == new and type(old) is type(new):
+        return
+    if isinstance(old, dict) and isinstance(new, dict) and old and new:
+        yield from _part_changes(old, new, names, path, "f:")
+        return
+    keys = map_keys(names) if isinstance(old, list) and isinstance(new, list) else None
+    if keys is not None:
+        before, after = item_elements(old, keys), item_elements(new, keys)
+        if before and after:
+            yield from _part_changes(before, after, names, path, "")
+            return
+    if _is_tree(old, names):
+        for each in fields(old, names, path, containers=True):
+            yield each, False
+    elif not _is_tree(new, names):
+        yield path, True
+    if _is_tree(new, names):
+        for each in fields(new, names, path, containers=True):
+            yield each, True
+
+
+def _is_tree(value: Any, names: Path) -> bool:
+    return bool(value) and (isinstance(value, dict) or (isinstance(value, list) and map_keys(names) is not None))
+
+
+def _part_changes(old: Object, new: Object, names: Path, path: Path, prefix: str) -> Iterator[tuple[Path, bool]]:
+    for key in old.keys() | new.keys():
+        here = (*path, prefix + key)
+        inner = (*names, key) if prefix else names
+        if key not in new:
+            for each in _item_fields(old[key], inner, here, item=not prefix):
+                yield each, False
+        elif key not in old:
+            for each in _item_fields(new[key], inner, here, item=not prefix):
+                yield each, True
+        elif prefix or not isinstance(new[key], dict):
+            yield from changes(old[key], new[key], inner, here)
+        else:
+            yield from _part_changes(old[key], new[key], inner, here, "f:")
+
+
+def _item_fields(value: Any, names: Path, path: Path, *, item: bool) -> Iterator[Path]:
+    if not item or not isinstance(value, dict):
+        yield from fields(value, names, path, containers=True)
+        return
+    yield (*path, SELF)
+    for key, part in value.items():
+        yield from fields(part, (*names, key), (*path, f"f:{key}"), containers=True)
+
+
+def insert(tree: Tree, path: Path) -> None:
+    """Add a field to a set."""
+    for element in path:
+        tree = tree.setdefault(element, {})
+
+
+def discard(tree: Tree, path: Path) -> bool:
+    """Remove a field, and branches that get empty by it, from a set; whether it was in it."""
+    branch = tree.get(path[0])
+    if branch is None:
+        return False
+    if len(path) == 1:
+        del tree[path[0]]
+        return True
+    found = discard(branch, path[1:])
+    if found and not branch:
+        del tree[path[0]]
+    return found
+
+
+def contains(tree: Tree, path: Path) -> bool:
+    """Whether a field, or something in it, is in a set."""
+    for element in path:
+        if element not in tree:
+            return False
+        tree = tree[element]
+    return True
+
+
+def paths(tree: Tree, path: Path = ()) -> Iterator[Path]:
+    """The fields of a set."""
+    for element, branch in tree.items():
+        if branch:
+            yield from paths(branch, (*path, element))
+        else:
+            yield (*path, element)
+
+
+def entry_of(
+    entries: list[Object], manager: str, operation: Operation, version: str, subresource: str
+) -> Object | None:
+    """The entry of a manager, or None."""
+    for entry in entries:
+        identity = (entry.get("manager"), entry.get("operation"), entry.get("apiVersion"), entry.get("subresource", ""))
+        if identity == (manager, operation, version, subresource):
+            return entry
+    return None
+
+
+def new_entry(manager: str, operation: Operation, version: str, subresource: str, tree: Tree) -> Object:
+    """An entry of ``managedFields``, set now."""
+    entry: Object = {
+        "manager": manager,
+        "operation": operation,
+        "apiVersion": version,
+        "time": now(),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": tree,
+    }
+    if subresource:
+        entry["subresource"] = subresource
+    return entry
+
+
+def track(kind: ResourceKind, old: Object | None, new: Object, manager: str, subresource: str = "") -> None:
+    """Write down in ``new`` that an update by ``manager`` changed what differs from ``old``.
+
+    Others lose what it changed.
+    """
+    entries: list[Object] = copy({"entries": (old or {}).get("metadata", {}).get("managedFields") or []})["entries"]
+    changed = list(changes(tracked(old or {}), tracked(new), (kind.kind,)))
+    mine = entry_of(entries, manager, "Update", kind.api_version, subresource)
+    for entry in entries:
+        for path, present in changed:
+            # What is there no more belongs to nobody.
+            if entry is not mine or not present:
+                discard(entry["fieldsV1"], path)
+    set_now = [path for path, present in changed if present]
+    if set_now:
+        if mine is None:
+            mine = new_entry(manager, "Update", kind.api_version, subresource, {})
+            entries.append(mine)
+        for path in set_now:
+            insert(mine["fieldsV1"], path)
+        mine["time"] = now()
+    put(new, entries)
+
+
+def put(obj: Object, entries: list[Object]) -> None:
+    """Set ``managedFields``, without entries that hold nothing; applies come first, then by time."""
+    entries = [entry for entry in entries if entry.get("fieldsV1")]
+    entries.sort(key=lambda entry: (entry.get("operation") != "Apply", entry.get("time", ""), entry.get("manager", "")))
+    if entries:
+        obj["metadata"]["managedFields"] = entries
+    else:
+        obj["metadata"].pop("managedFields", None)

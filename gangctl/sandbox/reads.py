@@ -1,0 +1,207 @@
+"""Get and list: from now or from a remembered revision, narrowed, in pages."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from typing import Final
+
+import orjson
+
+from gangctl.sandbox import errors
+from gangctl.sandbox.conversion import in_version
+from gangctl.sandbox.errors import Cause, StatusError
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.objects import Object
+from gangctl.sandbox.selectors import Selection, selection
+from gangctl.sandbox.store import Key, Store, Stored
+
+_TOKEN_VERSION: Final = "meta.k8s.io/v1"  # noqa: S105 - a format's name
+_LIST_TOO_OLD: Final = "The resourceVersion for the provided list is too old."
+_CONTINUE_TOO_OLD: Final = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """``metav1.ListOptions`` of a list; ``match`` is the resourceVersionMatch."""
+
+    labels: str = ""
+    fields: str = ""
+    limit: int = 0
+    token: str = ""
+    resource_version: str = ""
+    match: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a list found: frozen objects, the revision it shows, and where to go on."""
+
+    items: list[Stored]
+    revision: int
+    token: str = ""
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectList:
+    """A list as callers of :class:`Api` get it: copies, ``resource_version`` and ``token`` for the next page."""
+
+    items: list[Object]
+    resource_version: str
+    token: str = ""
+    remaining: int | None = None
+    metadata: Object = field(default_factory=dict)
+
+
+def parse_revision(text: str) -> int:
+    """A resourceVersion; "" is 0. ValueError, with the server's words, when it is none."""
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit():
+        raise ValueError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+    return int(text)
+
+
+def get(store: Store, kind: ResourceKind, namespace: str, name: str, resource_version: str = "") -> Stored:
+    """One object; 404 without it, 504 when it is asked for at a revision that has not come."""
+    _not_in_future(store, _list_revision(resource_version))
+    stored = store.get(kind.storage, (namespace, name))
+    if stored is None:
+        raise errors.not_found(kind, name)
+    return in_version(kind, stored)
+
+
+def page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQuery) -> Page:
+    """A page of a list.
+
+    400 for selectors and tokens that cannot be read, 410 when the revision asked for
+    is forgotten, 422 for options that do not go together, 504 for a future revision.
+    """
+    _check_options(query)
+    chosen = selection(kind, query.labels, query.fields)
+    if query.token:
+        return _next_page(store, kind, namespace, query, chosen)
+    wanted = _list_revision(query.resource_version)
+    _not_in_future(store, wanted)
+    # The old rule for a limit without a match: exactly that revision.
+    exact = query.match == "Exact" or (query.limit > 0 and wanted > 0 and not query.match)
+    if not exact:
+        return _cut(store.items(kind.storage, namespace), store.revision, kind, query.limit, chosen)
+    try:
+        items = store.items(kind.storage, namespace, wanted)
+    except StatusError as error:
+        raise errors.expired(_LIST_TOO_OLD) from error
+    return _cut(items, wanted, kind, query.limit, chosen)
+
+
+def stale(store: Store, kind: ResourceKind, namespace: str | None, query: ListQuery, revision: int) -> Page:
+    """A list as it was at ``revision``, whatever was asked for: what a lagging watch cache answers."""
+    items = store.items(kind.storage, namespace, revision)
+    return _cut(items, revision, kind, query.limit, selection(kind, query.labels, query.fields))
+
+
+def stale_get(store: Store, kind: ResourceKind, key: Key, revision: int) -> Stored:
+    """One object as it was at ``revision``."""
+    stored = store.bucket(kind.storage).at(revision).get(key)
+    if stored is None:
+        raise errors.not_found(kind, key[1])
+    return in_version(kind, stored)
+
+
+def _check_options(query: ListQuery) -> None:
+    if not query.match:
+        return
+    causes = []
+    if not query.resource_version:
+        causes.append(_forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"))
+    if query.token:
+        causes.append(_forbidden("resourceVersionMatch is forbidden when continue is provided"))
+    if query.match not in {"Exact", "NotOlderThan"}:
+        causes.append(unsupported_match(query.match))
+    elif query.match == "Exact" and query.resource_version == "0":
+        causes.append(_forbidden('resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    if causes:
+        raise errors.invalid_options("ListOptions", causes)
+
+
+def _forbidden(why: str) -> Cause:
+    return Cause("FieldValueForbidden", "resourceVersionMatch", f"Forbidden: {why}")
+
+
+def unsupported_match(value: str) -> Cause:
+    """The cause for a resourceVersionMatch that does not exist."""
+    told = f'Unsupported value: "{value}": supported values: "Exact", "NotOlderThan", ""'
+    return Cause("FieldValueNotSupported", "resourceVersionMatch", told)
+
+
+def _list_revision(text: str) -> int:
+    try:
+        return parse_revision(text)
+    except ValueError as error:
+        raise errors.bad_request(
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": {error}'
+        ) from error
+
+
+def _not_in_future(store: Store, wanted: int) -> None:
+    if wanted > store.revision:
+        raise errors.too_large(wanted, store.revision)
+
+
+def _next_page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQuery, chosen: Selection) -> Page:
+    revision, start = _read_token(query.token)
+    if query.resource_version not in {"", "0"}:
+        raise errors.bad_request("specifying resource version is not allowed when using continue")
+    if revision < 0:
+        # The client chose to go on without consistency.
+        revision = store.revision
+    try:
+        items = store.items(kind.storage, namespace, revision)
+    except StatusError as error:
+        raise errors.expired(_CONTINUE_TOO_OLD, token=_write_token(-1, start)) from error
+    rest = [stored for stored in items if _key(stored) >= start]
+    return _cut(rest, revision, kind, query.limit, chosen)
+
+
+def _cut(items: list[Stored], revision: int, kind: ResourceKind, limit: int, chosen: Selection) -> Page:
+    items = [in_version(kind, stored) for stored in items]
+    if not chosen.everything:
+        items = [stored for stored in items if chosen.matches(stored.obj)]
+    if limit <= 0 or len(items) <= limit:
+        return Page(items, revision)
+    last = _key(items[limit - 1])
+    # Nothing sorts between a name and the same name with a zero byte.
+    token = _write_token(revision, (last[0], last[1] + "\x00"))
+    # How many are left is known only where the store need not read them to tell.
+    remaining = len(items) - limit if chosen.everything else None
+    return Page(items[:limit], revision, token, remaining)
+
+
+def _key(stored: Stored) -> Key:
+    metadata = stored.obj["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def _write_token(revision: int, start: Key) -> str:
+    value = {"v": _TOKEN_VERSION, "rv": revision, "start": "/".join(start) if start[0] else start[1]}
+    return base64.urlsafe_b64encode(orjson.dumps(value)).rstrip(b"=").decode()
+
+
+def _read_token(token: str) -> tuple[int, Key]:
+    try:
+        value = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        revision, start = int(value["rv"]), str(value["start"])
+    except (binascii.Error, ValueError, KeyError, TypeError) as error:
+        message = (
+            "invalid continue token: continue key is not valid: invalid character 'i' looking for beginning of value"
+        )
+        raise errors.bad_request(message) from error
+    namespace, _, name = start.rpartition("/")
+    return revision, (namespace, name)

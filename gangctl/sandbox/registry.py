@@ -1,0 +1,73 @@
+"""Which kinds a server serves at the moment, and what belongs to each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gangctl.sandbox.admission import Admission, NoAdmission
+from gangctl.sandbox.kinds import NEWEST, ResourceKind, gates_of, kinds_of
+from gangctl.sandbox.objects import Object
+from gangctl.sandbox.rules import KindRules, rules_for
+from gangctl.sandbox.store import Store
+
+
+class Registry:
+    """Kinds by group, version and plural."""
+
+    def __init__(
+        self,
+        minor: str = NEWEST,
+        gates: Mapping[str, bool] | None = None,
+        runtime_config: Mapping[str, bool] | None = None,
+    ) -> None:
+        """Begin with what ``minor`` serves; ``gates`` and ``runtime_config`` are laid over its defaults."""
+        self.minor = minor
+        self.gates = gates_of(minor, gates or {})
+        self._kinds: dict[tuple[str, str, str], ResourceKind] = {}
+        self._rules: dict[ResourceKind, KindRules] = {}
+        for kind in kinds_of(minor, runtime_config or {}):
+            self.add(kind)
+
+    def __iter__(self) -> Iterator[ResourceKind]:
+        return iter(tuple(self._kinds.values()))
+
+    def add(self, kind: ResourceKind, rules: KindRules | None = None) -> None:
+        """Serve ``kind``, with ``rules`` of its own if it is none of the built-in ones; replaces the same resource."""
+        self._kinds[kind.group, kind.version, kind.plural] = kind
+        self._rules[kind] = rules if rules is not None else rules_for(kind, self.minor, self.gates)
+
+    def remove(self, kind: ResourceKind) -> None:
+        """Serve ``kind`` no more; what is stored stays."""
+        self._kinds.pop((kind.group, kind.version, kind.plural), None)
+        self._rules.pop(kind, None)
+
+    def find(self, group: str, version: str, plural: str) -> ResourceKind | None:
+        """The kind, or None when it is not served."""
+        return self._kinds.get((group, version, plural))
+
+    def named(self, qualified_name: str, version: str | None = None) -> ResourceKind:
+        """The kind of ``jobs.batch``, in its first version served if none is named; KeyError when there is none."""
+        for kind in self._kinds.values():
+            if kind.qualified_name == qualified_name and version in {None, kind.version}:
+                return kind
+        raise KeyError(f"{qualified_name}{f' {version}' if version else ''} is not served")
+
+    def rules(self, kind: ResourceKind) -> KindRules:
+        """The rules of ``kind``."""
+        found = self._rules.get(kind)
+        return found if found is not None else KindRules()
+
+
+@dataclass(slots=True)
+class Backend:
+    """What every verb works with."""
+
+    store: Store = field(default_factory=Store)
+    registry: Registry = field(default_factory=Registry)
+    admission: Admission = field(default_factory=NoAdmission)
+
+    def lookup(self, qualified_name: str, namespace: str, name: str) -> Object | None:
+        """A stored object, frozen, or None: what rules see of the rest of the world."""
+        stored = self.store.get(qualified_name, (namespace, name))
+        return None if stored is None else stored.obj

@@ -1,0 +1,197 @@
+"""Objects in memory, one counter of revisions, and a bounded memory of changes.
+
+The counter is shared by everything stored, as etcd's is: a resourceVersion is a
+revision. What is stored is frozen. A watch, an exact list or a continued list asks for
+the past; what is no longer remembered is 410 Expired.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+
+from gangctl.sandbox import errors
+from gangctl.sandbox.objects import Object
+
+Key = tuple[str, str]
+"""Namespace ("" for what has none) and name."""
+
+REMEMBERED: Final = 10_000
+
+
+class Stored:
+    """An object as it was at a revision; ``obj`` is frozen, and ``json`` is encoded once."""
+
+    __slots__ = ("_json", "obj", "revision")
+
+    def __init__(self, obj: Object, revision: int) -> None:
+        """Take ``obj``, whose resourceVersion is ``revision``."""
+        self.obj = obj
+        self.revision = revision
+        self._json: bytes | None = None
+
+    @property
+    def json(self) -> bytes:
+        """The object as JSON."""
+        if self._json is None:
+            self._json = orjson.dumps(self.obj)
+        return self._json
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write: ``old`` is None for a creation; ``gone`` for a removal, whose ``new`` is the last state."""
+
+    revision: int
+    key: Key
+    old: Stored | None
+    new: Stored
+    gone: bool = False
+
+
+class Subscription:
+    """Changes that came after it was made, in order; close it when done."""
+
+    def __init__(self, bucket: Bucket, changes: Iterable[Change]) -> None:
+        """Begin with ``changes``; the bucket appends the later ones."""
+        self._bucket = bucket
+        self._changes = deque(changes)
+        self._arrived = asyncio.Event()
+        if self._changes:
+            self._arrived.set()
+
+    def push(self, change: Change) -> None:
+        """Tell of a change."""
+        self._changes.append(change)
+        self._arrived.set()
+
+    def take(self) -> list[Change]:
+        """What is there now, without waiting."""
+        taken = list(self._changes)
+        self._changes.clear()
+        self._arrived.clear()
+        return taken
+
+    async def wait(self) -> None:
+        """Until there is something to take."""
+        await self._arrived.wait()
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._bucket.subscriptions.discard(self)
+
+
+class Bucket:
+    """Everything stored under one key of :attr:`ResourceKind.storage`."""
+
+    def __init__(self, floor: int, remembered: int) -> None:
+        """Make an empty one that knows no change up to ``floor`` and remembers ``remembered`` of them."""
+        self.objects: dict[Key, Stored] = {}
+        self.subscriptions: set[Subscription] = set()
+        self._history: deque[Change] = deque()
+        self._floor = floor
+        self._remembered = remembered
+
+    def record(self, change: Change) -> None:
+        """Carry out a change and tell of it."""
+        if change.gone:
+            del self.objects[change.key]
+        else:
+            self.objects[change.key] = change.new
+        self._history.append(change)
+        if len(self._history) > self._remembered:
+            self._floor = self._history.popleft().revision
+        for subscription in self.subscriptions:
+            subscription.push(change)
+
+    def forget(self, revision: int) -> None:
+        """Forget every change up to ``revision``."""
+        while self._history and self._history[0].revision <= revision:
+            self._history.popleft()
+        self._floor = max(self._floor, revision)
+
+    def since(self, revision: int) -> list[Change]:
+        """What changed after ``revision``; 410 when that is not remembered."""
+        if revision < self._floor:
+            raise errors.too_old(revision, self._floor)
+        if not self._history or self._history[-1].revision <= revision:
+            return []
+        return [change for change in self._history if change.revision > revision]
+
+    def at(self, revision: int) -> dict[Key, Stored]:
+        """What was stored at ``revision``; 410 when that is not remembered."""
+        objects = dict(self.objects)
+        for change in reversed(self.since(revision)):
+            if change.old is None:
+                objects.pop(change.key, None)
+            else:
+                objects[change.key] = change.old
+        return objects
+
+
+class Store:
+    """Every object of a server."""
+
+    def __init__(self, remembered: int = REMEMBERED) -> None:
+        """Make an empty store that remembers ``remembered`` changes of each resource."""
+        self.revision = 1
+        self._buckets: dict[str, Bucket] = {}
+        self._remembered = remembered
+        self._compacted = 0
+
+    def bucket(self, storage: str) -> Bucket:
+        """The objects of one resource."""
+        found = self._buckets.get(storage)
+        if found is None:
+            found = self._buckets[storage] = Bucket(self._compacted, self._remembered)
+        return found
+
+    def get(self, storage: str, key: Key) -> Stored | None:
+        """One object, or None."""
+        return self.bucket(storage).objects.get(key)
+
+    def items(self, storage: str, namespace: str | None = None, revision: int | None = None) -> list[Stored]:
+        """The objects of a resource in the order of namespace and name, now or at a revision (410 when forgotten)."""
+        bucket = self.bucket(storage)
+        objects = bucket.objects if revision is None or revision >= self.revision else bucket.at(revision)
+        if namespace is None:
+            return [objects[key] for key in sorted(objects)]
+        return [objects[key] for key in sorted(key for key in objects if key[0] == namespace)]
+
+    def put(self, storage: str, key: Key, obj: Object) -> Stored:
+        """Store ``obj``, which becomes the store's, under a new revision that is written into it."""
+        bucket = self.bucket(storage)
+        self.revision += 1
+        obj["metadata"]["resourceVersion"] = str(self.revision)
+        stored = Stored(obj, self.revision)
+        bucket.record(Change(self.revision, key, bucket.objects.get(key), stored))
+        return stored
+
+    def remove(self, storage: str, key: Key, last: Object | None = None) -> Stored:
+        """Remove an object; watches are told ``last`` (the stored one otherwise) with the revision of the end."""
+        bucket = self.bucket(storage)
+        old = bucket.objects[key]
+        self.revision += 1
+        obj = dict(last if last is not None else old.obj)
+        obj["metadata"] = {**obj["metadata"], "resourceVersion": str(self.revision)}
+        stored = Stored(obj, self.revision)
+        bucket.record(Change(self.revision, key, old, stored, gone=True))
+        return stored
+
+    def subscribe(self, storage: str, since: int) -> Subscription:
+        """Changes of a resource after ``since``; 410 when that is not remembered."""
+        bucket = self.bucket(storage)
+        subscription = Subscription(bucket, bucket.since(since))
+        bucket.subscriptions.add(subscription)
+        return subscription
+
+    def compact(self) -> None:
+        """Forget the past, as etcd's compaction and a full watch cache do: older revisions are 410 from now on."""
+        self._compacted = self.revision
+        for bucket in self._buckets.values():
+            bucket.forget(self.revision)

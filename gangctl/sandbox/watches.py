@@ -1,0 +1,157 @@
+"""Watches: what changed after a revision, as one selection sees it.
+
+An object that enters the selection is ADDED, one that leaves it DELETED, whatever
+happened to it in the store.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, Self
+
+from gangctl.sandbox import errors
+from gangctl.sandbox.conversion import in_version
+from gangctl.sandbox.errors import Cause, StatusError
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.reads import parse_revision, unsupported_match
+from gangctl.sandbox.selectors import selection
+from gangctl.sandbox.store import Change, Store, Stored
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event of a watch; ``object`` is the reader's own."""
+
+    type: EventType
+    object: Object
+
+
+@dataclass(frozen=True, slots=True)
+class WatchQuery:
+    """``metav1.ListOptions`` of a watch."""
+
+    labels: str = ""
+    fields: str = ""
+    resource_version: str = ""
+    match: str = ""
+    bookmarks: bool = False
+    initial_events: bool | None = None
+
+
+class Watch:
+    """One watch: :meth:`take` what happened, :meth:`wait` for more, :meth:`close` it.
+
+    410 as StatusError when the revision is forgotten, 400 for selectors, 422 for options that do not go together.
+    """
+
+    def __init__(self, store: Store, kind: ResourceKind, namespace: str | None, query: WatchQuery) -> None:
+        """Begin after ``query.resource_version``; with "" or "0" with what is there now."""
+        _check_options(query)
+        self.kind = kind
+        self._namespace = namespace
+        self._chosen = selection(kind, query.labels, query.fields)
+        self._store = store
+        revision = _watch_revision(query.resource_version)
+        self._initial: list[tuple[EventType, Stored]] = []
+        if revision == 0 or query.initial_events:
+            if query.initial_events and revision > store.revision:
+                raise errors.too_large(revision, store.revision)
+            items = (in_version(kind, stored) for stored in store.items(kind.storage, namespace))
+            self._initial = [("ADDED", stored) for stored in items if self._chosen.matches(stored.obj)]
+            revision = store.revision
+            if query.initial_events and query.bookmarks:
+                self._initial.append(("BOOKMARK", self.bookmark(revision, initial_events_end=True)))
+        self._subscription = store.subscribe(kind.storage, revision)
+        self._after = revision
+
+    def take(self) -> list[tuple[EventType, Stored]]:
+        """What happened since the last time, frozen, in order."""
+        events, self._initial = self._initial, []
+        for change in self._subscription.take():
+            events += self._told(change)
+        return events
+
+    async def wait(self) -> None:
+        """Until there may be something to take."""
+        if not self._initial:
+            await self._subscription.wait()
+
+    def close(self) -> None:
+        """End it."""
+        self._subscription.close()
+
+    def bookmark(self, revision: int | None = None, *, initial_events_end: bool = False) -> Stored:
+        """The object of a BOOKMARK: nothing more comes from before its revision, once what is there was taken."""
+        revision = max(self._store.revision, revision or 0)
+        metadata: Object = {"resourceVersion": str(revision)}
+        if initial_events_end:
+            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+        return Stored({"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}, revision)
+
+    def _told(self, change: Change) -> Iterator[tuple[EventType, Stored]]:
+        # A watch from a revision that has not come is silent until then.
+        if change.revision <= self._after or self._namespace not in {None, change.key[0]}:
+            return
+        new = in_version(self.kind, change.new)
+        is_in = not change.gone and self._chosen.matches(new.obj)
+        was_in = change.old is not None and self._chosen.matches(in_version(self.kind, change.old).obj)
+        if is_in:
+            yield ("MODIFIED" if was_in else "ADDED"), new
+        elif was_in:
+            yield "DELETED", new if change.gone or change.old is None else self._left(change.old, change.revision)
+
+    def _left(self, old: Stored, revision: int) -> Stored:
+        """What left the selection, as it was in it, at the revision at which it left."""
+        obj = in_version(self.kind, old).obj
+        return Stored({**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}, revision)
+
+
+class EventStream:
+    """The events of a watch one by one, as an async iterator without end; the objects are the reader's own."""
+
+    def __init__(self, watch: Watch) -> None:
+        """Read ``watch``, which it closes."""
+        self._watch = watch
+        self._ready: deque[tuple[EventType, Stored]] = deque()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._ready:
+            await self._watch.wait()
+            self._ready.extend(self._watch.take())
+        event, stored = self._ready.popleft()
+        return Event(event, copy(stored.obj))
+
+    async def aclose(self) -> None:
+        """End the watch."""
+        self._watch.close()
+
+
+def _watch_revision(text: str) -> int:
+    try:
+        return parse_revision(text)
+    except ValueError as error:
+        raise StatusError(500, "", f'resourceVersion: Invalid value: "{text}": {error}') from error
+
+
+def _check_options(query: WatchQuery) -> None:
+    causes = []
+    if query.initial_events is None:
+        if query.match:
+            why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            causes.append(Cause("FieldValueForbidden", "resourceVersionMatch", f"Forbidden: {why}"))
+    elif query.match != "NotOlderThan":
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        causes.append(Cause("FieldValueForbidden", "resourceVersionMatch", f"Forbidden: {why}"))
+        if query.match and query.match != "Exact":
+            causes.append(unsupported_match(query.match))
+    if causes:
+        raise errors.invalid_options("ListOptions", causes)

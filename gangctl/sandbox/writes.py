@@ -1,0 +1,355 @@
+"""Create, update and patch: decode, drop, default, admit, validate, store.
+
+Webhooks are asked in between, so the world may move on: a write that carries no
+resourceVersion starts again from what is stored then, one that carries it is a conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import orjson
+
+from gangctl.sandbox import bodies, errors, managed
+from gangctl.sandbox.admission import Attributes
+from gangctl.sandbox.caller import Caller, WriteOptions
+from gangctl.sandbox.conversion import from_storage, in_version, to_storage
+from gangctl.sandbox.errors import Cause, StatusError
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.objects import Object, copy, generated_name, now, uid
+from gangctl.sandbox.patches import PatchType
+from gangctl.sandbox.registry import Backend
+from gangctl.sandbox.store import Key, Stored
+
+_GENERATE_ATTEMPTS: Final = 8
+_NOT_COUNTED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
+
+
+@dataclass(slots=True)
+class Write:
+    """One write on its way: who wants what where; ``warnings`` are for the client."""
+
+    backend: Backend
+    kind: ResourceKind
+    namespace: str
+    caller: Caller
+    options: WriteOptions
+    warnings: list[str]
+    name: str = ""
+    subresource: str = ""
+    operation: managed.Operation = "Update"
+
+    @property
+    def key(self) -> Key:
+        """Where it is stored."""
+        return self.namespace, self.name
+
+    def attributes(self, operation: str, old: Object | None) -> Attributes:
+        """What admission is told."""
+        options: Object = {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.title()}Options"}
+        options |= option_fields(self.options)
+        return Attributes(
+            "CREATE" if operation == "CREATE" else "UPDATE",
+            self.kind,
+            self.subresource,
+            self.namespace,
+            self.name,
+            old,
+            options,
+            self.options.dry_run,
+            self.caller,
+            self.warnings,
+        )
+
+
+def option_fields(options: WriteOptions) -> Object:
+    """Options as a client would have written them."""
+    found: Object = {}
+    values = asdict(options)
+    if values["dry_run"]:
+        found["dryRun"] = ["All"]
+    if values["field_manager"]:
+        found["fieldManager"] = values["field_manager"]
+    if values["field_validation"]:
+        found["fieldValidation"] = values["field_validation"]
+    return found
+
+
+async def create(write: Write, body: Object) -> Stored:
+    """Create ``body``, which becomes the store's.
+
+    StatusError: 400 for what cannot be it, 403 and 404 for its namespace, 409 when the name is taken, 422 when invalid.
+    """
+    kind, registry = write.kind, write.backend.registry
+    bodies.settle_type(registry, kind, body)
+    bodies.settle_place(kind, write.namespace, body)
+    if body["metadata"].get("resourceVersion"):
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+    body["metadata"].pop("resourceVersion", None)
+    bodies.wipe_system_fields(body["metadata"])
+    write.name = body["metadata"].get("name", "")
+    _drop_and_default(write, body, None)
+    _check_namespace(write)
+    body = await _mutate(write, "CREATE", body, None)
+    return await _finish_create(write, body)
+
+
+async def _finish_create(write: Write, body: Object) -> Stored:
+    metadata = body["metadata"]
+    generated = not metadata.get("name") and bool(metadata.get("generateName"))
+    metadata["uid"], metadata["creationTimestamp"] = uid(), now()
+    rules = write.backend.registry.rules(write.kind)
+    rules.prepare_create(body)
+    if write.kind.generation:
+        metadata["generation"] = 1
+    if generated:
+        metadata["name"] = _free_name(write, metadata["generateName"])
+    write.name = metadata.get("name", "")
+    rules.admit(body, None, write.subresource, write.backend.lookup)
+    if write.operation == "Update":
+        managed.track(write.kind, None, body, managed.manager_of(write.caller, write.options))
+    _refuse_invalid(write, body, None)
+    await write.backend.admission.validate(write.attributes("CREATE", None), body)
+    # The namespace may have gone while webhooks were asked.
+    _check_namespace(write)
+    stored = to_storage(write.kind, body)
+    if write.backend.store.get(write.kind.storage, write.key) is not None:
+        raise errors.already_exists(write.kind, write.name)
+    if write.options.dry_run:
+        return in_version(write.kind, Stored(stored, 0))
+    return in_version(write.kind, write.backend.store.put(write.kind.storage, write.key, stored))
+
+
+def _free_name(write: Write, prefix: str) -> str:
+    name = ""
+    for _ in range(_GENERATE_ATTEMPTS):
+        name = generated_name(prefix)
+        if write.backend.store.get(write.kind.storage, (write.namespace, name)) is None:
+            return name
+    raise errors.name_not_generated(write.kind, name)
+
+
+async def update(write: Write, body: Object) -> tuple[Stored, bool]:
+    """Replace an object by ``body``; whether it was created instead, which few kinds allow.
+
+    StatusError: 404 without it, 409 when ``body`` is based on another version, 422 when invalid.
+    """
+    kind = write.kind
+    bodies.settle_type(write.backend.registry, kind, body)
+    bodies.settle_place(kind, write.namespace, body, write.name)
+    given = body["metadata"].get("resourceVersion", "")
+    if given and not given.isdigit():
+        raise StatusError(500, "", f'strconv.ParseUint: parsing "{given}": invalid syntax')
+    if write.backend.store.get(kind.storage, write.key) is None and kind.create_on_update and not write.subresource:
+        return await _create_by_update(write, body), True
+    # Only a write without a version is tried again, and then with what the client sent.
+    source = None if given else orjson.dumps(body)
+    attempts = [body]
+
+    def replacement(old: Object) -> Object:
+        del old
+        return attempts.pop() if attempts or source is None else orjson.loads(source)
+
+    return await change(write, replacement, required=not kind.unconditional_update), False
+
+
+async def _create_by_update(write: Write, body: Object) -> Stored:
+    if body["metadata"].get("resourceVersion") or body["metadata"].get("uid"):
+        raise errors.not_found(write.kind, write.name)
+    return await create(write, body)
+
+
+async def patch(write: Write, patch_type: PatchType, apply: Callable[[Object], Object]) -> Stored:
+    """Change an object by ``apply``, which takes the frozen old one and makes a new one; 404 without it."""
+
+    def patched(old: Object) -> Object:
+        new = apply(old)
+        bodies.settle_type(write.backend.registry, write.kind, new)
+        bodies.settle_place(write.kind, write.namespace, new, write.name)
+        return new
+
+    write.operation = "Apply" if patch_type == "apply" else "Update"
+    return await change(write, patched)
+
+
+async def change(write: Write, make: Callable[[Object], Object], *, required: bool = False) -> Stored:
+    """Put what ``make`` turns the stored object into in its place, again and again while others come between.
+
+    ``required``: a resourceVersion must be given.
+    """
+    store, kind = write.backend.store, write.kind
+    while True:
+        stored = store.get(kind.storage, write.key)
+        if stored is None:
+            raise errors.not_found(kind, write.name)
+        old = from_storage(kind, stored.obj)
+        new = make(old)
+        given = _check_preconditions(write, new, old, required=required)
+        new = await _prepared_update(write, new, old)
+        if store.get(kind.storage, write.key) is stored:
+            return _put(write, new, old, stored)
+        if given:
+            raise errors.conflict(kind, write.name)
+
+
+def _check_preconditions(write: Write, new: Object, old: Object, *, required: bool) -> bool:
+    """Whether ``new`` says which version it is based on; 409 when that is not ``old``."""
+    metadata, current = new["metadata"], old["metadata"]
+    given = metadata.get("resourceVersion", "")
+    if not given and required:
+        cause = Cause(
+            "FieldValueInvalid", "metadata.resourceVersion", "Invalid value: 0: must be specified for an update"
+        )
+        raise errors.invalid(write.kind, write.name, [cause])
+    if metadata.get("uid", "") not in {"", current["uid"]}:
+        raise errors.conflict(
+            write.kind,
+            write.name,
+            f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {current['uid']}",
+        )
+    if given and given != current["resourceVersion"]:
+        raise errors.conflict(write.kind, write.name)
+    return bool(given)
+
+
+async def _prepared_update(write: Write, new: Object, old: Object) -> Object:
+    _drop_and_default(write, new, old)
+    new = _separate(write, new, old)
+    new = await _mutate(write, "UPDATE", new, old)
+    new = _separate(write, new, old)
+    rules = write.backend.registry.rules(write.kind)
+    rules.prepare_update(new, old, write.subresource)
+    _count_generation(write.kind, new, old)
+    rules.admit(new, old, write.subresource, write.backend.lookup)
+    if write.operation == "Update":
+        manager = managed.manager_of(write.caller, write.options)
+        managed.track(write.kind, old, new, manager, write.subresource)
+    if new != old:
+        _refuse_invalid(write, new, old)
+    await write.backend.admission.validate(write.attributes("UPDATE", old), new)
+    return new
+
+
+def _put(write: Write, new: Object, old: Object, stored: Stored) -> Stored:
+    kind, store = write.kind, write.backend.store
+    if _ends(new, old):
+        if write.options.dry_run:
+            return Stored(new, stored.revision)
+        return in_version(kind, store.remove(kind.storage, write.key, to_storage(kind, new)))
+    if write.options.dry_run:
+        return Stored(new, stored.revision)
+    if new == old:
+        # Nothing is written, so that nobody is woken.
+        return in_version(kind, stored)
+    return in_version(kind, store.put(kind.storage, write.key, to_storage(kind, new)))
+
+
+def _ends(new: Object, old: Object) -> bool:
+    """Whether an update takes the last finalizer from an object that waits for nothing else."""
+    metadata = old["metadata"]
+    if "deletionTimestamp" not in metadata or new["metadata"].get("finalizers"):
+        return False
+    if (new.get("spec") or {}).get("finalizers") and new["kind"] == "Namespace":
+        return False
+    return not metadata.get("deletionGracePeriodSeconds")
+
+
+def _separate(write: Write, new: Object, old: Object) -> Object:
+    """Let a request change only what its endpoint is for: everything but the status, or the status."""
+    bodies.keep_system_fields(new["metadata"], old["metadata"])
+    if write.subresource == "binding":
+        return new
+    if write.subresource == "status":
+        return _status_only(write.kind, new, old)
+    if write.subresource == "finalize":
+        finalizers = (new.get("spec") or {}).get("finalizers")
+        new = copy(old)
+        new["spec"] = {**(new.get("spec") or {}), "finalizers": finalizers or []}
+        if not finalizers:
+            del new["spec"]["finalizers"]
+        return new
+    if write.kind.has_status:
+        _take(new, old, "status")
+    return new
+
+
+def _status_only(kind: ResourceKind, new: Object, old: Object) -> Object:
+    kept = copy(old)
+    if "status" in new:
+        kept["status"] = new["status"]
+    else:
+        kept.pop("status", None)
+    if kind.custom:
+        managed_fields = new["metadata"].get("managedFields")
+        if managed_fields is not None:
+            kept["metadata"]["managedFields"] = managed_fields
+    else:
+        owners = kept["metadata"].get("ownerReferences")
+        kept["metadata"] = new["metadata"]
+        if kind.plural == "pods":
+            kept["metadata"].pop("ownerReferences", None)
+            if owners is not None:
+                kept["metadata"]["ownerReferences"] = owners
+    return kept
+
+
+def _take(new: Object, old: Object, field: str) -> None:
+    if field in old:
+        new[field] = copy(old[field])
+    else:
+        new.pop(field, None)
+
+
+def _count_generation(kind: ResourceKind, new: Object, old: Object) -> None:
+    if not kind.generation:
+        return
+    uncounted = _NOT_COUNTED if kind.has_status or not kind.custom else _NOT_COUNTED - {"status"}
+    if any(new.get(key) != old.get(key) for key in (new.keys() | old.keys()) - uncounted):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+async def _mutate(write: Write, operation: str, obj: Object, old: Object | None) -> Object:
+    mutated = await write.backend.admission.mutate(write.attributes(operation, old), obj)
+    if mutated is not obj:
+        _drop_and_default(write, mutated, old, told=False)
+        mutated.setdefault("metadata", {})
+    return mutated
+
+
+def _drop_and_default(write: Write, obj: Object, old: Object | None, *, told: bool = True) -> None:
+    rules = write.backend.registry.rules(write.kind)
+    unknown = rules.drop(obj, old)
+    if unknown and told:
+        _tell_unknown(write, unknown)
+    rules.default(obj)
+
+
+def _tell_unknown(write: Write, unknown: list[str]) -> None:
+    told = [f'unknown field "{path}"' for path in unknown]
+    if write.options.field_validation == "Strict":
+        subject = f'{write.kind.kind} in version "{write.kind.version}" cannot be handled as a {write.kind.kind}: '
+        raise errors.bad_request(f"{subject}strict decoding error: {', '.join(told)}")
+    if write.options.field_validation != "Ignore":
+        write.warnings.extend(told)
+
+
+def _refuse_invalid(write: Write, new: Object, old: Object | None) -> None:
+    rules = write.backend.registry.rules(write.kind)
+    causes = list(rules.validate(new, old, write.subresource, write.backend.lookup))
+    if not causes and not new["metadata"].get("name"):
+        why = "Required value: name or generateName is required"
+        causes.append(Cause("FieldValueRequired", "metadata.name", why))
+    if causes:
+        raise errors.invalid(write.kind, write.name, causes)
+
+
+def _check_namespace(write: Write) -> None:
+    if not write.kind.namespaced:
+        return
+    namespace: Any = write.backend.lookup("namespaces", "", write.namespace)
+    if namespace is None:
+        raise errors.not_found(write.backend.registry.named("namespaces"), write.namespace)
+    if "deletionTimestamp" in namespace["metadata"]:
+        raise errors.namespace_terminating(write.kind, write.name, write.namespace)
