@@ -1,0 +1,84 @@
+"""Players for the controllers beside an API server: JobSet, Job, scheduler and kubelets, each a task of its own.
+
+async with Sandbox(options) as sandbox, Players(sandbox.api) as players:
+    await add_nodes(sandbox.api, 2)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+from gangctl.sandbox.api import Api
+from gangctl.sandbox.players.binder import Binder
+from gangctl.sandbox.players.job import JobController
+from gangctl.sandbox.players.jobset import JobSetController
+from gangctl.sandbox.players.kubelet import Kubelet, Outcome, Policy, finish_when_bound, run_forever
+from gangctl.sandbox.players.nodes import add_nodes, remove_nodes
+from gangctl.sandbox.players.player import Player
+
+__all__ = [
+    "Outcome",
+    "Players",
+    "Policy",
+    "Role",
+    "add_nodes",
+    "finish_when_bound",
+    "remove_nodes",
+    "run_forever",
+]
+
+Role = Literal["jobset", "job", "scheduler", "kubelet"]
+ROLES: Final[tuple[Role, ...]] = ("jobset", "job", "scheduler", "kubelet")
+
+
+class Players:
+    """The chosen players while the context lasts; what ended one of them early is raised when it ends."""
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        roles: Collection[Role] = ROLES,
+        policy: Policy = run_forever,
+        work_seconds: float = 0.0,
+        pause_seconds: float = 0.0,
+    ) -> None:
+        """``policy`` ends pods, ``work_seconds`` after its verdict.
+
+        A worker of the Job controller rests for ``pause_seconds`` after each pod it has created.
+        """
+        self.jobset = JobSetController(api)
+        self.job = JobController(api, pause_seconds=pause_seconds)
+        self.scheduler = Binder(api)
+        self.kubelet = Kubelet(api, policy, work_seconds=work_seconds)
+        everybody: dict[Role, Player[Any]] = {
+            "jobset": self.jobset,
+            "job": self.job,
+            "scheduler": self.scheduler,
+            "kubelet": self.kubelet,
+        }
+        self._cast = [everybody[role] for role in ROLES if role in roles]
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._play(), name="players")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._task is None:
+            return
+        task, self._task = self._task, None
+        task.cancel()
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.result()
+
+    async def _play(self) -> None:
+        async with asyncio.TaskGroup() as stage:
+            for player in self._cast:
+                stage.create_task(player.run(), name=player.name)

@@ -1,0 +1,245 @@
+"""Plays the scheduler: plain pods first come, first served, gangs all or nothing; by priority, without preemption.
+
+The order is that of arrival, and nothing waits out a backoff: every change is a chance
+for everybody. Topology constraints of groups are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from gangctl.api.meta import DEFAULT_SCHEDULER
+from gangctl.sandbox.api import Api
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.objects import Object, copy, now
+from gangctl.sandbox.players import conditions
+from gangctl.sandbox.players.capacity import Room, requests_of
+from gangctl.sandbox.players.events import Recorder
+from gangctl.sandbox.players.job_pods import is_deleted, is_ended
+from gangctl.sandbox.players.mirror import Mirror, key_of
+from gangctl.sandbox.players.player import Player
+from gangctl.sandbox.players.scheduling_groups import (
+    GroupKey,
+    Policy,
+    group_of,
+    policy_in_group,
+    policy_in_workload,
+)
+
+_EVERYTHING: Final = "everything"
+"""The binder's only key: it always looks at all there is."""
+
+_GROUP_CONDITION: Final = {"v1alpha2": "PodGroupScheduled", "v1beta1": "PodGroupInitiallyScheduled"}
+_HOLDS_PRIORITY: Final = frozenset({"v1beta1"})
+_UNSCHEDULABLE: Final = "pod group is unschedulable"
+_PASSED_BY: Final = frozenset({404, 409})
+
+
+@dataclass
+class _Turn:
+    """One plain pod, or the waiting pods of one group, whose turn it is."""
+
+    group: GroupKey | None
+    waiting: list[Object]
+
+    @property
+    def priority(self) -> int:
+        """Of the pods; in a group they have the same."""
+        return max(_priority(pod) for pod in self.waiting)
+
+
+class Binder(Player[str]):
+    """Binds pods to nodes, as ``default-scheduler``."""
+
+    name: ClassVar[str] = "scheduler"
+
+    def __init__(self, api: Api) -> None:
+        """Play beside ``api``; which groups there are depends on what it serves."""
+        super().__init__(api)
+        self._pods = self.mirror("pods", self._changed, index=_group_index)
+        self._nodes = self.mirror("nodes", self._changed)
+        self._groups = self._mirror_if_served("podgroups.scheduling.k8s.io")
+        self._workloads = None if self._groups else self._mirror_if_served("workloads.scheduling.k8s.io")
+        self._events = Recorder(api, self.caller, DEFAULT_SCHEDULER)
+
+    def _mirror_if_served(self, resource: str) -> Mirror | None:
+        served = {kind.qualified_name for kind in self.api.registry}
+        return self.mirror(resource, self._changed) if resource in served else None
+
+    def _changed(self, _obj: Object) -> None:
+        self.queue.add(_EVERYTHING)
+
+    async def reconcile(self, key: str) -> None:  # noqa: ARG002 -- there is only one
+        """Give every waiting pod and group one chance, in order."""
+        room = Room(self._nodes)
+        for pod in self._pods:
+            if pod["spec"].get("nodeName") and not is_ended(pod):
+                room.take(pod["spec"]["nodeName"], requests_of(pod))
+        for turn in sorted(_turns(self._pods), key=lambda turn: -turn.priority):
+            policy = self._policy(turn.group)
+            if turn.group is None or (policy is not None and not policy.min_count):
+                for pod in turn.waiting:
+                    await self._one_by_one(pod, room)
+            elif policy is not None:
+                room = await self._all_or_nothing(turn, policy, room)
+
+    def _policy(self, group: GroupKey | None) -> Policy | None:
+        if group is None:
+            return None
+        if self._groups is not None:
+            holds = self._groups.kind.version in _HOLDS_PRIORITY
+            return policy_in_group(self._groups.get((group[0], group[1])), holds_priority=holds)
+        if self._workloads is not None and len(group) > len(("namespace", "name")):
+            return policy_in_workload(self._workloads.get((group[0], group[1])), group[2])
+        return None
+
+    async def _one_by_one(self, pod: Object, room: Room) -> None:
+        requests = requests_of(pod)
+        node = room.place(pod, requests)
+        if node is None:
+            await self._refuse(pod, room.why_not(pod, requests))
+        else:
+            await self._bind(pod, node)
+
+    async def _all_or_nothing(self, turn: _Turn, policy: Policy, room: Room) -> Room:
+        """Bind as many of a group as there is room for, if that makes its quorum; the room that is left."""
+        assert turn.group is not None  # noqa: S101 -- groups only
+        members = [pod for pod in self._pods.indexed(_index(turn.group)) if not is_ended(pod)]
+        if len(members) < policy.min_count:
+            return room  # Not even looked at: no condition, no event.
+        if policy.priority is not None and (odd := _odd_priority(members, policy.priority)) is not None:
+            await self._refuse_group(turn, odd, reason="SchedulerError")
+            return room
+        draft = room.draft()
+        places = [(pod, draft.place(pod, requests_of(pod))) for pod in turn.waiting]
+        bound = sum(bool(pod["spec"].get("nodeName")) for pod in members)
+        if bound + sum(node is not None for _, node in places) < policy.min_count:
+            first = next(pod for pod, node in places if node is None)
+            why = draft.why_not(first, requests_of(first))
+            await self._refuse_group(turn, f"{_UNSCHEDULABLE}: {why}", reason="Unschedulable")
+            return room
+        for pod, node in places:
+            if node is None:
+                await self._refuse(pod, draft.why_not(pod, requests_of(pod)))
+            else:
+                await self._bind(pod, node)
+        await self._tell_group(turn.group, status="True", reason="Scheduled", message="")
+        return draft
+
+    async def _bind(self, pod: Object, node: str) -> None:
+        namespace, name = key_of(pod)
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": namespace, "uid": pod["metadata"]["uid"]},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        try:
+            await self.api.bind(namespace, name, binding, self.caller)
+        except StatusError as error:
+            if error.code not in _PASSED_BY:
+                raise
+            return
+        self._pods.saw(await self.api.get(self._pods.kind, namespace, name))
+        told = f"Successfully assigned {namespace}/{name} to {node}"
+        await self._events.say(pod, "v1", "Scheduled", told)
+
+    async def _refuse(self, pod: Object, why: str, reason: str = "Unschedulable") -> None:
+        old = conditions.find(pod, "PodScheduled") or {}
+        if (old.get("status"), old.get("reason"), old.get("message")) == ("False", reason, why):
+            return
+        since = old.get("lastTransitionTime") if old.get("status") == "False" else None
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": reason,
+            "message": why,
+            "lastTransitionTime": since or now(),
+        }
+        patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [condition]}}
+        try:
+            written = await self.api.patch(
+                self._pods.kind, *key_of(pod), patch, "strategic", self.caller, subresource="status"
+            )
+        except StatusError as error:
+            if error.code not in _PASSED_BY:
+                raise
+            return
+        self._pods.saw(written)
+        await self._events.say(pod, "v1", "FailedScheduling", why, warning=True)
+
+    async def _refuse_group(self, turn: _Turn, why: str, *, reason: str) -> None:
+        for pod in turn.waiting:
+            await self._refuse(pod, why, reason)
+        assert turn.group is not None  # noqa: S101 -- groups only
+        await self._tell_group(turn.group, status="False", reason=reason, message=why)
+
+    async def _tell_group(self, group: GroupKey, *, status: str, reason: str, message: str) -> None:
+        """Write the condition of a PodGroup; True stays."""
+        if self._groups is None:
+            return
+        stored = self._groups.get((group[0], group[1]))
+        kind = _GROUP_CONDITION[self._groups.kind.version]
+        if stored is None or conditions.is_true(stored, kind):
+            return
+        told = copy(stored)
+        new = {"type": kind, "status": status, "reason": reason, "message": message}
+        if not conditions.put(told.setdefault("status", {}), new):
+            return
+        try:
+            await self.update(self._groups, told, "status")
+        except StatusError as error:
+            if error.code not in _PASSED_BY:
+                raise
+
+
+def _priority(pod: Object) -> int:
+    return int(pod["spec"].get("priority") or 0)
+
+
+def _odd_priority(members: Iterable[Object], wanted: int) -> str | None:
+    for pod in members:
+        if _priority(pod) != wanted:
+            told = "all pods in a single pod group should have the same priority as the pod group's priority"
+            return f"{told}, got {_priority(pod)} and {wanted}"
+    return None
+
+
+def _index(group: GroupKey) -> str:
+    return "/".join(group)
+
+
+def _group_index(pod: Object) -> str | None:
+    group = group_of(pod)
+    return _index(group) if group is not None else None
+
+
+def _turns(pods: Iterable[Object]) -> list[_Turn]:
+    """Pods that want a node, one by one or with their group, in the order of arrival."""
+    turns: list[_Turn] = []
+    groups: dict[GroupKey, _Turn] = {}
+    for pod in pods:
+        if not _waits(pod):
+            continue
+        group = group_of(pod)
+        if group is not None and group in groups:
+            groups[group].waiting.append(pod)
+            continue
+        turns.append(_Turn(group, [pod]))
+        if group is not None:
+            groups[group] = turns[-1]
+    return turns
+
+
+def _waits(pod: Object) -> bool:
+    spec = pod["spec"]
+    ours = spec.get("schedulerName", DEFAULT_SCHEDULER) == DEFAULT_SCHEDULER
+    return (
+        ours
+        and not spec.get("nodeName")
+        and not spec.get("schedulingGates")
+        and not is_ended(pod)
+        and not is_deleted(pod)
+    )

@@ -1,0 +1,293 @@
+"""Plays the Job controller: pods of Indexed and NonIndexed Jobs, counted exactly once.
+
+Left out: delays before pods that failed are replaced, pod failure policies, success
+policies, backoff limits per index, and the Workloads that it makes of its own with the
+feature gate WorkloadWithJob.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from gangctl.api.meta import controller_owner
+from gangctl.sandbox.api import Api
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.objects import Object, copy, now
+from gangctl.sandbox.players import completion_indexes, conditions
+from gangctl.sandbox.players.events import Recorder
+from gangctl.sandbox.players.job_pods import (
+    FINALIZER,
+    has_succeeded,
+    index_of,
+    is_deleted,
+    is_ended,
+    is_failed,
+    is_indexed,
+    is_tracked,
+    new_pod,
+    surplus,
+)
+from gangctl.sandbox.players.mirror import key_of
+from gangctl.sandbox.players.player import Player
+
+JobKey = tuple[str, str, str]
+"""Namespace, name and UID: pods of a Job that is gone must be let go too."""
+
+_CONTROLLER: Final = "kubernetes.io/job-controller"
+_ENDS: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
+"""How a Job is about to end, and how it has once all its pods have ended."""
+
+_NOT_FOUND: Final = 404
+
+
+@dataclass
+class _Look:
+    """A Job, being edited, and its pods as they are now."""
+
+    job: Object
+    pods: list[Object]
+    ending: str = ""
+    counted: list[Object] = field(default_factory=list)
+    active: list[Object] = field(default_factory=list)
+    terminating: list[Object] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.active = [pod for pod in self.pods if not is_ended(pod) and not is_deleted(pod)]
+        self.terminating = [pod for pod in self.pods if not is_ended(pod) and is_deleted(pod)]
+        self.ending = next((kind for kind in _ENDS if conditions.is_true(self.job, kind)), "")
+
+    @property
+    def status(self) -> Object:
+        """The status, to be edited."""
+        found: Object = self.job["status"]
+        return found
+
+    @property
+    def suspended(self) -> bool:
+        """Whether the Job is suspended."""
+        return bool(self.job["spec"].get("suspend"))
+
+    def count(self, name: str) -> int:
+        """A counter of the status."""
+        return int(self.status.get(name) or 0)
+
+
+class JobController(Player[JobKey]):
+    """Creates, counts and deletes the pods of Jobs."""
+
+    name: ClassVar[str] = "job"
+    workers: ClassVar[int] = 5
+
+    def __init__(self, api: Api, *, pause_seconds: float = 0.0) -> None:
+        """Play beside ``api``; each worker rests for ``pause_seconds`` after it has created a pod."""
+        super().__init__(api)
+        self._jobs = self.mirror("jobs.batch", self._job_changed)
+        self._pods = self.mirror("pods", self._pod_changed, index=_job_of)
+        self._events = Recorder(api, self.caller, "job-controller")
+        self._pause = pause_seconds
+        self._counted: set[str] = set()
+
+    def _job_changed(self, job: Object) -> None:
+        self.queue.add((*key_of(job), job["metadata"]["uid"]))
+
+    def _pod_changed(self, pod: Object) -> None:
+        owner = controller_owner(pod["metadata"])
+        if owner is not None and owner["kind"] == "Job":
+            self.queue.add((pod["metadata"]["namespace"], owner["name"], owner["uid"]))
+
+    async def reconcile(self, key: JobKey) -> None:
+        """Bring one Job's pods and status in order."""
+        stored = self._jobs.get(key[:2])
+        pods = self._pods.indexed(key[2])
+        self._counted -= {pod["metadata"]["uid"] for pod in pods if not is_tracked(pod)}
+        if stored is None or stored["metadata"]["uid"] != key[2]:
+            await self._let_go(pods)
+            return
+        if stored["spec"].get("managedBy") not in {None, _CONTROLLER}:
+            return
+        if any(conditions.is_true(stored, kind) for kind in _ENDS.values()):
+            await self._let_go(pods)
+            return
+        job = copy(stored)
+        job.setdefault("status", {})
+        await self._advance(_Look(job, pods), stored)
+
+    async def _advance(self, look: _Look, stored: Object) -> None:
+        if not look.status.get("startTime") and not look.suspended:
+            look.status["startTime"] = now()
+        self._count(look)
+        self._judge(look)
+        error: StatusError | None = None
+        if look.ending:
+            for pod in look.active:
+                await self.delete(self._pods, pod)
+            look.terminating += look.active
+            look.active = []
+        elif "deletionTimestamp" not in look.job["metadata"]:
+            error = await self._manage(look)
+            _complete(look)
+            if not look.ending:
+                _say_suspended(look)
+        await self._write(look, stored)
+        if error is not None:
+            raise error
+
+    def _count(self, look: _Look) -> None:
+        """Bring the counters up to date with the pods that have ended and were not counted yet."""
+        look.counted = [pod for pod in look.pods if is_tracked(pod) and _has_ended(pod, look)]
+        fresh = [pod for pod in look.counted if pod["metadata"]["uid"] not in self._counted]
+        valid = range(int(look.job["spec"].get("completions") or 0))
+        if is_indexed(look.job):
+            done = {i for i in completion_indexes.parse(look.status.get("completedIndexes") or "") if i in valid}
+            done |= {i for pod in fresh if has_succeeded(pod) and (i := index_of(pod)) is not None and i in valid}
+            if done or "completedIndexes" in look.status:
+                look.status["completedIndexes"] = completion_indexes.show(done)
+            look.status["succeeded"] = len(done)
+        else:
+            look.status["succeeded"] = look.count("succeeded") + sum(map(has_succeeded, fresh))
+        failed = [pod for pod in fresh if not has_succeeded(pod)]
+        if is_indexed(look.job):
+            failed = [pod for pod in failed if index_of(pod) in valid]
+        look.status["failed"] = look.count("failed") + len(failed)
+
+    def _judge(self, look: _Look) -> None:
+        """See whether the Job has failed."""
+        if look.ending:
+            return
+        if look.count("failed") > int(look.job["spec"]["backoffLimit"]):
+            _end(look, "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+
+    async def _manage(self, look: _Look) -> StatusError | None:
+        """Create and delete pods until as many are active as should be; the error that stopped it."""
+        wanted = 0 if look.suspended else _wanted(look)
+        going = look.active if look.suspended else surplus(look.job, look.active, wanted)
+        for pod in going:
+            await self._release(pod)
+            await self.delete(self._pods, pod)
+        if going:
+            gone = {pod["metadata"]["uid"] for pod in going}
+            look.active = [pod for pod in look.active if pod["metadata"]["uid"] not in gone]
+            # Of the deleted ones some wait for their kubelet, others are gone at once: their events say which.
+            return None
+        replaced = look.terminating if look.job["spec"].get("podReplacementPolicy") == "Failed" else []
+        missing = wanted - len(look.active) - len(replaced)
+        for index in _free_indexes(look, missing, replaced) if is_indexed(look.job) else [None] * missing:
+            try:
+                look.active.append(await self.create(self._pods, new_pod(look.job, index)))
+            except StatusError as error:
+                await self._events.say(look.job, "batch/v1", "FailedCreate", error.message, warning=True)
+                return error
+            if self._pause:
+                await asyncio.sleep(self._pause)
+        return None
+
+    async def _write(self, look: _Look, stored: Object) -> None:
+        """Write what was counted, let the counted pods go, and only then say that the Job has ended."""
+        status = look.status
+        status["active"] = len(look.active)
+        status["ready"] = sum(conditions.is_true(pod, "Ready") for pod in look.active)
+        status["terminating"] = len(look.terminating)
+        status["uncountedTerminatedPods"] = {}
+        for counter in ("active", "succeeded", "failed"):
+            if not status[counter]:
+                del status[counter]
+        if status != stored.get("status"):
+            look.job = copy(await self.update(self._jobs, look.job, "status"))
+        # Marked before any is let go: a failure on the way must not count them again.
+        self._counted |= {pod["metadata"]["uid"] for pod in look.counted}
+        for pod in look.pods if "deletionTimestamp" in look.job["metadata"] else look.counted:
+            await self._release(pod)
+        if look.ending and not look.terminating:
+            await self._finish(look)
+
+    async def _finish(self, look: _Look) -> None:
+        interim = conditions.find(look.job, look.ending)
+        assert interim is not None  # noqa: S101 -- it is what the ending was read from
+        end = {key: interim[key] for key in ("reason", "message")}
+        kind = _ENDS[look.ending]
+        _set(look.job, kind, status="True", **end)
+        if kind == "Complete":
+            look.status["completionTime"] = now()
+        finished = await self.update(self._jobs, look.job, "status")
+        told = ("Completed", "Job completed") if kind == "Complete" else (end["reason"], end["message"])
+        await self._events.say(finished, "batch/v1", *told, warning=kind == "Failed")
+
+    async def _let_go(self, pods: list[Object]) -> None:
+        for pod in pods:
+            await self._release(pod)
+
+    async def _release(self, pod: Object) -> None:
+        """Take the finalizer off a pod, if it has it."""
+        if not is_tracked(pod):
+            return
+        patch = {"metadata": {"uid": pod["metadata"]["uid"], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+        try:
+            self._pods.saw(await self.api.patch(self._pods.kind, *key_of(pod), patch, "strategic", self.caller))
+        except StatusError as error:
+            if error.code != _NOT_FOUND:
+                raise
+
+
+def _job_of(pod: Object) -> str | None:
+    owner = controller_owner(pod["metadata"])
+    return str(owner["uid"]) if owner is not None and owner["kind"] == "Job" else None
+
+
+def _has_ended(pod: Object, look: _Look) -> bool:
+    """Whether a pod is to be counted now; once a Job has failed, everything that did not succeed has failed."""
+    return has_succeeded(pod) or is_failed(pod, look.job) or look.ending == "FailureTarget"
+
+
+def _wanted(look: _Look) -> int:
+    """How many pods should be active."""
+    parallelism = int(look.job["spec"]["parallelism"])
+    completions = look.job["spec"].get("completions")
+    if completions is not None:
+        return max(0, min(parallelism, int(completions) - look.count("succeeded")))
+    return len(look.active) if look.count("succeeded") else parallelism
+
+
+def _free_indexes(look: _Look, missing: int, replaced: list[Object]) -> list[int | None]:
+    """The lowest indexes that nobody works on or has finished."""
+    taken = completion_indexes.parse(look.status.get("completedIndexes") or "")
+    taken |= {index for pod in (*look.active, *replaced) if (index := index_of(pod)) is not None}
+    free = (index for index in range(int(look.job["spec"]["completions"])) if index not in taken)
+    return [index for index, _ in zip(free, range(missing), strict=False)]
+
+
+def _complete(look: _Look) -> None:
+    """See whether the Job has succeeded."""
+    if look.active or "deletionTimestamp" in look.job["metadata"]:
+        return
+    completions = look.job["spec"].get("completions")
+    succeeded = look.count("succeeded")
+    if succeeded > 0 if completions is None else succeeded >= int(completions):
+        _end(look, "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods")
+
+
+def _end(look: _Look, ending: str, reason: str, message: str) -> None:
+    _set(look.job, ending, status="True", reason=reason, message=message)
+    look.ending = ending
+
+
+def _say_suspended(look: _Look) -> None:
+    if look.suspended:
+        _set(look.job, "Suspended", status="True", reason="JobSuspended", message="Job suspended")
+    elif _set(look.job, "Suspended", status="False", reason="JobResumed", message="Job resumed"):
+        look.status["startTime"] = now()
+
+
+def _set(job: Object, kind: str, *, status: str, reason: str, message: str) -> bool:
+    """Write a condition as the Job controller does: a False one only over another; whether that changed anything."""
+    old = conditions.find(job, kind)
+    if old is None and status == "False":
+        return False
+    if old is not None and (old["status"], old.get("reason"), old.get("message")) == (status, reason, message):
+        return False
+    moment = now()
+    new = {"type": kind, "status": status, "lastProbeTime": moment, "lastTransitionTime": moment}
+    kept = [each for each in job["status"].get("conditions") or [] if each["type"] != kind]
+    job["status"]["conditions"] = [*kept, {**new, "reason": reason, "message": message}]
+    return True

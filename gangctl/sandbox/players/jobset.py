@@ -1,0 +1,253 @@
+"""Plays the JobSet controller, release 0.12, with the feature gate ElasticJobSet on.
+
+Left out: volumeClaimPolicies, the TTL after finish, in-place restarts and restarts of
+single Jobs (both alpha), and the pod webhook of exclusive placement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, ClassVar, Final
+
+from gangctl.api.meta import JOBSET_CONTROLLER, controller_owner
+from gangctl.sandbox.api import Api
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.players.child_jobs import (
+    ChildJobs,
+    has_hostnames,
+    owned,
+    subdomain_of,
+    without_unknown_fields,
+)
+from gangctl.sandbox.players.events import Recorder
+from gangctl.sandbox.players.jobset_policies import (
+    apply_failure_policy,
+    apply_success_policy,
+    is_finished,
+    set_condition,
+)
+from gangctl.sandbox.players.jobset_progress import (
+    OwnedJobs,
+    Sequence,
+    is_suspended,
+    replicated_job_of,
+    replicated_jobs_status,
+)
+from gangctl.sandbox.players.mirror import Key, key_of
+from gangctl.sandbox.players.player import Player
+
+_MERGED_MAPS: Final = ("labels", "annotations")
+_MERGED_LISTS: Final = ("tolerations", "schedulingGates")
+
+
+class JobSetController(Player[Key]):
+    """Creates, suspends, resumes, resizes and restarts the Jobs of JobSets."""
+
+    name: ClassVar[str] = "jobset"
+    # A webhook that does not answer must not hold up every other JobSet.
+    workers: ClassVar[int] = 4
+
+    def __init__(self, api: Api) -> None:
+        """Play beside ``api``."""
+        super().__init__(api)
+        self._jobsets = self.mirror("jobsets.jobset.x-k8s.io", self._changed)
+        self._jobs = self.mirror("jobs.batch", self._owned_changed, index=_jobset_of)
+        self._services = self.mirror("services", self._owned_changed)
+        self._events = Recorder(api, self.caller, "jobset-controller")
+
+    def _changed(self, jobset: Object) -> None:
+        self.queue.add(key_of(jobset))
+
+    def _owned_changed(self, obj: Object) -> None:
+        owner = controller_owner(obj["metadata"])
+        if owner is not None and owner["kind"] == "JobSet":
+            self.queue.add((obj["metadata"]["namespace"], owner["name"]))
+
+    async def reconcile(self, key: Key) -> None:
+        """Bring one JobSet's Jobs and status in order, as far as one look at it allows."""
+        stored = self._jobsets.get(key)
+        if stored is None or "deletionTimestamp" in stored["metadata"]:
+            return
+        if (stored["spec"].get("managedBy") or JOBSET_CONTROLLER) != JOBSET_CONTROLLER:
+            return
+        jobset = copy(stored)
+        jobset.setdefault("status", {})
+        jobs = OwnedJobs.sort(jobset, self._jobs.indexed(jobset["metadata"]["uid"]))
+        jobset["status"]["replicatedJobsStatus"] = replicated_jobs_status(jobset, jobs)
+        await self._advance(jobset, jobs)
+        if jobset["status"] != stored.get("status"):
+            written = await self.update(self._jobsets, jobset, "status")
+            await self._announce(stored, written)
+
+    async def _advance(self, jobset: Object, jobs: OwnedJobs) -> None:
+        if is_finished(jobset):
+            await self._delete_jobs(jobs.active)
+            return
+        await self._delete_jobs(jobs.previous)
+        sequence = Sequence(jobset, jobset["status"]["replicatedJobsStatus"])
+        if not is_suspended(jobset) and sequence.all_ready:
+            set_condition(jobset, "RestartingJobSet", value=False, reason="JobsReady", message="all jobs are ready")
+        if jobs.failed:
+            apply_failure_policy(jobset, jobs)
+            return
+        if jobs.succeeded and apply_success_policy(jobset, jobs):
+            return
+        await self._create_service(jobset)
+        await self._resize(jobset, jobs.active)
+        await self._create_jobs(jobset, jobs, sequence)
+        if is_suspended(jobset):
+            await self._suspend(jobset, jobs.active)
+        else:
+            await self._resume(jobset, jobs.active, sequence)
+
+    async def _delete_jobs(self, jobs: Iterable[Object]) -> None:
+        for job in jobs:
+            if "deletionTimestamp" not in job["metadata"]:
+                await self.delete(self._jobs, job, propagation="Foreground")
+
+    async def _create_service(self, jobset: Object) -> None:
+        """The headless Service behind the pods' names."""
+        key = jobset["metadata"]["namespace"], subdomain_of(jobset)
+        if not has_hostnames(jobset) or self._services.get(key) is not None:
+            return
+        published = (jobset["spec"].get("network") or {}).get("publishNotReadyAddresses", True)
+        service: Object = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {
+                "name": key[1],
+                "namespace": key[0],
+                "ownerReferences": owned(jobset, self._jobsets.kind.api_version),
+            },
+            "spec": {
+                "clusterIP": "None",
+                "selector": {"jobset.sigs.k8s.io/jobset-name": jobset["metadata"]["name"]},
+                "publishNotReadyAddresses": published,
+            },
+        }
+        await self.create(self._services, service)
+
+    async def _resize(self, jobset: Object, active: list[Object]) -> None:
+        """Let running Jobs follow a ReplicatedJob whose parallelism and completions changed together."""
+        wanted = {each["name"]: each["template"]["spec"] for each in jobset["spec"]["replicatedJobs"]}
+        for job in active:
+            spec = wanted[replicated_job_of(job)]
+            size = spec.get("parallelism"), spec.get("completions")
+            if size[0] == size[1] and size != (job["spec"].get("parallelism"), job["spec"].get("completions")):
+                resized = copy(job)
+                resized["spec"].update(parallelism=size[0], completions=size[1])
+                await self.update(self._jobs, resized)
+
+    async def _create_jobs(self, jobset: Object, jobs: OwnedJobs, sequence: Sequence) -> None:
+        policy = jobset["spec"].get("failurePolicy") or {}
+        blocked = bool(jobs.previous) and policy.get("restartStrategy") == "BlockingRecreate"
+        waits = sequence.in_order and not is_suspended(jobset)
+        taken = jobs.names
+        children = ChildJobs(jobset, self._jobsets.kind.api_version)
+        for replicated_job in jobset["spec"]["replicatedJobs"]:
+            if not sequence.may_start(replicated_job):
+                continue
+            if waits and sequence.has_started(replicated_job):
+                continue
+            if not blocked:
+                missing = [job for job in children.of(replicated_job) if job["metadata"]["name"] not in taken]
+                await self._create_all(jobset, missing)
+            if waits:
+                _say_in_order(jobset)
+                return
+        if waits:
+            told = "in order startup policy has completed"
+            set_condition(
+                jobset, "StartupPolicyCompleted", value=True, reason="InOrderStartupPolicyCompleted", message=told
+            )
+
+    async def _create_all(self, jobset: Object, jobs: list[Object]) -> None:
+        """Create as many as admission lets through; the first refusal is raised when all have been tried."""
+        answers = await asyncio.gather(*(self.create(self._jobs, job) for job in jobs), return_exceptions=True)
+        refused = [answer for answer in answers if isinstance(answer, BaseException)]
+        for error in refused:
+            if isinstance(error, StatusError):
+                await self._warn(jobset, "JobCreationFailed", error.message)
+        if refused:
+            raise refused[0]
+
+    async def _suspend(self, jobset: Object, active: list[Object]) -> None:
+        for job in active:
+            if not is_suspended(job):
+                suspended = without_unknown_fields(copy(job))
+                suspended["spec"]["suspend"] = True
+                await self.update(self._jobs, suspended)
+        set_condition(jobset, "Suspended", value=True, reason="SuspendedJobs", message="jobset is suspended")
+        told = "jobset is suspended"
+        set_condition(jobset, "RestartingJobSet", value=False, reason="JobSetSuspended", message=told)
+
+    async def _resume(self, jobset: Object, active: list[Object], sequence: Sequence) -> None:
+        for replicated_job in jobset["spec"]["replicatedJobs"]:
+            if not sequence.may_start(replicated_job):
+                continue
+            if sequence.in_order and sequence.has_started(replicated_job):
+                continue
+            for job in active:
+                if replicated_job_of(job) == replicated_job["name"] and is_suspended(job):
+                    await self._resume_job(job, replicated_job["template"]["spec"]["template"])
+            if sequence.in_order:
+                _say_in_order(jobset)
+                return
+        set_condition(jobset, "Suspended", value=False, reason="ResumeJobs", message="jobset is resumed")
+
+    async def _resume_job(self, job: Object, template: Object) -> None:
+        """Two writes: only a Job that never started may change its pod template."""
+        resumed = copy(job)
+        if (job.get("status") or {}).get("startTime"):
+            del resumed["status"]["startTime"]
+            resumed = copy(await self.update(self._jobs, resumed, "status"))
+        _merge_template(resumed["spec"]["template"], template)
+        resumed["spec"]["suspend"] = False
+        await self.update(self._jobs, without_unknown_fields(resumed))
+
+    async def _announce(self, before: Object, jobset: Object) -> None:
+        """An event for every condition that changed."""
+        known = {(c["type"], c["status"], c["reason"]) for c in (before.get("status") or {}).get("conditions") or []}
+        for condition in jobset["status"].get("conditions") or []:
+            if (condition["type"], condition["status"], condition["reason"]) not in known:
+                warning = condition["type"] == "Failed" or (
+                    condition["type"] == "RestartingJobSet" and condition["status"] == "True"
+                )
+                await self._tell(jobset, condition["reason"], condition["message"], warning=warning)
+
+    async def _warn(self, jobset: Object, reason: str, note: str) -> None:
+        await self._tell(jobset, reason, note, warning=True)
+
+    async def _tell(self, jobset: Object, reason: str, note: str, *, warning: bool) -> None:
+        await self._events.say(jobset, self._jobsets.kind.api_version, reason, note, warning=warning)
+
+
+def _jobset_of(job: Object) -> str | None:
+    owner = controller_owner(job["metadata"])
+    return str(owner["uid"]) if owner is not None and owner["kind"] == "JobSet" else None
+
+
+def _say_in_order(jobset: Object) -> None:
+    told = "in order startup policy is in progress"
+    set_condition(jobset, "StartupPolicyInProgress", value=True, reason="InOrderStartupPolicyInProgress", message=told)
+
+
+def _merge_template(target: Object, template: Object) -> None:
+    """What may change while a JobSet is suspended: the template's values win, others that the Job has stay."""
+    metadata = target.setdefault("metadata", {})
+    for field in _MERGED_MAPS:
+        _merge_map(metadata, field, (template.get("metadata") or {}).get(field))
+    _merge_map(target["spec"], "nodeSelector", template["spec"].get("nodeSelector"))
+    for field in _MERGED_LISTS:
+        own: list[Any] = target["spec"].get(field) or []
+        merged = [*own, *(each for each in template["spec"].get(field) or [] if each not in own)]
+        if merged:
+            target["spec"][field] = merged
+
+
+def _merge_map(target: Object, field: str, values: Any) -> None:
+    merged = {**(target.get(field) or {}), **(values or {})}
+    if merged:
+        target[field] = merged

@@ -1,0 +1,117 @@
+"""What a JobSet's Jobs say about it: which run they belong to, how far each ReplicatedJob is, what may start next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gangctl.api.meta import REPLICATED_JOB_NAME, RESTART_ATTEMPT
+from gangctl.sandbox.objects import Object
+from gangctl.sandbox.players import conditions
+from gangctl.sandbox.players.child_jobs import replicas_of
+
+
+def is_suspended(obj: Object) -> bool:
+    """Whether a JobSet or Job is suspended."""
+    return bool(obj["spec"].get("suspend"))
+
+
+def replicated_job_of(job: Object) -> str:
+    """The ReplicatedJob that a Job belongs to."""
+    return str(job["metadata"]["labels"].get(REPLICATED_JOB_NAME, ""))
+
+
+@dataclass
+class OwnedJobs:
+    """The Jobs that a JobSet controls: those of an earlier run, and those of this one by how they are."""
+
+    previous: list[Object] = field(default_factory=list)
+    active: list[Object] = field(default_factory=list)
+    succeeded: list[Object] = field(default_factory=list)
+    failed: list[Object] = field(default_factory=list)
+
+    @classmethod
+    def sort(cls, jobset: Object, jobs: Iterable[Object]) -> OwnedJobs:
+        """Put every Job where it belongs."""
+        restarts = int(jobset["status"].get("restarts") or 0)
+        found = cls()
+        for job in jobs:
+            if int(job["metadata"]["labels"][RESTART_ATTEMPT]) < restarts:
+                found.previous.append(job)
+            elif conditions.is_true(job, "Complete"):
+                found.succeeded.append(job)
+            elif conditions.is_true(job, "Failed"):
+                found.failed.append(job)
+            else:
+                found.active.append(job)
+        return found
+
+    @property
+    def names(self) -> set[str]:
+        """Names that are taken."""
+        return {job["metadata"]["name"] for job in (*self.previous, *self.active, *self.succeeded, *self.failed)}
+
+
+def replicated_jobs_status(jobset: Object, jobs: OwnedJobs) -> list[dict[str, Any]]:
+    """``status.replicatedJobsStatus``, in the order JobSet keeps it in."""
+    found = {
+        each["name"]: {"name": each["name"], "ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
+        for each in jobset["spec"]["replicatedJobs"]
+    }
+    for job in jobs.active:
+        entry = found[replicated_job_of(job)]
+        status = job.get("status") or {}
+        entry["ready"] += _is_ready(job)
+        entry["active"] += bool(status.get("active"))
+        entry["suspended"] += is_suspended(job)
+    for job in jobs.succeeded:
+        found[replicated_job_of(job)]["succeeded"] += 1
+    for job in jobs.failed:
+        found[replicated_job_of(job)]["failed"] += 1
+    return [found[name] for name in sorted(found, reverse=True)]
+
+
+def _is_ready(job: Object) -> bool:
+    spec, status = job["spec"], job.get("status") or {}
+    expected = int(spec["parallelism"])
+    if spec.get("completions") is not None:
+        expected = min(expected, int(spec["completions"]))
+    return int(status.get("succeeded") or 0) + int(status.get("ready") or 0) >= expected
+
+
+def is_started(entry: dict[str, Any], replicas: int) -> bool:
+    """Whether all Jobs of a ReplicatedJob have come as far as ready, whatever came after."""
+    return int(entry["failed"] + entry["ready"] + entry["succeeded"]) == replicas
+
+
+class Sequence:
+    """Which ReplicatedJobs may start now, by ``dependsOn`` and ``startupPolicy``."""
+
+    def __init__(self, jobset: Object, statuses: list[dict[str, Any]]) -> None:
+        """``statuses`` is ``status.replicatedJobsStatus`` as it is now."""
+        policy = jobset["spec"].get("startupPolicy") or {}
+        self.in_order = policy.get("startupPolicyOrder") == "InOrder"
+        self._replicas = {each["name"]: replicas_of(each) for each in jobset["spec"]["replicatedJobs"]}
+        self._statuses = {entry["name"]: entry for entry in statuses}
+
+    def may_start(self, replicated_job: Object) -> bool:
+        """Whether what it depends on has come far enough."""
+        for dependency in replicated_job.get("dependsOn") or []:
+            name = dependency["name"]
+            if dependency["status"] == "Complete" and self._statuses[name]["succeeded"] != self._replicas[name]:
+                return False
+            if dependency["status"] == "Ready" and not is_started(self._statuses[name], self._replicas[name]):
+                return False
+        return True
+
+    def has_started(self, replicated_job: Object) -> bool:
+        """Whether the next one in order need not wait for it any more."""
+        name = replicated_job["name"]
+        return is_started(self._statuses[name], self._replicas[name])
+
+    @property
+    def all_ready(self) -> bool:
+        """Whether every Job is ready or has succeeded."""
+        ready = sum(entry["ready"] + entry["succeeded"] for entry in self._statuses.values())
+        return bool(ready == sum(self._replicas.values()))

@@ -1,0 +1,137 @@
+"""Plays the kubelet of every node: runs bound pods, ends them by a policy, confirms that deleted ones are gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Final, Literal
+
+from gangctl.api.meta import JOBSET_NAME
+from gangctl.sandbox.api import Api
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.objects import Object, namespace_of
+from gangctl.sandbox.players import pod_status
+from gangctl.sandbox.players.job_pods import is_deleted, is_ended
+from gangctl.sandbox.players.mirror import Key, key_of
+from gangctl.sandbox.players.player import Player
+
+Outcome = Literal["Succeeded", "Failed"]
+
+Policy = Callable[[Object, Sequence[Object]], Outcome | None]
+"""Asked about a running pod whenever a pod of its JobSet changes: the pod, and all bound pods of its JobSet."""
+
+_PASSED_BY: Final = frozenset({404, 409})
+
+
+def run_forever(_pod: Object, _jobset: Sequence[Object]) -> Outcome | None:
+    """Pods run until somebody ends them."""
+    return None
+
+
+def finish_when_bound(expected: Mapping[str, int] | Callable[[str], int]) -> Policy:
+    """Pods succeed once all pods of their JobSet are bound: ``expected`` says how many those are, by name.
+
+    As training jobs do, which wait for their peers: half-started JobSets hold their nodes for ever.
+    """
+    count = expected if callable(expected) else expected.__getitem__
+
+    def policy(pod: Object, jobset: Sequence[Object]) -> Outcome | None:
+        name = (pod["metadata"].get("labels") or {}).get(JOBSET_NAME)
+        return "Succeeded" if name is not None and len(jobset) >= count(name) else None
+
+    return policy
+
+
+class Kubelet(Player[Key]):
+    """All kubelets."""
+
+    name: ClassVar[str] = "kubelet"
+
+    def __init__(self, api: Api, policy: Policy = run_forever, *, work_seconds: float = 0.0) -> None:
+        """``work_seconds`` pass between the policy's verdict on a pod and its end."""
+        super().__init__(api)
+        self.policy = policy
+        self._work_seconds = work_seconds
+        self._pods = self.mirror("pods", self._changed, index=_jobset_of)
+        self._verdicts: dict[str, tuple[Outcome, float]] = {}
+
+    @property
+    def pods(self) -> list[Object]:
+        """The bound pods."""
+        return [pod for pod in self._pods if pod["spec"].get("nodeName")]
+
+    def review(self) -> None:
+        """Ask the policy about every pod again, because it would answer otherwise now."""
+        for pod in self._pods:
+            self.queue.add(key_of(pod))
+
+    async def finish(self, pod: Object) -> None:
+        """Let a pod succeed."""
+        await self._write_status(pod, pod_status.succeeded(pod))
+
+    async def fail(self, pod: Object, *, exit_code: int = 1) -> None:
+        """Let a pod fail."""
+        await self._write_status(pod, pod_status.failed(pod, exit_code))
+
+    def _changed(self, pod: Object) -> None:
+        self.queue.add(key_of(pod))
+        jobset = _jobset_of(pod)
+        for peer in self._pods.indexed(jobset) if jobset else []:
+            if (peer.get("status") or {}).get("phase") == "Running":
+                self.queue.add(key_of(peer))
+
+    async def reconcile(self, key: Key) -> None:
+        """Take a bound pod's next step."""
+        pod = self._pods.get(key)
+        if pod is None or not pod["spec"].get("nodeName"):
+            return
+        if is_deleted(pod):
+            await self._confirm(pod)
+        elif pod["status"].get("phase") == "Pending":
+            await self._write_status(pod, pod_status.running(pod))
+        elif not is_ended(pod):
+            await self._decide(pod)
+
+    async def _confirm(self, pod: Object) -> None:
+        """Report how a deleted pod ended, then let it go; with a grace of 0 the server waits only for finalizers."""
+        self._verdicts.pop(pod["metadata"]["uid"], None)
+        if not is_ended(pod):
+            await self._write_status(pod, pod_status.failed(pod, pod_status.KILLED))
+        if pod["metadata"].get("deletionGracePeriodSeconds"):
+            await self.delete(self._pods, pod, grace_seconds=0)
+
+    async def _decide(self, pod: Object) -> None:
+        """Ask the policy; its first verdict stands, and is carried out when the work is done."""
+        uid = pod["metadata"]["uid"]
+        moment = asyncio.get_running_loop().time()
+        if uid not in self._verdicts:
+            jobset = _jobset_of(pod)
+            peers = self._pods.indexed(jobset) if jobset else [pod]
+            outcome = self.policy(pod, [peer for peer in peers if peer["spec"].get("nodeName")])
+            if outcome is None:
+                return
+            self._verdicts[uid] = outcome, moment + self._work_seconds
+        outcome, due = self._verdicts[uid]
+        if due > moment:
+            self.queue.add_after(key_of(pod), due - moment)
+            return
+        await (self.finish(pod) if outcome == "Succeeded" else self.fail(pod))
+        del self._verdicts[uid]
+
+    async def _write_status(self, pod: Object, status: Object) -> None:
+        """Write unless the pod is gone or another one has its name."""
+        patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+        try:
+            self._pods.saw(
+                await self.api.patch(
+                    self._pods.kind, *key_of(pod), patch, "strategic", self.caller, subresource="status"
+                )
+            )
+        except StatusError as error:
+            if error.code not in _PASSED_BY:
+                raise
+
+
+def _jobset_of(pod: Object) -> str | None:
+    name = (pod["metadata"].get("labels") or {}).get(JOBSET_NAME)
+    return f"{namespace_of(pod)}/{name}" if name else None
