@@ -51,14 +51,23 @@ async def run(settings: ControllerSettings) -> None:
     logs.configure(settings.log_level, settings.log_format)
     # Most of the time of decoding a large list went into collections of a heap that only grows.
     gc.set_threshold(50_000, 20, 100)
+    async with prepared(settings) as process:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, process.stop)
+        await process.run()
+
+
+@asynccontextmanager
+async def prepared(settings: ControllerSettings) -> AsyncIterator[Process]:
+    """A process that has its credentials and metrics and waits to be run, in the event loop of the caller."""
     config = await load_cluster(kubeconfig=settings.kubeconfig, context=settings.context)
     registry = CollectorRegistry()
     Gauge("gangctl_build_info", "Version of gangctl.", ["version"], registry=registry).labels(__version__).set(1)
     metrics = RuntimeMetrics(registry)
     options = TransportOptions(qps=settings.api_qps, burst=settings.api_burst)
     async with Transport(config, options, on_request=metrics.on_request) as transport:
-        process = Process(settings, config, transport, registry, metrics)
-        await process.run()
+        yield Process(settings, config, transport, registry, metrics)
 
 
 class Process:
@@ -87,10 +96,7 @@ class Process:
         self._webhooks: WebhookPart | None = None
 
     async def run(self) -> None:
-        """Everything, until a signal asks for the end."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._signalled)
+        """Everything, until :meth:`stop` is called."""
         ready = {"webhooks": self._webhooks_unready, "caches": self._caches_unready, "shutdown": self._ending}
         address = split_address(self._settings.metrics_bind_address)
         probes = ProbeServer(address, ready=ready, registry=self._registry)
@@ -98,7 +104,8 @@ class Process:
             await self._until_stopped(self._work())
         log.info("ended")
 
-    def _signalled(self) -> None:
+    def stop(self) -> None:
+        """Ask for the end; a second time, for a quick one."""
         (self._hurry if self._stop.is_set() else self._stop).set()
 
     def _ending(self) -> str | None:
@@ -111,7 +118,7 @@ class Process:
         return "starting" if self._gangs is None else self._gangs.unready() or None
 
     async def _until_stopped(self, work: Coroutine[None, None, None]) -> None:
-        """Run ``work`` until it fails or a signal comes; the end of ``work`` is awaited in either case."""
+        """Run ``work`` until it fails or the end is asked for; the end of ``work`` is awaited in either case."""
         task = asyncio.create_task(work, name="work")
         stop = asyncio.create_task(self._stop.wait(), name="stop")
         try:
