@@ -33,16 +33,48 @@ Observer = Callable[[str, int, float], None]
 
 @dataclass(frozen=True, slots=True)
 class WebhookLimits:
-    """Bounds on one request, and on how many are held at once; the rest wait unread in their connections.
+    """Bounds on one request, on how many are handled at once, and on the bytes of all bodies together.
 
     An AdmissionReview of an UPDATE holds two objects of up to 1.5 MiB in etcd, which
     JSON and managed fields may double.
     """
 
     max_bytes: int = 7 * _MIB
+    max_held_bytes: int = 64 * _MIB
     read_seconds: float = 5.0
     handler_seconds: float = 30.0
     max_at_once: int = 64
+
+
+class _Bodies:
+    """The bytes of bodies that are here; when they are too many, the largest that is still on its way is given up.
+
+    A place is for a body that has arrived: callers who send slowly keep nobody waiting, and
+    callers who send much only each other.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = 0
+        self._arriving: dict[asyncio.Timeout, int] = {}
+
+    def grew(self, deadline: asyncio.Timeout, count: int) -> None:
+        """Count what arrived of the body that has this deadline."""
+        self._held += count
+        self._arriving[deadline] = self._arriving.get(deadline, 0) + count
+        if self._held > self._most:
+            largest = max(self._arriving, key=self._arriving.__getitem__)
+            self._arriving.pop(largest)
+            if not largest.expired():
+                largest.reschedule(0)
+
+    def arrived(self, deadline: asyncio.Timeout) -> None:
+        """Nothing more comes of this body."""
+        self._arriving.pop(deadline, None)
+
+    def left(self, count: int) -> None:
+        """Forget a body that is dealt with."""
+        self._held -= count
 
 
 class WebhookServer(Listener):
@@ -68,6 +100,7 @@ class WebhookServer(Listener):
         self._routes = dict(routes)
         self._limits = limits or WebhookLimits()
         self._room = asyncio.Semaphore(self._limits.max_at_once)
+        self._bodies = _Bodies(self._limits.max_held_bytes)
         self._observe = observe or (lambda _path, _status, _seconds: None)
         self._clock = clock
 
@@ -94,14 +127,18 @@ class WebhookServer(Listener):
             raise Refusal(HTTPStatus.NOT_FOUND, "no webhook at this path")
         _allow(request, hdrs.METH_POST)
         self._check_head(request)
-        seconds = self._deadline(request)
+        seconds, began = self._deadline(request), self._clock()
+        body = bytearray()
         try:
-            async with asyncio.timeout(seconds), self._room:
-                answer = await handler(await self._body(request))
+            await self._read(request, body, min(seconds, self._limits.read_seconds))
+            async with asyncio.timeout(seconds - (self._clock() - began)), self._room:
+                answer = await handler(bytes(body))
         except TimeoutError as error:
             raise Refusal(HTTPStatus.GATEWAY_TIMEOUT, f"no answer within {seconds:g} s") from error
         except InputError as error:
             raise Refusal(HTTPStatus.BAD_REQUEST, error.message) from error
+        finally:
+            self._bodies.left(len(body))
         return web.Response(body=answer, content_type=JSON)
 
     def _check_head(self, request: web.BaseRequest) -> None:
@@ -114,24 +151,28 @@ class WebhookServer(Listener):
 
     def _deadline(self, request: web.BaseRequest) -> float:
         told = _GO_SECONDS.fullmatch(request.query.get("timeout", ""))
-        return min(float(told[1]), self._limits.handler_seconds) if told else self._limits.handler_seconds
+        seconds = float(told[1]) if told else 0.0
+        return min(seconds or self._limits.handler_seconds, self._limits.handler_seconds)
 
-    async def _body(self, request: web.BaseRequest) -> bytes:
+    async def _read(self, request: web.BaseRequest, body: bytearray, seconds: float) -> None:
+        """Read the body into ``body``, where it can be counted however this ends."""
         if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.transport is not None:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        body = bytearray()
+        deadline = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(self._limits.read_seconds):
+            async with deadline:
                 while chunk := await request.content.readany():
                     body += chunk
+                    self._bodies.grew(deadline, len(chunk))
                     if len(body) > self._limits.max_bytes:
                         raise self._too_large()
         except TimeoutError as error:
-            text = f"the body did not arrive within {self._limits.read_seconds:g} s"
+            text = f"the body did not arrive within {seconds:g} s"
             raise Refusal(HTTPStatus.REQUEST_TIMEOUT, text, Connection="close") from error
         except (web.RequestPayloadError, ConnectionError) as error:
             raise Refusal(HTTPStatus.BAD_REQUEST, "the body is not complete", Connection="close") from error
-        return bytes(body)
+        finally:
+            self._bodies.arrived(deadline)
 
     def _too_large(self) -> Refusal:
         limit = f"{self._limits.max_bytes / _MIB:g} MiB"

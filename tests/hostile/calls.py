@@ -1,0 +1,146 @@
+"""Calls of the webhooks over real sockets, and what counts as an answer."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+from tests.gang.json_patch import apply
+from tests.hostile.listener import Child
+from tests.hostile.words import is_told_safely
+from tests.jobsets import FIXTURE_UID, REF, jobset, rj
+
+SECONDS = 8.0
+"""No answer takes longer: an API server waits ten."""
+PATHS = ("/mutate/jobsets", "/validate/jobsets", "/mutate/jobs")
+STAMP = '{"v":1,"scope":"rj","template":"w"}'
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Status, headers with lower-case names, and body."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def connect(child: Child) -> http.client.HTTPConnection:
+    """A connection that gives up after the time that an answer may take."""
+    if child.trust is None:
+        return http.client.HTTPConnection("127.0.0.1", child.port, timeout=SECONDS)
+    return http.client.HTTPSConnection("127.0.0.1", child.port, timeout=SECONDS, context=child.trust)
+
+
+def post(child: Child, path: str, body: bytes, **headers: str) -> Answer:
+    """One request on a connection of its own; header names with underscores."""
+    connection = connect(child)
+    try:
+        named = {"Content-Type": "application/json"} | {name.replace("_", "-"): text for name, text in headers.items()}
+        connection.request("POST", path, body, named)
+        response = connection.getresponse()
+        return Answer(response.status, {n.lower(): v for n, v in response.getheaders()}, response.read())
+    finally:
+        connection.close()
+
+
+def raw(child: Child, text: bytes) -> bytes:
+    """Send bytes in the clear, and read until the server closes."""
+    with socket.create_connection(("127.0.0.1", child.port), timeout=SECONDS) as sock:
+        sock.sendall(text)
+        received = b""
+        try:
+            while chunk := sock.recv(65536):
+                received += chunk
+        except ConnectionResetError:
+            pass
+        return received
+
+
+def review(operation: str = "CREATE", obj: Any = None, old: Any = None, **changes: Any) -> dict[str, Any]:
+    """An AdmissionReview as an API server writes it."""
+    request: dict[str, Any] = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"},
+        "resource": {"group": "jobset.x-k8s.io", "version": "v1alpha2", "resource": "jobsets"},
+        "name": "js",
+        "namespace": "t",
+        "operation": operation,
+        "userInfo": {"username": "u", "uid": "1", "groups": ["g"], "extra": {"a": ["b"]}},
+        "object": obj,
+        "oldObject": old,
+        "dryRun": False,
+        "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
+        **changes,
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def job() -> dict[str, Any]:
+    """A child Job whose pods belong into a gang."""
+    labels = {"jobset-name": "js", "jobset-uid": FIXTURE_UID, "replicatedjob-name": "w", "job-index": "0"}
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "js", "uid": "theirs"}
+    labels["jobset-uid"] = "theirs"
+    metadata = {
+        "name": "js-w-0",
+        "annotations": {REF: STAMP},
+        "labels": {f"jobset.sigs.k8s.io/{key}": value for key, value in labels.items()},
+        "ownerReferences": [{**owner, "controller": True}],
+    }
+    return {"kind": "Job", "metadata": metadata, "spec": {"template": {"spec": {"containers": []}}}}
+
+
+def ganged() -> dict[str, Any]:
+    """A JobSet that asks for a gang, with a stamp from its creation."""
+    return jobset("js", rj("w", 2, 2, 2, mode="Gang", annotations={REF: STAMP}), rj("v"))
+
+
+def valid_reviews() -> list[dict[str, Any]]:
+    """What API servers send: every operation, of both resources."""
+    lost = job()
+    held = job()
+    held["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    return [
+        review(obj=ganged()),
+        review(obj=jobset("js", rj("w"), mode="Gang")),
+        review("UPDATE", ganged(), ganged()),
+        review("DELETE", None, ganged()),
+        review("CONNECT", None, None),
+        review(obj=job()),
+        review("UPDATE", lost, held),
+        review("UPDATE", ganged(), ganged(), subResource="status"),
+    ]
+
+
+def check(answer: Answer, body: bytes = b"") -> None:
+    """Fail unless it is an AdmissionReview that an API server takes, or a refusal in one sentence."""
+    assert 200 <= answer.status < 300 or 400 <= answer.status < 500, answer
+    if answer.status >= 400:
+        text = answer.body.decode()
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert text.endswith("\n")
+        assert is_told_safely(text.removesuffix("\n"), 400), text
+        return
+    told = json.loads(answer.body)
+    response = told["response"]
+    assert (told["apiVersion"], told["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    assert isinstance(response["allowed"], bool)
+    assert isinstance(response["uid"], str)
+    for warning in response.get("warnings", ()):
+        assert is_told_safely(warning, 256)
+    assert sum(map(len, response.get("warnings", ()))) <= 4096
+    if response["allowed"]:
+        assert "status" not in response
+        assert ("patch" in response) == ("patchType" in response)
+    else:
+        assert response["status"]["code"] in range(400, 600)
+        assert is_told_safely(response["status"]["message"], 4200)
+        for cause in response["status"]["details"].get("causes", ()):
+            assert is_told_safely(cause["message"], 1024)
+            assert is_told_safely(cause["field"], 1024)
+    if "patch" in response:
+        apply(json.loads(body)["request"]["object"], json.loads(base64.b64decode(response["patch"])))
