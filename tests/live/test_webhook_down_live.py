@@ -1,0 +1,130 @@
+"""gangctl away: who asked for a gang is refused at once (or goes without, if that was chosen), nobody else notices."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable
+
+import pytest
+
+from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import REF, jobset, rj
+from tests.live.cluster import Cluster, reference_of, refused
+from tests.live.gangctl import OWN_NAMESPACE, Gangctl
+from tests.live.observe import gang_of, jobs_with_references, said
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
+
+TIMEOUT_SECONDS = 2
+GANGED = jobset("js", rj("w", 1, 1, 1, mode="Gang"))
+PLAIN = jobset("plain", rj("w", 1, 1, 1))
+
+
+async def timed(request: Awaitable[Object]) -> tuple[ApiFailure, float]:
+    """How a request was refused, and after how many seconds."""
+    began = time.monotonic()
+    failure = await refused(request)
+    return failure, time.monotonic() - began
+
+
+async def nobody_else_notices(cluster: Cluster) -> None:
+    """JobSets without a gang, and the namespaces that gangctl and the control plane live in, never wait for gangctl."""
+    began = time.monotonic()
+    await cluster.create_jobset(jobset("another", rj("w", 1, 1, 1)), dry_run=True)
+    for namespace in ("kube-system", OWN_NAMESPACE):
+        created = await Cluster(cluster.plane, namespace).create_jobset(GANGED, dry_run=True)
+        assert REF not in str(created)
+        for api_version, kind in (("v1", "Secret"), ("coordination.k8s.io/v1", "Lease"), ("batch/v1", "Job")):
+            body: Object = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "own"}}
+            if kind == "Job":
+                body["spec"] = PLAIN["spec"]["replicatedJobs"][0]["template"]["spec"]
+            await cluster.api.create(path_of(api_version, f"{kind.lower()}s", namespace=namespace), body, dryRun="All")
+    assert time.monotonic() - began < TIMEOUT_SECONDS
+
+
+async def test_who_asks_for_a_gang_is_refused_in_time_and_nobody_else(rough: Cluster) -> None:
+    async with Gangctl(rough.plane, "--webhook-timeout", str(TIMEOUT_SECONDS)) as gangctl:
+        await rough.create_jobset(GANGED, dry_run=True)
+        await gangctl.process.stop()
+        failure, seconds = await timed(rough.create_jobset(GANGED))
+        assert failure.status == 500
+        assert 'failed calling webhook "jobsets.gangs.gangctl.dev"' in failure.message
+        assert "connection refused" in failure.message
+        assert seconds < TIMEOUT_SECONDS
+        await nobody_else_notices(rough)
+        await rough.create_jobset(PLAIN)
+
+        async def jobs() -> Object:
+            return (await rough.jobs())["plain-w-0"]
+
+        await wait_for(jobs, what="the plain JobSet's Job", tolerate=(KeyError,))
+
+        await gangctl.process.start()
+        gangctl.process.pause()
+        failure, seconds = await timed(rough.create_jobset(GANGED))
+        assert f"timeout={TIMEOUT_SECONDS}s" in failure.message
+        assert "context deadline exceeded" in failure.message
+        assert TIMEOUT_SECONDS <= seconds < TIMEOUT_SECONDS + 1
+        await nobody_else_notices(rough)
+        await break_the_glass(rough)
+
+
+async def break_the_glass(cluster: Cluster) -> None:
+    """The label that lets everything of a namespace pass while gangctl hangs."""
+    namespace = path_of("v1", "namespaces", name=cluster.namespace)
+    await cluster.api.patch(namespace, {"metadata": {"labels": {"gangctl.dev/skip": "true"}}})
+
+    async def passes() -> Object:
+        return await cluster.create_jobset(GANGED)
+
+    # The API server notices the label a moment later.
+    assert REF not in str(await wait_for(passes, what="the namespace to be skipped", tolerate=(ApiFailure,)))
+
+
+async def test_ignored_it_is_told_afterwards_and_gangs_are_kept_whole(rough: Cluster) -> None:
+    gang = jobset("gang", rj("w", 1, 1, 1, mode="Gang"))
+    async with Gangctl(rough.plane, "--webhook-failure-policy", "Ignore") as gangctl:
+        await rough.create_jobset(gang)
+        before = await gang_of(rough, "gang")
+        await gangctl.process.stop()
+        created = await rough.create_jobset(GANGED)
+        assert REF not in str(created)
+
+        async def runs() -> Object:
+            return (await rough.jobs())["js-w-0"]
+
+        assert reference_of(await wait_for(runs, what="its Job", tolerate=(KeyError,))) is None
+        # A Job that comes again in a gang that exists is not let in without its reference: it waits.
+        await rough.api.delete(rough.path("batch/v1", "jobs", "gang-w-0"), propagation="Background")
+        await refused_job(rough)
+        assert "gang-w-0" not in await rough.jobs()
+        await gangctl.process.start()
+        event = await said(rough, "NotGanged", "js")
+        assert event["type"] == "Warning"
+        assert "webhook was not asked" in event["note"]
+        await rough.api.delete(rough.path("jobset.x-k8s.io/v1alpha2", "jobsets", "js"))
+
+        async def without_js() -> bool:
+            if "js-w-0" in (jobs := await rough.jobs()):
+                raise NotYet(str(set(jobs)))
+            return True
+
+        await wait_for(without_js, what="the other Job to be gone")
+        assert await jobs_with_references(rough, 1) == before.references
+        assert (await rough.gangs()).uids() == before.uids()
+
+
+async def refused_job(cluster: Cluster) -> None:
+    """Wait until the JobSet controller has tried to create a Job and was refused."""
+    position = cluster.plane.audit_position
+
+    async def tried() -> bool:
+        for entry in cluster.plane.audit(position):
+            reference = entry.get("objectRef", {})
+            ours = (reference.get("namespace"), reference.get("resource")) == (cluster.namespace, "jobs")
+            if ours and entry["verb"] == "create" and entry["responseStatus"]["code"] == 500:
+                return True
+        raise NotYet("no Job was refused")
+
+    await wait_for(tried, what="a refused Job")
