@@ -6,15 +6,12 @@ import asyncio
 import time
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from tests.controlplane.api import UNREACHABLE, ApiFailure
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
-
-_REAL: Final = 10
-"""Every so many-th JobSet is kept, the others are dry runs."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +28,11 @@ class Outcome:
 class Load:
     """Creates JobSets that ask for a gang, ``pace`` a second whether answered or not, while the block runs."""
 
-    def __init__(self, cluster: Cluster, pace: float, prefix: str = "load") -> None:
-        """Names begin with ``prefix``."""
+    def __init__(self, cluster: Cluster, pace: float, keep: int = 10) -> None:
+        """Every ``keep``-th JobSet is kept, the others are dry runs."""
         self._cluster = cluster
         self._pace = pace
-        self._prefix = prefix
+        self._keep = keep
         self._requests: set[asyncio.Task[None]] = set()
         self._driver: asyncio.Task[None] | None = None
         self._count = 0
@@ -92,7 +89,7 @@ class Load:
             await asyncio.sleep(due - loop.time())
 
     async def _create(self, number: int) -> None:
-        name, kept = f"{self._prefix}-{number}", number % _REAL == 0
+        name, kept = f"load-{number}", number % self._keep == 0
         began = time.monotonic()
         try:
             await self._cluster.create_jobset(jobset(name, rj("w", 1, 2, 2, mode="Gang")), dry_run=not kept)
