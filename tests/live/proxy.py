@@ -1,18 +1,22 @@
-"""A proxy in front of the API server that can end gangctl right after any of its writes.
+"""A proxy in front of the API server that does what networks and API servers do to gangctl.
 
 It speaks plain HTTP on loopback to gangctl and TLS with gangctl's own certificate to the API
-server, so that audit and RBAC see the real user. The n-th write is carried out and its answer
-withheld: the process is killed first, as a machine failure would have it.
+server, so that audit and RBAC see the real user. It can end gangctl right after any of its
+writes: the n-th is carried out and its answer withheld, the process is killed first, as a machine
+failure would have it. It can cut every connection, fall silent on them, or refuse requests.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+from weakref import WeakSet
 
 import aiohttp
 from aiohttp import web
@@ -20,19 +24,30 @@ from aiohttp import web
 from tests.controlplane.plane import ControlPlane
 
 _HOP_BY_HOP: Final = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}
+_TOO_MANY_REQUESTS: Final = 429
 _WRITES: Final = {"POST", "PUT", "PATCH", "DELETE"}
 
 WriteHook = Callable[[str, str], Awaitable[None]]
 """Awaited with method and path after a write was carried out and before it is answered."""
 
 
+async def _nothing(_method: str, _path: str) -> None:
+    return
+
+
 class Proxy:
     """Forwards everything to a plane's API server as one user; ``async with``."""
 
-    def __init__(self, plane: ControlPlane, user: str, on_write: WriteHook) -> None:
+    def __init__(self, plane: ControlPlane, user: str, on_write: WriteHook = _nothing) -> None:
         """Speak as ``user``, whose certificate the plane signs."""
         self._plane = plane
         self._on_write = on_write
+        self._dead: WeakSet[asyncio.Transport] = WeakSet()
+        self._silent = False
+        self.refusal: int | None = None
+        """A status with which every request is refused, as by an API server that is overloaded (429) or broken."""
+        self.requests: list[str] = []
+        """Verb and path of every request that came in."""
         pair = plane.site.user(user)
         self._tls = ssl.create_default_context(cafile=str(plane.ca))
         self._tls.load_cert_chain(pair.certificate, pair.key)
@@ -76,9 +91,43 @@ class Proxy:
         path.write_text(json.dumps(config))
         return path
 
+    def cut(self) -> None:
+        """End every connection at once, without a word."""
+        for transport in self._connections():
+            transport.abort()
+
+    def fall_silent(self) -> None:
+        """Take what comes and say nothing, on every connection, new ones included: they look alive."""
+        self._silent = True
+        self._dead.update(self._connections())
+
+    def speak(self) -> None:
+        """Serve new connections again; what fell silent stays so, as when a router has forgotten them."""
+        self._silent = False
+
+    def _connections(self) -> list[asyncio.Transport]:
+        server = self._runner.server if self._runner is not None else None
+        handlers = server.connections if server is not None else []
+        return [each.transport for each in handlers if isinstance(each.transport, asyncio.Transport)]
+
+    async def _audible(self, request: web.Request) -> None:
+        """Return if the connection lives; otherwise never."""
+        transport = request.transport
+        if self._silent and isinstance(transport, asyncio.Transport):
+            self._dead.add(transport)
+        if transport in self._dead:
+            await asyncio.Event().wait()
+
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         if self._session is None:
             raise RuntimeError("the proxy is not open")
+        await self._audible(request)
+        self.requests.append(f"{request.method} {request.path}")
+        if self.refusal is not None:
+            status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": self.refusal}
+            # As the real one says when it is overloaded.
+            headers = {"Retry-After": "1"} if self.refusal == _TOO_MANY_REQUESTS else None
+            return web.json_response(status, status=self.refusal, headers=headers)
         headers = {k: v for k, v in request.headers.items() if k.lower() not in _HOP_BY_HOP}
         url = self._plane.url + request.raw_path
         # An empty body would get a content type that the API server refuses.
@@ -91,6 +140,8 @@ class Proxy:
             response = web.StreamResponse(status=answer.status)
             response.content_type = answer.content_type
             await response.prepare(request)
-            async for chunk in answer.content.iter_any():
-                await response.write(chunk)
+            with suppress(ConnectionError):
+                async for chunk in answer.content.iter_any():
+                    await self._audible(request)
+                    await response.write(chunk)
             return response

@@ -1,0 +1,91 @@
+"""The API server or its store dies while JobSets are created: what was created has its gang afterwards, once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.controlplane.api import UNREACHABLE, ApiFailure
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import JOBSETS, Cluster
+from tests.live.gangctl import USER, Gangctl
+from tests.live.load import Load
+from tests.live.observe import gang_of
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
+
+
+@pytest.mark.parametrize("component", ["kube-apiserver", "etcd"])
+async def test_killed_and_started_again(rough: Cluster, component: str) -> None:
+    plane = rough.plane
+    async with Gangctl(plane) as gangctl:
+        pid, position = gangctl.process.pid, plane.audit_position
+        async with Load(rough, pace=10, keep=1) as load:
+            await load.more()
+            await plane.kill(component)
+            await away(rough)
+            answered = len(load.outcomes)
+            # What is registered still is, and the webhooks answer from memory.
+            assert await gangctl.is_ready()
+            await plane.start_component(component)
+            assert await gangctl.is_ready()
+            await load.more(len(load.outcomes) - answered + 10)
+        jobsets = {each["metadata"]["name"] for each in await rough.api.list(rough.path(JOBSETS, "jobsets"))}
+        assert set(load.kept) <= jobsets
+        assert jobsets - set(load.kept) <= {each.name for each in load.failures}
+
+        async def whole() -> bool:
+            gangs = await rough.gangs()
+            for objects in (gangs.workloads, gangs.groups):
+                owners = Counter(each["metadata"]["ownerReferences"][0]["name"] for each in objects.values())
+                if owners != Counter(jobsets):
+                    raise NotYet(f"missing {jobsets - owners.keys()}, {owners.most_common(1)}")
+            return True
+
+        await wait_for(whole, what="one Workload and one PodGroup for each JobSet")
+        assert gangctl.process.pid == pid
+        assert gangctl.process.running
+        assert "Traceback" not in gangctl.log
+        assert await gangctl.metric("gangctl_kube_requests_total", {"code": "none"}) < 200
+        born = [
+            (entry["objectRef"]["resource"], entry["objectRef"]["name"])
+            for entry in plane.writes_by(USER, position).objects
+            if entry["verb"] == "create" and entry["responseStatus"]["code"] == 201
+        ]
+        assert len(born) == len(set(born))
+
+
+async def away(cluster: Cluster) -> None:
+    """Wait until the API server does not call itself ready, for want of itself or of its store."""
+
+    async def unready() -> bool:
+        try:
+            await cluster.api.text("/readyz")
+        except (ApiFailure, *UNREACHABLE):
+            return True
+        raise NotYet("it is ready")
+
+    await wait_for(unready, what="the API server to be away")
+
+
+async def test_a_gangctl_that_starts_first_waits_for_it(rough: Cluster) -> None:
+    await rough.plane.kill("kube-apiserver")
+    async with AsyncExitStack() as stack:
+        gangctl = Gangctl(rough.plane)
+        stack.push_async_callback(gangctl.close)
+        await gangctl.process.launch()
+
+        async def says_so() -> bool:
+            status, text = await gangctl.fetch("/readyz")
+            if "the API server does not answer" not in gangctl.log:
+                raise NotYet(text)
+            return status == 503
+
+        await wait_for(says_so, what="gangctl to say what it waits for", tolerate=UNREACHABLE)
+        await rough.plane.start_component("kube-apiserver")
+        await gangctl.process.wait_ready()
+        await rough.create_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang")))
+        await gang_of(rough, "js")
