@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gangctl.sandbox import apply, binding, deletion, errors, patches, reads, writes
+from gangctl.sandbox import apply, binding, bodies, deletion, errors, patches, reads, writes
 from gangctl.sandbox.admission import Admission, NoAdmission
 from gangctl.sandbox.caller import (
     DEFAULT_DELETE,
@@ -173,16 +173,34 @@ class Api:
         if not isinstance(patch, dict):
             raise errors.bad_request("an apply patch is an object")
         force = write.options.force
+        self._check_applied(write, patch)
         if self.store.get(kind.storage, write.key) is None and not write.subresource:
-            body = {**patch, "metadata": {"name": write.name, **(patch.get("metadata") or {})}}
+            bodies.settle_place(kind, write.namespace, patch, write.name)
+            if patch["metadata"].get("uid"):
+                raise errors.applied_to_nothing(kind, write.name, patch["metadata"]["uid"])
             write.operation = "Apply"
-            merged = apply.apply(kind, None, body, manager, force=force)
+            merged = apply.apply(kind, None, patch, manager, force=force)
             return await writes.create(write, merged), True
 
         def applied(old: Object) -> Object:
             return apply.apply(kind, old, patch, manager, force=force, subresource=write.subresource)
 
         return await writes.patch(write, "apply", applied), False
+
+    def _check_applied(self, write: Write, patch: Object) -> None:
+        kind = write.kind
+        given = str(patch.get("apiVersion") or ""), str(patch.get("kind") or "")
+        if given != (kind.api_version, kind.kind):
+            raise errors.bad_request(f"invalid object type: {_spelled(*given)}")
+        bodies.settle_type(self.registry, kind, patch)
+        unknown = self.registry.rules(kind).drop(copy(patch), None)
+        if unknown:
+            place = (
+                f"{write.namespace if patch['metadata'].get('namespace') else ''}/{patch['metadata'].get('name', '')}"
+            )
+            subject = f"{place}; {_spelled(kind.api_version, kind.kind)}"
+            told = f"failed to create typed patch object ({subject}): .{unknown[0]}: field not declared in schema"
+            raise errors.StatusError(500, "", told)
 
     async def delete(
         self,
@@ -258,6 +276,12 @@ class Api:
             namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
             namespace["spec"], namespace["status"] = {"finalizers": ["kubernetes"]}, {"phase": "Active"}
             self.store.put(kind.storage, ("", name), namespace)
+
+
+def _spelled(api_version: str, kind: str) -> str:
+    """A type as Go's GroupVersionKind prints itself."""
+    group, _, version = api_version.rpartition("/")
+    return f"{group}/{version}, Kind={kind}"
 
 
 def _list(warnings: Warnings | None) -> Warnings:

@@ -112,7 +112,7 @@ def _named(entry: Mapping[str, Any]) -> str:
     if entry.get("subresource"):
         name += f' with subresource "{entry["subresource"]}"'
     if entry.get("operation") == "Update":
-        name += f" using {entry.get('apiVersion')}" + (f" at {entry['time']}" if entry.get("time") else "")
+        name += f" using {entry.get('apiVersion')}"
     return name
 
 

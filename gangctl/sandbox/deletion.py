@@ -22,6 +22,7 @@ from gangctl.sandbox.store import Key, Stored
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
+_WITHOUT_GRACE: Final = frozenset({"namespaces", "customresourcedefinitions"})
 _POD_GRACE: Final = 30
 _RETURNED: Final = frozenset({"pods", "services", "serviceaccounts"})
 JOB_WARNING: Final = (
@@ -81,8 +82,11 @@ def _carry_out(deletion: Deletion, stored: Stored, old: Object) -> Deleted:
     waits = bool(finalizers) or grace > 0 or (kind.plural == "namespaces" and bool(_spec(old).get("finalizers")))
     if not waits:
         if deletion.options.dry_run:
-            return Deleted(in_version(kind, stored), gone=True)
-        return Deleted(in_version(kind, store.remove(kind.storage, deletion.key)), gone=True)
+            obj = _marked(kind, old, finalizers, grace) if kind.qualified_name == "pods" else old
+            return Deleted(Stored(obj, stored.revision), gone=True)
+        # Only pods end gracefully, so only their last state says when.
+        last = to_storage(kind, _marked(kind, old, finalizers, grace)) if kind.qualified_name == "pods" else None
+        return Deleted(in_version(kind, store.remove(kind.storage, deletion.key, last)), gone=True)
     new = _marked(kind, old, finalizers, grace)
     if deletion.options.dry_run:
         return Deleted(Stored(new, stored.revision), gone=False)
@@ -99,9 +103,10 @@ def _marked(kind: ResourceKind, old: Object, finalizers: list[str], grace: int) 
         del metadata["finalizers"]
     if "deletionTimestamp" not in metadata:
         metadata["deletionTimestamp"] = _in_seconds(grace)
-        metadata["deletionGracePeriodSeconds"] = grace
-        if metadata.get("generation", 0) > 0:
-            metadata["generation"] += 1
+        if kind.plural not in _WITHOUT_GRACE:
+            metadata["deletionGracePeriodSeconds"] = grace
+            if metadata.get("generation", 0) > 0:
+                metadata["generation"] += 1
     elif grace < metadata.get("deletionGracePeriodSeconds", 0):
         metadata["deletionTimestamp"] = _in_seconds(grace)
         metadata["deletionGracePeriodSeconds"] = grace

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
+
 from gangctl.sandbox.kinds import ResourceKind
 
 EXPIRED_MESSAGE: Final = "The resourceVersion for the provided watch is too old."
@@ -49,11 +51,11 @@ class StatusError(Exception):
         self.code = code
         self.reason = reason
         self.message = message
-        self.details = dict(details or {})
+        self.details = None if details is None else dict(details)
         self.metadata: dict[str, Any] = {}
         self.retry_after = retry_after
         if retry_after is not None:
-            self.details["retryAfterSeconds"] = retry_after
+            self.details = {**(self.details or {}), "retryAfterSeconds": retry_after}
 
     def __str__(self) -> str:
         return f"{self.code} {self.reason}: {self.message}"
@@ -69,7 +71,7 @@ class StatusError(Exception):
         }
         if self.reason:
             status["reason"] = self.reason
-        if self.details:
+        if self.details is not None:
             status["details"] = self.details
         status["code"] = self.code
         return status
@@ -87,12 +89,15 @@ def not_found(kind: ResourceKind, name: str) -> StatusError:
 
 def no_resource() -> StatusError:
     """404 for a resource, or a version of it, that is not served under a known group."""
-    return StatusError(404, "NotFound", "the server could not find the requested resource")
+    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(kind: ResourceKind, name: str) -> StatusError:
-    """409 for a CREATE."""
-    return StatusError(409, "AlreadyExists", f'{kind.qualified_name} "{name}" already exists', _details(kind, name))
+def already_exists(kind: ResourceKind, name: str, *, ending: bool = False) -> StatusError:
+    """409 for a CREATE; ``ending`` when the one in the way is being deleted."""
+    message = f'{kind.qualified_name} "{name}" already exists'
+    if ending:
+        message = f"object is being deleted: {message}"
+    return StatusError(409, "AlreadyExists", message, _details(kind, name))
 
 
 def name_not_generated(kind: ResourceKind, name: str) -> StatusError:
@@ -161,14 +166,10 @@ def namespace_terminating(kind: ResourceKind, name: str, namespace: str) -> Stat
     return forbidden(kind, name, why, [cause])
 
 
-def method_not_allowed(kind: ResourceKind | None, verb: str) -> StatusError:
+def method_not_allowed() -> StatusError:
     """405 for a verb that the resource, or the path, does not have."""
-    if kind is None:
-        return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
-    details = _details(kind, "")
-    return StatusError(
-        405, "MethodNotAllowed", f"{verb} is not supported on resources of kind {kind.qualified_name!r}", details
-    )
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, {})
 
 
 def expired(message: str = EXPIRED_MESSAGE, *, token: str = "") -> StatusError:
@@ -216,11 +217,28 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
     return StatusError(415, "UnsupportedMediaType", message)
 
 
+def patch_rejected() -> StatusError:
+    """422 for a JSON patch that does not fit the object; the server does not say more."""
+    return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
+
+
+def patched_badly(patched: str, why: str) -> StatusError:
+    """422 for a patch that leaves what cannot be decoded."""
+    cause = Cause("FieldValueInvalid", "patch", f"Invalid value: {orjson.dumps(patched).decode()}: {why}")
+    told = f' "" is invalid: {cause.field}: {cause.message}'
+    return StatusError(422, "Invalid", told, {"causes": [cause.as_json()]})
+
+
+def must_be_specified(kind: ResourceKind, name: str) -> StatusError:
+    """422 for a PUT without the resourceVersion that this kind asks for; it names the resource, not the kind."""
+    cause = Cause("FieldValueInvalid", "metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
+    message = f'{kind.qualified_name} "{name}" is invalid: {cause.field}: {cause.message}'
+    return StatusError(422, "Invalid", message, {**_details(kind, name), "causes": [cause.as_json()]})
+
+
 def unsupported_patch() -> StatusError:
-    """415 for a strategic merge patch of a kind that a CustomResourceDefinition defines."""
-    accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
-    message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
-    return StatusError(415, "UnsupportedMediaType", message)
+    """415 for a patch of a type that the kind does not take."""
+    return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
 def missing_field_manager() -> StatusError:
@@ -229,10 +247,16 @@ def missing_field_manager() -> StatusError:
     return invalid_options("PatchOptions", [cause])
 
 
-def not_acceptable(accepted: Sequence[str]) -> StatusError:
+def applied_to_nothing(kind: ResourceKind, name: str, uid: str) -> StatusError:
+    """409 for an apply that names the UID of an object that is not there."""
+    why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+    return conflict(kind, name, why)
+
+
+def not_acceptable(available: Sequence[str]) -> StatusError:
     """406 for an ``Accept`` that the server cannot serve."""
-    message = f"only the following media types are accepted: {', '.join(accepted)}"
-    return StatusError(406, "NotAcceptable", message)
+    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(available)}"
+    return StatusError(406, "NotAcceptable", message, {})
 
 
 def internal(message: str) -> StatusError:

@@ -147,6 +147,7 @@ CORE: Final = (
     ResourceKind("", "v1", "secrets", "Secret", field_labels=("type",)),
     ResourceKind("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",)),
     ResourceKind("", "v1", "services", "Service", short_names=("svc",), categories=("all",), subresources=_STATUS,
+                 create_on_update=True,
                  field_labels=("spec.clusterIP", "spec.type")),
     ResourceKind("batch", "v1", "jobs", "Job", categories=("all",), subresources=_STATUS, generation=True,
                  field_labels=("status.successful",)),
@@ -184,8 +185,10 @@ CORE: Final = (
 
 def _gang_kinds(minor: Minor) -> tuple[ResourceKind, ...]:
     version = minor.scheduling_version
-    workloads = ResourceKind(SCHEDULING_GROUP, version, "workloads", "Workload", generation=True)
-    podgroups = ResourceKind(SCHEDULING_GROUP, version, "podgroups", "PodGroup", generation=True, subresources=_STATUS)
+    workloads = ResourceKind(SCHEDULING_GROUP, version, "workloads", "Workload", unconditional_update=False)
+    podgroups = ResourceKind(
+        SCHEDULING_GROUP, version, "podgroups", "PodGroup", subresources=_STATUS, unconditional_update=False
+    )
     return tuple(kind for kind in (workloads, podgroups) if kind.plural in minor.resources)
 
 

@@ -37,6 +37,10 @@ _MAPS: Final = frozenset(
 )  # fmt: skip
 
 
+# Lists that the server never counts as fields of their own.
+_BARE_LISTS: Final = frozenset({"containers", "podGroupTemplates", "podGroups", "conditions"})
+
+
 def manager_of(caller: Caller, options: WriteOptions) -> str:
     """The manager a write counts for: the one it names, or the name of the client's program."""
     if options.field_manager:
@@ -86,7 +90,7 @@ def fields(value: Any, names: Path, path: Path = (), *, containers: bool = False
     if elements is None:
         yield path
         return
-    if containers:
+    if containers and names[-1] not in _BARE_LISTS:
         yield (*path, SELF)
     for element, item in elements.items():
         yield (*path, element, SELF) if isinstance(item, dict) else (*path, element)

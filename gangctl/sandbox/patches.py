@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from gangctl.sandbox import errors
-from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.mergekeys import merge_key
 from gangctl.sandbox.objects import Object, copy
 
@@ -24,6 +23,7 @@ MEDIA_TYPES: Final[Mapping[str, PatchType]] = {
 
 _DIRECTIVE: Final = "$patch"
 _DELETE_FROM: Final = "$deleteFromPrimitiveList/"
+_UNREADABLE: Final = "json: cannot unmarshal array into Go value of type"
 _ORDER: Final = "$setElementOrder/"
 _RETAIN: Final = "$retainKeys"
 
@@ -31,7 +31,7 @@ _RETAIN: Final = "$retainKeys"
 def merge(obj: Object, patch: Any) -> Object:
     """Apply a merge patch; 400 when it is no object."""
     if not isinstance(patch, dict):
-        raise errors.bad_request("json: cannot unmarshal patch into Go value of type map[string]interface {}")
+        raise errors.bad_request(f"error decoding patch: {_UNREADABLE} map[string]interface {{}}")
     merged: Object = _merge(copy(obj), copy(patch))
     return merged
 
@@ -52,44 +52,40 @@ def _merge(value: Any, patch: Any) -> Any:
 def json_patch(obj: Object, patch: Any) -> Object:
     """Apply a JSON patch; 400 when it is none, 422 when an operation does not fit the object."""
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
-        raise errors.bad_request("json: cannot unmarshal patch into Go value of type jsonpatch.Patch")
+        raise errors.bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        )
     document: Any = copy(obj)
     for operation in copy({"patch": patch})["patch"]:
         document = _operate(document, operation)
     if not isinstance(document, dict):
-        raise errors.bad_request("the patch leaves no object")
+        raise errors.patch_rejected()
     return document
 
 
 def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
     name, path = operation.get("op"), operation.get("path")
     if not isinstance(path, str):
-        raise _refused("missing path")
+        raise errors.patch_rejected()
     segments = _segments(path)
     match name:
         case "add":
-            return _add(document, segments, operation.get("value"), path)
+            return _add(document, segments, operation.get("value"))
         case "remove":
-            return _remove(document, segments, path)
+            return _remove(document, segments)
         case "replace":
-            _find(document, segments, path)
-            return _put(document, segments, operation.get("value"), path)
+            return _put(document, segments, operation.get("value"))
         case "test":
-            if not _same(_find(document, segments, path), operation.get("value")):
-                raise _refused(f"testing value {path} failed: test failed")
+            if not _same(_find(document, segments), operation.get("value")):
+                raise errors.patch_rejected()
             return document
         case "copy" | "move":
             source = str(operation.get("from", ""))
-            value = _find(document, _segments(source), source)
+            value = _find(document, _segments(source))
             if name == "move":
-                document = _remove(document, _segments(source), source)
-            return _add(document, segments, copy({"value": value})["value"], path)
-    raise _refused(f"Unexpected kind: {name}")
-
-
-def _refused(why: str) -> StatusError:
-    """422 as apiserver answers: a Status without a name, for the patch and not the object is wrong."""
-    return StatusError(422, "Invalid", f"the server rejected our request due to an error in our request: {why}")
+                document = _remove(document, _segments(source))
+            return _add(document, segments, copy({"value": value})["value"])
+    raise errors.patch_rejected()
 
 
 def _segments(path: str) -> list[str]:
@@ -98,58 +94,61 @@ def _segments(path: str) -> list[str]:
     return [segment.replace("~1", "/").replace("~0", "~") for segment in path.removeprefix("/").split("/")]
 
 
-def _index(container: list[Any], segment: str, path: str, *, adding: bool = False) -> int:
+def _index(container: list[Any], segment: str, *, adding: bool = False) -> int:
     if adding and segment == "-":
         return len(container)
     limit = len(container) + (1 if adding else 0)
     if not segment.isdigit() or int(segment) >= limit:
-        raise _refused(f"doc is missing path: {path}")
+        raise errors.patch_rejected()
     return int(segment)
 
 
-def _find(document: Any, segments: list[str], path: str) -> Any:
+def _find(document: Any, segments: list[str]) -> Any:
     value = document
     for segment in segments:
         if isinstance(value, dict) and segment in value:
             value = value[segment]
         elif isinstance(value, list):
-            value = value[_index(value, segment, path)]
+            value = value[_index(value, segment)]
         else:
-            raise _refused(f"doc is missing path: {path}")
+            raise errors.patch_rejected()
     return value
 
 
-def _add(document: Any, segments: list[str], value: Any, path: str) -> Any:
+def _add(document: Any, segments: list[str], value: Any) -> Any:
     if not segments:
         return value
-    container = _find(document, segments[:-1], path)
+    container = _find(document, segments[:-1])
     if isinstance(container, list):
-        container.insert(_index(container, segments[-1], path, adding=True), value)
+        container.insert(_index(container, segments[-1], adding=True), value)
     elif isinstance(container, dict):
         container[segments[-1]] = value
     else:
-        raise _refused(f"doc is missing path: {path}")
+        raise errors.patch_rejected()
     return document
 
 
-def _put(document: Any, segments: list[str], value: Any, path: str) -> Any:
+def _put(document: Any, segments: list[str], value: Any) -> Any:
     if not segments:
         return value
-    container = _find(document, segments[:-1], path)
+    container = _find(document, segments[:-1])
     if isinstance(container, list):
-        container[_index(container, segments[-1], path)] = value
-    else:
+        container[_index(container, segments[-1])] = value
+    elif isinstance(container, dict):
+        # The server's library replaces what is not there, too.
         container[segments[-1]] = value
+    else:
+        raise errors.patch_rejected()
     return document
 
 
-def _remove(document: Any, segments: list[str], path: str) -> Any:
-    _find(document, segments, path)
+def _remove(document: Any, segments: list[str]) -> Any:
+    _find(document, segments)
     if not segments:
         return None
-    container = _find(document, segments[:-1], path)
+    container = _find(document, segments[:-1])
     if isinstance(container, list):
-        del container[_index(container, segments[-1], path)]
+        del container[_index(container, segments[-1])]
     else:
         del container[segments[-1]]
     return document
@@ -164,7 +163,7 @@ def _same(left: Any, right: Any) -> bool:
 def strategic(obj: Object, patch: Any, kind: str) -> Object:
     """Apply a strategic merge patch to a built-in ``kind``: lists with a merge key are merged by it."""
     if not isinstance(patch, dict):
-        raise errors.bad_request("json: cannot unmarshal patch into Go value of type map[string]interface {}")
+        raise errors.bad_request(f"error decoding patch: {_UNREADABLE} map[string]interface {{}}")
     merged: Object = _strategic(copy(obj), copy(patch), (kind,))
     return merged
 

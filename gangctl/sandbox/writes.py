@@ -40,6 +40,7 @@ class Write:
     name: str = ""
     subresource: str = ""
     operation: managed.Operation = "Update"
+    patching: bool = False
 
     @property
     def key(self) -> Key:
@@ -91,6 +92,9 @@ async def create(write: Write, body: Object) -> Stored:
     bodies.wipe_system_fields(body["metadata"])
     write.name = body["metadata"].get("name", "")
     _drop_and_default(write, body, None)
+    if write.operation == "Update":
+        # What admission adds afterwards has no manager.
+        managed.track(kind, None, body, managed.manager_of(write.caller, write.options))
     _check_namespace(write)
     body = await _mutate(write, "CREATE", body, None)
     return await _finish_create(write, body)
@@ -108,15 +112,14 @@ async def _finish_create(write: Write, body: Object) -> Stored:
         metadata["name"] = _free_name(write, metadata["generateName"])
     write.name = metadata.get("name", "")
     rules.admit(body, None, write.subresource, write.backend.lookup)
-    if write.operation == "Update":
-        managed.track(write.kind, None, body, managed.manager_of(write.caller, write.options))
     _refuse_invalid(write, body, None)
     await write.backend.admission.validate(write.attributes("CREATE", None), body)
     # The namespace may have gone while webhooks were asked.
     _check_namespace(write)
     stored = to_storage(write.kind, body)
-    if write.backend.store.get(write.kind.storage, write.key) is not None:
-        raise errors.already_exists(write.kind, write.name)
+    taken = write.backend.store.get(write.kind.storage, write.key)
+    if taken is not None:
+        raise errors.already_exists(write.kind, write.name, ending="deletionTimestamp" in taken.obj["metadata"])
     if write.options.dry_run:
         return in_version(write.kind, Stored(stored, 0))
     return in_version(write.kind, write.backend.store.put(write.kind.storage, write.key, stored))
@@ -157,16 +160,20 @@ async def update(write: Write, body: Object) -> tuple[Stored, bool]:
 
 async def _create_by_update(write: Write, body: Object) -> Stored:
     if body["metadata"].get("resourceVersion") or body["metadata"].get("uid"):
-        raise errors.not_found(write.kind, write.name)
+        raise errors.conflict(write.kind, write.name)
     return await create(write, body)
 
 
 async def patch(write: Write, patch_type: PatchType, apply: Callable[[Object], Object]) -> Stored:
     """Change an object by ``apply``, which takes the frozen old one and makes a new one; 404 without it."""
+    write.patching = True
 
     def patched(old: Object) -> Object:
         new = apply(old)
-        bodies.settle_type(write.backend.registry, write.kind, new)
+        try:
+            bodies.settle_type(write.backend.registry, write.kind, new)
+        except StatusError as error:
+            raise errors.patched_badly(orjson.dumps(new).decode(), error.message) from error
         bodies.settle_place(write.kind, write.namespace, new, write.name)
         return new
 
@@ -199,33 +206,37 @@ def _check_preconditions(write: Write, new: Object, old: Object, *, required: bo
     metadata, current = new["metadata"], old["metadata"]
     given = metadata.get("resourceVersion", "")
     if not given and required:
-        cause = Cause(
-            "FieldValueInvalid", "metadata.resourceVersion", "Invalid value: 0: must be specified for an update"
-        )
-        raise errors.invalid(write.kind, write.name, [cause])
+        raise errors.must_be_specified(write.kind, write.name)
     if metadata.get("uid", "") not in {"", current["uid"]}:
-        raise errors.conflict(
-            write.kind,
-            write.name,
-            f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {current['uid']}",
-        )
+        raise _other_uid(write, metadata["uid"], current["uid"])
     if given and given != current["resourceVersion"]:
         raise errors.conflict(write.kind, write.name)
     return bool(given)
 
 
+def _other_uid(write: Write, given: str, current: str) -> StatusError:
+    if write.patching:
+        cause = Cause("FieldValueInvalid", "metadata.uid", f'Invalid value: "{given}": field is immutable')
+        return errors.invalid(write.kind, write.name, [cause])
+    place = "/".join(part for part in (write.kind.plural, write.namespace, write.name) if part)
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{place}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {given}, UID in object meta: {current}"
+    )
+    return errors.conflict(write.kind, write.name, why)
+
+
 async def _prepared_update(write: Write, new: Object, old: Object) -> Object:
     _drop_and_default(write, new, old)
     new = _separate(write, new, old)
+    if write.operation == "Update" and write.subresource != "binding":
+        managed.track(write.kind, old, new, managed.manager_of(write.caller, write.options), write.subresource)
     new = await _mutate(write, "UPDATE", new, old)
     new = _separate(write, new, old)
     rules = write.backend.registry.rules(write.kind)
     rules.prepare_update(new, old, write.subresource)
-    _count_generation(write.kind, new, old)
+    _count_generation(write, new, old)
     rules.admit(new, old, write.subresource, write.backend.lookup)
-    if write.operation == "Update":
-        manager = managed.manager_of(write.caller, write.options)
-        managed.track(write.kind, old, new, manager, write.subresource)
     if new != old:
         _refuse_invalid(write, new, old)
     await write.backend.admission.validate(write.attributes("UPDATE", old), new)
@@ -302,8 +313,9 @@ def _take(new: Object, old: Object, field: str) -> None:
         new.pop(field, None)
 
 
-def _count_generation(kind: ResourceKind, new: Object, old: Object) -> None:
-    if not kind.generation:
+def _count_generation(write: Write, new: Object, old: Object) -> None:
+    kind = write.kind
+    if not kind.generation or write.subresource == "binding":
         return
     uncounted = _NOT_COUNTED if kind.has_status or not kind.custom else _NOT_COUNTED - {"status"}
     if any(new.get(key) != old.get(key) for key in (new.keys() | old.keys()) - uncounted):
@@ -322,15 +334,18 @@ def _drop_and_default(write: Write, obj: Object, old: Object | None, *, told: bo
     rules = write.backend.registry.rules(write.kind)
     unknown = rules.drop(obj, old)
     if unknown and told:
-        _tell_unknown(write, unknown)
+        _tell_unknown(write, unknown, obj)
     rules.default(obj)
 
 
-def _tell_unknown(write: Write, unknown: list[str]) -> None:
+def _tell_unknown(write: Write, unknown: list[str], obj: Object) -> None:
     told = [f'unknown field "{path}"' for path in unknown]
     if write.options.field_validation == "Strict":
         subject = f'{write.kind.kind} in version "{write.kind.version}" cannot be handled as a {write.kind.kind}: '
-        raise errors.bad_request(f"{subject}strict decoding error: {', '.join(told)}")
+        strict = f"strict decoding error: {', '.join(told)}"
+        if write.patching:
+            raise errors.patched_badly(orjson.dumps(obj).decode(), strict)
+        raise errors.bad_request(subject + strict)
     if write.options.field_validation != "Ignore":
         write.warnings.extend(told)
 

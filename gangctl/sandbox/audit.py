@@ -1,0 +1,64 @@
+"""What was asked of the server, in order: one record for each request over HTTP."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+KEPT: Final = 100_000
+_WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One request: who, what, where, and the HTTP status of the answer (0: none was sent)."""
+
+    user: str
+    verb: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    dry_run: bool
+    code: int
+    user_agent: str = ""
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it could change something."""
+        return self.verb in _WRITES and not self.dry_run
+
+
+class Audit:
+    """The last requests; ``total`` counts all of them."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        """Keep ``kept`` records."""
+        self._records: deque[Record] = deque(maxlen=kept)
+        self.total = 0
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(tuple(self._records))
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def add(self, record: Record) -> None:
+        """Take down a request."""
+        self.total += 1
+        self._records.append(record)
+
+    def since(self, total: int) -> list[Record]:
+        """What came after ``total`` requests, as far as it is kept."""
+        new = min(self.total - total, len(self._records))
+        return list(self._records)[len(self._records) - new :] if new > 0 else []
+
+    def by(self, user: str) -> list[Record]:
+        """The requests of one user."""
+        return [record for record in self._records if record.user == user]
+
+    def writes_by(self, user: str) -> list[Record]:
+        """The writes of one user: dry runs are none."""
+        return [record for record in self._records if record.user == user and record.is_write]

@@ -1,0 +1,180 @@
+"""Faults at chosen requests: "the third write of gangctl is carried out and never answered".
+
+A rule matches requests of one user, counts them in the order in which they arrive, and
+acts at its turns. Only HTTP is touched, so players and the garbage collector never see a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gangctl.sandbox import errors
+from gangctl.sandbox.audit import Record
+from gangctl.sandbox.errors import StatusError
+
+WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+READS: Final = frozenset({"get", "list", "watch"})
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Which requests a rule counts; what is None or empty matches everything.
+
+    ``verbs`` are get, list, watch, create, update, patch, delete, deletecollection;
+    ``resource`` is ``jobs.batch``, ``subresource`` "" means the object itself.
+    """
+
+    user: str
+    verbs: frozenset[str] = frozenset()
+    resource: str = ""
+    subresource: str | None = None
+    namespace: str = ""
+    name: str = ""
+    dry_run: bool | None = None
+    where: Callable[[Record], bool] | None = None
+
+    def matches(self, request: Record) -> bool:
+        """Whether ``request``, which has no code yet, is counted."""
+        return (
+            self.user == request.user
+            and (not self.verbs or request.verb in self.verbs)
+            and self.resource in {"", request.resource}
+            and self.subresource in {None, request.subresource}
+            and self.namespace in {"", request.namespace}
+            and self.name in {"", request.name}
+            and self.dry_run in {None, request.dry_run}
+            and (self.where is None or self.where(request))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Answer with an error instead of doing anything."""
+
+    error: StatusError
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Wait, on the loop's clock, before anything is done."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CutBefore:
+    """Close the connection before anything is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutAfter:
+    """Carry the request out and close the connection without an answer.
+
+    On a watch: after ``events`` of them.
+    """
+
+    events: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EndWatch:
+    """End a watch properly after ``events`` of them, as a timeout does."""
+
+    events: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireWatch:
+    """Send ERROR 410 on a watch after ``events`` of them, and end it. Any other request is refused with 410."""
+
+    events: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Send nothing more on a watch after ``events`` of them, and leave it open: a peer that is gone.
+
+    Any other request is never answered.
+    """
+
+    events: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """Answer a get or list from ``behind`` revisions ago, as a lagging cache does."""
+
+    behind: int = 1
+
+
+Action = Refuse | Delay | CutBefore | CutAfter | EndWatch | ExpireWatch | Silence | Stale
+
+
+def error(code: int = 500, reason: str = "InternalError", message: str = "Internal error occurred: fault") -> Refuse:
+    """Answer with this Status."""
+    return Refuse(StatusError(code, reason, message))
+
+
+def conflict() -> Refuse:
+    """409, as if somebody else had written in between."""
+    return Refuse(StatusError(409, "Conflict", f"Operation cannot be fulfilled: {errors.OBJECT_MODIFIED}"))
+
+
+def gone() -> Refuse:
+    """410 as an HTTP status, as for a list continued too late."""
+    return Refuse(errors.expired(errors.CONTINUE_EXPIRED_MESSAGE))
+
+
+def throttle(retry_after: int = 1) -> Refuse:
+    """429 with ``Retry-After`` in seconds."""
+    return Refuse(errors.too_many_requests(retry_after))
+
+
+@dataclass(slots=True)
+class Rule:
+    """Act at the ``first`` request that matches, and at the ``times - 1`` after it; ``seen`` and ``fired`` count."""
+
+    match: Match
+    action: Action
+    first: int = 1
+    times: int = 1
+    seen: int = field(default=0, init=False)
+    fired: int = field(default=0, init=False)
+
+
+class Faults:
+    """The rules of a server; the first one added that acts at a request is the one that does."""
+
+    def __init__(self) -> None:
+        """Begin without rules."""
+        self.rules: list[Rule] = []
+
+    def add(self, match: Match, action: Action, *, first: int = 1, times: int = 1) -> Rule:
+        """Act from the ``first`` (from 1) matching request from now on, ``times`` times."""
+        rule = Rule(match, action, first, times)
+        self.rules.append(rule)
+        return rule
+
+    def count(self, match: Match) -> Rule:
+        """Only count what matches."""
+        return self.add(match, Delay(0), times=0)
+
+    def clear(self) -> None:
+        """Remove every rule."""
+        self.rules.clear()
+
+    def meet(self, request: Record) -> Action | None:
+        """Count a request that arrived; what to do to it."""
+        chosen: Rule | None = None
+        for rule in self.rules:
+            if not rule.match.matches(request):
+                continue
+            rule.seen += 1
+            if chosen is None and rule.first <= rule.seen < rule.first + rule.times:
+                chosen = rule
+        if chosen is None:
+            return None
+        chosen.fired += 1
+        return chosen.action
