@@ -15,6 +15,7 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import aiohttp
+from multidict import CIMultiDict
 
 from tests.controlplane.pki import KeyPair
 
@@ -57,6 +58,19 @@ class ApiFailure(Exception):  # noqa: N818 - the name the tests read by
 
 
 @dataclass(frozen=True)
+class Answer:
+    """What came back over HTTP, success or not: for tests of the server itself."""
+
+    status: int
+    headers: CIMultiDict[str]
+    text: str
+
+    @property
+    def body(self) -> Object:
+        return _object(self.text)
+
+
+@dataclass(frozen=True)
 class WatchEvent:
     """One line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
 
@@ -73,17 +87,29 @@ def path_of(api_version: str, resource: str, *, namespace: str | None = None, na
 
 class ApiClient:
     """
-    Requests as one user.
+    Requests as one user, who is known by a client certificate, by a bearer token, or not at all.
 
     It works under whatever event loop is running: planes outlive the loops of single tests. Each loop has its own
     connections, closed when that loop is.
     """
 
-    def __init__(self, url: str, *, ca: Path, user: KeyPair, user_agent: str = "controlplane-test") -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        ca: Path | str,
+        user: KeyPair | None = None,
+        token: str = "",
+        user_agent: str = "controlplane-test",
+    ) -> None:
+        """`ca` is a PEM file, or PEM text."""
         self.url = url
-        self._user_agent = user_agent
-        self._ssl = ssl.create_default_context(cafile=str(ca))
-        self._ssl.load_cert_chain(user.certificate, user.key)
+        self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._ssl = ssl.create_default_context(cadata=ca if isinstance(ca, str) else ca.read_text())
+        if user is not None:
+            self._ssl.load_cert_chain(user.certificate, user.key)
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _OpenSession] = WeakKeyDictionary()
 
     async def get(self, path: str, **parameters: Parameter) -> Object:
@@ -150,18 +176,31 @@ class ApiClient:
         content_type: str = "application/json",
     ) -> str:
         """One request; the answer's text, or ApiFailure."""
-        session = await self._session()
-        async with session.request(
+        answer = await self.exchange(
             method,
-            self.url + path,
-            params=_query(parameters or {}),
+            path,
             data=None if body is None else json.dumps(body),
+            parameters=parameters,
             headers={} if body is None else {"Content-Type": content_type},
-        ) as response:
-            text = await response.text()
-            if response.status >= 400:
-                raise ApiFailure(response.status, _status(text))
-            return text
+        )
+        if answer.status >= 400:
+            raise ApiFailure(answer.status, _status(answer.text))
+        return answer.text
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        data: str | bytes | None = None,
+        parameters: Mapping[str, Parameter] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """One request with whatever body and headers, and whatever came back."""
+        session = await self._session()
+        query = _query(parameters or {})
+        async with session.request(method, self.url + path, params=query, data=data, headers=headers) as response:
+            return Answer(response.status, response.headers.copy(), await response.text())
 
     async def close(self) -> None:
         """Close this loop's connections; the next request opens new ones."""
@@ -188,7 +227,7 @@ class ApiClient:
             # Enough for every watch of a test; a burst of a thousand writes queues instead of shaking a thousand hands.
             connector=aiohttp.TCPConnector(ssl=self._ssl, limit=_CONNECTIONS),
             timeout=aiohttp.ClientTimeout(total=_REQUEST_SECONDS),
-            headers={"User-Agent": self._user_agent, "Accept": "application/json"},
+            headers=self._headers,
             # An environment's proxy or certificate settings must not reach loopback.
             trust_env=False,
         ) as session:

@@ -1,0 +1,1 @@
+"""What a client sees of an API server: one suite for the real kube-apiserver of each minor and for the sandbox's."""

@@ -1,0 +1,56 @@
+"""
+The servers that the suite runs against: each Kubernetes minor, for real and as the sandbox.
+
+A test sees a Server and does not ask which it is. What differs between minors is data of a test, because that is
+behaviour too; what differs between the real server and the sandbox is a bug in the sandbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+from tests.controlplane.api import ApiClient
+from tests.controlplane.minors import MINORS, Minor
+from tests.controlplane.plane import ControlPlane
+
+REAL: Final = "real"
+SANDBOX: Final = "sandbox"
+
+
+@dataclass(frozen=True)
+class Server:
+    """One API server; `stranger` makes a client with a bearer token, or with no credentials at all for ""."""
+
+    api: ApiClient
+    minor: Minor
+    real: bool
+    stranger: Callable[[str], ApiClient]
+
+    @property
+    def gangs(self) -> str:
+        """The version of scheduling.k8s.io that this minor serves gangs in."""
+        return f"scheduling.k8s.io/{self.minor.scheduling_version}"
+
+
+def grounds(*minors: str) -> list[object]:
+    """The parameters of the fixture `server`, for some minors or for all."""
+    return [_ground(kind, minor) for kind in (REAL, SANDBOX) for minor in (minors or MINORS)]
+
+
+def only(*minors: str) -> pytest.MarkDecorator:
+    """A behaviour that these minors have, and no other."""
+    return pytest.mark.parametrize("server", grounds(*minors), indirect=True, scope="session")
+
+
+def on_a_plane(plane: ControlPlane) -> Server:
+    """The API server of a plane, as its administrator."""
+    return Server(plane.api, plane.minor, True, lambda token: ApiClient(plane.url, ca=plane.ca, token=token))
+
+
+def _ground(kind: str, minor: str) -> object:
+    marks = [pytest.mark.controlplane, pytest.mark.xdist_group(minor)] if kind == REAL else []
+    return pytest.param((kind, minor), id=f"{kind}-{minor}", marks=marks)

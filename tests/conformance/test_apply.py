@@ -1,0 +1,255 @@
+"""Server-side apply: who owns which field, who is in conflict with whom, what goes when nobody applies it."""
+
+import pytest
+
+from tests.conformance.answers import refused, send
+from tests.conformance.grounds import Server
+from tests.conformance.objects import configmap, configmaps, create_pod, pod, pods
+from tests.controlplane.api import Object
+
+APPLY = "application/apply-patch+yaml"
+DATA = {"name": "a"}
+
+
+def owners(obj: Object) -> dict[str, Object]:
+    """The fields of each manager."""
+    return {entry["manager"]: entry["fieldsV1"] for entry in obj["metadata"].get("managedFields") or []}
+
+
+def fields(*keys: str) -> Object:
+    return {"f:data": {f"f:{key}": {} for key in keys}}
+
+
+class Applier:
+    """Applies one ConfigMap under several names."""
+
+    def __init__(self, server: Server, namespace: str) -> None:
+        self.api = server.api
+        self.path = configmaps(namespace, "a")
+
+    async def __call__(self, manager: str, data: dict[str, str] | None, *, force: bool = False) -> Object:
+        forced = {"force": True} if force else {}
+        return await self.api.patch(self.path, configmap("a", data), kind="apply", fieldManager=manager, **forced)
+
+
+@pytest.fixture
+def apply(server: Server, namespace: str) -> Applier:
+    return Applier(server, namespace)
+
+
+async def test_the_first_apply_creates(server: Server, namespace: str) -> None:
+    answer = await send(
+        server.api, "PATCH", configmaps(namespace, "a"), configmap("a", {"k": "v"}), APPLY, fieldManager="m"
+    )
+    assert answer.status == 201
+    assert answer.body["data"] == {"k": "v"}
+    (entry,) = answer.body["metadata"]["managedFields"]
+    assert (entry["manager"], entry["operation"], entry["fieldsV1"]) == ("m", "Apply", fields("k"))
+
+
+async def test_the_same_again_changes_nothing(apply: Applier) -> None:
+    created = await apply("m", {"k": "v"})
+    assert await apply("m", {"k": "v"}) == created
+
+
+async def test_what_is_no_longer_applied_is_removed(apply: Applier) -> None:
+    await apply("m", {"k": "v", "j": "w"})
+    applied = await apply("m", {"k": "u"})
+    assert applied["data"] == {"k": "u"}
+    assert owners(applied) == {"m": fields("k")}
+
+
+async def test_another_value_for_anothers_field_is_a_conflict(apply: Applier) -> None:
+    await apply("one", {"k": "v"})
+    failure = await refused(
+        apply("two", {"k": "w"}),
+        409,
+        "Conflict",
+        'Apply failed with 1 conflict: conflict with "one": .data.k',
+        causes=[("FieldManagerConflict", ".data.k")],
+    )
+    (cause,) = failure.body["details"]["causes"]
+    assert cause["message"] == 'conflict with "one"'
+
+
+async def test_each_conflict_is_a_cause(apply: Applier) -> None:
+    await apply("one", {"k": "v"})
+    await apply.api.patch(apply.path, {"data": {"j": "v"}}, fieldManager="two")
+    failure = await refused(
+        apply("three", {"k": "w", "j": "w"}),
+        409,
+        "Conflict",
+        'Apply failed with 2 conflicts: conflicts with "one":\n- .data.k\nconflicts with "two" using v1:\n- .data.j',
+        causes=[("FieldManagerConflict", ".data.j"), ("FieldManagerConflict", ".data.k")],
+    )
+    assert {cause["message"] for cause in failure.body["details"]["causes"]} == {
+        'conflict with "one"',
+        'conflict with "two" using v1',
+    }
+
+
+async def test_the_same_value_is_shared(apply: Applier) -> None:
+    await apply("one", {"k": "v"})
+    applied = await apply("two", {"k": "v"})
+    assert owners(applied) == {"one": fields("k"), "two": fields("k")}
+
+
+async def test_a_shared_field_stays_until_both_let_go(apply: Applier) -> None:
+    await apply("one", {"k": "v"})
+    await apply("two", {"k": "v"})
+    assert (await apply("one", None))["data"] == {"k": "v"}
+    assert "data" not in await apply("two", None)
+
+
+async def test_force_takes_the_field(apply: Applier) -> None:
+    await apply("one", {"k": "v"})
+    applied = await apply("two", {"k": "w"}, force=True)
+    assert applied["data"] == {"k": "w"}
+    assert owners(applied) == {"two": fields("k")}
+
+
+async def test_an_update_takes_the_field(apply: Applier) -> None:
+    await apply("one", {"k": "v", "j": "w"})
+    patched = await apply.api.patch(apply.path, {"data": {"k": "u"}}, fieldManager="two")
+    assert owners(patched) == {"one": fields("j"), "two": fields("k")}
+    entry = next(entry for entry in patched["metadata"]["managedFields"] if entry["manager"] == "two")
+    assert entry["operation"] == "Update"
+
+
+async def test_apply_removes_only_what_it_owned(apply: Applier) -> None:
+    await apply("one", {"k": "v"})
+    await apply.api.patch(apply.path, {"data": {"j": "w"}}, fieldManager="two")
+    applied = await apply("one", None)
+    assert applied["data"] == {"j": "w"}
+
+
+async def test_objects_made_otherwise_belong_to_their_maker(apply: Applier, namespace: str) -> None:
+    await apply.api.create(configmaps(namespace), configmap("a", {"k": "v"}), fieldManager="maker")
+    await refused(
+        apply("one", {"k": "w"}),
+        409,
+        "Conflict",
+        'Apply failed with 1 conflict: conflict with "maker" using v1: .data.k',
+    )
+
+
+async def test_the_record_of_owners_can_be_cleared(apply: Applier) -> None:
+    await apply("one", {"k": "v"})
+    patched = await apply.api.patch(apply.path, {"metadata": {"managedFields": [{}]}})
+    assert "managedFields" not in patched["metadata"]
+    await refused(
+        apply("one", {"k": "w"}),
+        409,
+        "Conflict",
+        'Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .data.k',
+    )
+
+
+async def test_apply_needs_a_manager(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.patch(configmaps(namespace, "a"), configmap("a"), kind="apply"),
+        422,
+        "Invalid",
+        'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
+        causes=[("FieldValueRequired", "fieldManager")],
+    )
+
+
+async def test_only_apply_can_force(server: Server, namespace: str) -> None:
+    await server.api.create(configmaps(namespace), configmap("a"))
+    await refused(
+        server.api.patch(configmaps(namespace, "a"), {}, force=True),
+        422,
+        "Invalid",
+        'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be specified for non-apply patch',
+        causes=[("FieldValueForbidden", "force")],
+    )
+
+
+async def test_a_managers_name_has_a_limit(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.create(configmaps(namespace), configmap("a"), fieldManager="m" * 129),
+        422,
+        "Invalid",
+        'CreateOptions.meta.k8s.io "" is invalid: fieldManager: Too long: may not be more than 128 bytes',
+        causes=[("FieldValueTooLong", "fieldManager")],
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param(
+            {**configmap("a"), "metadata": {"name": "a", "managedFields": []}},
+            "metadata.managedFields must be nil",
+            id="managed-fields",
+        ),
+        pytest.param(
+            {"kind": "ConfigMap", "metadata": DATA}, "invalid object type: /, Kind=ConfigMap", id="no-version"
+        ),
+        pytest.param({"metadata": DATA}, "invalid object type: /, Kind=", id="no-kind"),
+        pytest.param({**configmap("a"), "kind": "Secret"}, "invalid object type: /v1, Kind=Secret", id="other-kind"),
+        pytest.param(configmap("b"), "the name of the object (b) does not match the name on the URL (a)", id="name"),
+    ],
+)
+async def test_an_applied_object_says_what_it_is(server: Server, namespace: str, body: Object, message: str) -> None:
+    await refused(
+        server.api.patch(configmaps(namespace, "a"), body, kind="apply", fieldManager="m"), 400, "BadRequest", message
+    )
+
+
+async def test_apply_may_be_yaml(server: Server, namespace: str) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n"
+    answer = await send(server.api, "PATCH", configmaps(namespace, "a"), text, APPLY, fieldManager="m")
+    assert (answer.status, answer.body["data"]) == (201, {"k": "v"})
+
+
+async def test_apply_from_an_old_version_is_a_conflict(apply: Applier) -> None:
+    created = await apply("m", {"k": "v"})
+    await apply("m", {"k": "w"})
+    old = configmap("a", {"k": "u"}, resourceVersion=created["metadata"]["resourceVersion"])
+    await refused(
+        apply.api.patch(apply.path, old, kind="apply", fieldManager="m"),
+        409,
+        "Conflict",
+        saying="the object has been modified",
+    )
+
+
+async def test_apply_with_a_uid_does_not_create(server: Server, namespace: str) -> None:
+    uid = "11111111-1111-1111-1111-111111111111"
+    await refused(
+        server.api.patch(configmaps(namespace, "a"), configmap("a", uid=uid), kind="apply", fieldManager="m"),
+        409,
+        "Conflict",
+        f'Operation cannot be fulfilled on configmaps "a": uid mismatch: the provided object specified uid {uid}, '
+        "and no existing object was found",
+    )
+
+
+async def test_entries_of_lists_have_owners_by_key(server: Server, namespace: str) -> None:
+    await create_pod(server, namespace, pod())
+    await server.api.patch(
+        f"{pods(namespace, 'a')}/status",
+        {"apiVersion": "v1", "kind": "Pod", "status": {"conditions": [{"type": "Z", "status": "True"}]}},
+        kind="apply",
+        fieldManager="m",
+    )
+    read = await server.api.get(pods(namespace, "a"))
+    (entry,) = [entry for entry in read["metadata"]["managedFields"] if entry["manager"] == "m"]
+    assert entry["subresource"] == "status"
+    assert entry["fieldsV1"] == {
+        "f:status": {"f:conditions": {'k:{"type":"Z"}': {".": {}, "f:status": {}, "f:type": {}}}}
+    }
+
+
+async def test_conflicts_in_lists_name_the_entry(server: Server, namespace: str) -> None:
+    await create_pod(server, namespace, pod(), fieldManager="maker")
+    image = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "j"}]}}
+    await refused(
+        server.api.patch(pods(namespace, "a"), image, kind="apply", fieldManager="m"),
+        409,
+        "Conflict",
+        'Apply failed with 1 conflict: conflict with "maker" using v1: .spec.containers[name="c"].image',
+        causes=[("FieldManagerConflict", '.spec.containers[name="c"].image')],
+    )

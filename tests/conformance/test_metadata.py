@@ -1,0 +1,212 @@
+"""Names and the rest of metadata: what is generated, and what is refused with which words."""
+
+import pytest
+
+from tests.conformance.answers import refused, send, warnings_of
+from tests.conformance.grounds import Server
+from tests.conformance.objects import configmap, configmaps
+from tests.controlplane.api import Object
+
+SUBDOMAIN = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+QUALIFIED_NAME = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+LABEL_VALUE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+@pytest.mark.parametrize("name", ["Bad_Name", "a/b", "-a", "a..b"], ids=["upper-case", "slash", "dash", "dots"])
+async def test_a_name_must_be_a_subdomain(server: Server, namespace: str, name: str) -> None:
+    await refused(
+        server.api.create(configmaps(namespace), configmap(name)),
+        422,
+        "Invalid",
+        f'ConfigMap "{name}" is invalid: metadata.name: Invalid value: "{name}": {SUBDOMAIN}',
+        causes=[("FieldValueInvalid", "metadata.name")],
+    )
+
+
+async def test_a_name_has_at_most_253_characters(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.create(configmaps(namespace), configmap("x" * 254)),
+        422,
+        "Invalid",
+        saying=": must be no more than 253 characters",
+        causes=[("FieldValueInvalid", "metadata.name")],
+    )
+
+
+async def test_a_name_is_required(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.create(configmaps(namespace), {"metadata": {}}),
+        422,
+        "Invalid",
+        'ConfigMap "" is invalid: metadata.name: Required value: name or generateName is required',
+        causes=[("FieldValueRequired", "metadata.name")],
+    )
+
+
+async def test_generate_name_is_a_prefix(server: Server, namespace: str) -> None:
+    created = await server.api.create(configmaps(namespace), {"metadata": {"generateName": "gen-"}})
+    assert created["metadata"]["generateName"] == "gen-"
+    assert created["metadata"]["name"].startswith("gen-")
+    assert len(created["metadata"]["name"]) == len("gen-") + 5
+
+
+async def test_each_generated_name_is_another(server: Server, namespace: str) -> None:
+    made = [await server.api.create(configmaps(namespace), {"metadata": {"generateName": "gen-"}}) for _ in range(3)]
+    assert len({each["metadata"]["name"] for each in made}) == 3
+
+
+async def test_a_generated_name_has_at_most_63_characters(server: Server, namespace: str) -> None:
+    created = await server.api.create(configmaps(namespace), {"metadata": {"generateName": "g" * 80}})
+    assert len(created["metadata"]["name"]) == 63
+    assert created["metadata"]["generateName"] == "g" * 80
+
+
+async def test_a_name_wins_over_generate_name(server: Server, namespace: str) -> None:
+    created = await server.api.create(configmaps(namespace), configmap("a", generateName="gen-"))
+    assert (created["metadata"]["name"], created["metadata"]["generateName"]) == ("a", "gen-")
+
+
+async def test_a_bad_prefix_makes_a_bad_name(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.create(configmaps(namespace), {"metadata": {"generateName": "Bad_"}}),
+        422,
+        "Invalid",
+        saying=f'metadata.generateName: Invalid value: "Bad_": {SUBDOMAIN}',
+        causes=[("FieldValueInvalid", "metadata.generateName"), ("FieldValueInvalid", "metadata.name")],
+    )
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field", "words"),
+    [
+        pytest.param(
+            {"labels": {"bad key!": "v"}}, "labels", f'Invalid value: "bad key!": {QUALIFIED_NAME}', id="label-key"
+        ),
+        pytest.param(
+            {"labels": {"k": "bad value!"}}, "labels", f'Invalid value: "bad value!": {LABEL_VALUE}', id="label-value"
+        ),
+        pytest.param(
+            {"labels": {"k": "v" * 64}},
+            "labels",
+            f'Invalid value: "{"v" * 64}": must be no more than 63 bytes',
+            id="long-label-value",
+        ),
+        pytest.param(
+            {"annotations": {"bad key!": "v"}},
+            "annotations",
+            f'Invalid value: "bad key!": {QUALIFIED_NAME}',
+            id="annotation-key",
+        ),
+        pytest.param(
+            {"finalizers": ["nodomain"]},
+            "finalizers[0]",
+            'Invalid value: "nodomain": name is neither a standard finalizer name nor is it fully qualified',
+            id="finalizer-without-domain",
+        ),
+        pytest.param(
+            {"finalizers": ["orphan", "foregroundDeletion"]},
+            "finalizers",
+            'Invalid value: ["orphan","foregroundDeletion"]: '
+            "finalizer orphan and foregroundDeletion cannot be both set",
+            id="finalizers-that-contradict",
+        ),
+    ],
+)
+async def test_metadata_is_validated(server: Server, namespace: str, metadata: Object, field: str, words: str) -> None:
+    await refused(
+        server.api.create(configmaps(namespace), configmap("a", **metadata)),
+        422,
+        "Invalid",
+        f'ConfigMap "a" is invalid: metadata.{field}: {words}',
+        causes=[("FieldValueInvalid", f"metadata.{field}")],
+    )
+
+
+async def test_annotations_have_a_limit_together(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.create(configmaps(namespace), configmap("a", annotations={"k": "v" * 256 * 1024})),
+        422,
+        "Invalid",
+        'ConfigMap "a" is invalid: metadata.annotations: Too long: may not be more than 262144 bytes',
+        causes=[("FieldValueTooLong", "metadata.annotations")],
+    )
+
+
+async def test_metadata_is_validated_in_patches_too(server: Server, namespace: str) -> None:
+    await server.api.create(configmaps(namespace), configmap("a"))
+    await refused(
+        server.api.patch(configmaps(namespace, "a"), {"metadata": {"labels": {"bad key!": "1"}}}),
+        422,
+        "Invalid",
+        saying='metadata.labels: Invalid value: "bad key!": ',
+        causes=[("FieldValueInvalid", "metadata.labels")],
+    )
+
+
+# 1.37 says at which index, and what is missing; before, the path had no index and an empty value was an invalid one.
+OWNERS = {
+    "1.37": ("metadata.ownerReferences[0]", "FieldValueRequired", "Required value: must not be empty"),
+    "1.36": ("metadata.ownerReferences", "FieldValueInvalid", 'Invalid value: "": must not be empty'),
+    "1.35": ("metadata.ownerReferences", "FieldValueInvalid", 'Invalid value: "": must not be empty'),
+}
+
+
+@pytest.mark.parametrize("missing", ["uid", "kind", "name"])
+async def test_an_owner_reference_is_complete(server: Server, namespace: str, missing: str) -> None:
+    path, reason, words = OWNERS[server.minor.name]
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u", missing: ""}
+    await refused(
+        server.api.create(configmaps(namespace), configmap("a", ownerReferences=[owner])),
+        422,
+        "Invalid",
+        f'ConfigMap "a" is invalid: {path}.{missing}: {words}',
+        causes=[(reason, f"{path}.{missing}")],
+    )
+
+
+async def test_an_event_owns_nothing(server: Server, namespace: str) -> None:
+    path = OWNERS[server.minor.name][0]
+    owner = {"apiVersion": "v1", "kind": "Event", "name": "o", "uid": "u"}
+    await refused(
+        server.api.create(configmaps(namespace), configmap("a", ownerReferences=[owner])),
+        422,
+        "Invalid",
+        saying="/v1, Kind=Event is disallowed from being an owner",
+        causes=[("FieldValueInvalid", path)],
+    )
+
+
+async def test_one_owner_controls(server: Server, namespace: str) -> None:
+    owners = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": name, "controller": True} for name in ("o", "p")
+    ]
+    await refused(
+        server.api.create(configmaps(namespace), configmap("a", ownerReferences=owners)),
+        422,
+        "Invalid",
+        saying='Only one reference can have Controller set to true. Found "true" in references for '
+        "ConfigMap/o and ConfigMap/p",
+        causes=[("FieldValueInvalid", "metadata.ownerReferences")],
+    )
+
+
+async def test_an_owner_that_is_named_twice_is_kept_once(server: Server, namespace: str) -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"}
+    answer = await send(server.api, "POST", configmaps(namespace), configmap("a", ownerReferences=[owner, owner]))
+    assert answer.status == 201
+    assert answer.body["metadata"]["ownerReferences"] == [owner]
+    (warning,) = warnings_of(answer)
+    assert warning.startswith(".metadata.ownerReferences contains duplicate entries; ")
+    assert warning.endswith("; duplicate UID(s) observed: u")

@@ -1,0 +1,131 @@
+"""resourceVersions: who may overwrite whom, and deletes that hold only for one version of an object."""
+
+from tests.conformance.answers import refused, send
+from tests.conformance.grounds import Server
+from tests.conformance.objects import configmap, configmaps, jobset, jobsets, lease, leases
+from tests.controlplane.api import Object
+
+ANOTHER_UID = "11111111-1111-1111-1111-111111111111"
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def version_of(obj: Object) -> int:
+    return int(obj["metadata"]["resourceVersion"])
+
+
+async def test_each_write_has_a_greater_version(server: Server, namespace: str) -> None:
+    created = await server.api.create(configmaps(namespace), configmap("a"))
+    replaced = await server.api.update(configmaps(namespace, "a"), configmap("a", {"k": "1"}))
+    patched = await server.api.patch(configmaps(namespace, "a"), {"data": {"k": "2"}})
+    other = await server.api.create(leases(namespace), lease("a"))
+    assert version_of(created) < version_of(replaced) < version_of(patched) < version_of(other)
+
+
+async def test_a_put_from_the_current_version_is_taken(server: Server, namespace: str) -> None:
+    created = await server.api.create(configmaps(namespace), configmap("a"))
+    replaced = await server.api.update(configmaps(namespace, "a"), {**created, "data": {"k": "v"}})
+    assert replaced["data"] == {"k": "v"}
+
+
+async def test_a_put_from_an_old_version_is_a_conflict(server: Server, namespace: str) -> None:
+    created = await server.api.create(configmaps(namespace), configmap("a"))
+    await server.api.patch(configmaps(namespace, "a"), {"data": {"k": "v"}})
+    await refused(
+        server.api.update(configmaps(namespace, "a"), created),
+        409,
+        "Conflict",
+        f'Operation cannot be fulfilled on configmaps "a": {MODIFIED}',
+    )
+
+
+async def test_a_put_without_a_version_is_unconditional(server: Server, namespace: str) -> None:
+    await server.api.create(configmaps(namespace), configmap("a", {"k": "1"}))
+    replaced = await server.api.update(configmaps(namespace, "a"), configmap("a", {"k": "2"}))
+    assert replaced["data"] == {"k": "2"}
+
+
+async def test_some_kinds_want_the_version_in_a_put(server: Server, namespace: str) -> None:
+    await server.api.create(leases(namespace), lease("a"))
+    await refused(
+        server.api.update(leases(namespace, "a"), lease("a")),
+        422,
+        "Invalid",
+        'leases.coordination.k8s.io "a" is invalid: metadata.resourceVersion: Invalid value: 0: '
+        "must be specified for an update",
+        causes=[("FieldValueInvalid", "metadata.resourceVersion")],
+    )
+
+
+async def test_custom_resources_want_the_version_in_a_put(server: Server, namespace: str) -> None:
+    await server.api.create(jobsets(namespace), jobset())
+    await refused(
+        server.api.update(jobsets(namespace, "a"), jobset()),
+        422,
+        "Invalid",
+        saying="metadata.resourceVersion: Invalid value: 0: must be specified for an update",
+    )
+
+
+async def test_a_patch_from_an_old_version_is_a_conflict(server: Server, namespace: str) -> None:
+    created = await server.api.create(configmaps(namespace), configmap("a"))
+    await server.api.patch(configmaps(namespace, "a"), {"data": {"k": "v"}})
+    await refused(
+        server.api.patch(
+            configmaps(namespace, "a"),
+            {"metadata": {"resourceVersion": created["metadata"]["resourceVersion"]}, "data": {"k": "w"}},
+        ),
+        409,
+        "Conflict",
+        f'Operation cannot be fulfilled on configmaps "a": {MODIFIED}',
+    )
+
+
+async def test_what_is_created_has_no_version_yet(server: Server, namespace: str) -> None:
+    failure = await refused(
+        server.api.create(configmaps(namespace), configmap("a", resourceVersion="1")),
+        500,
+        "",
+        "resourceVersion should not be set on objects to be created",
+    )
+    assert "reason" not in failure.body
+
+
+async def test_a_version_is_a_number(server: Server, namespace: str) -> None:
+    await server.api.create(configmaps(namespace), configmap("a"))
+    await refused(
+        server.api.update(configmaps(namespace, "a"), configmap("a", resourceVersion="abc")), 500, "", saying="abc"
+    )
+
+
+async def test_a_list_has_the_version_it_was_read_at(server: Server, namespace: str) -> None:
+    created = await server.api.create(configmaps(namespace), configmap("a"))
+    found = await server.api.get(configmaps(namespace))
+    assert version_of(found) >= version_of(created)
+
+
+async def test_delete_for_another_uid_is_a_conflict(server: Server, namespace: str) -> None:
+    created = await server.api.create(configmaps(namespace), configmap("a"))
+    answer = await send(server.api, "DELETE", configmaps(namespace, "a"), {"preconditions": {"uid": ANOTHER_UID}})
+    assert (answer.status, answer.body["reason"]) == (409, "Conflict")
+    assert answer.body["message"] == (
+        f'Operation cannot be fulfilled on ConfigMap "a": the UID in the precondition ({ANOTHER_UID}) does not match '
+        f"the UID in record ({created['metadata']['uid']}). The object might have been deleted and then recreated"
+    )
+
+
+async def test_delete_for_another_version_is_a_conflict(server: Server, namespace: str) -> None:
+    created = await server.api.create(configmaps(namespace), configmap("a"))
+    answer = await send(server.api, "DELETE", configmaps(namespace, "a"), {"preconditions": {"resourceVersion": "1"}})
+    assert (answer.status, answer.body["reason"]) == (409, "Conflict")
+    assert answer.body["message"] == (
+        'Operation cannot be fulfilled on ConfigMap "a": the ResourceVersion in the precondition (1) does not match '
+        f"the ResourceVersion in record ({version_of(created)}). The object might have been modified"
+    )
+
+
+async def test_delete_for_this_uid_and_version_deletes(server: Server, namespace: str) -> None:
+    metadata = (await server.api.create(configmaps(namespace), configmap("a")))["metadata"]
+    preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    answer = await send(server.api, "DELETE", configmaps(namespace, "a"), {"preconditions": preconditions})
+    assert answer.status == 200
+    await refused(server.api.get(configmaps(namespace, "a")), 404, "NotFound")
