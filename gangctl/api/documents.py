@@ -16,7 +16,7 @@ from gangctl.api.documents_json import JsonReader
 from gangctl.api.documents_yaml import YamlReader
 from gangctl.api.fieldpath import FieldPath, Index, Key, Step
 from gangctl.api.sourcetext import SourceError, SourceText
-from gangctl.api.valuetree import Built, Parts, Place
+from gangctl.api.valuetree import Built, Parts, Place, TooManyValuesError
 
 MIB: Final = 2**20
 _BYTE_ORDER_MARKS: Final = {
@@ -29,10 +29,14 @@ _BYTE_ORDER_MARK: Final = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large a text may be in UTF-8 bytes, how deep its values may nest, how many values its aliases may add."""
+    """How large a text may be in UTF-8 bytes, how deep its values may nest, how many there and from aliases may be.
+
+    A hundred characters that an alias repeats count as one value more.
+    """
 
     max_bytes: int = 8 * MIB
     max_depth: int = 200
+    max_values: int = 1_000_000
     max_expanded: int = 100_000
 
 
@@ -127,11 +131,13 @@ def _check_size(nothing: SourceText, size: int, max_bytes: int) -> None:
 def _read(origin: SourceText, limits: Limits) -> list[tuple[Built, int]]:
     """Read as JSON what looks like it, and as YAML what is not JSON after all, as kubectl does."""
     looks_like_json = origin.text.lstrip(" \t\r\n").startswith(("{", "["))
-    yaml = YamlReader(origin, limits.max_depth, limits.max_expanded)
+    yaml = YamlReader(origin, limits.max_depth, limits.max_values, limits.max_expanded)
     if not looks_like_json:
         return list(yaml.read())
     try:
-        return list(JsonReader(origin, limits.max_depth).read())
+        return list(JsonReader(origin, limits.max_depth, limits.max_values).read())
+    except TooManyValuesError:
+        raise
     except SourceError as not_json:
         try:
             return list(yaml.read())

@@ -14,7 +14,7 @@ import orjson
 
 from gangctl.api.scalars import Scalar, json_number
 from gangctl.api.sourcetext import SourceError, SourceText
-from gangctl.api.valuetree import Built, TreeBuilder
+from gangctl.api.valuetree import Allowance, Built, TreeBuilder
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 # Possessive, so that a missing quote costs one pass and not an exponential number of them.
@@ -29,18 +29,19 @@ _INTEGERS: Final = range(-(2**63), 2**64)
 class JsonReader:
     """Reads one text."""
 
-    def __init__(self, source: SourceText, max_depth: int) -> None:
+    def __init__(self, source: SourceText, max_depth: int, max_values: int) -> None:
         """Read nothing yet."""
         self._source = source
         self._text = source.text
         self._max_depth = max_depth
+        self._allowance = Allowance(source, max_values)
         self._at = 0
 
     def read(self) -> Iterator[tuple[Built, int]]:
         """Yield each document's value and its offset; SourceError on the first thing that is wrong."""
         self._skip_space()
         while self._at < len(self._text):
-            builder = TreeBuilder(self._source, self._max_depth)
+            builder = TreeBuilder(self._source, self._max_depth, self._allowance)
             closers: list[str] = []
             self._value(builder, closers)
             while closers:

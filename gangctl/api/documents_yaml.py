@@ -15,7 +15,7 @@ import yaml
 
 from gangctl.api.scalars import Scalar, json_number, key_text, resolve_plain
 from gangctl.api.sourcetext import SourceError, SourceText
-from gangctl.api.valuetree import MERGE, Built, TreeBuilder
+from gangctl.api.valuetree import MERGE, Allowance, Built, TreeBuilder, weight
 
 # What libyaml reads (YAML 1.1, 5.1); anything else it reports by byte and without a line.
 _UNREADABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
@@ -37,10 +37,11 @@ _HINTS: Final = {
 class YamlReader:
     """Reads one text; ``max_expanded`` bounds how many values aliases may add over all documents."""
 
-    def __init__(self, source: SourceText, max_depth: int, max_expanded: int) -> None:
+    def __init__(self, source: SourceText, max_depth: int, max_values: int, max_expanded: int) -> None:
         """Read nothing yet."""
         self._source = source
         self._max_depth = max_depth
+        self._allowance = Allowance(source, max_values)
         self._budget = max_expanded
         self._max_expanded = max_expanded
         self._anchors: dict[str, Built | None] = {}
@@ -61,7 +62,7 @@ class YamlReader:
             parser.dispose()
 
     def _documents(self, parser: yaml.CSafeLoader) -> Iterator[tuple[Built, int]]:
-        builder = TreeBuilder(self._source, self._max_depth)
+        builder = TreeBuilder(self._source, self._max_depth, self._allowance)
         while parser.check_event():
             event = parser.get_event()
             match event:
@@ -77,7 +78,7 @@ class YamlReader:
                 case yaml.AliasEvent():
                     self._alias(builder, event)
                 case yaml.DocumentStartEvent():
-                    builder = TreeBuilder(self._source, self._max_depth)
+                    builder = TreeBuilder(self._source, self._max_depth, self._allowance)
                     self._anchors = {}
                 case yaml.DocumentEndEvent() if builder.root is not None:
                     yield builder.root, builder.root_offset
@@ -100,7 +101,7 @@ class YamlReader:
     def _scalar(self, builder: TreeBuilder, event: Any) -> None:
         offset = event.start_mark.index
         value = self._value(event)
-        self._name(event.anchor, Built(value, None, 1, 0))
+        self._name(event.anchor, Built(value, None, weight(value), 0))
         if not builder.wants_key:
             builder.scalar(self._json(value, offset), offset)
         elif value == MERGE and (event.implicit[0] or event.tag == _TAG + "merge"):

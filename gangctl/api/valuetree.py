@@ -11,22 +11,49 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from gangctl.api.scalars import Scalar
-from gangctl.api.sourcetext import SourceText
+from gangctl.api.sourcetext import SourceError, SourceText
 
 # Where a value is: the offset of its key (or of itself in a list), with the same for its parts when it has any.
 Place = int | tuple[int, "Parts"]
 Parts = dict[str, "Place"] | list["Place"]
 
 MERGE: Final = "<<"
+_WEIGHT: Final = 100
+"""Characters that count as much as one value: aliases repeat long texts as well as many values."""
 
 
 class Built(NamedTuple):
-    """A finished value: data, places of its parts, how many values it consists of, how deep they nest."""
+    """A finished value: data, places of its parts, how many values it weighs, how deep they nest."""
 
     value: Any
     parts: Parts | None
     size: int
     depth: int
+
+
+def weight(value: object) -> int:
+    """What a scalar or a key counts for: one value, and more when it is long text."""
+    return 1 + len(value) // _WEIGHT if isinstance(value, str) else 1
+
+
+class TooManyValuesError(SourceError):
+    """More values than anybody reads: another reader would not find fewer."""
+
+
+class Allowance:
+    """How many values a whole text may still have: each takes time and memory that its few characters do not show."""
+
+    def __init__(self, source: SourceText, most: int) -> None:
+        """Allow ``most`` over all documents of ``source``."""
+        self._source = source
+        self._most = most
+        self._left = most
+
+    def spend(self, offset: int) -> None:
+        """Take one; SourceError at ``offset`` when there is none left."""
+        self._left -= 1
+        if self._left < 0:
+            raise TooManyValuesError(self._source, offset, f"more than {self._most} values", hint="split it into files")
 
 
 @dataclass(slots=True)
@@ -49,9 +76,10 @@ class TreeBuilder:
     nesting deeper than ``max_depth``.
     """
 
-    def __init__(self, source: SourceText, max_depth: int) -> None:
+    def __init__(self, source: SourceText, max_depth: int, allowance: Allowance) -> None:
         """Start an empty document."""
         self._source = source
+        self._allowance = allowance
         self._max_depth = max_depth
         self._stack: list[_Container] = []
         self.root: Built | None = None
@@ -69,6 +97,7 @@ class TreeBuilder:
         """Begin an object or a list, given as the empty container."""
         if len(self._stack) >= self._max_depth:
             raise self._too_deep(offset)
+        self._allowance.spend(offset)
         self._stack.append(_Container(value, {} if isinstance(value, dict) else [], offset))
 
     def close(self) -> Built:
@@ -90,6 +119,7 @@ class TreeBuilder:
                 hint="Kubernetes would silently keep one of the two; remove the other",
             )
         top.key, top.key_offset = key, offset
+        top.size += weight(key) - 1
 
     def merge_key(self, offset: int) -> None:
         """Announce that the next value's entries are to be merged into the innermost object."""
@@ -98,7 +128,8 @@ class TreeBuilder:
 
     def scalar(self, value: Scalar, offset: int) -> None:
         """Add a value without parts."""
-        self.add(Built(value, None, 1, 0), offset)
+        self._allowance.spend(offset)
+        self.add(Built(value, None, weight(value), 0), offset)
 
     def add(self, built: Built, offset: int) -> None:
         """Add a finished value: to the list, under the key that was named, or as the document itself."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
+import stat
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -17,6 +20,10 @@ STDIN: Final = "<stdin>"
 
 _READ_BYTES: Final = 64 * 2**20
 """Of one source: far above what the parser takes, so that a pipe without end is not read to it."""
+
+_WRITER_SECONDS: Final = 10.0
+"""How long a named pipe is watched for somebody who writes to it."""
+_LOOK_SECONDS: Final = 0.05
 
 
 def _reason(error: OSError) -> str:
@@ -33,11 +40,40 @@ def _below(directory: Path) -> list[Path]:
         Path(parent) / name
         for parent, _, names in os.walk(directory, onerror=refuse)
         for name in names
-        if name.lower().endswith(SUFFIXES)
+        if name.lower().endswith(SUFFIXES) and not _is_special(Path(parent) / name)
     ]
     if not found:
         raise InputError(f"{directory}: no manifests below this directory", hint=f"looked for {', '.join(SUFFIXES)}")
     return sorted(found)
+
+
+def _is_special(path: Path) -> bool:
+    """Whether what is below a directory is a pipe or a device: named on purpose these are read, found they are not."""
+    return path.exists() and not path.is_file()
+
+
+def _content(path: Path) -> bytes:
+    """What a file holds, as far as anybody wants to know it; OSError when it cannot be read."""
+    # A pipe is opened without waiting for its writer, who then has a while to come.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        first = _await_writer(descriptor, path) if stat.S_ISFIFO(os.fstat(descriptor).st_mode) else b""
+        os.set_blocking(descriptor, True)
+        return first + file.read(_READ_BYTES)
+
+
+def _await_writer(descriptor: int, path: Path) -> bytes:
+    """What could be read at once, when there is a writer at last; InputError when none comes."""
+    end = time.monotonic() + _WRITER_SECONDS
+    while not select.select([descriptor], [], [], _LOOK_SECONDS)[0]:
+        try:
+            if first := os.read(descriptor, 1):
+                return first
+        except BlockingIOError:  # somebody has it open, and has not written yet
+            return b""
+        if time.monotonic() >= end:
+            raise InputError(f"{path}: nobody has written to this pipe for {_WRITER_SECONDS:g} s")
+    return b""
 
 
 def _expand(filename: str) -> list[str | Path]:
@@ -60,8 +96,7 @@ def _read(source: str | Path) -> list[Document]:
             raise InputError("stdin is closed")
         return parse_documents(sys.stdin.buffer.read(_READ_BYTES), STDIN)
     try:
-        with source.open("rb") as file:
-            content = file.read(_READ_BYTES)
+        content = _content(source)
     except OSError as error:
         raise InputError(f"{source}: {_reason(error)}") from error
     return parse_documents(content, str(source))
