@@ -7,6 +7,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+# A look and the pause after it count for no more: a machine that stood still for a while has done nothing meanwhile.
+_COUNTED_SECONDS = 10.0
+
 
 class NotYet(Exception):  # noqa: N818 - it is an answer, not an error
     """Raised by a condition that does not hold yet, to say what it saw."""
@@ -27,9 +30,10 @@ async def wait_for(
     seen last.
     """
     patient: tuple[type[Exception], ...] = (NotYet, *tolerate)
-    deadline = time.monotonic() + timeout
+    waited = 0.0
     cause: Exception | None
     while True:
+        began = time.monotonic()
         try:
             result = await condition()
         except patient as error:
@@ -38,6 +42,7 @@ async def wait_for(
             if result:
                 return result
             seen, cause = repr(result), None
-        if time.monotonic() >= deadline:
+        if waited >= timeout:
             raise TimeoutError(f"waited {timeout:g} s for {what}; last seen: {seen}") from cause
         await asyncio.sleep(interval)
+        waited += min(time.monotonic() - began, _COUNTED_SECONDS)

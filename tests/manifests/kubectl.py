@@ -18,7 +18,12 @@ class Output:
     text: str
     """Standard output."""
     said: str
-    """Standard error, warnings of the API server included."""
+    """Standard error: warnings of the API server, and what kubectl logs about throttling and discovery."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the API server warned of; that kubectl had to wait for it says nothing about what was sent."""
+        return [line for line in self.said.splitlines() if line.startswith("Warning:")]
 
 
 @dataclass(frozen=True)

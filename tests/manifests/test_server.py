@@ -66,8 +66,7 @@ async def test_server_takes_it_without_a_warning(
     assert all(line.endswith(" (server dry run)") for line in lines)
     # That the namespace was not made by `apply` is the test's doing.
     ours = f"Warning: resource namespaces/{namespace} is missing the kubectl.kubernetes.io"
-    warnings = [line for line in applied.said.splitlines() if not line.startswith(ours)]
-    assert warnings == []
+    assert [line for line in applied.warnings if not line.startswith(ours)] == []
 
 
 async def test_an_overlay_moves_everything_that_names_the_namespace(namespace: str, kubectl: Kubectl) -> None:

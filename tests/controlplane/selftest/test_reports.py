@@ -1,0 +1,54 @@
+"""What one reads when a test fails: log tails that leave room for the assertion, waits that count what could happen."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane import wait
+from tests.controlplane.process import Process
+from tests.controlplane.wait import NotYet, wait_for
+
+
+async def _ready() -> bool:
+    return True
+
+
+def test_a_tail_is_the_last_lines_cut_to_a_width(tmp_path: Path) -> None:
+    log = tmp_path / "etcd.log"
+    process = Process("etcd", ["true"], log, ready=_ready)
+    assert process.tail().splitlines() == [f"--- etcd: last 30 lines of {log}"]
+    log.write_text("first\n" + "x" * 5_000 + "\nlast\n")
+    _, long, last = process.tail(2).splitlines()
+    assert (len(long), long[-4:], last) == (240, "x...", "last")
+
+
+class _Clock:
+    """Seconds as a machine shows them that stands still for ten minutes before the third look."""
+
+    def __init__(self) -> None:
+        self._readings: Iterator[float] = itertools.chain([0.0, 0.1, 0.1, 600.0], itertools.count(600.1, 0.1))
+
+    def monotonic(self) -> float:
+        return next(self._readings)
+
+
+async def test_a_machine_that_stood_still_has_another_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wait, "time", _Clock())
+    looks = 0
+
+    async def at_the_fourth() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks < 4:
+            raise NotYet(f"look {looks}")
+        return True
+
+    assert await wait_for(at_the_fourth, timeout=30, interval=0)
+    with pytest.raises(TimeoutError, match=r"waited 1 s for rain; last seen: False"):
+        await wait_for(_never, timeout=1, what="rain", interval=0)
+
+
+async def _never() -> bool:
+    return False
