@@ -29,6 +29,7 @@ from tests.controlplane.wait import wait_for
 KEEP_VARIABLE = "GANGCTL_KEEP"
 ADMIN = "admin"
 ADDONS = ("jobset", "kueue", "kwok")
+_KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class ControlPlane:
         self._processes: dict[str, Process] = {}
         self._addons: dict[str, addon.Addon] = {}
         self._api: ApiClient | None = None
+        self._etcd_port = 0
         self.guests: dict[str, Process] = {}
         """What tests run beside it: not the plane's to stop, but the first thing to look at when one fails."""
 
@@ -199,6 +201,40 @@ class ControlPlane:
         await self.stop_component(component)
         await self.start_component(component)
 
+    async def upgrade(self, minor: str, *, erase: Sequence[str] = ()) -> None:
+        """
+        Replace the Kubernetes components by another minor's, over the same store, ports and certificates.
+
+        What is beside Kubernetes runs on. `erase` names prefixes of keys to delete from the store while no API server
+        runs. Only the API server is launched, `finish_upgrade` waits for it and starts the others: one that cannot read
+        what is stored never becomes ready.
+        """
+        kubernetes = [name for name in _KUBERNETES if name in self._processes]
+        for name in reversed(kubernetes):
+            await self.stop_component(name)
+        self.minor = self.site.minor = MINORS[minor]
+        for prefix in erase:
+            await self.erase(prefix)
+        for name in kubernetes:
+            binary = await asyncio.to_thread(self.site.binary, name)
+            process = self.process(name)
+            process.command = apiserver.retargeted(
+                process.command, binary, gates=self._gates, runtime_config=self._runtime_config
+            )
+        await self.process(_KUBERNETES[0]).launch()
+
+    async def finish_upgrade(self) -> None:
+        """Wait until the new API server is ready, then start the new controller-manager and scheduler."""
+        for name in _KUBERNETES:
+            if name in self._processes and not self.process(name).running:
+                await self.process(name).launch()
+            if name in self._processes:
+                await self.process(name).wait_ready()
+
+    async def erase(self, prefix: str) -> int:
+        """Delete the keys under a prefix from the store, behind the API server's back; how many those were."""
+        return await etcd.erase(self._etcd_port, prefix)
+
     async def open(self) -> None:
         """Start everything; whatever fails, nothing stays behind."""
         try:
@@ -243,7 +279,7 @@ class ControlPlane:
 
     async def _start_server(self) -> None:
         site = self.site
-        etcd_port = site.ports.take()
+        etcd_port = self._etcd_port = site.ports.take()
         await self._start(lambda: etcd.etcd(site, etcd_port))
         await self._start(
             lambda: apiserver.apiserver(

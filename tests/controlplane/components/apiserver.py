@@ -1,6 +1,6 @@
 """kube-apiserver, with the gates and API versions that gang scheduling needs on each minor."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tests.controlplane.probe import answers
 from tests.controlplane.process import Process
@@ -18,6 +18,15 @@ _AUDIT_POLICY = {
 
 def gates_flag(gates: Mapping[str, bool]) -> str:
     return ",".join(f"{name}={str(value).lower()}" for name, value in gates.items())
+
+
+def retargeted(
+    command: Sequence[str], binary: str, *, gates: Mapping[str, bool], runtime_config: Mapping[str, bool]
+) -> list[str]:
+    """The command line of a Kubernetes component with another release's binary, gates and API versions."""
+    changed = {"--feature-gates": gates_flag(gates), "--runtime-config": gates_flag(runtime_config)}
+    flags = ((argument.partition("=")[0], argument) for argument in command[1:])
+    return [binary, *(f"{name}={changed[name]}" if name in changed else argument for name, argument in flags)]
 
 
 def apiserver(

@@ -1,5 +1,11 @@
 """etcd, the API server's store: one member, on loopback, without waiting for the disk."""
 
+import base64
+import json
+from typing import Any
+
+import aiohttp
+
 from tests.controlplane.probe import answers
 from tests.controlplane.process import Process
 from tests.controlplane.site import Site
@@ -19,3 +25,20 @@ def etcd(site: Site, port: int) -> Process:
         "--log-level=warn",
     ]
     return Process("etcd", command, site.log("etcd"), ready=lambda: answers(f"{client}/health"))
+
+
+async def erase(port: int, prefix: str) -> int:
+    """Delete every key under a prefix through the JSON gateway, as `etcdctl del --prefix` does; how many those were."""
+    last = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    body = {"key": _base64(prefix), "range_end": _base64(last)}
+    url = f"http://127.0.0.1:{port}/v3/kv/deleterange"
+    async with (
+        aiohttp.ClientSession(trust_env=False) as session,
+        session.post(url, data=json.dumps(body), raise_for_status=True) as response,
+    ):
+        answer: dict[str, Any] = await response.json(content_type=None)
+        return int(answer.get("deleted", 0))
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
