@@ -30,6 +30,8 @@ def created(plan: GangPlan, capabilities: Capabilities) -> Notice:
     else:
         groups = [f"{template.name} ({template.min_count})" for template in plan.workload.templates]
     message = f"Created Workload {plan.workload.name} with {len(groups)} groups (pods each): {_list(groups)}"
+    if not groups:
+        message = f"Created Workload {plan.workload.name} without a group: no Job is in one"
     return Notice(Reason.WORKLOAD_CREATED, message)
 
 

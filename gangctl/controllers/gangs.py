@@ -21,6 +21,7 @@ from gangctl.errors import ApiError, OwnershipConflictError
 from gangctl.gang.assess import Assessment, Lifecycle, assess
 from gangctl.gang.diff import Change, Existing, diff, retire
 from gangctl.gang.generation import ApiState
+from gangctl.gang.outsiders import find_outsiders, tell, without
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress, pods_left, target_min_counts
 from gangctl.gang.reasons import Notice, Reason
@@ -81,15 +82,19 @@ class GangController:
         if assessment.lifecycle is Lifecycle.UNTOUCHED:
             return await_change()
         if state.generation is None:
-            if assessment.plan is not None or assessment.unstamped:
+            if not jobset.finished and (assessment.plan is not None or assessment.unstamped):
                 self._say(jobset, Notice(Reason.API_UNAVAILABLE, f"No gang can be made: {state.reason}."))
             return await_change()
         self._announce_assessment(jobset, assessment)
         if assessment.plan is None:
             return await_change()
+        jobs = self._jobs(jobset, assessment.plan)
+        outsiders = find_outsiders(assessment.plan, jobs, state.generation)
+        if not jobset.finished and (notice := tell(outsiders)) is not None:
+            self._say(jobset, notice)
         if assessment.lifecycle is Lifecycle.RETIRED:
             return await self._retire(jobset, assessment.plan, state.generation)
-        return await self._present(jobset, assessment.plan, state.generation)
+        return await self._present(jobset, without(assessment.plan, outsiders), state.generation)
 
     def _announce_assessment(self, jobset: JobSet, assessment: Assessment) -> None:
         notices = list(assessment.notices)

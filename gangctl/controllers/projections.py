@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.jobset import SCHEDULING_REFERENCES, JobSet, read_jobset
 from gangctl.api.meta import (
     JOB_INDEX,
     REPLICATED_JOB_NAME,
@@ -53,7 +53,14 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
         deleting=bool(meta.get("deletionTimestamp")),
         failed=int(status.get("failed") or 0),
         active=bool(status.get("active") or status.get("terminating")),
+        reference_field=_reference_field(raw),
     )
+
+
+def _reference_field(raw: dict[str, Any]) -> str:
+    template = (raw.get("spec") or {}).get("template") or {}
+    pod_spec = template.get("spec") or {}
+    return next((field for field in SCHEDULING_REFERENCES if pod_spec.get(field)), "")
 
 
 def project_scheduling(adapter: SchedulingAdapter, kind: str) -> Callable[[dict[str, Any]], Observed]:

@@ -39,12 +39,16 @@ class GangPlan:
     stamps: tuple[Stamp | None, ...]
     workload: Workload
     groups: tuple[PodGroup, ...]
+    outsiders: frozenset[tuple[str, int]] = frozenset()
+    """ReplicatedJob and index of Jobs whose pods name no group although one was planned (:mod:`.outsiders`)."""
 
     def jobs(self) -> Iterator[PlannedJob]:
         """Every child Job in JobSet's order."""
         for rj, stamp in zip(self.jobset.replicated_jobs, self.stamps, strict=True):
             for index in range(rj.replicas):
-                reference = job_reference(self.jobset.name, self.uid, rj.name, index, stamp) if stamp else None
+                reference = None
+                if stamp is not None and (rj.name, index) not in self.outsiders:
+                    reference = job_reference(self.jobset.name, self.uid, rj.name, index, stamp)
                 yield PlannedJob(f"{self.jobset.name}-{rj.name}-{index}", rj.name, index, job_pods(rj), reference)
 
 

@@ -33,6 +33,8 @@ class JobProgress:
     failed: int = 0
     active: bool = False
     """Whether the Job has pods that have not finished, terminating ones included."""
+    reference_field: str = ""
+    """Field of its pods' spec that names their group, empty without one."""
 
     @property
     def key(self) -> tuple[str, int]:
