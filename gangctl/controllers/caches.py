@@ -22,7 +22,7 @@ from gangctl.controllers.projections import (
     project_jobset,
     project_scheduling,
 )
-from gangctl.controllers.writer import scheduling_resource
+from gangctl.controllers.writer import scheduling_resources
 from gangctl.gang.build import ADAPTERS
 from gangctl.gang.diff import Kind
 from gangctl.gang.progress import JobProgress
@@ -43,21 +43,45 @@ class SchedulingCache:
     """Workloads and PodGroups of one generation."""
 
     def __init__(
-        self, client: Client, generation: Generation, observer: Callable[[Resource], InformerObserver]
+        self,
+        client: Client,
+        generation: Generation,
+        observer: Callable[[Resource], InformerObserver],
+        on_lost: Callable[[], None],
     ) -> None:
-        """Make the informers; :meth:`run` runs them."""
+        """Make the informers; :meth:`run` runs them. ``on_lost`` is called when the server serves them no more."""
         self.generation = generation
-        kinds: list[Kind] = ["Workload", "PodGroup"] if generation.capabilities.pod_groups else ["Workload"]
         self.informers: dict[Kind, Informer[Observed]] = {}
-        for kind in kinds:
-            resource = scheduling_resource(generation, kind)
+        self._on_lost = on_lost
+        self._lost = asyncio.Event()
+        for kind, resource in scheduling_resources(generation).items():
             self.informers[kind] = Informer(
                 client,
                 resource,
                 project_scheduling(ADAPTERS[generation], kind),
                 store=Store({"owner": lambda o: [o.owner_uid] if o.owner_uid else [], "claims": _claims}),
+                on_absent=self._note_loss,
                 observer=observer(resource),
             )
+
+    async def settled(self) -> None:
+        """Wait until everything was seen, or the server turns out not to serve this generation any more."""
+        tasks: list[asyncio.Task[bool]] = [asyncio.create_task(self._seen()), asyncio.create_task(self._lost.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _seen(self) -> bool:
+        for informer in self.informers.values():
+            await informer.synced.wait()
+        return True
+
+    def _note_loss(self) -> None:
+        self._lost.set()
+        self._on_lost()
 
     async def run(self) -> None:
         """Keep both collections current until cancelled."""
@@ -79,8 +103,13 @@ class GangCaches:
         enqueue: Enqueue,
         clock: Callable[[], float],
         observer: Observer = lambda _: InformerObserver(),
+        on_lost: Callable[[], None] = lambda: None,
     ) -> None:
-        """``enqueue(key, seconds)`` asks for a reconcile of a JobSet after a delay."""
+        """``enqueue(key, seconds)`` asks for a reconcile of a JobSet after a delay.
+
+        ``on_lost`` is called when the generation that is followed turns out not to be served any more.
+        """
+        self._on_lost = on_lost
         self._client = client
         self._enqueue = enqueue
         self._observer = observer
@@ -133,13 +162,12 @@ class GangCaches:
         await self._stop_scheduling()
         self.overlay.clear()
         if generation is not None:
-            cache = SchedulingCache(self._client, generation, self._observer)
+            cache = SchedulingCache(self._client, generation, self._observer, self._on_lost)
             for kind, informer in cache.informers.items():
                 informer.subscribe(self._on_scheduling(kind))
             self._scheduling = cache
             self._task = asyncio.create_task(cache.run(), name=f"scheduling-{generation}")
-            for informer in cache.informers.values():
-                await informer.synced.wait()
+            await cache.settled()
         for namespace, name in self.jobsets.store.keys():  # noqa: SIM118 - a store is no mapping
             self._enqueue((namespace, name), 0.0)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Final
 
 import structlog
@@ -16,10 +17,13 @@ import structlog
 from gangctl.api.scheduling import GROUP, Generation
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBS
+from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
-from gangctl.gang.generation import ApiState, judge_proof, pick_generation, proof_job
+from gangctl.gang.generation import ApiState, judge_proof, judge_unreadable, pick_generation, proof_job
 
 PERIOD_SECONDS: Final = 30.0
+DOUBT_SECONDS: Final = 2.0
+"""An API server that starts does not tell all it serves at once: a loss is believed when it is seen twice."""
 
 log = structlog.get_logger(__name__)
 
@@ -47,11 +51,26 @@ async def look(client: Client, own_namespace: str) -> ApiState:
     state = pick_generation(await served_resources(client))
     if state.generation is None:
         return state
+    if (unreadable := await _unreadable(client, state.generation)) is not None:
+        return unreadable
     try:
         return await prove(client, state.generation, own_namespace)
     except (ForbiddenError, InvalidError, NotFoundError) as refused:
         reason = f"the dry-run proof in namespace {own_namespace} was refused ({refused.reason}): {refused}"
         return ApiState(None, reason)
+
+
+async def _unreadable(client: Client, generation: Generation) -> ApiState | None:
+    """Ask for one object of each kind: an upgrade may have left some that this API server cannot decode."""
+    for resource in scheduling_resources(generation).values():
+        try:
+            async with aclosing(client.pages(resource, limit=1)) as pages:
+                await anext(pages)
+        except ApiError as error:
+            if (verdict := judge_unreadable(error.message)) is not None:
+                return verdict
+            raise
+    return None
 
 
 class DiscoveryLoop:
@@ -64,12 +83,17 @@ class DiscoveryLoop:
         on_change: Callable[[ApiState], Awaitable[None]],
         *,
         period_seconds: float = PERIOD_SECONDS,
+        doubt_seconds: float = DOUBT_SECONDS,
     ) -> None:
-        """Look every ``period_seconds``, and at once when :meth:`hurry` is called."""
+        """Look every ``period_seconds``, and at once when :meth:`hurry` is called.
+
+        When there is no gang scheduling any more, look again after ``doubt_seconds`` before telling.
+        """
         self._client = client
         self._own_namespace = own_namespace
         self._on_change = on_change
         self._period = period_seconds
+        self._doubt = doubt_seconds
         self._hurry = asyncio.Event()
         self.state = ApiState(None, "discovery has not finished yet")
         self.settled = asyncio.Event()
@@ -82,17 +106,22 @@ class DiscoveryLoop:
     async def run(self) -> None:
         """Look for ever; an unreachable server changes nothing, it is asked again."""
         while True:
+            self._hurry.clear()
             try:
-                found = await look(self._client, self._own_namespace)
+                await self._settle(await self._look())
             except ApiError as error:
                 log.warning("discovery failed", error=str(error), status=error.status)
-            else:
-                await self._settle(found)
-            self._hurry.clear()
             try:
                 await asyncio.wait_for(self._hurry.wait(), self._period)
             except TimeoutError:
                 continue
+
+    async def _look(self) -> ApiState:
+        found = await look(self._client, self._own_namespace)
+        if self.state.available and not found.available:
+            await asyncio.sleep(self._doubt)
+            found = await look(self._client, self._own_namespace)
+        return found
 
     async def _settle(self, found: ApiState) -> None:
         if self.settled.is_set() and found == self.state:

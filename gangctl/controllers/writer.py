@@ -26,6 +26,12 @@ def scheduling_resource(generation: Generation, kind: Kind) -> Resource:
     return Resource(GROUP, generation.value, _PLURALS[kind], kind)
 
 
+def scheduling_resources(generation: Generation) -> dict[Kind, Resource]:
+    """Where everything is found that gangctl makes in a generation."""
+    kinds: list[Kind] = ["Workload", "PodGroup"] if generation.capabilities.pod_groups else ["Workload"]
+    return {kind: scheduling_resource(generation, kind) for kind in kinds}
+
+
 def min_count_patch(change: SetMinCounts) -> JsonPatch:
     """JSON patch that changes minCounts and fails if the object is not the one that was looked at.
 

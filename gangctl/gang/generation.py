@@ -8,6 +8,7 @@ that the reference survives. Only both together let gangctl make a promise.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,6 +17,10 @@ from gangctl.api.scheduling import GROUP, Generation, Reference
 from gangctl.gang.build import ADAPTERS
 
 PROOF_NAME: Final = "gangctl-proof"
+# k8s.io/apimachinery runtime.notRegisteredErr, within whatever the storage says around it.
+_NOT_REGISTERED: Final = re.compile(
+    r'no kind "(?P<kind>\w{1,63})" is registered for version "(?P<version>[\w./]{1,80})"'
+)
 _NEWEST_FIRST: Final = (Generation.V1BETA1, Generation.V1ALPHA2, Generation.V1ALPHA1)
 
 
@@ -49,6 +54,24 @@ def pick_generation(served: Mapping[str, frozenset[str]]) -> ApiState:
         None,
         f"the cluster serves no Workloads in {GROUP}: set --runtime-config={GROUP}/VERSION=true "
         "(v1beta1 on Kubernetes 1.37, v1alpha2 on 1.36, v1alpha1 on 1.35) and the feature gate GenericWorkload",
+    )
+
+
+def judge_unreadable(message: str) -> ApiState | None:
+    """The verdict on why objects cannot be listed, None when it is anything but what this is about.
+
+    There is no conversion between the generations. Objects that an earlier minor stored cannot be
+    decoded, and a single one keeps the API server from serving, and from watching, any of its kind.
+    """
+    found = _NOT_REGISTERED.search(message)
+    if found is None:
+        return None
+    return ApiState(
+        None,
+        f"the API server cannot read the {found['kind']} objects that an earlier Kubernetes stored as "
+        f"{found['version']}, and serves none of that kind because of them: remove what is under /registry/workloads/ "
+        "and /registry/podgroups/ from etcd (etcdctl del --prefix). Running pods do not need it, and gangctl makes its "
+        "own anew",
     )
 
 

@@ -60,7 +60,13 @@ class GangPart:
         self._clients = clients
         queue: WorkQueue[Key] = WorkQueue(observer=metrics.queue_observer(NAME))
         clock = asyncio.get_running_loop().time
-        self.caches = GangCaches(clients.reader, queue.add_after, clock, metrics.informer_observer)
+        self.caches = GangCaches(
+            clients.reader,
+            queue.add_after,
+            clock,
+            metrics.informer_observer,
+            on_lost=self._on_lost,
+        )
         self.discovery = DiscoveryLoop(
             clients.reader, own_namespace, self._on_generation, period_seconds=settings.discovery_period
         )
@@ -122,12 +128,15 @@ class GangPart:
     async def lead(self) -> None:
         """Reconcile, once everything has been seen, until cancelled: the leader does."""
         await self.synced()
-        for informer in self.caches.informers.values():
-            if informer is not self.caches.jobsets:
-                await informer.synced.wait()
+        # A cluster may lack JobSets, and what is followed may change: neither is waited for.
+        await self.caches.informers["jobs"].synced.wait()
         for key in self.caches.jobsets.store.keys():  # noqa: SIM118 - a store is no mapping
             self.controller.enqueue(key)
         await self.controller.run()
+
+    def _on_lost(self) -> None:
+        # An upgrade of the cluster changes what it serves, and this is the first that is seen of it.
+        self.discovery.hurry()
 
     async def _on_generation(self, state: ApiState) -> None:
         await self.caches.follow(state.generation)

@@ -1,0 +1,87 @@
+"""Which generation is served, what is believed at once, and what only when it is seen twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from aiohttp import web
+
+from gangctl.client.client import Client
+from gangctl.controllers.discovery import DiscoveryLoop, look
+from gangctl.gang.generation import ApiState
+from tests.client.server import ScriptedServer, obj, page, status
+
+ROOT = "/apis/scheduling.k8s.io"
+JOBS = "/apis/batch/v1/namespaces/home/jobs"
+SERVED = obj({"kind": "APIGroup", "versions": [{"version": "v1beta1"}]})
+NOTHING = obj({"kind": "APIGroup", "versions": []})
+LEFTOVER = 'storage is (re)initializing: no kind "Workload" is registered for version "scheduling.k8s.io/v1alpha2" in x'
+
+
+async def _echo(request: web.Request) -> web.StreamResponse:
+    assert request.query["dryRun"] == "All"
+    return web.json_response(await request.json(), status=201)
+
+
+def serve(server: ScriptedServer, *groups: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> None:
+    """Serve v1beta1, with these answers to the question for versions one after the other."""
+    server.on("GET", ROOT, *groups)
+    server.on("GET", f"{ROOT}/v1beta1", obj({"resources": [{"name": "workloads"}, {"name": "podgroups"}]}))
+    server.on("GET", f"{ROOT}/v1beta1/workloads", page())
+    server.on("GET", f"{ROOT}/v1beta1/podgroups", page())
+    server.on("POST", JOBS, _echo)
+
+
+async def states(client: Client, count: int) -> list[ApiState]:
+    """The first states that a loop tells of."""
+    told: list[ApiState] = []
+    enough = asyncio.Event()
+
+    async def on_change(state: ApiState) -> None:
+        told.append(state)
+        if len(told) >= count:
+            enough.set()
+
+    loop = DiscoveryLoop(client, "home", on_change, period_seconds=0.01, doubt_seconds=0.01)
+    task = asyncio.create_task(loop.run())
+    await asyncio.wait_for(enough.wait(), 10)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    return told
+
+
+async def test_objects_that_cannot_be_decoded_are_told_and_nothing_is_promised(
+    server: ScriptedServer, client: Client
+) -> None:
+    serve(server, SERVED)
+    server.on("GET", f"{ROOT}/v1beta1/podgroups", status(400, "BadRequest", LEFTOVER))
+    state = await look(client, "home")
+    assert not state.available
+    assert "cannot read the Workload objects that an earlier Kubernetes stored as scheduling.k8s.io/v1alpha2" in (
+        state.reason
+    )
+    assert server.count("POST") == 0
+
+
+async def test_one_object_of_each_kind_is_asked_for(server: ScriptedServer, client: Client) -> None:
+    serve(server, SERVED)
+    server.on("GET", f"{ROOT}/v1beta1/workloads", page({"metadata": {"name": "js"}}, token="more", remaining=9999))
+    assert (await look(client, "home")).available
+    assert [seen.query["limit"] for seen in server.asked("GET") if "limit" in seen.query] == ["1", "1"]
+
+
+async def test_a_server_that_starts_is_asked_again_before_a_loss_is_believed(
+    server: ScriptedServer, client: Client
+) -> None:
+    serve(server, SERVED, NOTHING, SERVED, NOTHING)
+    first, second = await states(client, 2)
+    assert (first.available, second.available) == (True, False)
+    assert server.count("GET", ROOT) == 5
+
+
+async def test_a_cluster_that_never_had_it_is_told_at_once(server: ScriptedServer, client: Client) -> None:
+    serve(server, NOTHING, SERVED)
+    assert [state.available for state in await states(client, 2)] == [False, True]
