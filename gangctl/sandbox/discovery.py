@@ -17,6 +17,13 @@ _SUBRESOURCE_VERBS: Final = {"status": ["get", "patch", "update"], "finalize": [
 _SUBRESOURCE_KINDS: Final = {"binding": ("", "v1", "Binding"), "eviction": ("policy", "v1", "Eviction")}
 
 
+def paths(registry: Registry) -> Object:
+    """``/``."""
+    served = {f"/apis/{kind.api_version}" for kind in registry if kind.group}
+    served |= {f"/apis/{name}" for name in _names(registry)}
+    return {"paths": sorted({"/api", "/api/v1", "/apis", "/healthz", "/livez", "/readyz", "/version", *served})}
+
+
 def version(minor: str) -> Object:
     """``/version``."""
     major, number = minor.split(".")
@@ -32,8 +39,8 @@ def version(minor: str) -> Object:
         "gitTreeState": "",
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
-        "compiler": "",
-        "platform": "",
+        "compiler": "gc",
+        "platform": "linux/amd64",
     }
 
 

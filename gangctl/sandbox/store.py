@@ -27,13 +27,14 @@ REMEMBERED: Final = 10_000
 class Stored:
     """An object as it was at a revision; ``obj`` is frozen, and ``json`` is encoded once."""
 
-    __slots__ = ("_json", "obj", "revision")
+    __slots__ = ("_bare_json", "_json", "obj", "revision")
 
     def __init__(self, obj: Object, revision: int) -> None:
         """Take ``obj``, whose resourceVersion is ``revision``."""
         self.obj = obj
         self.revision = revision
         self._json: bytes | None = None
+        self._bare_json: bytes | None = None
 
     @property
     def json(self) -> bytes:
@@ -41,6 +42,14 @@ class Stored:
         if self._json is None:
             self._json = orjson.dumps(self.obj)
         return self._json
+
+    @property
+    def bare_json(self) -> bytes:
+        """The object as JSON without its kind, as lists carry it."""
+        if self._bare_json is None:
+            bare = {key: value for key, value in self.obj.items() if key not in {"kind", "apiVersion"}}
+            self._bare_json = orjson.dumps(bare)
+        return self._bare_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,7 @@ class Subscription:
         self._bucket = bucket
         self._changes = deque(changes)
         self._arrived = asyncio.Event()
+        self.ended = False
         if self._changes:
             self._arrived.set()
 
@@ -74,11 +84,18 @@ class Subscription:
         """What is there now, without waiting."""
         taken = list(self._changes)
         self._changes.clear()
-        self._arrived.clear()
+        if not self.ended:
+            self._arrived.clear()
         return taken
 
+    def end(self) -> None:
+        """Wake whoever waits, for nothing more will come."""
+        self.ended = True
+        self.close()
+        self._arrived.set()
+
     async def wait(self) -> None:
-        """Until there is something to take."""
+        """Until there is something to take, or it ended."""
         await self._arrived.wait()
 
     def close(self) -> None:

@@ -83,8 +83,17 @@ class Watch:
             await self._subscription.wait()
 
     def close(self) -> None:
-        """End it."""
+        """Hear no more."""
         self._subscription.close()
+
+    def end(self) -> None:
+        """End it from the server's side; whoever waits is woken."""
+        self._subscription.end()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the server ended it."""
+        return self._subscription.ended
 
     def bookmark(self, revision: int | None = None, *, initial_events_end: bool = False) -> Stored:
         """The object of a BOOKMARK: nothing more comes from before its revision, once what is there was taken."""

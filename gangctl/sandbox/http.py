@@ -1,0 +1,195 @@
+"""The wire: who asks, for what, which fault befalls it, and what is written down of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from aiohttp import web
+
+from gangctl.sandbox import answers, discovery, errors, faults, parameters, payloads, streams
+from gangctl.sandbox.answers import Answer
+from gangctl.sandbox.api import Api
+from gangctl.sandbox.audit import Audit, Record
+from gangctl.sandbox.caller import Caller
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.exchange import Exchange
+from gangctl.sandbox.faults import Faults
+from gangctl.sandbox.targets import Target, find
+from gangctl.sandbox.verbs import FindUser, Verbs
+from gangctl.sandbox.watches import Watch
+
+BOOKMARK_SECONDS: Final = 60.0
+_HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
+_OK: Final = 200
+_GONE: Final = 410
+_BROKEN_WATCH: Final = (faults.CutAfter, faults.EndWatch, faults.ExpireWatch, faults.Silence)
+
+
+class Front:
+    """Answers requests for an :class:`Api`; :meth:`handle` is the handler of every path."""
+
+    def __init__(
+        self, api: Api, find_user: FindUser, *, faults_: Faults, audit: Audit, address: Callable[[], str]
+    ) -> None:
+        """``find_user`` knows whom a token belongs to, ``address`` (host and port) where the server is."""
+        self._api = api
+        self._find_user = find_user
+        self._faults = faults_
+        self._audit = audit
+        self._address = address
+        self._verbs = Verbs(api, find_user)
+        self._watches: set[Watch] = set()
+        self.bookmark_seconds = BOOKMARK_SECONDS
+
+    def end_watches(self) -> None:
+        """End every watch, as a server that goes down does."""
+        for watch in tuple(self._watches):
+            watch.end()
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        caller = self._caller(request)
+        try:
+            if request.path in _HEALTH:
+                return answers.of_text("ok").response()
+            if caller is None:
+                raise errors.unauthorized()
+            target = find(self._api.registry, request.method, request.path)
+            if target is None:
+                return self._discover(request).response(payloads.accepted(request))
+            return await self._exchange(request, caller, target)
+        except StatusError as error:
+            return answers.of_error(error).response()
+
+    def _caller(self, request: web.BaseRequest) -> Caller | None:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        found = self._find_user(token.strip()) if scheme.lower() == "bearer" else None
+        if found is None:
+            return None
+        return replace(found, user_agent=request.headers.get("User-Agent", ""))
+
+    async def _exchange(self, request: web.BaseRequest, caller: Caller, target: Target) -> web.StreamResponse:
+        watching = target.verb == "list" and (target.watched or parameters.flag(request.query, "watch"))
+        record = Record(
+            user=caller.name,
+            verb="watch" if watching or target.watched else target.verb,
+            resource=target.kind.qualified_name,
+            subresource=target.subresource,
+            namespace=target.namespace or "",
+            name=target.name,
+            dry_run="dryRun" in request.query,
+            code=0,
+            user_agent=caller.user_agent,
+        )
+        # Requests are counted in the order in which they arrive, before anything is awaited.
+        fault = self._faults.meet(record)
+        try:
+            answered = await self._answered(request, caller, target, record, fault)
+        except StatusError as error:
+            answered = answers.of_error(error).response()
+        if record.verb != "watch" or answered.status != _OK:
+            self._audit.add(replace(record, code=answered.status))
+        return answered
+
+    async def _answered(
+        self, request: web.BaseRequest, caller: Caller, target: Target, record: Record, fault: faults.Action | None
+    ) -> web.StreamResponse:
+        match fault:
+            case faults.CutBefore() | faults.Silence() if record.verb != "watch" or isinstance(fault, faults.CutBefore):
+                await self._never(request, record, cut=isinstance(fault, faults.CutBefore))
+            case faults.Delay(seconds=seconds):
+                await asyncio.sleep(seconds)
+            case faults.Refuse(error=error):
+                return answers.of_error(error).response()
+            case faults.ExpireWatch() if record.verb != "watch":
+                raise errors.expired(errors.CONTINUE_EXPIRED_MESSAGE)
+        accept = payloads.accepted(request)
+        if record.verb == "watch":
+            return await self._watch(request, target, record, fault)
+        body = await payloads.read(request)
+        exchange = Exchange(request, self._api.backend, target, caller, record, body, accept, fault)
+        try:
+            answer = await self._verbs.perform(exchange)
+        except StatusError as error:
+            answer = answers.of_error(error, warnings=exchange.warnings)
+        if isinstance(fault, faults.CutAfter):
+            await self._never(request, record, cut=True)
+        return answer.response(accept)
+
+    async def _never(self, request: web.BaseRequest, record: Record, *, cut: bool) -> None:
+        """Leave a request without an answer; ends by cancellation when the connection is closed."""
+        self._audit.add(record)
+        if cut:
+            _cut(request)
+        await asyncio.get_running_loop().create_future()
+
+    async def _watch(
+        self, request: web.BaseRequest, target: Target, record: Record, fault: faults.Action | None
+    ) -> web.StreamResponse:
+        query = parameters.watch_query(request.query)
+        if target.watched and target.name:
+            query = replace(query, fields=f"metadata.name={target.name}")
+        seconds = parameters.number(request.query, "timeoutSeconds")
+        try:
+            watch = Watch(self._api.store, target.kind, target.namespace, query)
+        except StatusError as error:
+            if error.code != _GONE:
+                raise
+            self._audit.add(replace(record, code=_OK))
+            return await streams.refuse(request, error)
+        options = streams.StreamOptions(
+            seconds=float(seconds) if seconds else None,
+            bookmark_seconds=self.bookmark_seconds if query.bookmarks else None,
+            fault=fault if isinstance(fault, _BROKEN_WATCH) else None,
+        )
+        self._watches.add(watch)
+        # A watch is written down when it begins: it may never end.
+        self._audit.add(replace(record, code=_OK))
+        try:
+            return await streams.Stream(request, watch, options, lambda: _cut(request)).run()
+        finally:
+            self._watches.discard(watch)
+
+    def _discover(self, request: web.BaseRequest) -> Answer:
+        if request.method != "GET":
+            raise errors.method_not_allowed()
+        registry, path = self._api.registry, request.path.rstrip("/")
+        segments = path.strip("/").split("/")
+        whole = "as=APIGroupDiscoveryList" in request.headers.get("Accept", "") and len(segments) == 1
+        match segments:
+            case [""]:
+                return answers.of_json(discovery.paths(registry))
+            case ["version"]:
+                return answers.of_json(discovery.version(registry.minor))
+            case ["api" | "apis"] if whole:
+                found = discovery.aggregated(registry, core=segments[0] == "api")
+                return answers.of_json(found, content_type=discovery.AGGREGATED)
+            case ["api"]:
+                return answers.of_json(discovery.core_versions(self._address()))
+            case ["apis"]:
+                return answers.of_json(discovery.groups(registry))
+            case ["apis", group]:
+                known = discovery.group(registry, group)
+                return answers.of_text("404 page not found\n", 404) if known is None else answers.of_json(known)
+            case ["api", version]:
+                return self._resources("", version)
+            case ["apis", group, version]:
+                return self._resources(group, version)
+        return answers.of_text("404 page not found\n", 404)
+
+    def _resources(self, group: str, version: str) -> Answer:
+        found = discovery.resources(self._api.registry, group, version)
+        if found is not None:
+            return answers.of_json(found)
+        if group and discovery.group(self._api.registry, group) is None:
+            return answers.of_text("404 page not found\n", 404)
+        raise errors.no_resource()
+
+
+def _cut(request: web.BaseRequest) -> None:
+    """Close the connection after what was sent; the client sees it end in the middle."""
+    if request.transport is not None:
+        request.transport.close()

@@ -1,0 +1,150 @@
+"""Query parameters and option bodies as values: ``ListOptions``, ``CreateOptions``, ``DeleteOptions`` and the like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gangctl.sandbox import errors
+from gangctl.sandbox.caller import DeleteOptions, Propagation, WriteOptions
+from gangctl.sandbox.errors import Cause
+from gangctl.sandbox.objects import Object
+from gangctl.sandbox.reads import ListQuery
+from gangctl.sandbox.watches import WatchQuery
+
+_VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
+_PROPAGATIONS: Final[tuple[Propagation, ...]] = ("Foreground", "Background", "Orphan")
+_OPTIONS_KINDS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
+
+Query = Mapping[str, str]
+
+
+def flag(query: Query, name: str) -> bool:
+    """A boolean as Go's conversion reads it: there, and not 0 or false."""
+    value = query.get(name)
+    return value is not None and value != "0" and value.lower() != "false"
+
+
+def number(query: Query, name: str) -> int | None:
+    """An integer; 400 when it is none."""
+    value = query.get(name)
+    if value is None or value == "":
+        return None
+    try:
+        return int(value)
+    except ValueError:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax') from None
+
+
+def list_query(query: Query) -> ListQuery:
+    """The options of a list."""
+    if "sendInitialEvents" in query:
+        causes = [
+            Cause("FieldValueForbidden", "sendInitialEvents", "Forbidden: sendInitialEvents is forbidden for list")
+        ]
+        if query.get("resourceVersionMatch") and not query.get("resourceVersion"):
+            why = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+            causes.insert(0, Cause("FieldValueForbidden", "resourceVersionMatch", why))
+        raise errors.invalid_options("ListOptions", causes)
+    return ListQuery(
+        labels=query.get("labelSelector", ""),
+        fields=query.get("fieldSelector", ""),
+        limit=number(query, "limit") or 0,
+        token=query.get("continue", ""),
+        resource_version=query.get("resourceVersion", ""),
+        match=query.get("resourceVersionMatch", ""),
+    )
+
+
+def watch_query(query: Query) -> WatchQuery:
+    """The options of a watch."""
+    return WatchQuery(
+        labels=query.get("labelSelector", ""),
+        fields=query.get("fieldSelector", ""),
+        resource_version=query.get("resourceVersion", ""),
+        match=query.get("resourceVersionMatch", ""),
+        bookmarks=flag(query, "allowWatchBookmarks"),
+        initial_events=flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None,
+    )
+
+
+def write_options(query: Query, verb: str, *, applying: bool = False) -> WriteOptions:
+    """The options of a create, update or patch; 422 for values that do not exist."""
+    causes = _dry_run_causes(query.get("dryRun", ""))
+    validation = query.get("fieldValidation", "")
+    if validation not in _VALIDATIONS:
+        supported = ", ".join(f'"{each}"' for each in _VALIDATIONS)
+        told = f'Unsupported value: "{validation}": supported values: {supported}'
+        causes.append(Cause("FieldValueNotSupported", "fieldValidation", told))
+    if "force" in query and verb == "patch" and not applying:
+        causes.append(Cause("FieldValueForbidden", "force", "Forbidden: may not be specified for non-apply patch"))
+    if applying and not query.get("fieldManager"):
+        causes.append(Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch"))
+    if causes:
+        raise errors.invalid_options(_OPTIONS_KINDS[verb], causes)
+    return WriteOptions(
+        dry_run=bool(query.get("dryRun")),
+        field_manager=query.get("fieldManager", ""),
+        # Apply decodes strictly by itself; elsewhere the default warns.
+        field_validation=validation or "Warn",
+        force=flag(query, "force"),
+    )
+
+
+def _dry_run_causes(value: str) -> list[Cause]:
+    if value in {"", "All"}:
+        return []
+    told = f'Unsupported value: ["{value}"]: supported values: "All"'
+    return [Cause("FieldValueNotSupported", "dryRun", told)]
+
+
+def delete_options(query: Query, body: Object | None) -> DeleteOptions:
+    """``DeleteOptions`` from the body, which hides the query, or from the query; 400 and 422 when wrong."""
+    if body is None:
+        body = _from_query(query)
+    kind = body.get("kind", "DeleteOptions")
+    if kind != "DeleteOptions":
+        version = body.get("apiVersion", "")
+        raise errors.bad_request(
+            f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+        )
+    preconditions = body.get("preconditions") or {}
+    dry_run = body.get("dryRun") or []
+    return DeleteOptions(
+        propagation=_propagation(body, dry_run),
+        grace_seconds=body.get("gracePeriodSeconds"),
+        uid=preconditions.get("uid"),
+        resource_version=preconditions.get("resourceVersion"),
+        dry_run=bool(dry_run),
+    )
+
+
+def _from_query(query: Query) -> Object:
+    found: Object = {}
+    if query.get("dryRun"):
+        found["dryRun"] = [query["dryRun"]]
+    if query.get("propagationPolicy"):
+        found["propagationPolicy"] = query["propagationPolicy"]
+    if "orphanDependents" in query:
+        found["orphanDependents"] = flag(query, "orphanDependents")
+    grace = number(query, "gracePeriodSeconds")
+    if grace is not None:
+        found["gracePeriodSeconds"] = grace
+    return found
+
+
+def _propagation(body: Object, dry_run: list[Any]) -> Propagation | None:
+    policy, orphan = body.get("propagationPolicy"), body.get("orphanDependents")
+    causes = [cause for value in dry_run for cause in _dry_run_causes(str(value))]
+    if policy is not None and orphan is not None:
+        told = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
+        causes.append(Cause("FieldValueInvalid", "propagationPolicy", told))
+    elif policy is not None and policy not in _PROPAGATIONS:
+        supported = ", ".join(f'"{each}"' for each in (*_PROPAGATIONS, "nil"))
+        told = f'Unsupported value: "{policy}": supported values: {supported}'
+        causes.append(Cause("FieldValueNotSupported", "propagationPolicy", told))
+    if causes:
+        raise errors.invalid_options("DeleteOptions", causes)
+    if orphan is not None:
+        return "Orphan" if orphan else "Background"
+    return next((each for each in _PROPAGATIONS if each == policy), None)

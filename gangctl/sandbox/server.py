@@ -1,0 +1,155 @@
+"""The sandbox as a server on loopback: start, credentials, stop."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final, Self
+
+import yaml
+from aiohttp import web
+
+from gangctl.runtime.authority import found, issue
+from gangctl.runtime.tls import KeyPair, ServerTls
+from gangctl.sandbox.api import Api
+from gangctl.sandbox.audit import Audit
+from gangctl.sandbox.caller import Caller
+from gangctl.sandbox.faults import Faults
+from gangctl.sandbox.http import BOOKMARK_SECONDS, Front
+from gangctl.sandbox.kinds import NEWEST
+from gangctl.sandbox.store import REMEMBERED, Store
+
+_HOST: Final = "127.0.0.1"
+_LIFETIME: Final = timedelta(days=365)
+_ADMIN_GROUPS: Final = ("system:masters",)
+
+
+@dataclass(frozen=True)
+class SandboxOptions:
+    """What a sandbox is.
+
+    ``gates`` and ``runtime_config`` are laid over what the minor needs for gangs, as on a control plane;
+    ``runtime_config={"scheduling.k8s.io/v1beta1": False}`` serves no Workloads. ``remembered`` bounds the changes of
+    each resource that a watch can go back to. ``port`` 0 is any free one.
+    """
+
+    minor: str = NEWEST
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    tls: bool = True
+    port: int = 0
+    remembered: int = REMEMBERED
+    bookmark_seconds: float = BOOKMARK_SECONDS
+
+
+class Sandbox:
+    """A running server: ``async with Sandbox(SandboxOptions(minor="1.36")) as sandbox``."""
+
+    def __init__(self, options: SandboxOptions | None = None) -> None:
+        """Make the server's objects; nothing listens yet. ValueError for an unknown minor."""
+        self.options: Final = options or SandboxOptions()
+        store = Store(self.options.remembered)
+        self.api: Final = Api(
+            self.options.minor, gates=self.options.gates, runtime_config=self.options.runtime_config, store=store
+        )
+        self.audit: Final = Audit()
+        self.faults: Final = Faults()
+        self._front = Front(
+            self.api, self._tokens_get, faults_=self.faults, audit=self.audit, address=lambda: f"{_HOST}:{self._port}"
+        )
+        self._front.bookmark_seconds = self.options.bookmark_seconds
+        self._tokens: dict[str, Caller] = {}
+        self._by_user: dict[str, str] = {}
+        self._runner: web.AppRunner | None = None
+        self._port = self.options.port
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def url(self) -> str:
+        """Where it listens; RuntimeError before it does."""
+        if self._runner is None:
+            raise RuntimeError("the sandbox is not open")
+        return f"{'https' if self.options.tls else 'http'}://{_HOST}:{self._port}"
+
+    @property
+    def ca_pem(self) -> bytes:
+        """The certificate of the authority behind the server's, in PEM; empty without TLS."""
+        return _credentials()[0] if self.options.tls else b""
+
+    async def open(self) -> None:
+        """Listen; again on the same port after :meth:`close`, with everything that is stored."""
+        app = web.Application(client_max_size=0)
+        app.router.add_route("*", "/{path:.*}", self._front.handle)
+        # What a client no longer waits for is not worth finishing, and a watch that nobody reads must end.
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
+        await runner.setup()
+        tls = ServerTls(_credentials()[1]).context if self.options.tls else None
+        site = web.TCPSite(runner, _HOST, self._port, ssl_context=tls, reuse_address=True)
+        try:
+            await site.start()
+        except OSError:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+        self._port = int(runner.addresses[0][1])
+
+    async def close(self) -> None:
+        """End every watch and stop listening; what is stored stays."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            self._front.end_watches()
+            await runner.cleanup()
+
+    def token(self, user: str = "admin", groups: Sequence[str] | None = None) -> str:
+        """The bearer token of a user, one for each; ``groups`` replace those that the user had."""
+        token = self._by_user.get(user)
+        if token is None:
+            token = self._by_user[user] = secrets.token_urlsafe(24)
+        known = self._tokens.get(token)
+        if groups is None:
+            groups = known.groups if known is not None else _ADMIN_GROUPS if user == "admin" else ()
+        self._tokens[token] = Caller(user, tuple(groups))
+        return token
+
+    def revoke(self, user: str) -> None:
+        """Answer 401 to a user's token from now on."""
+        token = self._by_user.pop(user, None)
+        if token is not None:
+            del self._tokens[token]
+
+    def kubeconfig(self, user: str = "admin", groups: Sequence[str] | None = None) -> str:
+        """A kubeconfig, as YAML text, with which ``user`` reaches this server."""
+        cluster: dict[str, Any] = {"server": self.url}
+        if self.options.tls:
+            cluster["certificate-authority-data"] = base64.b64encode(self.ca_pem).decode()
+        return yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "sandbox", "cluster": cluster}],
+                "users": [{"name": user, "user": {"token": self.token(user, groups)}}],
+                "contexts": [{"name": "sandbox", "context": {"cluster": "sandbox", "user": user}}],
+                "current-context": "sandbox",
+            }
+        )
+
+    def _tokens_get(self, token: str) -> Caller | None:
+        return self._tokens.get(token)
+
+
+@lru_cache(maxsize=1)
+def _credentials() -> tuple[bytes, KeyPair]:
+    """An authority's certificate and a pair for loopback: made once in a process, for it is the slowest part."""
+    now = datetime.now(UTC)
+    authority = found(now, _LIFETIME)
+    return authority.certificate, issue(authority, [_HOST, "localhost"], now, _LIFETIME)

@@ -1,0 +1,126 @@
+"""The verbs over HTTP, except watch: from an :class:`Exchange` to an :class:`Answer`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from gangctl.sandbox import answers, deletion, errors, parameters, payloads, reads, reviews, writes
+from gangctl.sandbox.answers import Answer
+from gangctl.sandbox.api import Api
+from gangctl.sandbox.caller import Caller, DeleteOptions
+from gangctl.sandbox.exchange import Exchange
+from gangctl.sandbox.faults import Stale
+from gangctl.sandbox.kinds import CREATE_ONLY
+from gangctl.sandbox.patches import MEDIA_TYPES
+from gangctl.sandbox.reads import Page
+from gangctl.sandbox.store import Stored
+
+FindUser = Callable[[str], Caller | None]
+_CREATED: Final = 201
+
+
+class Verbs:
+    """What the server does for each verb."""
+
+    def __init__(self, api: Api, find_user: FindUser) -> None:
+        """``find_user`` knows whom a token belongs to."""
+        self._api = api
+        self._find_user = find_user
+        self._verbs: Mapping[str, Callable[[Exchange], Awaitable[Answer]]] = {
+            "get": self._get,
+            "list": self._list,
+            "create": self._create,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_collection,
+        }
+
+    async def perform(self, exchange: Exchange) -> Answer:
+        """Carry out what is asked; StatusError when that fails."""
+        return await self._verbs[exchange.target.verb](exchange)
+
+    async def _get(self, exchange: Exchange) -> Answer:
+        target, store = exchange.target, self._api.store
+        if isinstance(exchange.fault, Stale):
+            key = exchange.namespace, target.name
+            revision = _revision_behind(exchange.fault, store.revision)
+            return answers.of_stored(reads.stale_get(store, target.kind, key, revision))
+        version = exchange.query.get("resourceVersion", "")
+        return answers.of_stored(reads.get(store, target.kind, exchange.namespace, target.name, version))
+
+    async def _list(self, exchange: Exchange) -> Answer:
+        target, store = exchange.target, self._api.store
+        query = parameters.list_query(exchange.query)
+        if isinstance(exchange.fault, Stale):
+            revision = _revision_behind(exchange.fault, store.revision)
+            return answers.of_page(target.kind, reads.stale(store, target.kind, target.namespace, query, revision))
+        return answers.of_page(target.kind, reads.page(store, target.kind, target.namespace, query))
+
+    async def _create(self, exchange: Exchange) -> Answer:
+        target, query = exchange.target, exchange.query
+        options = parameters.write_options(query, "create")
+        wanted = {"binding": "Binding", "eviction": "Eviction"}.get(target.subresource, target.kind.kind)
+        body = payloads.decode(exchange.body, payloads.media_type(exchange.request), wanted)
+        if target.kind.verbs == CREATE_ONLY:
+            reviewed = reviews.answer(target.kind, body, exchange.caller, self._find_user)
+            return answers.of_json(reviewed, _CREATED)
+        if target.subresource == "binding":
+            await self._api.bind(exchange.namespace, target.name, body, exchange.caller, options)
+            return answers.of_json(answers.of_success(_CREATED), _CREATED)
+        if target.subresource == "eviction":
+            given = body.get("deleteOptions")
+            evicted = exchange.deletion(parameters.delete_options(query, given))
+            await deletion.delete(evicted)
+            return answers.of_json(answers.of_success(_CREATED), _CREATED)
+        stored = await writes.create(exchange.write(options), body)
+        return answers.of_stored(stored, _CREATED, warnings=exchange.warnings)
+
+    async def _update(self, exchange: Exchange) -> Answer:
+        options = parameters.write_options(exchange.query, "update")
+        given = payloads.media_type(exchange.request)
+        body = payloads.decode(exchange.body, given, exchange.target.kind.kind)
+        stored, created = await writes.update(exchange.write(options), body)
+        return answers.of_stored(stored, _CREATED if created else 200, warnings=exchange.warnings)
+
+    async def _patch(self, exchange: Exchange) -> Answer:
+        patch_type = MEDIA_TYPES.get(payloads.media_type(exchange.request))
+        if patch_type is None:
+            raise errors.unsupported_patch()
+        applying = patch_type == "apply"
+        options = parameters.write_options(exchange.query, "patch", applying=applying)
+        patch = payloads.decode_patch(exchange.body, applying=applying)
+        stored, created = await self._api.patch_stored(exchange.write(options), patch, patch_type)
+        return answers.of_stored(stored, _CREATED if created else 200, warnings=exchange.warnings)
+
+    async def _delete(self, exchange: Exchange) -> Answer:
+        deleted = await deletion.delete(exchange.deletion(_delete_options(exchange)))
+        return answers.of_json(deletion.answer(exchange.target.kind, deleted), warnings=exchange.warnings)
+
+    async def _delete_collection(self, exchange: Exchange) -> Answer:
+        target = exchange.target
+        selected = parameters.list_query(exchange.query)
+        deleted = await self._api.delete_collection(
+            target.kind,
+            target.namespace,
+            exchange.caller,
+            _delete_options(exchange),
+            labels=selected.labels,
+            fields=selected.fields,
+            warnings=exchange.warnings,
+        )
+        revision = int(deleted.resource_version)
+        page = Page([Stored(obj, revision) for obj in deleted.items], revision)
+        return answers.of_page(target.kind, page, warnings=exchange.warnings)
+
+
+def _delete_options(exchange: Exchange) -> DeleteOptions:
+    body = None
+    if exchange.body.strip():
+        body = payloads.decode(exchange.body, payloads.media_type(exchange.request), "DeleteOptions")
+    return parameters.delete_options(exchange.query, body)
+
+
+def _revision_behind(fault: Stale, revision: int) -> int:
+    return max(1, revision - fault.behind)
