@@ -6,17 +6,17 @@ import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic import ValidationError as PydanticError
 
 from gangctl.api.documents import parse_documents
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.errors import ConfigError
 
-_DAY: Final = 86_400.0
+_DAY: Final = 86_400
 _SELECTOR_TERM: Final = re.compile(
     r"\s*(?P<key>!?\s*[\w./-]+)\s*(?:(?P<operator>==|=|!=| in | notin )\s*(?P<values>\([^)]*\)|[\w.-]*))?\s*"
 )
@@ -118,6 +118,15 @@ class ControllerSettings(BaseModel):
         if selector is not None:
             parse_selector(selector)
         return selector
+
+    @model_validator(mode="after")
+    def _effective(self) -> Self:
+        if self.webhook_failure_policy != "Fail" and self.webhook_registration != "manage":
+            raise ValueError(
+                f"webhook-failure-policy {self.webhook_failure_policy} has no effect with webhook-registration "
+                f"{self.webhook_registration}: set failurePolicy where the webhook configurations come from"
+            )
+        return self
 
     def webhook_listener(self) -> tuple[str, int]:
         """Host and port to listen on for webhooks."""

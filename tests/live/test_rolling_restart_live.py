@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ssl
 from collections import Counter
 
+import aiohttp
 import pytest
 
+from tests.controlplane.api import path_of
 from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import REF, jobset, rj
 from tests.live.cluster import Cluster
+from tests.live.gangctl import OWN_NAMESPACE, Gangctl
 from tests.live.load import Load
 from tests.live.replicas import two_replicas
 
@@ -46,3 +51,37 @@ async def test_no_admission_fails_while_replicas_are_replaced(rough: Cluster) ->
         for replica in replicas.both:
             assert '"event": "ended"' in replica.log
             assert "Traceback" not in replica.log
+
+
+async def test_one_that_is_told_to_end_answers_until_it_is_told_again(rough: Cluster) -> None:
+    async with Gangctl(rough.plane, "--leader-elect=true", "--shutdown-delay", "60") as gangctl:
+        gangctl.process.terminate()
+
+        async def unready() -> bool:
+            status, text = await gangctl.fetch("/readyz")
+            return status == 503 and "[-]shutdown failed: ending" in text
+
+        await wait_for(unready, what="readiness to be gone")
+        for _ in range(3):
+            created = await rough.create_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang")), dry_run=True)
+            assert REF in str(created)
+        lease = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE, name="gangctl")
+
+        async def given_back() -> bool:
+            return not (await rough.api.get(lease))["spec"].get("holderIdentity")
+
+        await wait_for(given_back, what="the Lease to be given back", timeout=2)
+        assert await closes_after_its_answer(gangctl)
+        assert gangctl.process.running
+        await gangctl.process.stop(grace=10)
+        assert '"event": "ended"' in gangctl.log
+
+
+async def closes_after_its_answer(gangctl: Gangctl) -> bool:
+    trust = ssl.create_default_context()
+    trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+    async with (
+        aiohttp.ClientSession(trust_env=False) as session,
+        session.get(f"{gangctl.webhook_url}/healthz", ssl=trust) as answer,
+    ):
+        return answer.headers.get("Connection") == "close"

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import gangctl
+from gangctl.errors import ConfigError
 from gangctl.manager.process import EVENT_DRAIN_SECONDS
 from gangctl.manager.settings import ControllerSettings, load_settings, split_address
 from gangctl.runtime.listener import ListenerOptions
@@ -98,6 +99,12 @@ def test_arguments_are_flags_of_the_controller(settings: ControllerSettings) -> 
     assert settings.leader_elect, "two replicas"
     assert settings.log_format == "json"
     assert settings.own_namespace is None, "the pod's"
+
+
+def test_a_flag_that_these_configurations_would_not_follow_is_refused(container: Object) -> None:
+    flags = dict(flag.removeprefix("--").split("=", 1) for flag in container["args"][1:])
+    with pytest.raises(ConfigError, match=r"webhook-failure-policy Ignore has no effect with .* ca-only"):
+        load_settings({**flags, "webhook-failure-policy": "Ignore"}, None)
 
 
 def test_ports_are_those_the_process_listens_on(container: Object, settings: ControllerSettings) -> None:
