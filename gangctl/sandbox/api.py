@@ -175,9 +175,9 @@ class Api:
         force = write.options.force
         self._check_applied(write, patch)
         if self.store.get(kind.storage, write.key) is None and not write.subresource:
-            bodies.settle_place(kind, write.namespace, patch, write.name)
             if patch["metadata"].get("uid"):
                 raise errors.applied_to_nothing(kind, write.name, patch["metadata"]["uid"])
+            bodies.settle_place(kind, write.namespace, patch, write.name)
             write.operation = "Apply"
             merged = apply.apply(kind, None, patch, manager, force=force)
             return await writes.create(write, merged), True

@@ -14,6 +14,7 @@ from gangctl.sandbox import errors
 from gangctl.sandbox.errors import Cause, StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.managed import (
+    ATOMIC,
     SELF,
     Path,
     changes,
@@ -143,7 +144,7 @@ def _spelled(path: Path) -> str:
 
 
 def _merge(old: Any, wanted: Any, names: Path) -> Any:
-    if isinstance(old, dict) and isinstance(wanted, dict):
+    if isinstance(old, dict) and isinstance(wanted, dict) and names[-1] not in ATOMIC:
         merged = dict(old)
         for key, value in wanted.items():
             merged[key] = _merge(old.get(key), value, (*names, key))

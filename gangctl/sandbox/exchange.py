@@ -53,7 +53,14 @@ class Exchange:
             self.warnings,
             target.name,
             target.subresource,
+            duplicates=self._duplicates(options),
         )
+
+    def _duplicates(self, options: WriteOptions) -> list[str]:
+        checked = self.target.verb in {"create", "update"} and options.field_validation != "Ignore"
+        if not checked or payloads.media_type(self.request) != payloads.JSON:
+            return []
+        return payloads.duplicates(self.body)
 
     def deletion(self, options: DeleteOptions) -> Deletion:
         """The deletion that it asks for."""

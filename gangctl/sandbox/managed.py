@@ -31,12 +31,19 @@ _UNTRACKED_METADATA: Final = frozenset(
 # Maps of names to values; everything else is a struct, which is not a field of its own.
 _MAPS: Final = frozenset(
     {
-        "labels", "annotations", "data", "stringData", "binaryData", "matchLabels", "nodeSelector", "limits",
-        "requests", "capacity", "allocatable", "selector", "coordinator",
+        "labels", "annotations", "data", "stringData", "binaryData", "matchLabels", "limits",
+        "requests", "capacity", "allocatable",
     }
 )  # fmt: skip
 
 
+# Structs and maps that are one field (x-kubernetes-map-type: atomic).
+ATOMIC: Final = frozenset(
+    {
+        "nodeSelector", "selector", "labelSelector", "fieldRef", "resourceFieldRef", "secretKeyRef", "configMapKeyRef",
+        "regarding", "involvedObject", "related", "roleRef", "topology",
+    }
+)  # fmt: skip
 # Lists that the server never counts as fields of their own.
 _BARE_LISTS: Final = frozenset({"containers", "podGroupTemplates", "podGroups", "conditions"})
 
@@ -79,7 +86,7 @@ def fields(value: Any, names: Path, path: Path = (), *, containers: bool = False
 
     ``containers`` adds maps and lists themselves, as updates do and applies do not.
     """
-    if isinstance(value, dict):
+    if isinstance(value, dict) and names[-1] not in ATOMIC:
         if not value or (containers and path and names[-1] in _MAPS):
             yield (*path, SELF) if value else path
         for key, item in value.items():
@@ -103,7 +110,7 @@ def changes(old: Any, new: Any, names: Path, path: Path = ()) -> Iterator[tuple[
     """Paths that differ from ``old`` to ``new``, and whether they are there in ``new``."""
     if old == new and type(old) is type(new):
         return
-    if isinstance(old, dict) and isinstance(new, dict) and old and new:
+    if isinstance(old, dict) and isinstance(new, dict) and old and new and names[-1] not in ATOMIC:
         yield from _part_changes(old, new, names, path, "f:")
         return
     keys = map_keys(names) if isinstance(old, list) and isinstance(new, list) else None
@@ -123,7 +130,11 @@ def changes(old: Any, new: Any, names: Path, path: Path = ()) -> Iterator[tuple[
 
 
 def _is_tree(value: Any, names: Path) -> bool:
-    return bool(value) and (isinstance(value, dict) or (isinstance(value, list) and map_keys(names) is not None))
+    return (
+        bool(value)
+        and names[-1] not in ATOMIC
+        and (isinstance(value, dict) or (isinstance(value, list) and map_keys(names) is not None))
+    )
 
 
 def _part_changes(old: Object, new: Object, names: Path, path: Path, prefix: str) -> Iterator[tuple[Path, bool]]:

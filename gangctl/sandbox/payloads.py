@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import orjson
@@ -66,6 +67,40 @@ def decode(body: bytes, given: str, wanted: str) -> dict[str, Any]:
     return value
 
 
+class _Pairs(dict[str, Any]):
+    """A JSON object that remembers which keys came twice."""
+
+    twice: tuple[str, ...] = ()
+
+
+def duplicates(body: bytes) -> list[str]:
+    """Paths of the fields that a JSON body, which can be read, has twice: the last one counts, the client is told."""
+    found = False
+
+    def pairs(items: list[tuple[str, Any]]) -> _Pairs:
+        nonlocal found
+        result = _Pairs(items)
+        if len(result) < len(items):
+            found = True
+            keys = [key for key, _ in items]
+            result.twice = tuple(key for at, key in enumerate(keys) if key in keys[:at])
+        return result
+
+    value = json.loads(body, object_pairs_hook=pairs)
+    return list(_twice(value, "")) if found else []
+
+
+def _twice(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, _Pairs):
+        for key in value.twice:
+            yield f"{path}{key}"
+        for key, item in value.items():
+            yield from _twice(item, f"{path}{key}.")
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _twice(item, f"{path.removesuffix('.')}[{at}].")
+
+
 def decode_patch(body: bytes, *, applying: bool) -> Any:
     """The JSON of a patch, or the YAML of an apply; 400 when it cannot be read."""
     if not applying:
@@ -91,9 +126,11 @@ _Loader.yaml_implicit_resolvers = {
 
 def yaml_problem(error: yaml.YAMLError) -> str:
     """What is wrong and where, in one line."""
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f"yaml: line {error.problem_mark.line + 1}: {error.problem}"
-    return "yaml: cannot be read"
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return "yaml: cannot be read"
+    # Go's library counts from zero, except in what its scanner says.
+    line = error.problem_mark.line + (1 if isinstance(error, yaml.scanner.ScannerError) else 0)
+    return f"yaml: line {line}: {error.problem}" if line else f"yaml: {error.problem}"
 
 
 def _json_problem(body: bytes) -> str:

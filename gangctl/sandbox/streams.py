@@ -81,7 +81,7 @@ class Stream:
         due = now + (self._pause or 0.0)
         if now < last < due:
             return last
-        return due if due < self._end else self._end
+        return min(self._end, due)
 
     async def run(self) -> web.StreamResponse:
         """Send until the end."""

@@ -7,7 +7,7 @@ resourceVersion starts again from what is stored then, one that carries it is a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import orjson
@@ -41,6 +41,7 @@ class Write:
     subresource: str = ""
     operation: managed.Operation = "Update"
     patching: bool = False
+    duplicates: list[str] = field(default_factory=list)
 
     @property
     def key(self) -> Key:
@@ -333,13 +334,14 @@ async def _mutate(write: Write, operation: str, obj: Object, old: Object | None)
 def _drop_and_default(write: Write, obj: Object, old: Object | None, *, told: bool = True) -> None:
     rules = write.backend.registry.rules(write.kind)
     unknown = rules.drop(obj, old)
-    if unknown and told:
+    if told and (unknown or write.duplicates):
         _tell_unknown(write, unknown, obj)
     rules.default(obj)
 
 
 def _tell_unknown(write: Write, unknown: list[str], obj: Object) -> None:
-    told = [f'unknown field "{path}"' for path in unknown]
+    told = [f'duplicate field "{path}"' for path in write.duplicates]
+    told += [f'unknown field "{path}"' for path in unknown]
     if write.options.field_validation == "Strict":
         subject = f'{write.kind.kind} in version "{write.kind.version}" cannot be handled as a {write.kind.kind}: '
         strict = f"strict decoding error: {', '.join(told)}"
