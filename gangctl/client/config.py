@@ -8,6 +8,7 @@ when a cluster is needed and not before.
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import ssl
 from collections.abc import Mapping
@@ -19,18 +20,22 @@ from urllib.parse import quote
 import structlog
 
 from gangctl.client.credentials import Access
-from gangctl.client.kubeconfig import SelectedContext, select_context
+from gangctl.client.kubeconfig import SelectedContext, is_server_url, select_context
 from gangctl.client.pacing import Clock
+from gangctl.client.plugin import TIMEOUT_SECONDS, Credential, Plugin
 from gangctl.client.tls import TlsCache
-from gangctl.errors import ConfigError
+from gangctl.errors import ConfigError, one_line
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+SERVICE_ACCOUNT_VARIABLE = "GANGCTL_SERVICE_ACCOUNT_DIR"
+"""Names another directory with ``token``, ``ca.crt`` and ``namespace``: a projected volume mounted elsewhere."""
 
 # Projected tokens are replaced long before they expire; client-go looks once a minute too.
 _TOKEN_FILE_SECONDS = 60.0
 # Ask an exec plugin again shortly before its token expires, and wait this long for it (it may open a browser).
 _EXPIRY_MARGIN_SECONDS = 60.0
-_EXEC_TIMEOUT_SECONDS = 120.0
+_EXEC_TIMEOUT_SECONDS = TIMEOUT_SECONDS
+_SHORTEST_SECRET = 4
 # After a failed early renewal the old credentials are used on, and the next try is not at every request.
 _RENEWAL_RETRY_SECONDS = 10.0
 
@@ -114,17 +119,20 @@ async def load_cluster(
     context: str | None = None,
     environ: Mapping[str, str] | None = None,
     home: Path | None = None,
-    service_account: Path = SERVICE_ACCOUNT,
+    service_account: Path | None = None,
     clock: Clock | None = None,
 ) -> ClusterConfig:
     """Find the cluster: ``kubeconfig``, else KUBECONFIG, else the service account of this pod, else ~/.kube/config.
 
+    The service account's files are in ``service_account``, else where
+    :data:`SERVICE_ACCOUNT_VARIABLE` says, else where Kubernetes mounts them.
     A ``context`` is one of a kubeconfig, so the service account is not considered
     when one is given. Raises :class:`ConfigError` naming file and key.
     """
     environ = os.environ if environ is None else environ
     clock = clock or Clock()
     files = _kubeconfig_files(kubeconfig, environ)
+    service_account = service_account or Path(environ.get(SERVICE_ACCOUNT_VARIABLE) or SERVICE_ACCOUNT)
     in_cluster = bool(environ.get("KUBERNETES_SERVICE_HOST")) and (service_account / "token").exists()
     if not files and context is None and in_cluster:
         account = ServiceAccountSource(service_account, environ)
@@ -178,7 +186,11 @@ class ServiceAccountSource:
             raise ConfigError(f"{self._directory}: {error}") from error
         except OSError as error:
             raise ConfigError(f"{self._directory}: {error}") from error
-        return Loaded(Access(str(configuration.host), _bearer(configuration), tls), _TOKEN_FILE_SECONDS)
+        bearer = _bearer(configuration)
+        if not (bearer.isascii() and bearer.isprintable()):
+            raise ConfigError(f"{self._directory}: token: has a character that HTTP headers cannot carry")
+        headers = (("Authorization", bearer),) if bearer else ()
+        return Loaded(Access(str(configuration.host), headers, tls), _TOKEN_FILE_SECONDS)
 
     def namespace(self) -> str:
         """Return the pod's namespace."""
@@ -203,22 +215,29 @@ class KubeconfigSource:
     async def load_selected(self) -> tuple[Loaded, SelectedContext]:
         """Read files and run plugins; also say what was selected."""
         selected = select_context(self._files, self._context)
-        proxy = selected.cluster.get("proxy-url") or None
-        if proxy is not None and not str(proxy).startswith(("http://", "https://")):
+        proxy = _text(selected, selected.cluster, "proxy-url") or None
+        if proxy is not None and not is_server_url(proxy):
             raise selected.fail("cluster.proxy-url", "only http and https proxies are supported")
-        loader, configuration = await _authenticate(selected)
-        headers = (*_bearer(configuration), *_impersonation(selected.user))
-        name = selected.cluster.get("tls-server-name") or None
-        access = Access(selected.server, headers, self._tls_of(selected, loader), name, proxy)
-        return Loaded(access, self._valid_seconds(selected, loader)), selected
+        found = await _authenticate(selected)
+        headers = (*_authorization(found), *_impersonation(selected))
+        for _, value in headers:
+            if not (value.isascii() and value.isprintable()):
+                raise selected.fail("user", "a token or name has a character that HTTP headers cannot carry")
+        name = _text(selected, selected.cluster, "tls-server-name") or None
+        access = Access(selected.server, headers, self._tls_of(selected, found), name, proxy)
+        return Loaded(access, self._valid_seconds(selected, found)), selected
 
-    def _tls_of(self, selected: SelectedContext, loader: Any) -> ssl.SSLContext | None:
+    def _tls_of(self, selected: SelectedContext, found: Credential) -> ssl.SSLContext | None:
         if not selected.server.startswith("https:"):
             return None
-        certificate = selected.material(selected.user, "client-certificate")
-        key = selected.material(selected.user, "client-key")
-        if "exec" in selected.user and getattr(loader, "cert_file", None):
-            certificate, key = Path(loader.cert_file).read_bytes(), Path(loader.key_file).read_bytes()
+        unverified = selected.cluster.get("insecure-skip-tls-verify") or False
+        if not isinstance(unverified, bool):
+            # The text "false" would count as true.
+            raise selected.fail("cluster.insecure-skip-tls-verify", "expected true or false")
+        certificate, key = found.certificate, found.key
+        if certificate is None:
+            certificate = selected.material(selected.user, "client-certificate")
+            key = selected.material(selected.user, "client-key")
         if (certificate is None) != (key is None):
             raise selected.fail("user", "client-certificate and client-key go together, one is missing")
         try:
@@ -226,67 +245,117 @@ class KubeconfigSource:
                 authority=selected.material(selected.cluster, "certificate-authority"),
                 certificate=certificate,
                 key=key,
-                verify=not selected.cluster.get("insecure-skip-tls-verify"),
+                verify=not unverified,
             )
         except ConfigError as error:
             raise selected.fail("certificates", error.message) from error
 
-    def _valid_seconds(self, selected: SelectedContext, loader: Any) -> float | None:
-        expiry = getattr(loader, "exec_plugin_expiry", None)
-        if expiry is not None:
-            lifetime = float((expiry - self._clock.wall()).total_seconds())
+    def _valid_seconds(self, selected: SelectedContext, found: Credential) -> float | None:
+        if found.expires is not None:
+            lifetime = (found.expires - self._clock.wall()).total_seconds()
             return max(_RENEWAL_RETRY_SECONDS, lifetime - min(_EXPIRY_MARGIN_SECONDS, lifetime / 5))
         return _TOKEN_FILE_SECONDS if selected.user.get("tokenFile") else None
 
 
-async def _authenticate(selected: SelectedContext) -> tuple[Any, Any]:
-    """Let kubernetes-asyncio find the token: exec plugin, token file, OIDC, password; returns loader, configuration."""
+async def _authenticate(selected: SelectedContext) -> Credential:
+    """Find the token: auth provider, exec plugin, token file, token; :func:`_authorization` knows passwords."""
+    user = selected.user
+    if user.get("auth-provider"):
+        return await _ask_provider(selected)
+    if "exec" in user:
+        try:
+            return await Plugin.read(user["exec"]).run(_EXEC_TIMEOUT_SECONDS)
+        except ConfigError as error:
+            raise selected.fail("user", error.message, hint=error.hint) from error
+    content = selected.file_content(user, "tokenFile")
+    if content is not None:
+        # Files end in a newline, headers must not hold one.
+        return Credential(content.decode("utf-8", "replace").strip())
+    if token := _text(selected, user, "token"):
+        return Credential(token.strip())
+    name, password = (_text(selected, user, key) for key in ("username", "password"))
+    if name and password:
+        return Credential(basic=base64.b64encode(f"{name}:{password}".encode("utf-8", "replace")).decode())
+    return Credential()
+
+
+async def _ask_provider(selected: SelectedContext) -> Credential:
+    """Let kubernetes-asyncio ask an auth provider (OIDC, GCP)."""
     from kubernetes_asyncio.client import Configuration  # noqa: PLC0415 -- 0.4 s
     from kubernetes_asyncio.config.kube_config import KubeConfigLoader  # noqa: PLC0415
 
-    # Certificates stay with us: the library would leave the keys in files until the process ends.
-    user = {k: v for k, v in selected.user.items() if not k.startswith("client-")}
-    if user.get("tokenFile"):
-        user.pop("token", None)
-    elif not user.get("token"):
-        user.pop("tokenFile", None)
     document = {
         "current-context": "selected",
         "contexts": [{"name": "selected", "context": {"cluster": "selected", "user": "selected"}}],
         "clusters": [{"name": "selected", "cluster": {"server": selected.server}}],
-        "users": [{"name": "selected", "user": user}],
+        "users": [{"name": "selected", "user": {"auth-provider": selected.user["auth-provider"]}}],
     }
     configuration = Configuration()
-    loader = KubeConfigLoader(document, config_base_path="")
     try:
         async with asyncio.timeout(_EXEC_TIMEOUT_SECONDS):
-            await loader.load_and_set(configuration)
+            await KubeConfigLoader(document, config_base_path="").load_and_set(configuration)
     except TimeoutError as error:
         raise selected.fail("user", f"no credentials within {_EXEC_TIMEOUT_SECONDS:.0f} s") from error
-    except FileNotFoundError as error:
-        plugin = selected.user.get("exec")
-        hint = str(plugin.get("installHint") or "") if isinstance(plugin, dict) else ""
-        raise selected.fail("user", f"{error.filename}: not found", hint=hint) from error
-    except Exception as error:
-        # The library raises what it met: its own errors, ValueError, KeyError, aiohttp's.
-        raise selected.fail("user", f"no credentials: {type(error).__name__}: {error}") from error
-    return loader, configuration
+    except Exception as error:  # noqa: BLE001 -- the library raises what it met: its own errors, KeyError, aiohttp's
+        provider = selected.user["auth-provider"]
+        secrets = provider.get("config") if isinstance(provider, dict) else provider
+        said = _without(f"{type(error).__name__}: {error}", secrets)
+        raise selected.fail("user", f"no credentials: {one_line(said, 300)}") from None
+    return Credential(_bearer(configuration).removeprefix("Bearer "))
 
 
-def _bearer(configuration: Any) -> tuple[tuple[str, str], ...]:
+def _without(text: str, secrets: object) -> str:
+    """Text without any of the texts that a section holds, its keys apart."""
+    if isinstance(secrets, dict):
+        secrets = list(secrets.values())
+    if isinstance(secrets, list):
+        for each in secrets:
+            text = _without(text, each)
+    elif secrets is not None and len(str(secrets)) >= _SHORTEST_SECRET:
+        text = text.replace(str(secrets), "***")
+    return text
+
+
+def _text(selected: SelectedContext, section: Mapping[str, Any], key: str) -> str:
+    """The text under ``key``, empty without one."""
+    value = section.get(key)
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise selected.fail(key, "expected text")
+
+
+def _bearer(configuration: Any) -> str:
     # Files end in a newline, headers must not hold one.
-    value = str(configuration.api_key.get("BearerToken") or "").strip()
-    return (("Authorization", value),) if value else ()
+    return str(configuration.api_key.get("BearerToken") or "").strip()
 
 
-def _impersonation(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _authorization(found: Credential) -> tuple[tuple[str, str], ...]:
+    if found.basic:
+        return (("Authorization", f"Basic {found.basic}"),)
+    return (("Authorization", f"Bearer {found.token}"),) if found.token else ()
+
+
+def _impersonation(selected: SelectedContext) -> tuple[tuple[str, str], ...]:
     """Return the headers for ``as`` and its companions: acting with more rights than asked for would be worse."""
-    headers = []
-    if user.get("as"):
-        headers.append(("Impersonate-User", str(user["as"])))
-    if user.get("as-uid"):
-        headers.append(("Impersonate-Uid", str(user["as-uid"])))
-    headers += [("Impersonate-Group", str(group)) for group in user.get("as-groups") or []]
-    for key, values in (user.get("as-user-extra") or {}).items():
-        headers += [(f"Impersonate-Extra-{quote(str(key), safe='')}", str(value)) for value in values]
+    user = selected.user
+    headers = [
+        (f"Impersonate-{header}", text)
+        for header, key in (("User", "as"), ("Uid", "as-uid"))
+        if (text := _text(selected, user, key))
+    ]
+    headers += [("Impersonate-Group", group) for group in _texts(selected, user.get("as-groups"), "as-groups")]
+    extra = user.get("as-user-extra") or {}
+    if not isinstance(extra, dict):
+        raise selected.fail("as-user-extra", "expected a mapping of lists")
+    for key, values in extra.items():
+        name = f"Impersonate-Extra-{quote(str(key), safe='')}"
+        headers += [(name, value) for value in _texts(selected, values, "as-user-extra")]
     return tuple(headers)
+
+
+def _texts(selected: SelectedContext, values: object, key: str) -> list[str]:
+    if values is None:
+        return []
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise selected.fail(key, "expected a list of texts")
+    return values

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-import yaml
-
-from gangctl.errors import ConfigError
+from gangctl.api.documents import parse_documents
+from gangctl.api.sourcetext import SourceError
+from gangctl.errors import ConfigError, one_line
 
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 _CLUSTER_FILES = ("certificate-authority",)
 _USER_FILES = ("client-certificate", "client-key", "tokenFile")
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_LONGEST_HOST: Final = 253
+FILE_BYTES: Final = 8 * 2**20
+"""Of a kubeconfig; what it points to is smaller still."""
+MATERIAL_BYTES: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,7 @@ class SelectedContext:
 
     def fail(self, key: str, problem: str, *, hint: str = "") -> ConfigError:
         """Make the error for one ``key`` of this context."""
-        return ConfigError(f"{self.file}: context {self.name!r}: {key}: {problem}", hint=hint)
+        return ConfigError(f"{self.file}: context {one_line(self.name, 80)!r}: {key}: {problem}", hint=hint)
 
     def material(self, section: Mapping[str, Any], key: str) -> bytes | None:
         """Return what ``key-data`` holds or ``key`` points to, None when neither is there."""
@@ -46,11 +52,15 @@ class SelectedContext:
                 return base64.b64decode(data, validate=True)
             except (binascii.Error, TypeError, ValueError):
                 raise self.fail(f"{key}-data", "not base64") from None
+        return self.file_content(section, key)
+
+    def file_content(self, section: Mapping[str, Any], key: str) -> bytes | None:
+        """Return what the file under ``key`` holds, None when none is named."""
         path = section.get(key)
         if not path:
             return None
         try:
-            return Path(path).read_bytes()
+            return read_file(Path(path), MATERIAL_BYTES)
         except OSError as error:
             raise self.fail(key, f"{path}: {error.strerror}") from error
 
@@ -59,6 +69,23 @@ class SelectedContext:
 class _Entry:
     file: Path
     value: Mapping[str, Any] = field(repr=False)
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """Return what a file holds; OSError when it cannot be read, or has no end within ``limit`` bytes.
+
+    A pipe that nobody writes to is empty: nobody is waited for.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError as error:
+        raise OSError(0, "not the name of a file") from error
+    with os.fdopen(descriptor, "rb") as file:
+        os.set_blocking(descriptor, True)
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(0, f"larger than {limit} bytes")
+    return content
 
 
 def select_context(files: Sequence[Path], context: str | None = None) -> SelectedContext:
@@ -70,20 +97,25 @@ def select_context(files: Sequence[Path], context: str | None = None) -> Selecte
     documents = [(file, _read(file)) for file in files]
     sections = {section: _merge(documents, section) for section in _SECTIONS}
     where = ", ".join(str(file) for file in files)
-    name = context or next((str(d["current-context"]) for _, d in documents if d.get("current-context")), None)
+    name = context or next((d["current-context"] for _, d in documents if d.get("current-context")), None)
+    if name is not None and not isinstance(name, str):
+        raise ConfigError(f"{where}: current-context: expected text")
     if name is None:
         raise ConfigError(f"{where}: current-context: not set", hint="choose one with --context")
     entry = sections["contexts"].get(name)
     if entry is None:
-        known = ", ".join(sorted(sections["contexts"])) or "none"
-        raise ConfigError(f"{where}: contexts: no context named {name!r}", hint=f"contexts in these files: {known}")
+        known = one_line(", ".join(sorted(sections["contexts"])), 400) or "none"
+        shown = one_line(name, 80)
+        raise ConfigError(f"{where}: contexts: no context named {shown!r}", hint=f"contexts in these files: {known}")
     cluster = _refer(sections["clusters"], entry, name, "cluster")
     user = _refer(sections["users"], entry, name, "user") if entry.value.get("user") else _Entry(entry.file, {})
     namespace = entry.value.get("namespace") or "default"
+    if not isinstance(namespace, str):
+        raise ConfigError(f"{entry.file}: context {one_line(name, 80)!r}: namespace: expected text")
     return SelectedContext(
         name,
         entry.file,
-        str(namespace),
+        namespace,
         _server(cluster, name),
         _absolute(cluster, _CLUSTER_FILES),
         _with_command(_absolute(user, _USER_FILES), user.file),
@@ -92,20 +124,17 @@ def select_context(files: Sequence[Path], context: str | None = None) -> Selecte
 
 def _read(file: Path) -> Mapping[str, Any]:
     try:
-        document = yaml.load(file.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+        documents = parse_documents(read_file(file, FILE_BYTES).removeprefix(_BYTE_ORDER_MARK), str(file))
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise ConfigError(f"{file}{place}: not YAML: {error.problem}") from None
-    except (yaml.YAMLError, UnicodeError):
-        raise ConfigError(f"{file}: not YAML: unreadable characters") from None
-    if document is None:
-        return {}
-    if not isinstance(document, dict):
-        raise ConfigError(f"{file}: not a kubeconfig: expected a mapping")
-    return document
+    except SourceError as error:
+        # What is wrong with a line quotes it, and it may hold a token.
+        place = f"{file}:{error.line}:{error.column}"
+        problem = "not YAML of a kubeconfig: unreadable here, nested too deep, or a key that stands there twice"
+        raise ConfigError(f"{place}: {problem}") from None
+    if len(documents) > 1:
+        raise ConfigError(f"{file}: not a kubeconfig: {len(documents)} documents instead of one")
+    return documents[0].value if documents else {}
 
 
 def _merge(documents: Sequence[tuple[Path, Mapping[str, Any]]], section: str) -> dict[str, _Entry]:
@@ -127,27 +156,37 @@ def _merge(documents: Sequence[tuple[Path, Mapping[str, Any]]], section: str) ->
 
 def _refer(entries: Mapping[str, _Entry], context: _Entry, name: str, key: str) -> _Entry:
     wanted = context.value.get(key)
+    place = f"{context.file}: context {one_line(name, 80)!r}: {key}"
     if not wanted:
-        raise ConfigError(f"{context.file}: context {name!r}: {key}: required")
-    entry = entries.get(str(wanted))
+        raise ConfigError(f"{place}: required")
+    if not isinstance(wanted, str):
+        raise ConfigError(f"{place}: expected text")
+    entry = entries.get(wanted)
     if entry is None:
-        raise ConfigError(f"{context.file}: context {name!r}: {key}: no {key} named {wanted!r}")
+        raise ConfigError(f"{place}: no {key} named {one_line(wanted, 80)!r}")
     return entry
 
 
 def _server(cluster: _Entry, name: str) -> str:
     server = cluster.value.get("server")
-    place = f"{cluster.file}: context {name!r}: cluster.server"
+    place = f"{cluster.file}: context {one_line(name, 80)!r}: cluster.server"
     if not isinstance(server, str) or not server:
         raise ConfigError(f"{place}: required")
-    try:
-        parts = urlsplit(server)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or "@" in parts.netloc:
+    if not is_server_url(server) or "@" in urlsplit(server).netloc:
         raise ConfigError(f"{place}: not an http or https URL of a server")
     return server.rstrip("/")
+
+
+def is_server_url(url: str) -> bool:
+    """Whether this is an http or https URL with a host that can be looked up."""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").encode("idna")
+        usable = parts.scheme in {"http", "https"} and 0 < len(host) <= _LONGEST_HOST and parts.port != 0
+    except ValueError:
+        return False
+    # Otherwise urlsplit would drop line breaks that are sent all the same.
+    return usable and url.isascii() and url.isprintable() and " " not in url
 
 
 def _absolute(entry: _Entry, keys: Sequence[str]) -> dict[str, Any]:
