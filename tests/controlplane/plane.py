@@ -38,7 +38,8 @@ class Options:
     What a plane is made of.
 
     `gates` and `runtime_config` are laid over what the minor needs for gangs: `gates={"GenericWorkload": False}`
-    switches one off. `crds` are created before the controller-manager starts.
+    switches one off. `crds` are created before the controller-manager starts. `server_flags` are further arguments of
+    the API server.
     """
 
     minor: str = NEWEST
@@ -52,6 +53,7 @@ class Options:
     kueue_gates: Mapping[str, bool] = field(default_factory=dict)
     kwok_stages: Sequence[Object] | None = None
     crds: Sequence[Object] = ()
+    server_flags: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.minor not in MINORS:
@@ -92,6 +94,7 @@ class ControlPlane:
         kueue_gates: Mapping[str, bool] | None = None,
         kwok_stages: Sequence[Object] | None = None,
         crds: Sequence[Object] = (),
+        server_flags: Sequence[str] = (),
         directory: Path | None = None,
     ) -> "Starting":
         """`plane = await ControlPlane.start(...)`, or `async with ControlPlane.start(...) as plane`; see Options."""
@@ -107,6 +110,7 @@ class ControlPlane:
             kueue_gates=kueue_gates or {},
             kwok_stages=kwok_stages,
             crds=crds,
+            server_flags=server_flags,
         )
         return Starting(cls(options, directory))
 
@@ -283,7 +287,12 @@ class ControlPlane:
         await self._start(lambda: etcd.etcd(site, etcd_port))
         await self._start(
             lambda: apiserver.apiserver(
-                site, etcd_port, gates=self._gates, runtime_config=self._runtime_config, audit=self.options.audit
+                site,
+                etcd_port,
+                gates=self._gates,
+                runtime_config=self._runtime_config,
+                audit=self.options.audit,
+                further=self.options.server_flags,
             )
         )
         self._api = site.client(ADMIN, ["system:masters"])

@@ -30,7 +30,13 @@ def retargeted(
 
 
 def apiserver(
-    site: Site, etcd_port: int, *, gates: Mapping[str, bool], runtime_config: Mapping[str, bool], audit: bool
+    site: Site,
+    etcd_port: int,
+    *,
+    gates: Mapping[str, bool],
+    runtime_config: Mapping[str, bool],
+    audit: bool,
+    further: Sequence[str] = (),
 ) -> Process:
     serving = site.pki.cluster.server("kube-apiserver")
     command = [
@@ -55,6 +61,7 @@ def apiserver(
         "--disable-admission-plugins=TaintNodesByCondition",
         "--max-requests-inflight=2000",
         "--max-mutating-requests-inflight=1000",
+        *further,
     ]
     if audit:
         command += _audit_flags(site)
