@@ -15,6 +15,7 @@ from aiohttp import web
 
 from gangctl.runtime.authority import found, issue
 from gangctl.runtime.tls import KeyPair, ServerTls
+from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.audit import Audit
 from gangctl.sandbox.caller import Caller
@@ -53,8 +54,13 @@ class Sandbox:
         """Make the server's objects; nothing listens yet. ValueError for an unknown minor."""
         self.options: Final = options or SandboxOptions()
         store = Store(self.options.remembered)
+        self._admission = WebhookAdmission(store)
         self.api: Final = Api(
-            self.options.minor, gates=self.options.gates, runtime_config=self.options.runtime_config, store=store
+            self.options.minor,
+            gates=self.options.gates,
+            runtime_config=self.options.runtime_config,
+            admission=self._admission,
+            store=store,
         )
         self.audit: Final = Audit()
         self.faults: Final = Faults()
@@ -109,6 +115,7 @@ class Sandbox:
         if runner is not None:
             self._front.end_watches()
             await runner.cleanup()
+        await self._admission.close()
 
     def token(self, user: str = "admin", groups: Sequence[str] | None = None) -> str:
         """The bearer token of a user, one for each; ``groups`` replace those that the user had."""
