@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from tests.controlplane.api import Object
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import Cluster, Gangs, reference_of
@@ -64,7 +66,14 @@ async def jobs_with_references(cluster: Cluster, count: int) -> dict[str, object
     return await wait_for(complete, what=f"{count} Jobs with references")
 
 
-def foreign_workload(cluster: Cluster, name: str, claimed: str) -> Object:
+class Served(Protocol):
+    """Which generation of the scheduling API there is."""
+
+    version: str
+    has_groups: bool
+
+
+def foreign_workload(cluster: Served, name: str, claimed: str) -> Object:
     policy = {"gang": {"minCount": 2}}
     spec: Object = {"controllerRef": {"apiGroup": "jobset.x-k8s.io", "kind": "JobSet", "name": claimed}}
     if cluster.has_groups:

@@ -1,0 +1,161 @@
+"""Which fault befalls which request: every request of a scenario, as the run without a fault shows them.
+
+A request is named by what it is and how often that was asked before (:class:`Point`), because two runs may ask the same
+things in another order.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gangctl.sandbox import faults
+from gangctl.sandbox.audit import Record
+from gangctl.sandbox.faults import Action, Match
+from tests.faults.scenarios import Scenario
+from tests.faults.virtual_time import run
+from tests.faults.world import USER, Outcome, world
+
+_PASSING: Final = frozenset({"FailedCreate", "FailedUpdate", "FailedDelete"})
+_ANY: Final[dict[str, Action]] = {
+    "error": faults.error(500),
+    "unavailable": faults.error(503, "ServiceUnavailable", "the server is currently unable to handle the request"),
+    "throttled": faults.throttle(2),
+    "forbidden": faults.error(403, "Forbidden", "not now"),
+    "cut-before": faults.CutBefore(),
+    "cut-after": faults.CutAfter(),
+    "slow": faults.Delay(40),
+    "silent": faults.Silence(),
+}
+_WRITE: Final[dict[str, Action]] = {**_ANY, "conflict": faults.conflict()}
+_GET: Final[dict[str, Action]] = {**_ANY, "stale": faults.Stale(3)}
+_LIST: Final[dict[str, Action]] = {**_GET, "gone": faults.gone()}
+_WATCH: Final[dict[str, Action]] = {
+    **_ANY,
+    "ended": faults.EndWatch(),
+    "ended-later": faults.EndWatch(2),
+    "cut-later": faults.CutAfter(1),
+    "gone": faults.ExpireWatch(),
+    "gone-later": faults.ExpireWatch(1),
+    "silent-later": faults.Silence(1),
+}
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """The ``nth`` request (from 1) of its kind."""
+
+    verb: str
+    resource: str
+    dry_run: bool
+    nth: int
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}{' (dry run)' if self.dry_run else ''} #{self.nth}"
+
+    @property
+    def match(self) -> Match:
+        """Counts the requests of this kind."""
+        return Match(USER, verbs=frozenset({self.verb}), resource=self.resource, dry_run=self.dry_run)
+
+    @property
+    def kinds(self) -> dict[str, Action]:
+        """The faults that can befall it."""
+        if self.verb in faults.WRITES:
+            return _WRITE
+        return {"get": _GET, "list": _LIST}.get(self.verb, _WATCH)
+
+
+def points(records: Iterable[Record]) -> list[Point]:
+    """The requests of a run, each with its place."""
+    seen: Counter[tuple[str, str, bool]] = Counter()
+    found = []
+    for record in records:
+        key = (record.verb, record.resource, record.dry_run)
+        seen[key] += 1
+        found.append(Point(*key, seen[key]))
+    return found
+
+
+def in_turn(asked: list[Point]) -> Iterator[tuple[Point, str]]:
+    """One fault for every request, the kinds taking turns."""
+    for index, point in enumerate(asked):
+        names = list(point.kinds)
+        yield point, names[index % len(names)]
+
+
+def every(asked: list[Point]) -> Iterator[tuple[Point, str]]:
+    """Every fault for every request."""
+    for point in asked:
+        for name in point.kinds:
+            yield point, name
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run: its outcome, what is left once all JobSets are deleted, what was asked, and whether the fault struck."""
+
+    outcome: Outcome
+    left: tuple[str, ...]
+    asked: list[Point]
+    struck: bool
+
+
+async def _play(scenario: Scenario, minor: str, directory: Path, point: Point | None, kind: str) -> Result:
+    async with world(minor, directory) as here:
+        rule = None
+
+        def arm() -> None:
+            nonlocal rule
+            if point is not None:
+                rule = here.sandbox.faults.add(point.match, point.kinds[kind], first=point.nth)
+
+        if scenario.from_the_start:
+            arm()
+        await here.start_gangctl()
+        begun = 0 if scenario.from_the_start else here.sandbox.audit.total
+        if not scenario.from_the_start:
+            arm()
+        await scenario.steps(here)
+        outcome = await here.outcome()
+        asked = points(record for record in here.sandbox.audit.since(begun) if record.user == USER)
+        await here.empty()
+        return Result(outcome, tuple(await here.gangs()), asked, rule is not None and rule.fired > 0)
+
+
+def play(scenario: Scenario, minor: str, point: Point | None = None, kind: str = "") -> Result:
+    """Run a scenario once, with one fault or none."""
+    with tempfile.TemporaryDirectory() as directory:
+        return run(_play(scenario, minor, Path(directory), point, kind))
+
+
+def complaints(expected: Result, seen: Result) -> list[str]:
+    """What a fault changed that it must not change."""
+    found = [f"left over: {seen.left}"] if seen.left else []
+    wanted, got = vars(expected.outcome), vars(seen.outcome)
+    # That something failed for a while may be told; nothing else may be told more or less often.
+    got = {**got, "said": {told: n for told, n in got["said"].items() if told.split()[1] not in _PASSING}}
+    found += [f"{name}: {got[name]} instead of {wanted[name]}" for name in wanted if wanted[name] != got[name]]
+    return found
+
+
+def verdict(scenario: Scenario, minor: str, choose: Callable[[list[Point]], Iterable[tuple[Point, str]]]) -> list[str]:
+    """Run a scenario with each of the chosen faults; what went wrong, one line a fault."""
+    expected = play(scenario, minor)
+    assert not expected.left, f"without any fault: {expected.left} left over"
+    assert expected.asked, "gangctl asked for nothing: there is nothing that could fail"
+    wrong = []
+    for point, kind in choose(expected.asked):
+        try:
+            seen = play(scenario, minor, point, kind)
+        except (AssertionError, TimeoutError, ExceptionGroup) as error:
+            wrong.append(f"{point}, {kind}: {error!r}")
+            continue
+        found = complaints(expected, seen)
+        if found:
+            wrong.append(f"{point}, {kind}: {'; '.join(found)}")
+    return wrong

@@ -1,0 +1,285 @@
+"""One small cluster in one event loop: the sandbox, its players, and gangctl itself, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gangctl.manager.process import Process, prepared
+from gangctl.manager.settings import load_settings
+from gangctl.sandbox.caller import Caller, DeleteOptions
+from gangctl.sandbox.players import Players, add_nodes
+from gangctl.sandbox.server import Sandbox, SandboxOptions
+from tests.controlplane.ports import Ports
+
+Object = dict[str, Any]
+USER = "gangctl"
+NAMESPACE = "t"
+ADMIN = Caller("admin", ("system:masters",))
+VERSIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
+REST_SECONDS = 90.0
+"""Long enough for every back-off and every periodic look; it costs nothing."""
+
+READY_SECONDS = 300.0
+_HASH = re.compile(r"-[0-9a-f]{10}(?![0-9a-f])")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a scenario leaves, which has to be as it is without a fault; hashes of UIDs are taken out of names."""
+
+    gangs: dict[str, Any]
+    """spec of every Workload and PodGroup, by kind and name."""
+    references: dict[str, Any]
+    """The scheduling reference of every Job."""
+    pods: dict[str, int]
+    """Pods by Job and phase."""
+    jobsets: dict[str, Any]
+    """terminalState and restarts by JobSet."""
+    said: dict[str, int]
+    """gangctl's events by JobSet and reason."""
+    created: dict[str, int]
+    """How often each Workload and PodGroup was created."""
+    orphans: tuple[str, ...]
+    """Workloads and PodGroups whose owner does not exist."""
+
+
+class World:
+    """The administrator's hands, and what there is to see."""
+
+    def __init__(self, sandbox: Sandbox, players: Players, directory: Path) -> None:
+        self.sandbox = sandbox
+        self.api = sandbox.api
+        self.players = players
+        self.minor = sandbox.options.minor
+        self.has_groups = self.minor != "1.35"
+        self.version = VERSIONS[self.minor]
+        self._directory = directory
+        self._ports = Ports()
+        self._process: Process | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    # gangctl
+
+    async def start_gangctl(self) -> None:
+        """Run gangctl in this loop until it is ready."""
+        if not self._directory.joinpath("kubeconfig").exists():
+            self._directory.joinpath("kubeconfig").write_text(self.sandbox.kubeconfig(user=USER))
+            self._address = f"127.0.0.1:{self._ports.take()}", f"127.0.0.1:{self._ports.take()}"
+        webhooks, metrics = self._address
+        flags = {
+            "kubeconfig": str(self._directory / "kubeconfig"),
+            "webhook_url": f"https://{webhooks}",
+            "metrics_bind_address": metrics,
+            "leader_elect": False,
+        }
+        settings = load_settings(flags, None)
+        started = asyncio.Event()
+
+        async def run() -> None:
+            async with prepared(settings) as process:
+                self._process = process
+                started.set()
+                await process.run()
+
+        self._running = asyncio.create_task(run(), name="gangctl")
+        await started.wait()
+        async with asyncio.timeout(READY_SECONDS):
+            while not await self._is_registered():
+                await self.rest(1)
+
+    async def _is_registered(self) -> bool:
+        """Whether the webhooks are registered, which happens when they can answer."""
+        found = await asyncio.gather(
+            *(
+                self.api.list(self.api.kind(f"{kind}webhookconfigurations.admissionregistration.k8s.io"))
+                for kind in ("mutating", "validating")
+            )
+        )
+        return all(page.items for page in found)
+
+    async def stop_gangctl(self) -> None:
+        """Ask it to end, and wait."""
+        if self._process is not None and self._running is not None:
+            self._process.stop()
+            await self._running
+        self._process = self._running = None
+
+    async def restart_gangctl(self) -> None:
+        """End it and start it again."""
+        await self.stop_gangctl()
+        await self.start_gangctl()
+
+    async def rest(self, seconds: float = REST_SECONDS) -> None:
+        """Let everything happen that is going to."""
+        await asyncio.sleep(seconds)
+        if self._running is not None and self._running.done():
+            self._running.result()
+            raise AssertionError("gangctl ended by itself")
+
+    # JobSets
+
+    async def create(self, raw: Object) -> None:
+        """Create a JobSet."""
+        await self.api.create(self._jobsets, NAMESPACE, _copy(raw), ADMIN)
+
+    async def patch(self, name: str, patch: Object) -> None:
+        """Merge-patch a JobSet."""
+        await self.api.patch(self._jobsets, NAMESPACE, name, patch, "merge", ADMIN)
+
+    async def delete(self, name: str) -> None:
+        """Delete a JobSet."""
+        await self.api.delete(self._jobsets, NAMESPACE, name, ADMIN, DeleteOptions(propagation="Background"))
+
+    async def resize(self, name: str, pods: int) -> None:
+        """Give the first ReplicatedJob another number of pods."""
+        live = await self.api.get(self._jobsets, NAMESPACE, name)
+        live["spec"]["replicatedJobs"][0]["template"]["spec"] |= {"parallelism": pods, "completions": pods}
+        await self.patch(name, {"spec": {"replicatedJobs": live["spec"]["replicatedJobs"]}})
+
+    async def finish(self, name: str, pods: int | None = None) -> None:
+        """Let running pods of a JobSet succeed, all or the first so many."""
+        for pod in (await self._running_pods(name))[:pods]:
+            await self.players.kubelet.finish(pod)
+
+    async def fail(self, name: str) -> None:
+        """Let the first running pod of a JobSet fail."""
+        await self.players.kubelet.fail((await self._running_pods(name))[0])
+
+    async def create_scheduling(self, plural: str, raw: Object) -> None:
+        """Create a Workload or PodGroup by hand."""
+        await self.api.create(self._scheduling(plural), NAMESPACE, _copy(raw), ADMIN)
+
+    async def damage(self) -> None:
+        """Delete every Workload; where minCount can be changed, change that of every PodGroup."""
+        for workload in (await self.api.list(self._scheduling("workloads"), NAMESPACE)).items:
+            await self.api.delete(self._scheduling("workloads"), NAMESPACE, workload["metadata"]["name"], ADMIN)
+        if self.minor != "1.37":
+            return
+        patch = {"spec": {"schedulingPolicy": {"gang": {"minCount": 7}}}}
+        for group in (await self.api.list(self._scheduling("podgroups"), NAMESPACE)).items:
+            name = group["metadata"]["name"]
+            await self.api.patch(self._scheduling("podgroups"), NAMESPACE, name, patch, "merge", ADMIN)
+
+    async def empty(self) -> None:
+        """Delete every JobSet, and let everything go that belongs to them."""
+        for jobset in (await self.api.list(self._jobsets, NAMESPACE)).items:
+            await self.delete(jobset["metadata"]["name"])
+        await self.rest()
+
+    # what there is to see
+
+    async def outcome(self) -> Outcome:
+        """Look at everything."""
+        jobsets = (await self.api.list(self._jobsets, NAMESPACE)).items
+        jobs = (await self.api.list(self.api.kind("jobs.batch"), NAMESPACE)).items
+        events = (await self.api.list(self.api.kind("events.events.k8s.io"), NAMESPACE)).items
+        gangs = await self.gangs()
+        uids = {jobset["metadata"]["uid"] for jobset in jobsets}
+        pods = (await self.api.list(self.api.kind("pods"), NAMESPACE)).items
+        return Outcome(
+            gangs={name: _without_hashes(obj["spec"]) for name, obj in gangs.items()},
+            references={job["metadata"]["name"]: _without_hashes(_reference(job)) for job in jobs},
+            pods=dict(Counter(f"{_job_of(pod)} {pod['status'].get('phase')}" for pod in pods)),
+            jobsets={jobset["metadata"]["name"]: _ended(jobset) for jobset in jobsets},
+            said=dict(
+                Counter(
+                    f"{event['regarding']['name']} {event['reason']}"
+                    for event in events
+                    if event.get("reportingController") == "gangctl.dev/gangctl"
+                )
+            ),
+            created=self._created(),
+            orphans=tuple(name for name, obj in gangs.items() if not _owners(obj) <= uids),
+        )
+
+    async def gangs(self) -> dict[str, Object]:
+        """Workloads and PodGroups by plural and name without hash; two that differ in the hash only get a number."""
+        found: dict[str, Object] = {}
+        for plural in self._plurals:
+            for obj in (await self.api.list(self._scheduling(plural), NAMESPACE)).items:
+                name = f"{plural}/{_HASH.sub('', obj['metadata']['name'])}"
+                found[f"{name} again" if name in found else name] = obj
+        return found
+
+    def _created(self) -> dict[str, int]:
+        """How often the store took each Workload and PodGroup in."""
+        return dict(
+            Counter(
+                f"{plural}/{_HASH.sub('', change.new.obj['metadata']['name'])}"
+                for plural in self._plurals
+                for change in self.api.store.bucket(self._scheduling(plural).storage).since(0)
+                if change.old is None
+            )
+        )
+
+    @property
+    def _plurals(self) -> tuple[str, ...]:
+        return ("workloads", "podgroups") if self.has_groups else ("workloads",)
+
+    @property
+    def _jobsets(self) -> Any:
+        return self.api.kind("jobsets.jobset.x-k8s.io")
+
+    def _scheduling(self, plural: str) -> Any:
+        return self.api.kind(f"{plural}.scheduling.k8s.io")
+
+    async def _running_pods(self, name: str) -> list[Object]:
+        labels = f"jobset.sigs.k8s.io/jobset-name={name}"
+        pods = (await self.api.list(self.api.kind("pods"), NAMESPACE, labels=labels)).items
+        running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
+        return sorted(running, key=lambda pod: str(pod["metadata"]["name"]))
+
+
+@asynccontextmanager
+async def world(minor: str, directory: Path) -> AsyncIterator[World]:
+    """A world with room for every scenario, and gangctl ready in it."""
+    async with Sandbox(SandboxOptions(minor=minor)) as sandbox, Players(sandbox.api) as players:
+        await sandbox.api.create(
+            sandbox.api.kind("namespaces"),
+            "",
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+            ADMIN,
+        )
+        await add_nodes(sandbox.api, 4, cpu="8")
+        built = World(sandbox, players, directory)
+        try:
+            yield built
+        finally:
+            await built.stop_gangctl()
+
+
+def _copy(raw: Object) -> Object:
+    return {**raw, "metadata": {**raw["metadata"], "namespace": NAMESPACE}}
+
+
+def _without_hashes(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_hashes(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_hashes(item) for item in value]
+    return _HASH.sub("", value) if isinstance(value, str) else value
+
+
+def _reference(job: Object) -> Any:
+    spec = job["spec"]["template"]["spec"]
+    return spec.get("schedulingGroup") or spec.get("workloadRef")
+
+
+def _job_of(pod: Object) -> str:
+    return str((pod["metadata"].get("labels") or {}).get("batch.kubernetes.io/job-name", "?"))
+
+
+def _ended(jobset: Object) -> Any:
+    status = jobset.get("status") or {}
+    return status.get("terminalState"), status.get("restarts", 0)
+
+
+def _owners(obj: Object) -> set[str]:
+    return {reference["uid"] for reference in obj["metadata"].get("ownerReferences") or []}
