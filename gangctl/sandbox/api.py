@@ -1,7 +1,6 @@
 """The verbs of an API server, without HTTP: what players call, and what :mod:`http` puts on the wire.
 
-Bodies become the server's: whoever passes one keeps no reference. Objects handed out
-are copies, the caller's to change. Failures are :class:`errors.StatusError`. Warnings for the
+Bodies are copied, and so are the objects handed out: both stay the caller's to change. Failures are :class:`errors.StatusError`. Warnings for the
 client are appended to the ``warnings`` list of the call, if one is given.
 """
 
@@ -91,7 +90,7 @@ class Api:
     ) -> Object:
         """Create an object."""
         write = Write(self.backend, kind, namespace, caller, options, _list(warnings))
-        return copy((await writes.create(write, body)).obj)
+        return copy((await writes.create(write, copy(body))).obj)
 
     async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
         """One object."""
@@ -128,7 +127,7 @@ class Api:
     ) -> Object:
         """Replace an object, or its ``subresource``."""
         write = Write(self.backend, kind, namespace, caller, options, _list(warnings), name, subresource)
-        stored, _ = await writes.update(write, body)
+        stored, _ = await writes.update(write, copy(body))
         return copy(stored.obj)
 
     async def patch(  # noqa: PLR0917 -- what a request consists of
@@ -146,11 +145,11 @@ class Api:
     ) -> Object:
         """Patch an object, or its ``subresource``; an apply creates it where it is missing."""
         write = Write(self.backend, kind, namespace, caller, options, _list(warnings), name, subresource)
-        stored, _ = await self.patch_stored(write, patch, patch_type)
+        stored, _ = await self.patch_stored(write, copy({"patch": patch})["patch"], patch_type)
         return copy(stored.obj)
 
     async def patch_stored(self, write: Write, patch: Any, patch_type: PatchType) -> tuple[Stored, bool]:
-        """The same for a prepared write, with a frozen result, and whether it was created."""
+        """The same for a prepared write, which keeps ``patch``; a frozen result, and whether it was created."""
         kind = write.kind
         if patch_type == "apply":
             return await self._apply(write, patch)

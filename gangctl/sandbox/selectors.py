@@ -223,7 +223,7 @@ def field_value(obj: Object, path: str) -> str:
 _MISSING: Final = {
     "spec.hostNetwork": "false",
     "spec.unschedulable": "false",
-    "status.successful": "0",
+    "status.succeeded": "0",
     "status.phase": "",
 }
 _ALIASES: Final = {"status.successful": "status.succeeded"}

@@ -203,7 +203,7 @@ async def change(write: Write, make: Callable[[Object], Object], *, required: bo
 
 
 def _check_preconditions(write: Write, new: Object, old: Object, *, required: bool) -> bool:
-    """Whether ``new`` says which version it is based on; 409 when that is not ``old``."""
+    """Whether the client said which version ``new`` is based on; 409 when that is not ``old``."""
     metadata, current = new["metadata"], old["metadata"]
     given = metadata.get("resourceVersion", "")
     if not given and required:
@@ -212,7 +212,8 @@ def _check_preconditions(write: Write, new: Object, old: Object, *, required: bo
         raise _other_uid(write, metadata["uid"], current["uid"])
     if given and given != current["resourceVersion"]:
         raise errors.conflict(write.kind, write.name)
-    return bool(given)
+    # What a patch does not touch it has from the stored object.
+    return bool(given) and not write.patching
 
 
 def _other_uid(write: Write, given: str, current: str) -> StatusError:

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gangctl.sandbox.api import Api
+from gangctl.sandbox.server import Sandbox, SandboxOptions
+from tests.sandbox.wire import Wire
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api()
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    async with Sandbox(SandboxOptions(tls=False)) as running:
+        yield running
+
+
+@pytest.fixture
+async def wire(sandbox: Sandbox) -> AsyncIterator[Wire]:
+    async with Wire(sandbox.url, sandbox.token("tester")) as connected:
+        yield connected

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import pytest
+
+from gangctl.sandbox.api import SYSTEM, Api, Caller, DeleteOptions, Propagation
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.objects import Object
+
+ME = Caller("me")
+
+
+async def _create(api: Api, resource: str, **metadata: object) -> Object:
+    kind = api.kind(resource)
+    body = {"metadata": {"name": "x", **metadata}, "spec": {}}
+    return await api.create(kind, "default", body, ME)
+
+
+async def _gone(api: Api, resource: str) -> bool:
+    return api.store.get(api.kind(resource).storage, ("default", "x")) is None
+
+
+async def test_what_waits_for_nothing_is_gone_and_answered_with_a_status(api: Api) -> None:
+    created = await _create(api, "leases.coordination.k8s.io")
+    answer = await api.delete(api.kind("leases.coordination.k8s.io"), "default", "x", ME)
+    assert answer["status"] == "Success"
+    assert answer["details"] == {
+        "name": "x",
+        "group": "coordination.k8s.io",
+        "kind": "leases",
+        "uid": created["metadata"]["uid"],
+    }
+    assert await _gone(api, "leases.coordination.k8s.io")
+    with pytest.raises(StatusError, match="404 NotFound"):
+        await api.delete(api.kind("leases.coordination.k8s.io"), "default", "x", ME)
+
+
+async def test_finalizers_hold_and_the_last_one_lets_go(api: Api) -> None:
+    kind = api.kind("configmaps")
+    await _create(api, "configmaps", finalizers=["x/a", "x/b"])
+    marked = await api.delete(kind, "default", "x", ME)
+    assert marked["metadata"]["deletionTimestamp"]
+    assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
+    again = await api.delete(kind, "default", "x", ME)
+    assert again == marked
+    await api.patch(kind, "default", "x", {"metadata": {"finalizers": ["x/b"]}}, "merge", ME)
+    assert not await _gone(api, "configmaps")
+    last = await api.patch(kind, "default", "x", {"metadata": {"finalizers": []}}, "merge", ME)
+    assert "finalizers" not in last["metadata"]
+    assert await _gone(api, "configmaps")
+
+
+@pytest.mark.parametrize(
+    ("resource", "propagation", "finalizers"),
+    [
+        ("configmaps", "Foreground", ["foregroundDeletion"]),
+        ("configmaps", "Orphan", ["orphan"]),
+        ("jobs.batch", None, ["orphan"]),
+        ("jobs.batch", "Background", None),
+        ("configmaps", None, None),
+    ],
+)
+async def test_propagation(
+    api: Api, resource: str, propagation: Propagation | None, finalizers: list[str] | None
+) -> None:
+    await _create(api, resource)
+    warnings: list[str] = []
+    options = DeleteOptions(propagation=propagation)
+    answer = await api.delete(api.kind(resource), "default", "x", ME, options, warnings=warnings)
+    assert (answer.get("metadata") or {}).get("finalizers") == finalizers
+    assert await _gone(api, resource) is (finalizers is None)
+    assert bool(warnings) is (resource == "jobs.batch" and propagation is None)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (DeleteOptions(uid="other"), r"the UID in the precondition \(other\) does not match the UID in record"),
+        (DeleteOptions(resource_version="1"), r"the ResourceVersion in the precondition \(1\) does not match"),
+    ],
+)
+async def test_preconditions(api: Api, options: DeleteOptions, message: str) -> None:
+    created = await _create(api, "configmaps")
+    with pytest.raises(StatusError, match=f'409 Conflict: Operation cannot be fulfilled on ConfigMap "x": {message}'):
+        await api.delete(api.kind("configmaps"), "default", "x", ME, options)
+    metadata = created["metadata"]
+    right = DeleteOptions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
+    await api.delete(api.kind("configmaps"), "default", "x", ME, right)
+    assert await _gone(api, "configmaps")
+
+
+async def test_a_dry_run_deletes_nothing(api: Api) -> None:
+    await _create(api, "configmaps")
+    answer = await api.delete(api.kind("configmaps"), "default", "x", ME, DeleteOptions(dry_run=True))
+    assert answer["status"] == "Success"
+    assert not await _gone(api, "configmaps")
+
+
+async def test_a_bound_pod_ends_gracefully(api: Api) -> None:
+    pods = api.kind("pods")
+    await _create(api, "pods")
+    await api.bind("default", "x", {"target": {"name": "n"}}, SYSTEM)
+    marked = await api.delete(pods, "default", "x", ME, DeleteOptions(grace_seconds=20))
+    assert marked["metadata"]["deletionGracePeriodSeconds"] == 20
+    assert marked["metadata"]["generation"] == 2
+    longer = await api.delete(pods, "default", "x", ME, DeleteOptions(grace_seconds=60))
+    assert longer["metadata"]["deletionGracePeriodSeconds"] == 20
+    last = await api.delete(pods, "default", "x", ME, DeleteOptions(grace_seconds=0))
+    assert last["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert await _gone(api, "pods")
+
+
+async def test_removing_a_finalizer_does_not_shorten_a_pods_grace(api: Api) -> None:
+    pods = api.kind("pods")
+    await _create(api, "pods", finalizers=["x/a"])
+    await api.bind("default", "x", {"target": {"name": "n"}}, SYSTEM)
+    await api.delete(pods, "default", "x", ME)
+    await api.patch(pods, "default", "x", {"metadata": {"finalizers": None}}, "merge", ME)
+    assert not await _gone(api, "pods")
+
+
+@pytest.mark.parametrize("why", ["unbound", "finished"])
+async def test_a_pod_that_runs_nowhere_goes_at_once(api: Api, why: str) -> None:
+    pods = api.kind("pods")
+    await _create(api, "pods")
+    if why == "finished":
+        await api.bind("default", "x", {"target": {"name": "n"}}, SYSTEM)
+        await api.patch(pods, "default", "x", {"status": {"phase": "Succeeded"}}, "merge", SYSTEM, subresource="status")
+    await api.delete(pods, "default", "x", ME)
+    assert await _gone(api, "pods")
+
+
+async def test_a_collection_is_deleted_by_selection(api: Api) -> None:
+    kind = api.kind("configmaps")
+    for name, value in (("a", "1"), ("b", "1"), ("c", "2")):
+        await api.create(kind, "default", {"metadata": {"name": name, "labels": {"l": value}}}, ME)
+    deleted = await api.delete_collection(kind, "default", ME, labels="l=1")
+    assert [each["metadata"]["name"] for each in deleted.items] == ["a", "b"]
+    assert [each["metadata"]["name"] for each in (await api.list(kind, "default")).items] == ["c"]
+
+
+async def test_a_namespace_stays_until_it_is_finalized(api: Api) -> None:
+    kind = api.kind("namespaces")
+    await api.create(kind, "", {"metadata": {"name": "n"}, "spec": {"finalizers": ["kubernetes"]}}, ME)
+    marked = await api.delete(kind, "", "n", ME)
+    assert marked["status"]["phase"] == "Terminating"
+    assert "deletionGracePeriodSeconds" not in marked["metadata"]
+    marked["spec"] = {}
+    await api.update(kind, "", "n", marked, SYSTEM, subresource="finalize")
+    with pytest.raises(StatusError, match="404"):
+        await api.get(kind, "", "n")

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.objects import Object
+from gangctl.sandbox.store import Store
+
+
+def _obj(name: str, value: int = 0) -> Object:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "n"}, "value": value}
+
+
+def test_every_write_has_a_revision_of_its_own_across_resources() -> None:
+    store = Store()
+    first = store.put("a", ("n", "x"), _obj("x"))
+    second = store.put("b", ("n", "x"), _obj("x"))
+    assert second.revision == first.revision + 1
+    assert second.obj["metadata"]["resourceVersion"] == str(second.revision)
+
+
+def test_the_past_can_be_read_as_it_was() -> None:
+    store = Store()
+    store.put("a", ("n", "x"), _obj("x", 1))
+    before = store.revision
+    store.put("a", ("n", "x"), _obj("x", 2))
+    store.put("a", ("n", "y"), _obj("y"))
+    store.remove("a", ("n", "x"))
+    assert [stored.obj["value"] for stored in store.items("a", revision=before)] == [1]
+    assert [stored.obj["metadata"]["name"] for stored in store.items("a")] == ["y"]
+
+
+def test_a_subscription_hears_what_came_after_its_revision_in_order() -> None:
+    store = Store()
+    store.put("a", ("n", "x"), _obj("x"))
+    since = store.revision
+    store.put("a", ("n", "y"), _obj("y"))
+    subscription = store.subscribe("a", since)
+    store.remove("a", ("n", "x"))
+    told = [(change.key[1], change.gone, change.revision) for change in subscription.take()]
+    assert told == [("y", False, since + 1), ("x", True, since + 2)]
+    assert subscription.take() == []
+
+
+def test_a_removal_carries_the_revision_of_the_end() -> None:
+    store = Store()
+    put = store.put("a", ("n", "x"), _obj("x"))
+    removed = store.remove("a", ("n", "x"))
+    assert removed.obj["metadata"]["resourceVersion"] == str(removed.revision)
+    assert put.obj["metadata"]["resourceVersion"] == str(put.revision)
+
+
+def test_a_closed_subscription_hears_nothing() -> None:
+    store = Store()
+    subscription = store.subscribe("a", store.revision)
+    subscription.close()
+    store.put("a", ("n", "x"), _obj("x"))
+    assert subscription.take() == []
+
+
+@pytest.mark.parametrize("forget", ["compaction", "bound"])
+def test_what_is_forgotten_is_gone(forget: str) -> None:
+    store = Store(remembered=2)
+    start = store.revision
+    store.put("a", ("n", "x"), _obj("x"))
+    if forget == "compaction":
+        store.compact()
+    else:
+        for name in "yz":
+            store.put("a", ("n", name), _obj(name))
+    with pytest.raises(StatusError) as caught:
+        store.subscribe("a", start)
+    assert (caught.value.code, caught.value.reason) == (410, "Expired")
+    store.subscribe("a", store.revision)
+
+
+def test_a_resource_that_is_new_after_a_compaction_has_no_past_either() -> None:
+    store = Store()
+    store.put("a", ("n", "x"), _obj("x"))
+    store.compact()
+    with pytest.raises(StatusError, match="too old resource version: 1"):
+        store.subscribe("b", 1)
