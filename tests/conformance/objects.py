@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tests.conformance.grounds import Server
-from tests.controlplane.api import ApiFailure, Object, Parameter, path_of
+from tests.controlplane.api import ApiClient, ApiFailure, Object, Objects, Parameter, path_of
 from tests.controlplane.wait import NotYet, wait_for
 
 JOBSET = "jobset.x-k8s.io/v1alpha2"
 CRDS = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
 NAMESPACES = path_of("v1", "namespaces")
+
+
+def names_of(items: Objects) -> list[str]:
+    """The names of objects, in their order."""
+    return [item["metadata"]["name"] for item in items]
 
 
 def configmaps(namespace: str, name: str | None = None) -> str:
@@ -33,6 +38,10 @@ def leases(namespace: str, name: str | None = None) -> str:
     return path_of("coordination.k8s.io/v1", "leases", namespace=namespace, name=name)
 
 
+def secrets(namespace: str, name: str | None = None) -> str:
+    return path_of("v1", "secrets", namespace=namespace, name=name)
+
+
 def workloads(server: Server, namespace: str, name: str | None = None) -> str:
     return path_of(server.gangs, "workloads", namespace=namespace, name=name)
 
@@ -48,6 +57,10 @@ def configmap(name: str = "a", data: dict[str, str] | None = None, **metadata: A
 
 def lease(name: str = "a", **metadata: Any) -> Object:
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name, **metadata}}
+
+
+def secret(name: str = "a", **fields: Any) -> Object:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, **fields}
 
 
 def pod_spec(**fields: Any) -> Object:
@@ -107,3 +120,15 @@ async def create_pod(server: Server, namespace: str, body: Object, **parameters:
             raise
 
     return await wait_for(created, 30, "the namespace's service account")
+
+
+async def gone(api: ApiClient, path: str) -> None:
+    """Wait until an object is away: collectors take their time."""
+
+    async def away() -> bool:
+        try:
+            raise NotYet(f"it is there: {(await api.get(path))['metadata']}")
+        except ApiFailure as failure:
+            return failure.status == 404
+
+    await wait_for(away, 40, f"{path} to be gone")

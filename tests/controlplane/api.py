@@ -6,6 +6,7 @@ code drop a field; here nothing is typed and nothing is lost.
 """
 
 import asyncio
+import io
 import json
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -192,14 +193,15 @@ class ApiClient:
         method: str,
         path: str,
         *,
-        data: str | bytes | None = None,
+        data: str | None = None,
         parameters: Mapping[str, Parameter] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """One request with whatever body and headers, and whatever came back."""
         session = await self._session()
         query = _query(parameters or {})
-        async with session.request(method, self.url + path, params=query, data=data, headers=headers) as response:
+        body = None if data is None else io.BytesIO(data.encode())
+        async with session.request(method, self.url + path, params=query, data=body, headers=headers) as response:
             return Answer(response.status, response.headers.copy(), await response.text())
 
     async def close(self) -> None:

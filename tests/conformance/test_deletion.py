@@ -1,0 +1,238 @@
+"""Finalizers and owners: what stays until somebody lets go, and what goes with its owner."""
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.answers import refused, send, warnings_of
+from tests.conformance.grounds import Server
+from tests.conformance.objects import configmap, configmaps, gone, job, jobs
+from tests.controlplane.api import Object
+from tests.controlplane.wait import wait_for
+
+HOLD = "example.com/hold"
+
+
+def owned_by(*owners: Object, block: bool = False) -> dict[str, Any]:
+    """The metadata that says so."""
+    references: list[Object] = [
+        {
+            "apiVersion": owner["apiVersion"],
+            "kind": owner["kind"],
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+        }
+        for owner in owners
+    ]
+    if block:
+        for reference in references:
+            reference["blockOwnerDeletion"] = True
+    return {"ownerReferences": references}
+
+
+class Family:
+    """ConfigMaps of one namespace that own each other."""
+
+    def __init__(self, server: Server, namespace: str) -> None:
+        self.api = server.api
+        self.namespace = namespace
+
+    def path(self, name: str) -> str:
+        return configmaps(self.namespace, name)
+
+    async def make(self, name: str, **metadata: Any) -> Object:
+        return await self.api.create(configmaps(self.namespace), configmap(name, **metadata))
+
+    async def read(self, name: str) -> Object:
+        metadata: Object = (await self.api.get(self.path(name)))["metadata"]
+        return metadata
+
+    async def release(self, name: str) -> None:
+        await self.api.patch(self.path(name), {"metadata": {"finalizers": None}})
+
+    async def leaving(self, name: str) -> None:
+        """Wait until it is being deleted."""
+
+        async def marked() -> bool:
+            return "deletionTimestamp" in await self.read(name)
+
+        await wait_for(marked, 30, f"the deletion of {name}")
+
+
+@pytest.fixture
+def family(server: Server, namespace: str) -> Family:
+    return Family(server, namespace)
+
+
+async def test_a_finalizer_holds(family: Family) -> None:
+    created = await family.make("a", finalizers=[HOLD])
+    answer = await family.api.delete(family.path("a"))
+    assert answer["kind"] == "ConfigMap"
+    for metadata in (answer["metadata"], await family.read("a")):
+        assert metadata["deletionTimestamp"]
+        assert metadata["deletionGracePeriodSeconds"] == 0
+        assert metadata["finalizers"] == [HOLD]
+        assert metadata["uid"] == created["metadata"]["uid"]
+
+
+async def test_a_second_delete_changes_nothing(family: Family) -> None:
+    await family.make("a", finalizers=[HOLD])
+    first = await family.api.delete(family.path("a"))
+    second = await family.api.delete(family.path("a"))
+    assert second["metadata"]["deletionTimestamp"] == first["metadata"]["deletionTimestamp"]
+
+
+async def test_the_last_finalizer_lets_go(family: Family) -> None:
+    await family.make("a", finalizers=[HOLD, "example.com/other"])
+    await family.api.delete(family.path("a"))
+    await family.api.patch(family.path("a"), {"metadata": {"finalizers": [HOLD]}})
+    assert (await family.read("a"))["finalizers"] == [HOLD]
+    answer = await family.api.patch(family.path("a"), {"metadata": {"finalizers": []}})
+    assert "finalizers" not in answer["metadata"]
+    await refused(family.api.get(family.path("a")), 404, "NotFound")
+
+
+async def test_what_is_leaving_can_be_changed(family: Family) -> None:
+    await family.make("a", finalizers=[HOLD])
+    await family.api.delete(family.path("a"))
+    assert (await family.api.patch(family.path("a"), {"data": {"k": "v"}}))["data"] == {"k": "v"}
+
+
+async def test_what_is_leaving_takes_no_new_finalizer(family: Family) -> None:
+    await family.make("a", finalizers=[HOLD])
+    await family.api.delete(family.path("a"))
+    await refused(
+        family.api.patch(family.path("a"), {"metadata": {"finalizers": [HOLD, "example.com/new"]}}),
+        422,
+        "Invalid",
+        saying="metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, "
+        'found new finalizers []string{"example.com/new"}',
+        causes=[("FieldValueForbidden", "metadata.finalizers")],
+    )
+
+
+async def test_what_is_leaving_holds_its_name(family: Family) -> None:
+    await family.make("a", finalizers=[HOLD])
+    await family.api.delete(family.path("a"))
+    await refused(family.make("a"), 409, "AlreadyExists", 'object is being deleted: configmaps "a" already exists')
+
+
+async def test_a_watch_sees_the_mark_and_then_the_end(family: Family) -> None:
+    """The end is told with the last state that was stored, and that still had the finalizer."""
+    created = await family.make("a", finalizers=[HOLD])
+    await family.api.delete(family.path("a"))
+    await family.release("a")
+    events = []
+    path = configmaps(family.namespace)
+    version = created["metadata"]["resourceVersion"]
+    async for event in family.api.watch(
+        path, resourceVersion=version, fieldSelector="metadata.name=a", timeoutSeconds=20
+    ):
+        events.append(
+            (event.type, event.object["metadata"].get("finalizers"), "deletionTimestamp" in event.object["metadata"])
+        )
+        if event.type == "DELETED":
+            break
+    assert events == [("MODIFIED", [HOLD], True), ("DELETED", [HOLD], True)]
+
+
+async def test_what_is_owned_goes_with_its_owner(family: Family) -> None:
+    owner = await family.make("a")
+    await family.make("b", **owned_by(owner))
+    answer = await family.api.delete(family.path("a"), propagation="Background")
+    assert answer["status"] == "Success"
+    await gone(family.api, family.path("b"))
+
+
+async def test_background_is_the_way_of_configmaps(family: Family) -> None:
+    owner = await family.make("a")
+    await family.make("b", **owned_by(owner))
+    await family.api.delete(family.path("a"))
+    await gone(family.api, family.path("b"))
+
+
+async def test_grandchildren_go_too(family: Family) -> None:
+    owner = await family.make("a")
+    child = await family.make("b", **owned_by(owner))
+    await family.make("c", **owned_by(child))
+    await family.api.delete(family.path("a"))
+    await gone(family.api, family.path("c"))
+
+
+async def test_in_the_foreground_the_owner_waits_for_whom_it_must(family: Family) -> None:
+    owner = await family.make("a")
+    await family.make("b", finalizers=[HOLD], **owned_by(owner, block=True))
+    answer = await family.api.delete(family.path("a"), propagation="Foreground")
+    assert answer["metadata"]["finalizers"] == ["foregroundDeletion"]
+    assert answer["metadata"]["deletionTimestamp"]
+    await family.leaving("b")
+    assert (await family.read("a"))["finalizers"] == ["foregroundDeletion"]
+    await family.release("b")
+    await gone(family.api, family.path("a"))
+    await gone(family.api, family.path("b"))
+
+
+async def test_in_the_foreground_nobody_waits_for_the_others(family: Family) -> None:
+    owner = await family.make("a")
+    await family.make("b", finalizers=[HOLD], **owned_by(owner))
+    await family.api.delete(family.path("a"), propagation="Foreground")
+    await gone(family.api, family.path("a"))
+    await family.leaving("b")
+    await family.release("b")
+
+
+async def test_orphans_stay_and_lose_their_reference(family: Family) -> None:
+    owner = await family.make("a")
+    await family.make("b", **owned_by(owner))
+    answer = await family.api.delete(family.path("a"), propagation="Orphan")
+    assert answer["metadata"]["finalizers"] == ["orphan"]
+    await gone(family.api, family.path("a"))
+    assert "ownerReferences" not in await family.read("b")
+
+
+async def test_what_an_owner_that_never_was_owns_goes(family: Family) -> None:
+    never = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "never", "uid": "11111111-1111-1111-1111-111111111111"},
+    }
+    await family.make("b", **owned_by(never))
+    await gone(family.api, family.path("b"))
+
+
+async def test_another_owner_keeps(family: Family) -> None:
+    first, second = await family.make("a"), await family.make("b")
+    await family.make("c", **owned_by(first, second))
+    await family.api.delete(family.path("a"))
+
+    async def one_left() -> bool:
+        return [owner["name"] for owner in (await family.read("c"))["ownerReferences"]] == ["b"]
+
+    await wait_for(one_left, 30, "the reference to go")
+    await family.api.delete(family.path("b"))
+    await gone(family.api, family.path("c"))
+
+
+async def test_an_owner_of_the_same_name_is_not_the_owner(family: Family) -> None:
+    owner = await family.make("a")
+    await family.api.delete(family.path("a"), propagation="Orphan")
+    await gone(family.api, family.path("a"))
+    await family.make("a")
+    await family.make("b", **owned_by(owner))
+    await gone(family.api, family.path("b"))
+    assert await family.read("a")
+
+
+async def test_a_job_leaves_orphans_unless_told_otherwise(server: Server, namespace: str) -> None:
+    created = await server.api.create(jobs(namespace), job())
+    await server.api.create(configmaps(namespace), configmap("b", **owned_by(created)))
+    answer = await send(server.api, "DELETE", jobs(namespace, "a"))
+    assert answer.status == 200
+    assert answer.body["metadata"]["finalizers"] == ["orphan"]
+    (warning,) = warnings_of(answer)
+    assert warning == (
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+        "or set propagationPolicy=Orphan to suppress this warning"
+    )
+    await gone(server.api, jobs(namespace, "a"))
+    assert "ownerReferences" not in (await server.api.get(configmaps(namespace, "b")))["metadata"]

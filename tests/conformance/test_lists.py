@@ -1,0 +1,296 @@
+"""Lists: selectors, pages, and the version that a list is of."""
+
+import pytest
+
+from tests.conformance.answers import refused, send
+from tests.conformance.grounds import Server
+from tests.conformance.objects import lease, leases, names_of, secret, secrets
+from tests.controlplane.api import Object, Parameter, list_items
+from tests.controlplane.wait import wait_for
+
+FOUR = {"a": {"app": "x", "tier": "1"}, "b": {"app": "y"}, "c": {"tier": "2"}, "d": {"app": "x", "tier": "2"}}
+
+
+@pytest.fixture
+async def versions(server: Server, namespace: str) -> dict[str, int]:
+    """Four Leases, and the version after each."""
+    made = {}
+    for name, labels in FOUR.items():
+        created = await server.api.create(leases(namespace), lease(name, labels=labels))
+        made[name] = int(created["metadata"]["resourceVersion"])
+    return made
+
+
+@pytest.fixture
+async def path(namespace: str, versions: dict[str, int]) -> str:
+    """Where the four Leases are."""
+    assert len(versions) == 4
+    return leases(namespace)
+
+
+async def test_an_empty_list_has_items(server: Server, namespace: str) -> None:
+    answer = await server.api.get(leases(namespace))
+    assert answer.pop("metadata")["resourceVersion"].isdecimal()
+    assert answer == {"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "items": []}
+
+
+async def test_a_list_in_a_namespace_that_is_not_there_is_empty(server: Server) -> None:
+    assert await server.api.list(leases("nowhere")) == []
+
+
+async def test_items_do_not_repeat_their_kind(server: Server, path: str) -> None:
+    for item in await server.api.list(path):
+        assert not item.keys() & {"kind", "apiVersion"}
+
+
+async def test_items_are_sorted_by_name(server: Server, namespace: str) -> None:
+    for name in ("c", "a", "b-1", "b"):
+        await server.api.create(leases(namespace), lease(name))
+    assert names_of(await server.api.list(leases(namespace))) == ["a", "b", "b-1", "c"]
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
+        pytest.param("app=x", "ad", id="equals"),
+        pytest.param("app==x", "ad", id="equals-twice"),
+        pytest.param("app!=x", "bc", id="not-equals"),
+        pytest.param("app in (x,y)", "abd", id="in"),
+        pytest.param("app notin (x)", "bc", id="notin"),
+        pytest.param("app", "abd", id="exists"),
+        pytest.param("!app", "c", id="does-not-exist"),
+        pytest.param("tier>1", "cd", id="greater"),
+        pytest.param("tier<2", "a", id="less"),
+        pytest.param("app=x,tier=2", "d", id="both"),
+        pytest.param("tier in (1), app", "a", id="set-and-exists"),
+        pytest.param("app=", "", id="empty-value"),
+        pytest.param("", "abcd", id="nothing"),
+    ],
+)
+async def test_label_selectors_select(server: Server, path: str, selector: str, names: str) -> None:
+    assert names_of(await server.api.list(path, labelSelector=selector)) == list(names)
+
+
+@pytest.mark.parametrize(
+    ("selector", "words"),
+    [
+        pytest.param("app x", "found 'x', expected: in, notin, =, ==, !=, gt, lt", id="no-operator"),
+        pytest.param("app in x", "found 'x' expected: '('", id="no-set"),
+        pytest.param("app in (x", "found '', expected: ',' or ')'", id="open-set"),
+        pytest.param("=x", "found '=', expected: !, identifier, or 'end of string'", id="no-key"),
+        pytest.param("app=x!", "found '!', expected: ',' or 'end of string'", id="rest"),
+    ],
+)
+async def test_label_selectors_are_parsed(server: Server, namespace: str, selector: str, words: str) -> None:
+    await refused(server.api.list(leases(namespace), labelSelector=selector), 400, "BadRequest", saying=words)
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
+        pytest.param("metadata.name=a", "a", id="name"),
+        pytest.param("metadata.name==b", "b", id="equals-twice"),
+        pytest.param("metadata.name!=a", "bcd", id="not-equals"),
+        pytest.param("metadata.name!=a,metadata.name!=b", "cd", id="both"),
+        pytest.param("metadata.namespace=default", "", id="other-namespace"),
+    ],
+)
+async def test_field_selectors_select(server: Server, path: str, selector: str, names: str) -> None:
+    assert names_of(await server.api.list(path, fieldSelector=selector)) == list(names)
+
+
+async def test_a_field_that_is_not_selectable(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.list(leases(namespace), fieldSelector="spec.holder=x"),
+        400,
+        "BadRequest",
+        '"spec.holder" is not a known field selector: only "metadata.name", "metadata.namespace"',
+    )
+
+
+async def test_field_selectors_know_no_sets(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.list(leases(namespace), fieldSelector="metadata.name in (a)"),
+        400,
+        "BadRequest",
+        "invalid selector: 'metadata.name in (a)'; can't understand 'metadata.name in (a)'",
+    )
+
+
+async def test_kinds_have_selectable_fields_of_their_own(server: Server, namespace: str) -> None:
+    await server.api.create(secrets(namespace), secret("a"))
+    await server.api.create(secrets(namespace), {**secret("b"), "type": "example.com/other"})
+    assert names_of(await server.api.list(secrets(namespace), fieldSelector="type=Opaque")) == ["a"]
+    await refused(
+        server.api.list(secrets(namespace), fieldSelector="data=x"),
+        400,
+        "BadRequest",
+        "field label not supported: data",
+    )
+
+
+async def test_a_page_says_how_many_are_left(server: Server, path: str) -> None:
+    page = await server.api.get(path, limit=1)
+    assert names_of(list_items(page)) == ["a"]
+    assert page["metadata"]["remainingItemCount"] == 3
+    assert page["metadata"]["continue"]
+
+
+async def test_pages_are_of_one_version(server: Server, path: str) -> None:
+    first = await server.api.get(path, limit=2)
+    await server.api.create(path, lease("e"))
+    rest = await server.api.get(path, **{"continue": first["metadata"]["continue"]})
+    assert names_of(list_items(rest)) == ["c", "d"]
+    assert rest["metadata"] == {"resourceVersion": first["metadata"]["resourceVersion"]}
+
+
+async def test_pages_go_on_until_nothing_is_left(server: Server, path: str) -> None:
+    names, token = [], ""
+    while True:
+        asked: dict[str, Parameter] = {"continue": token} if token else {}
+        page = await server.api.get(path, limit=3, **asked)
+        names.append("".join(names_of(list_items(page))))
+        token = page["metadata"].get("continue", "")
+        if not token:
+            break
+    assert names == ["abc", "d"]
+    assert "remainingItemCount" not in page["metadata"]
+
+
+async def test_a_page_that_holds_everything_is_the_list(server: Server, path: str) -> None:
+    page = await server.api.get(path, limit=4)
+    assert len(page["items"]) == 4
+    assert not page["metadata"].keys() & {"continue", "remainingItemCount"}
+
+
+async def test_what_is_left_of_a_selection_is_not_counted(server: Server, path: str) -> None:
+    page = await server.api.get(path, limit=1, labelSelector="app=x")
+    assert names_of(list_items(page)) == ["a"]
+    assert page["metadata"]["continue"]
+    assert "remainingItemCount" not in page["metadata"]
+
+
+async def test_a_limit_is_a_number(server: Server, path: str) -> None:
+    await refused(server.api.get(path, limit="x"), 400, "BadRequest", 'strconv.ParseInt: parsing "x": invalid syntax')
+
+
+async def test_a_continue_token_is_the_servers(server: Server, path: str) -> None:
+    await refused(
+        server.api.get(path, limit=1, **{"continue": "garbage"}),
+        400,
+        "BadRequest",
+        saying="invalid continue token: continue key is not valid",
+    )
+
+
+async def test_a_continue_token_has_a_version_already(server: Server, path: str) -> None:
+    token = (await server.api.get(path, limit=1))["metadata"]["continue"]
+    await refused(
+        server.api.get(path, limit=1, resourceVersion="5", **{"continue": token}),
+        400,
+        "BadRequest",
+        "specifying resource version is not allowed when using continue",
+    )
+
+
+async def test_version_0_takes_any_state_and_no_limit(server: Server, path: str) -> None:
+    async def complete() -> bool:
+        page = await server.api.get(path, resourceVersion="0", limit=1)
+        assert "continue" not in page["metadata"]
+        return names_of(list_items(page)) == list(FOUR)
+
+    # A cached state may be behind, but not for long.
+    assert await wait_for(complete)
+
+
+@pytest.mark.parametrize("match", ["NotOlderThan", ""], ids=["asked", "by-default"])
+async def test_a_list_not_older_than_a_version(server: Server, path: str, versions: dict[str, int], match: str) -> None:
+    asked = {"resourceVersionMatch": match} if match else {}
+    answer = await server.api.get(path, resourceVersion=versions["b"], **asked)
+    assert set(names_of(list_items(answer))) >= {"a", "b"}
+    assert int(answer["metadata"]["resourceVersion"]) >= versions["b"]
+
+
+async def test_a_list_exactly_of_a_version(server: Server, path: str, versions: dict[str, int]) -> None:
+    answer = await server.api.get(path, resourceVersion=versions["b"], resourceVersionMatch="Exact")
+    assert names_of(list_items(answer)) == ["a", "b"]
+    assert answer["metadata"] == {"resourceVersion": str(versions["b"])}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words", "reason"),
+    [
+        pytest.param(
+            {"resourceVersionMatch": "Exact"},
+            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+            "FieldValueForbidden",
+            id="without-version",
+        ),
+        pytest.param(
+            {"resourceVersionMatch": "Exact", "resourceVersion": "0"},
+            'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+            "FieldValueForbidden",
+            id="exactly-0",
+        ),
+        pytest.param(
+            {"resourceVersionMatch": "Bogus", "resourceVersion": "1"},
+            'Unsupported value: "Bogus": supported values: "Exact", "NotOlderThan", ""',
+            "FieldValueNotSupported",
+            id="unknown",
+        ),
+    ],
+)
+async def test_a_version_match_must_make_sense(
+    server: Server, namespace: str, parameters: dict[str, Parameter], words: str, reason: str
+) -> None:
+    await refused(
+        server.api.get(leases(namespace), **parameters),
+        422,
+        "Invalid",
+        f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {words}',
+        causes=[(reason, "resourceVersionMatch")],
+    )
+
+
+async def test_a_version_of_a_list_is_a_number(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.get(leases(namespace), resourceVersion="abc"),
+        400,
+        "BadRequest",
+        'invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": '
+        "invalid syntax",
+    )
+
+
+async def test_a_version_that_is_not_reached_in_time(server: Server, namespace: str) -> None:
+    answer = await send(server.api, "GET", leases(namespace), resourceVersion="999999999")
+    assert answer.status == 504
+    assert answer.headers["Retry-After"] == "1"
+    status = answer.body
+    assert status["reason"] == "Timeout"
+    assert status["message"].startswith("Timeout: Too large resource version: 999999999, current: ")
+    assert status["details"] == {
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+        "retryAfterSeconds": 1,
+    }
+
+
+async def test_a_list_may_be_of_metadata_only(server: Server, path: str) -> None:
+    headers = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
+    answer = (await server.api.exchange("GET", path, headers=headers)).body
+    assert (answer["kind"], answer["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
+    assert names_of(answer["items"]) == list(FOUR)
+    assert all(item.keys() == {"kind", "apiVersion", "metadata"} for item in answer["items"])
+
+
+async def test_an_object_may_be_read_as_metadata_only(server: Server, path: str) -> None:
+    headers = {"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}
+    answer: Object = (await server.api.exchange("GET", f"{path}/a", headers=headers)).body
+    assert answer.keys() == {"kind", "apiVersion", "metadata"}
+    assert (answer["kind"], answer["metadata"]["name"]) == ("PartialObjectMetadata", "a")
+
+
+async def test_what_cannot_be_written_is_not_acceptable(server: Server, path: str) -> None:
+    answer = await server.api.exchange("GET", path, headers={"Accept": "text/html"})
+    assert answer.status == 406
+    assert answer.body["reason"] == "NotAcceptable"

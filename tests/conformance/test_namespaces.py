@@ -1,0 +1,116 @@
+"""Namespaces: what cannot be in one that is not there, and how one goes away."""
+
+import secrets
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.conformance.answers import details_of, refused, send
+from tests.conformance.grounds import Server
+from tests.conformance.objects import NAMESPACES, configmap, configmaps, gone, job, jobs
+
+
+@pytest.fixture
+async def leaving(server: Server) -> AsyncIterator[str]:
+    """A namespace that is being deleted, and held back by a finalizer in it."""
+    name = f"leaving-{secrets.token_hex(3)}"
+    await server.api.create(NAMESPACES, {"metadata": {"name": name}})
+    await server.api.create(configmaps(name), configmap("hold", {"k": "v"}, finalizers=["example.com/hold"]))
+    await server.api.delete(f"{NAMESPACES}/{name}")
+    yield name
+    # A test may have let it go itself.
+    await send(
+        server.api,
+        "PATCH",
+        configmaps(name, "hold"),
+        {"metadata": {"finalizers": None}},
+        "application/merge-patch+json",
+    )
+
+
+async def test_a_new_namespace_is_active_and_has_its_name_as_a_label(server: Server, namespace: str) -> None:
+    read = await server.api.get(f"{NAMESPACES}/{namespace}")
+    assert read["metadata"]["labels"] == {"kubernetes.io/metadata.name": namespace}
+    assert read["spec"] == {"finalizers": ["kubernetes"]}
+    assert read["status"] == {"phase": "Active"}
+
+
+async def test_the_label_is_the_servers_to_write(server: Server, namespace: str) -> None:
+    patched = await server.api.patch(
+        f"{NAMESPACES}/{namespace}", {"metadata": {"labels": {"kubernetes.io/metadata.name": "other"}}}
+    )
+    assert patched["metadata"]["labels"] == {"kubernetes.io/metadata.name": namespace}
+
+
+async def test_a_namespace_is_named_like_a_host(server: Server) -> None:
+    await refused(
+        server.api.create(NAMESPACES, {"metadata": {"name": "a.b"}}),
+        422,
+        "Invalid",
+        'Namespace "a.b" is invalid: metadata.name: Invalid value: "a.b": must not contain dots',
+    )
+
+
+async def test_some_namespaces_stay(server: Server) -> None:
+    await refused(
+        server.api.delete(f"{NAMESPACES}/default"),
+        403,
+        "Forbidden",
+        'namespaces "default" is forbidden: this namespace may not be deleted',
+    )
+
+
+@pytest.mark.parametrize("kind", ["configmaps", "jobs"])
+async def test_nothing_is_created_where_no_namespace_is(server: Server, kind: str) -> None:
+    path, body = {"configmaps": (configmaps("nowhere"), configmap()), "jobs": (jobs("nowhere"), job())}[kind]
+    failure = await refused(server.api.create(path, body), 404, "NotFound", 'namespaces "nowhere" not found')
+    assert details_of(failure) == {"name": "nowhere", "kind": "namespaces"}
+
+
+async def test_nothing_is_found_where_no_namespace_is(server: Server) -> None:
+    await refused(server.api.get(configmaps("nowhere", "a")), 404, "NotFound", 'configmaps "a" not found')
+
+
+async def test_delete_answers_the_namespace_that_is_leaving(server: Server) -> None:
+    name = f"leaving-{secrets.token_hex(3)}"
+    await server.api.create(NAMESPACES, {"metadata": {"name": name}})
+    answer = await server.api.delete(f"{NAMESPACES}/{name}")
+    assert answer["kind"] == "Namespace"
+    assert answer["metadata"]["deletionTimestamp"]
+    assert answer["status"] == {"phase": "Terminating"}
+
+
+@pytest.mark.parametrize("dry", [{}, {"dryRun": "All"}], ids=["really", "dry"])
+async def test_nothing_new_comes_into_a_namespace_that_is_leaving(
+    server: Server, leaving: str, dry: dict[str, str]
+) -> None:
+    failure = await refused(
+        server.api.create(configmaps(leaving), configmap("late"), **dry),
+        403,
+        "Forbidden",
+        f'configmaps "late" is forbidden: unable to create new content in namespace {leaving} because it is being '
+        "terminated",
+        causes=[("NamespaceTerminating", "metadata.namespace")],
+    )
+    (cause,) = failure.body["details"]["causes"]
+    assert cause["message"] == f"namespace {leaving} is being terminated"
+
+
+async def test_what_is_in_a_namespace_that_is_leaving_can_be_changed(server: Server, leaving: str) -> None:
+    patched = await server.api.patch(configmaps(leaving, "hold"), {"data": {"k": "w"}})
+    assert patched["data"] == {"k": "w"}
+
+
+async def test_a_namespace_that_is_leaving_holds_its_name(server: Server, leaving: str) -> None:
+    await refused(
+        server.api.create(NAMESPACES, {"metadata": {"name": leaving}}),
+        409,
+        "AlreadyExists",
+        f'object is being deleted: namespaces "{leaving}" already exists',
+    )
+
+
+async def test_a_namespace_takes_everything_in_it_along(server: Server, leaving: str) -> None:
+    await server.api.patch(configmaps(leaving, "hold"), {"metadata": {"finalizers": None}})
+    await gone(server.api, f"{NAMESPACES}/{leaving}")
+    await refused(server.api.get(configmaps(leaving, "hold")), 404, "NotFound")

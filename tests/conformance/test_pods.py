@@ -1,0 +1,200 @@
+"""Pods: what is filled in, what stays as it is, binding, and deletion that waits for a node."""
+
+import secrets
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.conformance.answers import refused, send
+from tests.conformance.grounds import Server
+from tests.conformance.objects import create_pod, names_of, pod, pod_spec, pods
+from tests.controlplane.api import Object, path_of
+
+NODES = path_of("v1", "nodes")
+
+
+@pytest.fixture
+async def node(server: Server) -> AsyncIterator[str]:
+    """A node without a machine: nothing ever stops a pod on it."""
+    name = f"conformance-{secrets.token_hex(3)}"
+    await server.api.create(NODES, {"metadata": {"name": name}})
+    yield name
+    await server.api.delete(f"{NODES}/{name}")
+
+
+@pytest.fixture
+async def bound(server: Server, namespace: str, node: str) -> AsyncIterator[str]:
+    """The path of a pod on the node."""
+    await create_pod(server, namespace, pod("a", pod_spec(nodeName=node)))
+    path = pods(namespace, "a")
+    yield path
+    await server.api.delete(pods(namespace), grace=0)
+
+
+async def test_a_pod_is_filled_in(server: Server, namespace: str) -> None:
+    created = await create_pod(
+        server, namespace, pod("a", {"containers": [{"name": "c", "image": "i"}], "schedulerName": "x"})
+    )
+    spec = created["spec"]
+    expected = {
+        "restartPolicy": "Always",
+        "dnsPolicy": "ClusterFirst",
+        "terminationGracePeriodSeconds": 30,
+        "enableServiceLinks": True,
+        "securityContext": {},
+        "priority": 0,
+        "preemptionPolicy": "PreemptLowerPriority",
+    }
+    assert {key: spec.get(key) for key in expected} == expected
+    (container,) = spec["containers"]
+    expected = {
+        "imagePullPolicy": "Always",
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "resources": {},
+    }
+    assert {key: container.get(key) for key in expected} == expected
+    assert created["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert created["metadata"]["generation"] == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "words", "causes"),
+    [
+        pytest.param(
+            pod_spec(containers=[]),
+            "spec.containers: Required value",
+            [("FieldValueRequired", "spec.containers")],
+            id="no-containers",
+        ),
+        pytest.param(
+            pod_spec(restartPolicy="Sometimes"),
+            'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"',
+            [("FieldValueNotSupported", "spec.restartPolicy")],
+            id="restart-policy",
+        ),
+        pytest.param(
+            pod_spec(containers=[{"name": "c"}, {"name": "c", "image": "i"}]),
+            '[spec.containers[0].image: Required value, spec.containers[1].name: Duplicate value: "c"]',
+            [("FieldValueDuplicate", "spec.containers[1].name"), ("FieldValueRequired", "spec.containers[0].image")],
+            id="two-faults",
+        ),
+    ],
+)
+async def test_a_pod_is_validated(
+    server: Server, namespace: str, spec: Object, words: str, causes: list[tuple[str, str]]
+) -> None:
+    await refused(
+        create_pod(server, namespace, pod("a", spec)), 422, "Invalid", f'Pod "a" is invalid: {words}', causes=causes
+    )
+
+
+async def test_a_priority_class_must_be_there(server: Server, namespace: str) -> None:
+    await refused(
+        create_pod(server, namespace, pod("a", pod_spec(priorityClassName="nowhere"))),
+        403,
+        "Forbidden",
+        'pods "a" is forbidden: no PriorityClass with name nowhere was found',
+    )
+
+
+async def test_the_spec_of_a_pod_stays(server: Server, namespace: str) -> None:
+    await create_pod(server, namespace, pod())
+    await refused(
+        server.api.patch(pods(namespace, "a"), {"spec": {"schedulerName": "other"}}),
+        422,
+        "Invalid",
+        saying="spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,",
+        causes=[("FieldValueForbidden", "spec")],
+    )
+
+
+async def test_a_pod_gets_no_more_containers(server: Server, namespace: str) -> None:
+    await create_pod(server, namespace, pod())
+    more = [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]
+    await refused(
+        server.api.patch(pods(namespace, "a"), {"spec": {"containers": more}}),
+        422,
+        "Invalid",
+        'Pod "a" is invalid: spec.containers: Forbidden: pod updates may not add or remove containers',
+    )
+
+
+async def test_an_image_may_change(server: Server, namespace: str) -> None:
+    await create_pod(server, namespace, pod())
+    path = "/spec/containers/0/image"
+    patched = await server.api.patch(pods(namespace, "a"), [{"op": "replace", "path": path, "value": "j"}], kind="json")
+    assert patched["spec"]["containers"][0]["image"] == "j"
+    assert patched["metadata"]["generation"] == 2
+
+
+async def test_binding_sets_the_node_and_says_so(server: Server, namespace: str, node: str) -> None:
+    await create_pod(server, namespace, pod())
+    binding = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": node}}
+    answer = await send(server.api, "POST", f"{pods(namespace, 'a')}/binding", binding)
+    assert (answer.status, answer.body["status"]) == (201, "Success")
+    read = await server.api.get(pods(namespace, "a"))
+    assert read["spec"]["nodeName"] == node
+    (condition,) = read["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
+    await refused(
+        server.api.create(f"{pods(namespace, 'a')}/binding", binding),
+        409,
+        "Conflict",
+        f'Operation cannot be fulfilled on pods/binding "a": pod a is already assigned to node "{node}"',
+    )
+    await server.api.delete(pods(namespace, "a"), grace=0)
+
+
+async def test_pods_are_selected_by_node_and_phase(server: Server, bound: str, node: str) -> None:
+    path = bound.rpartition("/")[0]
+    assert names_of(await server.api.list(path, fieldSelector=f"spec.nodeName={node}")) == ["a"]
+    assert names_of(await server.api.list(path, fieldSelector="spec.nodeName=")) == []
+    assert names_of(await server.api.list(path, fieldSelector="status.phase=Pending")) == ["a"]
+    assert names_of(await server.api.list(path, fieldSelector="status.phase!=Pending")) == []
+
+
+async def test_a_pod_without_a_node_is_deleted_at_once(server: Server, namespace: str) -> None:
+    await create_pod(server, namespace, pod())
+    answer = await server.api.delete(pods(namespace, "a"))
+    assert answer["kind"] == "Pod"
+    assert answer["metadata"]["deletionGracePeriodSeconds"] == 0
+    await refused(server.api.get(pods(namespace, "a")), 404, "NotFound")
+
+
+async def test_a_pod_on_a_node_is_deleted_in_its_own_time(server: Server, bound: str) -> None:
+    answer = await server.api.delete(bound)
+    metadata = (await server.api.get(bound))["metadata"]
+    assert answer["metadata"]["deletionTimestamp"] == metadata["deletionTimestamp"]
+    assert metadata["deletionGracePeriodSeconds"] == 30
+    assert metadata["generation"] == 2
+    assert metadata["deletionTimestamp"] > metadata["creationTimestamp"]
+
+
+async def test_the_time_can_be_shortened_and_not_lengthened(server: Server, bound: str) -> None:
+    async def grace(seconds: int) -> int:
+        answer = await server.api.delete(bound, grace=seconds)
+        return int(answer["metadata"]["deletionGracePeriodSeconds"])
+
+    assert await grace(20) == 20
+    assert await grace(5) == 5
+    assert await grace(60) == 5
+
+
+async def test_without_grace_it_is_gone(server: Server, bound: str) -> None:
+    await server.api.delete(bound)
+    await server.api.delete(bound, grace=0)
+    await refused(server.api.get(bound), 404, "NotFound")
+
+
+async def test_a_pod_that_ended_is_deleted_at_once(server: Server, bound: str) -> None:
+    await server.api.patch(f"{bound}/status", {"status": {"phase": "Succeeded"}})
+    await server.api.delete(bound)
+    await refused(server.api.get(bound), 404, "NotFound")
+
+
+async def test_a_pod_may_be_evicted(server: Server, bound: str) -> None:
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
+    answer = await send(server.api, "POST", f"{bound}/eviction", eviction)
+    assert (answer.status, answer.body["status"]) == (201, "Success")
+    assert (await server.api.get(bound))["metadata"]["deletionTimestamp"]

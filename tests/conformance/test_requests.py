@@ -1,0 +1,231 @@
+"""Requests that are no good, as far as they get: who asks, which path, which method, which body."""
+
+import json
+
+import pytest
+
+from tests.conformance.answers import refused, send
+from tests.conformance.grounds import Server
+from tests.conformance.objects import configmap, configmaps, jobs
+from tests.controlplane.api import path_of
+
+NO_RESOURCE = "the server could not find the requested resource"
+NO_METHOD = "the server does not allow this method on the requested resource"
+
+
+async def test_a_token_that_nobody_has_is_401(server: Server, namespace: str) -> None:
+    await refused(server.stranger("nobody").get(configmaps(namespace)), 401, "Unauthorized", "Unauthorized")
+
+
+@pytest.mark.parametrize("verb", ["list", "get", "create"])
+async def test_who_says_no_name_is_anonymous_and_may_nothing(server: Server, namespace: str, verb: str) -> None:
+    stranger = server.stranger("")
+    calls = {
+        "list": stranger.get(jobs(namespace)),
+        "get": stranger.get(jobs(namespace, "a")),
+        "create": stranger.create(jobs(namespace), {}),
+    }
+    call = calls.pop(verb)
+    for other in calls.values():
+        other.close()
+    subject = 'jobs.batch "a"' if verb == "get" else "jobs.batch"
+    await refused(
+        call,
+        403,
+        "Forbidden",
+        f'{subject} is forbidden: User "system:anonymous" cannot {verb} resource "jobs" in API group "batch" in the '
+        f'namespace "{namespace}"',
+    )
+
+
+async def test_paths_that_are_no_resources_are_forbidden_by_their_name(server: Server) -> None:
+    await refused(
+        server.stranger("").get("/apis"),
+        403,
+        "Forbidden",
+        'forbidden: User "system:anonymous" cannot get path "/apis"',
+    )
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
+async def test_health_is_told_to_everybody(server: Server, path: str) -> None:
+    answer = await server.stranger("").exchange("GET", path)
+    assert (answer.status, answer.text) == (200, "ok")
+    assert answer.headers["Content-Type"].startswith("text/plain")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("/api/v2", id="version-of-the-core"),
+        pytest.param("/apis/batch/v9", id="version-of-a-group"),
+        pytest.param("/api/v1/nothings", id="resource-of-the-core"),
+        pytest.param("/apis/batch/v1/namespaces/default/nothings", id="resource-of-a-group"),
+        pytest.param("/apis/batch/v1/namespaces/default/jobs/a/nothing", id="subresource"),
+        pytest.param("/api/v1/namespaces/default/namespaces", id="cluster-resource-in-a-namespace"),
+    ],
+)
+async def test_what_is_not_served_is_404_with_a_status(server: Server, path: str) -> None:
+    await refused(server.api.get(path), 404, "NotFound", NO_RESOURCE)
+
+
+@pytest.mark.parametrize("path", ["/nope", "/apis/nope.example.com", "/apis/nope.example.com/v1"])
+async def test_what_nobody_serves_is_404_in_plain_text(server: Server, path: str) -> None:
+    answer = await server.api.exchange("GET", path)
+    assert (answer.status, answer.text) == (404, "404 page not found\n")
+    assert answer.headers["Content-Type"].startswith("text/plain")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        pytest.param("POST", configmaps("default", "a"), id="post-to-an-object"),
+        pytest.param("PUT", configmaps("default"), id="put-to-a-collection"),
+        pytest.param("PATCH", configmaps("default"), id="patch-of-a-collection"),
+        pytest.param("POST", path_of("v1", "configmaps"), id="post-without-namespace"),
+        pytest.param("DELETE", path_of("v1", "namespaces"), id="delete-of-all-namespaces"),
+        pytest.param("DELETE", jobs("default", "a") + "/status", id="delete-of-a-status"),
+        pytest.param("GET", path_of("v1", "pods", namespace="default", name="a") + "/binding", id="get-of-a-binding"),
+        pytest.param("GET", path_of("authorization.k8s.io/v1", "selfsubjectaccessreviews"), id="get-of-reviews"),
+        pytest.param("POST", "/version", id="post-to-version"),
+    ],
+)
+async def test_a_method_that_a_path_does_not_have_is_405(server: Server, method: str, path: str) -> None:
+    answer = await send(server.api, method, path, {} if method in ("POST", "PUT", "PATCH") else None)
+    assert answer.status == 405
+    assert (answer.body["reason"], answer.body["message"]) == ("MethodNotAllowed", NO_METHOD)
+
+
+async def test_a_body_in_another_format_is_415(server: Server, namespace: str) -> None:
+    answer = await send(server.api, "POST", configmaps(namespace), configmap(), "text/plain")
+    assert (answer.status, answer.body["reason"]) == (415, "UnsupportedMediaType")
+    assert answer.body["message"] == (
+        "the body of the request was in an unknown format - accepted media types include: "
+        "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+    )
+
+
+async def test_a_patch_in_another_format_is_415(server: Server, namespace: str) -> None:
+    await server.api.create(configmaps(namespace), configmap("a"))
+    answer = await send(server.api, "PATCH", configmaps(namespace, "a"), {}, "application/json")
+    assert (answer.status, answer.body["reason"]) == (415, "UnsupportedMediaType")
+
+
+async def test_a_body_may_be_yaml(server: Server, namespace: str) -> None:
+    answer = await send(
+        server.api, "POST", configmaps(namespace), "metadata: {name: a}\ndata: {k: v}\n", "application/yaml"
+    )
+    assert (answer.status, answer.body["data"]) == (201, {"k": "v"})
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        pytest.param('{"metadata": ', "json parse error: unexpected end of JSON input", id="cut-off"),
+        pytest.param("", "json parse error: unexpected end of JSON input (<empty>)", id="empty"),
+        pytest.param("[]", "json: cannot unmarshal array into Go value", id="list"),
+        pytest.param('"x"', "json: cannot unmarshal string into Go value", id="text"),
+    ],
+)
+async def test_a_body_that_is_no_object_is_400(server: Server, namespace: str, body: str, words: str) -> None:
+    answer = await send(server.api, "POST", configmaps(namespace), body)
+    assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
+    assert answer.body["message"].startswith(
+        "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; "
+    )
+    assert words in answer.body["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        pytest.param(
+            {"metadata": {"name": 5}},
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string",
+            id="number-for-text",
+        ),
+        pytest.param(
+            {"metadata": {"name": "a"}, "data": []},
+            "json: cannot unmarshal array into Go struct field ConfigMap.data of type map[string]string",
+            id="list-for-map",
+        ),
+        pytest.param(
+            {"metadata": {"name": "a"}, "data": {"k": 1}},
+            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
+            id="number-in-map",
+        ),
+    ],
+)
+async def test_a_body_of_wrong_types_is_400(server: Server, namespace: str, body: object, words: str) -> None:
+    answer = await send(server.api, "POST", configmaps(namespace), body)
+    assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
+    assert answer.body["message"] == f'ConfigMap in version "v1" cannot be handled as a ConfigMap: {words}'
+
+
+async def test_a_body_of_another_version_is_400(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.create(configmaps(namespace), {**configmap(), "apiVersion": "v2"}),
+        400,
+        "BadRequest",
+        saying='ConfigMap in version "v2" cannot be handled as a ConfigMap: '
+        'no kind "ConfigMap" is registered for version "v2"',
+    )
+
+
+async def test_a_body_of_another_kind_is_400(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.create(configmaps(namespace), {**configmap(), "kind": "Secret"}),
+        400,
+        "BadRequest",
+        saying='Secret in version "v1" cannot be handled as a ConfigMap: ',
+    )
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+async def test_a_body_for_another_namespace_is_400(server: Server, namespace: str, method: str) -> None:
+    await server.api.create(configmaps(namespace), configmap("a"))
+    path = configmaps(namespace, "a" if method == "PUT" else None)
+    answer = await send(server.api, method, path, configmap("a", namespace="other"))
+    assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
+    assert answer.body["message"] == (
+        "the namespace of the provided object does not match the namespace sent on the request"
+    )
+
+
+async def test_a_put_under_another_name_is_400(server: Server, namespace: str) -> None:
+    await server.api.create(configmaps(namespace), configmap("a"))
+    await refused(
+        server.api.update(configmaps(namespace, "a"), configmap("b")),
+        400,
+        "BadRequest",
+        "the name of the object (b) does not match the name on the URL (a)",
+    )
+
+
+async def test_a_put_has_a_name(server: Server, namespace: str) -> None:
+    await server.api.create(configmaps(namespace), configmap("a"))
+    await refused(
+        server.api.update(configmaps(namespace, "a"), {"metadata": {}}),
+        400,
+        "BadRequest",
+        "the name of the object (a based on URL) was undeterminable: name must be provided",
+    )
+
+
+async def test_a_body_of_more_than_three_megabytes_is_413(server: Server, namespace: str) -> None:
+    body = json.dumps(configmap("a", {"k": "x" * (3 * 1024 * 1024)}))
+    answer = await send(server.api, "POST", configmaps(namespace), body)
+    assert (answer.status, answer.body["reason"]) == (413, "RequestEntityTooLarge")
+    assert answer.body["message"] == "Request entity too large: limit is 3145728"
+
+
+async def test_propagation_has_three_values(server: Server, namespace: str) -> None:
+    await server.api.create(configmaps(namespace), configmap("a"))
+    await refused(
+        server.api.delete(configmaps(namespace, "a"), propagation="Sideways"),
+        422,
+        "Invalid",
+        'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Sideways": '
+        'supported values: "Foreground", "Background", "Orphan", "nil"',
+        causes=[("FieldValueNotSupported", "propagationPolicy")],
+    )

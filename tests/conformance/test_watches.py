@@ -1,0 +1,197 @@
+"""Watches: where they begin, what they tell of changes, and how they end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.conformance.answers import refused
+from tests.conformance.grounds import Server
+from tests.conformance.objects import lease, leases
+from tests.controlplane.api import Parameter, WatchEvent
+
+END = "k8s.io/initial-events-end"
+
+
+class History:
+    """One Lease after the other: created, annotated, relabelled, deleted, beside a second one."""
+
+    def __init__(self, server: Server, namespace: str) -> None:
+        self.api = server.api
+        self.path = leases(namespace)
+        self.begin = ""
+
+    async def make(self) -> None:
+        created = await self.api.create(self.path, lease("a", labels={"s": "1"}))
+        self.begin = created["metadata"]["resourceVersion"]
+        await self.api.patch(f"{self.path}/a", {"metadata": {"annotations": {"n": "1"}}})
+        await self.api.patch(f"{self.path}/a", {"metadata": {"labels": {"s": "2"}}})
+        await self.api.create(self.path, lease("b", labels={"s": "2"}))
+        await self.api.patch(f"{self.path}/a", {"metadata": {"labels": {"s": "1"}}})
+        await self.api.delete(f"{self.path}/b")
+
+    async def watched(self, count: int, **parameters: Parameter) -> list[WatchEvent]:
+        """The first events of a watch."""
+        return await first(count, self.api.watch(self.path, timeoutSeconds=30, **parameters))
+
+
+async def first(count: int, events: AsyncIterator[WatchEvent]) -> list[WatchEvent]:
+    found = []
+    async with asyncio.timeout(20):
+        async for event in events:
+            found.append(event)
+            if len(found) == count:
+                break
+    return found
+
+
+def told(events: list[WatchEvent]) -> list[str]:
+    """Events as "ADDED a/1": type, name, and the label s."""
+    return [
+        f"{event.type} {event.object['metadata']['name']}/{event.object['metadata']['labels']['s']}" for event in events
+    ]
+
+
+@pytest.fixture
+async def history(server: Server, namespace: str) -> History:
+    made = History(server, namespace)
+    await made.make()
+    return made
+
+
+async def test_a_watch_from_a_version_tells_what_came_after(history: History) -> None:
+    events = await history.watched(5, resourceVersion=history.begin)
+    assert told(events) == ["MODIFIED a/1", "MODIFIED a/2", "ADDED b/2", "MODIFIED a/1", "DELETED b/2"]
+    versions = [int(event.object["metadata"]["resourceVersion"]) for event in events]
+    assert versions == sorted(set(versions))
+    assert versions[0] > int(history.begin)
+
+
+async def test_events_carry_whole_objects(history: History) -> None:
+    (event,) = await history.watched(1, resourceVersion=history.begin)
+    assert (event.object["kind"], event.object["apiVersion"]) == ("Lease", "coordination.k8s.io/v1")
+    assert event.object["metadata"]["annotations"] == {"n": "1"}
+
+
+async def test_deleted_carries_the_last_state_with_the_version_of_its_end(history: History) -> None:
+    events = await history.watched(5, resourceVersion=history.begin)
+    added, deleted = events[2].object, events[4].object
+    assert int(deleted["metadata"].pop("resourceVersion")) > int(added["metadata"].pop("resourceVersion"))
+    assert deleted == added
+
+
+@pytest.mark.parametrize("asked", [{}, {"resourceVersion": "0"}], ids=["no-version", "version-0"])
+async def test_a_watch_from_nowhere_begins_with_what_is_there(history: History, asked: dict[str, Parameter]) -> None:
+    events = await history.watched(1, **asked)
+    assert told(events) == ["ADDED a/1"]
+
+
+async def test_a_watch_goes_on_with_changes(history: History) -> None:
+    events = []
+    async for event in history.api.watch(history.path, timeoutSeconds=30):
+        events.append(event)
+        if len(events) == 2:
+            break
+        await history.api.patch(f"{history.path}/a", {"metadata": {"labels": {"s": "3"}}})
+    assert told(events) == ["ADDED a/1", "MODIFIED a/3"]
+
+
+async def test_what_leaves_a_selection_is_deleted_and_what_comes_back_added(history: History) -> None:
+    events = await history.watched(3, resourceVersion=history.begin, labelSelector="s=1")
+    assert told(events) == ["MODIFIED a/1", "DELETED a/1", "ADDED a/1"]
+
+
+async def test_what_enters_a_selection_is_added(history: History) -> None:
+    events = await history.watched(4, resourceVersion=history.begin, labelSelector="s=2")
+    assert told(events) == ["ADDED a/2", "ADDED b/2", "DELETED a/2", "DELETED b/2"]
+
+
+async def test_what_leaves_a_selection_has_the_version_of_the_change(history: History) -> None:
+    everything = await history.watched(2, resourceVersion=history.begin)
+    selected = await history.watched(2, resourceVersion=history.begin, labelSelector="s=1")
+    assert selected[1].type == "DELETED"
+    assert selected[1].object["metadata"]["resourceVersion"] == everything[1].object["metadata"]["resourceVersion"]
+
+
+async def test_a_watch_of_one_object(history: History) -> None:
+    events = await history.watched(2, resourceVersion=history.begin, fieldSelector="metadata.name=b")
+    assert told(events) == ["ADDED b/2", "DELETED b/2"]
+
+
+async def test_a_watch_ends_when_its_time_is_over(history: History) -> None:
+    parameters: dict[str, Parameter] = {"resourceVersion": history.begin, "fieldSelector": "metadata.name=b"}
+    events = [event async for event in history.api.watch(history.path, timeoutSeconds=1, **parameters)]
+    assert told(events) == ["ADDED b/2", "DELETED b/2"]
+
+
+async def test_initial_events_end_with_a_bookmark(history: History) -> None:
+    events = await history.watched(
+        2, sendInitialEvents=True, resourceVersionMatch="NotOlderThan", allowWatchBookmarks=True
+    )
+    assert told(events[:1]) == ["ADDED a/1"]
+    bookmark = events[1]
+    assert bookmark.type == "BOOKMARK"
+    metadata = bookmark.object["metadata"]
+    assert metadata["annotations"] == {END: "true"}
+    assert int(metadata["resourceVersion"]) > int(history.begin)
+    assert (bookmark.object["kind"], bookmark.object["apiVersion"]) == ("Lease", "coordination.k8s.io/v1")
+    assert not metadata.keys() & {"name", "uid"}
+
+
+async def test_a_watch_goes_on_from_a_bookmark(history: History) -> None:
+    (*_, bookmark) = await history.watched(
+        2, sendInitialEvents=True, resourceVersionMatch="NotOlderThan", allowWatchBookmarks=True
+    )
+    await history.api.create(history.path, lease("c", labels={"s": "3"}))
+    (event,) = await history.watched(1, resourceVersion=bookmark.object["metadata"]["resourceVersion"])
+    assert told([event]) == ["ADDED c/3"]
+
+
+async def test_initial_events_need_a_version_match(history: History) -> None:
+    await refused(
+        history.watched(1, sendInitialEvents=True, allowWatchBookmarks=True),
+        422,
+        "Invalid",
+        'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: '
+        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        causes=[("FieldValueForbidden", "resourceVersionMatch")],
+    )
+
+
+async def test_a_version_match_needs_initial_events(history: History) -> None:
+    await refused(
+        history.watched(1, resourceVersion=history.begin, resourceVersionMatch="NotOlderThan"),
+        422,
+        "Invalid",
+        'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: '
+        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        causes=[("FieldValueForbidden", "resourceVersionMatch")],
+    )
+
+
+async def test_initial_events_are_for_watches(history: History) -> None:
+    await refused(
+        history.api.get(history.path, sendInitialEvents=True, resourceVersionMatch="NotOlderThan", resourceVersion="0"),
+        422,
+        "Invalid",
+        'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list',
+        causes=[("FieldValueForbidden", "sendInitialEvents")],
+    )
+
+
+async def test_a_version_that_is_forgotten_is_expired(history: History) -> None:
+    await refused(history.watched(1, resourceVersion="1"), 410, "Expired", saying="too old resource version: 1 (")
+
+
+async def test_a_version_that_is_not_there_yet_is_waited_for(history: History) -> None:
+    events = [event async for event in history.api.watch(history.path, resourceVersion="999999999", timeoutSeconds=1)]
+    assert events == []
+
+
+async def test_the_version_of_a_watch_is_a_number(history: History) -> None:
+    await refused(history.watched(1, resourceVersion="abc"), 500, "", saying='Invalid value: "abc"')
+
+
+async def test_a_watch_parses_its_selectors(history: History) -> None:
+    await refused(history.watched(1, labelSelector="a in x"), 400, "BadRequest")
+    await refused(history.watched(1, fieldSelector="spec.x=1"), 400, "BadRequest")
