@@ -78,6 +78,11 @@ class Players:
         if not task.cancelled():
             task.result()
 
+    async def play_on(self) -> None:
+        """Wait as long as everybody plays, which is for ever; a player that fails is raised."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
     async def _play(self) -> None:
         async with asyncio.TaskGroup() as stage:
             for player in self._cast:

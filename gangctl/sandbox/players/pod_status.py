@@ -21,8 +21,8 @@ def running(pod: Object) -> Object:
         "podIP": "127.0.0.1",
         "podIPs": [{"ip": "127.0.0.1"}],
         "conditions": [_condition(kind, "True") for kind in ("Initialized", "ContainersReady", "Ready")],
-        "initContainerStatuses": _initialized(pod),
         "containerStatuses": _containers(pod["spec"]["containers"], {"running": {"startedAt": moment}}, ready=True),
+        **_initialized(pod),
     }
 
 
@@ -46,14 +46,14 @@ def _ended(pod: Object, phase: str, exit_code: int, reason: str) -> Object:
     }
 
 
-def _initialized(pod: Object) -> list[Object]:
+def _initialized(pod: Object) -> Object:
     """Init containers have run before a pod runs; those that restart always are sidecars and still run."""
     statuses: list[Object] = []
     for container in pod["spec"].get("initContainers") or []:
         ended = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": now()}}
         sidecar = container.get("restartPolicy") == "Always"
         statuses += _containers([container], {"running": {"startedAt": now()}} if sidecar else ended, ready=True)
-    return statuses
+    return {"initContainerStatuses": statuses} if statuses else {}
 
 
 def _containers(containers: Sequence[Object], state: Object, *, ready: bool) -> list[Object]:

@@ -1,0 +1,193 @@
+"""The demo on a cluster of the user's: in a namespace of its own, which goes away however the demo ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from gangctl.api.meta import JOBSET_NAME, MANAGER
+from gangctl.api.scheduling import Generation
+from gangctl.client.client import Client
+from gangctl.client.config import ClusterConfig, load_cluster
+from gangctl.client.resources import (
+    JOBSETS,
+    MUTATING_WEBHOOK_CONFIGURATIONS,
+    NAMESPACES,
+    NODES,
+    PODS,
+)
+from gangctl.client.transport import Transport
+from gangctl.controllers.discovery import look
+from gangctl.demo import nodes
+from gangctl.demo.acts import Act, Attend, Patience
+from gangctl.demo.child import Controller
+from gangctl.demo.cluster import DEMO, Stage
+from gangctl.demo.display import Display
+from gangctl.demo.scenario import IMAGE
+from gangctl.demo.scenario import JOBSETS as COUNT
+from gangctl.demo.scenario import PODS as PODS_OF_A_JOBSET
+from gangctl.demo.sight import Result
+from gangctl.demo.sizing import Size, size
+from gangctl.demo.verdict import Verdict
+from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
+from gangctl.webhooks.configurations import NAME as WEBHOOKS
+
+_QUIET_SECONDS: Final = 15.0
+_BACKOFF_SECONDS: Final = 90.0
+_PERMIT_SECONDS: Final = 700.0
+"""On 1.35 incomplete gangs can hold their place for five minutes before the scheduler lets go and tries again."""
+
+Confirm = Callable[[list[str]], None]
+"""Told what is going to be made; returns if that is fine, raises otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealOptions:
+    """Which cluster, and what the demo may do there."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    own_nodes: bool = False
+    start_controller: bool = False
+
+
+async def play_on_cluster(options: RealOptions, display: Display, confirm: Confirm) -> Verdict:
+    """Both acts; :class:`ClusterUnavailableError` where they cannot be played."""
+    config = await load_cluster(kubeconfig=options.kubeconfig, context=options.context)
+    async with Transport(config) as transport:
+        client = Client(transport)
+        generation = await _check(client, config, options)
+        version = str((await client.discovery.version()).get("gitVersion", ""))
+        found = None if options.own_nodes else await _size(client)
+        confirm(_intentions(config, version, options, found))
+        async with _namespace(client) as namespace:
+            display.say(f"Kubernetes {version} at {config.server}, namespace {namespace}.")
+            async with AsyncExitStack() as stack:
+                if found is None:
+                    places = await stack.enter_async_context(nodes.own_nodes(client, namespace))
+                    stage = Stage(client, namespace, places, nodes.placement(namespace))
+                    attend: Attend = nodes.PlayedKubelet(client, stage).attend
+                else:
+                    stage = Stage(client, namespace, found.places, found.placement)
+                    attend = _Ending(stage).attend
+                stack.push_async_callback(stage.clear)
+                gangs = _PERMIT_SECONDS if generation is Generation.V1ALPHA1 else _BACKOFF_SECONDS
+                act = Act(stage, display, Patience(_QUIET_SECONDS, gangs), attend)
+                results = await _play(options, stage, act, display)
+        verdict = Verdict(version, False, *results, sum(stage.places.values()))
+    for line in ("", *verdict.lines):
+        display.say(line)
+    return verdict
+
+
+async def _play(options: RealOptions, stage: Stage, act: Act, display: Display) -> tuple[Result, Result]:
+    places = sum(stage.places.values())
+    display.begin(f"1. {COUNT} JobSets of {PODS_OF_A_JOBSET} pods in {places} places, without gangs")
+    without = await act.play(gangs=False)
+    display.end(str(without))
+    await stage.clear()
+    display.begin("2. The same with one annotation: gangctl.dev/gang-mode: Gang")
+    async with _gangctl(options):
+        with_gangs = await act.play(gangs=True)
+        display.end(str(with_gangs))
+        # Its objects are cleaned up after by the gangctl that made them.
+        await stage.clear()
+    return without, with_gangs
+
+
+@asynccontextmanager
+async def _gangctl(options: RealOptions) -> AsyncIterator[None]:
+    if not options.start_controller:
+        yield
+        return
+    with TemporaryDirectory(prefix="gangctl-demo-") as directory:
+        async with Controller(options.kubeconfig, options.context, Path(directory) / "gangctl.log"):
+            yield
+
+
+async def _check(client: Client, config: ClusterConfig, options: RealOptions) -> Generation:
+    """What has to be there: JobSet, the scheduling API, gangctl."""
+    if not await client.discovery.serves(JOBSETS):
+        raise ClusterUnavailableError(
+            f"{config.server} has no JobSets ({JOBSETS.api_version})", hint="install JobSet 0.10 or later"
+        )
+    state = await look(client, config.namespace or "default")
+    if state.generation is None:
+        raise ClusterUnavailableError(state.reason, hint="gangctl demo without --kubeconfig simulates a cluster")
+    if options.start_controller:
+        return state.generation
+    try:
+        await client.get(MUTATING_WEBHOOK_CONFIGURATIONS, WEBHOOKS)
+    except NotFoundError as missing:
+        raise ClusterUnavailableError(
+            f"gangctl does not run on {config.server}",
+            hint="install it (kubectl apply -k manifests/base), or --start-controller where the API server can reach "
+            "127.0.0.1 of this machine",
+        ) from missing
+    except ForbiddenError:
+        # Somebody who may not look at webhooks may still play; the second act shows whether gangctl is there.
+        return state.generation
+    return state.generation
+
+
+async def _size(client: Client) -> Size:
+    listed = (await client.list(NODES)).items
+    return size(listed, (await client.list(PODS)).items)
+
+
+def _intentions(config: ClusterConfig, version: str, options: RealOptions, found: Size | None) -> list[str]:
+    """What is going to be made on the cluster, for a person to agree to."""
+    lines = [
+        f"On {config.server} ({config.origin}, Kubernetes {version}) this will create, and delete at the end:",
+        "- a namespace gangctl-demo-...",
+    ]
+    total = COUNT * PODS_OF_A_JOBSET
+    if found is None:
+        lines += [
+            "- two Node objects without machines, tainted so that only the demo's pods tolerate them",
+            f"- in two acts, {COUNT} JobSets of together {total} pods on these nodes only: no container starts",
+        ]
+    else:
+        lines += [
+            f"- in two acts, {COUNT} JobSets of together {total} pods of {IMAGE}, {found.cpu} milli-CPUs each,",
+            f"  on {', '.join(found.hostnames)}: for about two minutes they claim nearly all CPU that is free there",
+        ]
+    if options.start_controller:
+        lines.append("- webhook configurations, a Secret and a Lease of a gangctl controller that runs here meanwhile")
+    return lines
+
+
+@asynccontextmanager
+async def _namespace(client: Client) -> AsyncIterator[str]:
+    """A namespace of the demo's own."""
+    labels = {DEMO: "true", "app.kubernetes.io/managed-by": MANAGER}
+    made = await client.create(NAMESPACES, {"metadata": {"generateName": "gangctl-demo-", "labels": labels}})
+    name = str(made["metadata"]["name"])
+    try:
+        yield name
+    finally:
+        await client.delete(NAMESPACES, name)
+
+
+class _Ending:
+    """Ends JobSets on real nodes: their containers never do by themselves, so a whole one that runs is deleted."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    async def attend(self, may_finish: bool) -> None:
+        """Delete the JobSets all of whose pods run."""
+        if not may_finish:
+            return
+        running: dict[str, int] = {}
+        for pod in await self._stage.pods():
+            if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp"):
+                name = str(pod["metadata"]["labels"][JOBSET_NAME])
+                running[name] = running.get(name, 0) + 1
+        for name, count in running.items():
+            if count >= PODS_OF_A_JOBSET:
+                await self._stage.finish(name)

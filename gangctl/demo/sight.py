@@ -1,0 +1,115 @@
+"""What can be seen of an act: who holds what, who waits, who is done, and what gangctl said."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gangctl.api.meta import JOBSET_NAME
+from gangctl.demo.scenario import JOBSETS, NAMES, PODS
+
+State = Literal["waiting", "half-started", "running", "finished"]
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class JobSetSight:
+    """Pods of one JobSet that have not ended: on a node, and waiting for one."""
+
+    name: str
+    bound: int
+    waiting: int
+    finished: bool
+
+    @property
+    def state(self) -> State:
+        """What that means."""
+        if self.finished:
+            return "finished"
+        if self.bound >= PODS:
+            return "running"
+        return "half-started" if self.bound else "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One look at everything."""
+
+    jobsets: tuple[JobSetSight, ...]
+    nodes: tuple[tuple[str, int, int], ...]
+    """Name, pods of the demo, and places."""
+    said: tuple[str, ...]
+
+    @property
+    def stranded(self) -> int:
+        """Pods that hold a place for a JobSet that cannot start."""
+        return sum(each.bound for each in self.jobsets if each.state == "half-started")
+
+    @property
+    def finished(self) -> int:
+        """JobSets that are done."""
+        return sum(each.finished for each in self.jobsets)
+
+    @property
+    def arrived(self) -> bool:
+        """Whether all pods exist, or have come and gone."""
+        return all(each.finished or each.bound + each.waiting >= PODS for each in self.jobsets)
+
+
+def see(
+    pods: Iterable[Mapping[str, Any]], finished: Iterable[str], places: Mapping[str, int], said: Sequence[str]
+) -> Sight:
+    """Count pods by JobSet and node."""
+    bound: Counter[str] = Counter()
+    waiting: Counter[str] = Counter()
+    nodes: Counter[str] = Counter()
+    for pod in pods:
+        if (pod.get("status") or {}).get("phase") in _ENDED:
+            continue
+        name = (pod["metadata"].get("labels") or {}).get(JOBSET_NAME, "")
+        node = pod["spec"].get("nodeName")
+        (bound if node else waiting)[name] += 1
+        if node:
+            nodes[node] += 1
+    done = frozenset(finished)
+    return Sight(
+        tuple(JobSetSight(name, bound[name], waiting[name], name in done) for name in NAMES),
+        tuple((name, nodes[name], places[name]) for name in places),
+        tuple(said),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How an act ended: pods stranded when nothing moved any more (the most), JobSets that finished."""
+
+    gangs: bool
+    stranded: int
+    finished: int
+    seconds: float
+    events: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def as_expected(self) -> bool:
+        """Without gangs pods strand; with gangs none do, and everybody finishes."""
+        if self.gangs:
+            return self.stranded == 0 and self.finished == JOBSETS
+        return self.stranded > 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The act in ``gangctl demo -o json``."""
+        return {
+            "gangs": self.gangs,
+            "strandedPods": self.stranded,
+            "finishedJobSets": self.finished,
+            "seconds": round(self.seconds, 1),
+            "events": dict(self.events),
+        }
+
+    def __str__(self) -> str:
+        """The act in one sentence."""
+        pods = "no pod" if not self.stranded else f"{self.stranded} pods" if self.stranded > 1 else "1 pod"
+        done = "none" if not self.finished else "all" if self.finished == JOBSETS else str(self.finished)
+        return f"{done} of {JOBSETS} JobSets finished, {pods} stranded"

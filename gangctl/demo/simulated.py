@@ -1,0 +1,92 @@
+"""The demo on the sandbox: the cluster is simulated, the gangctl in the second act is the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from gangctl.client.client import Client
+from gangctl.client.config import load_cluster
+from gangctl.client.resources import NAMESPACES
+from gangctl.client.transport import Transport
+from gangctl.demo.acts import Act, Patience
+from gangctl.demo.child import Controller
+from gangctl.demo.cluster import Stage
+from gangctl.demo.display import Display
+from gangctl.demo.scenario import CPUS, JOBSETS, PODS, Placement
+from gangctl.demo.standing import write_private
+from gangctl.demo.verdict import Verdict
+from gangctl.sandbox.players import Outcome, Players, add_nodes
+from gangctl.sandbox.server import Sandbox, SandboxOptions
+
+_NAMESPACE: Final = "demo"
+_NODES: Final = 2
+_PATIENCE: Final = Patience(quiet=1.5, gangs=10.0)
+_WORK_SECONDS: Final = 0.6
+_PAUSE_SECONDS: Final = 0.08
+"""Between the pods that one worker of the Job controller creates: time for the others, as on any cluster."""
+
+
+class _Training:
+    """The kubelets' policy: pods work on once all of their JobSet are bound, and end when the demo lets them."""
+
+    def __init__(self, players: Players) -> None:
+        self._players = players
+        self._may_finish = False
+
+    def __call__(self, _pod: dict[str, Any], jobset: Sequence[dict[str, Any]]) -> Outcome | None:
+        return "Succeeded" if self._may_finish and len(jobset) >= PODS else None
+
+    async def attend(self, may_finish: bool) -> None:
+        """Let everybody who is whole end, or nobody."""
+        before, self._may_finish = self._may_finish, may_finish
+        if may_finish and not before:
+            self._players.kubelet.review()
+
+
+async def play_simulated(minor: str, display: Display) -> Verdict:
+    """Both acts on a simulated Kubernetes of ``minor``; nothing outside of this process and its child is touched."""
+    display.say(
+        f"A simulated cluster: Kubernetes {minor} with JobSet and {_NODES} nodes, played in memory. "
+        "No real cluster is touched."
+    )
+    async with Sandbox(SandboxOptions(minor=minor)) as sandbox:
+        players = Players(sandbox.api, work_seconds=_WORK_SECONDS, pause_seconds=_PAUSE_SECONDS)
+        training = _Training(players)
+        players.kubelet.policy = training
+        async with players:
+            nodes = await add_nodes(sandbox.api, _NODES, cpu=str(CPUS // _NODES))
+            with TemporaryDirectory(prefix="gangctl-demo-") as directory:
+                verdict = await _play(sandbox, training, dict.fromkeys(nodes, CPUS // _NODES), Path(directory), display)
+    display.say("")
+    for line in verdict.lines:
+        display.say(line)
+    display.say(
+        "The cluster was simulated, the gangctl was the real one. "
+        "gangctl demo --kubeconfig FILE plays the same on a cluster of yours."
+    )
+    return verdict
+
+
+async def _play(
+    sandbox: Sandbox, training: _Training, places: dict[str, int], directory: Path, display: Display
+) -> Verdict:
+    own, gangctls = directory / "demo.kubeconfig", directory / "gangctl.kubeconfig"
+    write_private(own, sandbox.kubeconfig(user="demo"))
+    write_private(gangctls, sandbox.kubeconfig(user="gangctl"))
+    async with Transport(await load_cluster(kubeconfig=own)) as transport:
+        client = Client(transport)
+        await client.create(NAMESPACES, {"metadata": {"name": _NAMESPACE}})
+        stage = Stage(client, _NAMESPACE, places, Placement())
+        act = Act(stage, display, _PATIENCE, training.attend)
+        display.begin(f"1. {JOBSETS} JobSets of {PODS} pods on {CPUS} CPUs, without gangs")
+        without = await act.play(gangs=False)
+        display.end(str(without))
+        await stage.clear()
+        display.begin("2. The same with gangctl running, and one annotation: gangctl.dev/gang-mode: Gang")
+        async with Controller(str(gangctls), None, directory / "gangctl.log"):
+            with_gangs = await act.play(gangs=True)
+        display.end(str(with_gangs))
+    return Verdict(sandbox.options.minor, simulated=True, without=without, with_gangs=with_gangs)

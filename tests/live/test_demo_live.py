@@ -1,0 +1,121 @@
+"""``gangctl demo`` on a real cluster: it shows what it says, and leaves nothing behind, however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.cli.run import Answer
+from tests.controlplane.api import Object, list_items, path_of
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("demo"), pytest.mark.timeout(600)]
+
+LABEL = "gangctl.dev/demo"
+
+
+@pytest.fixture
+async def empty_plane() -> AsyncIterator[ControlPlane]:
+    """A plane of the test's own: the demo looks at the whole cluster's nodes and webhooks."""
+    async with ControlPlane.start("1.37", ("jobset",)) as plane:
+        yield plane
+
+
+def arguments(plane: ControlPlane, *more: str) -> list[str]:
+    return ["demo", "--kubeconfig", str(plane.kubeconfig), *more]
+
+
+async def left_over(plane: ControlPlane) -> list[str]:
+    """What the demo made and is still there, by name."""
+    found: list[Object] = []
+    for kind in ("namespaces", "nodes"):
+        answer = await plane.api.get(path_of("v1", kind), labelSelector=LABEL)
+        found += list_items(answer)
+    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+        answer = await plane.api.get(path_of("admissionregistration.k8s.io/v1", kind))
+        found += [each for each in list_items(answer) if each["metadata"]["name"].startswith("gangctl")]
+    return [each["metadata"]["name"] for each in found]
+
+
+async def nothing_left(plane: ControlPlane) -> None:
+    async def gone() -> bool:
+        if names := await left_over(plane):
+            raise NotYet(", ".join(names))
+        return True
+
+    await wait_for(gone, timeout=60, what="everything of the demo to go")
+
+
+async def start(plane: ControlPlane, *more: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gangctl", *arguments(plane, *more)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def ended(demo: asyncio.subprocess.Process) -> Answer:
+    out, err = await asyncio.wait_for(demo.communicate(), 400)
+    assert demo.returncode is not None
+    return Answer(demo.returncode, out.decode(), err.decode())
+
+
+async def run(plane: ControlPlane, *more: str) -> Answer:
+    return await ended(await start(plane, *more))
+
+
+async def test_both_acts_on_nodes_of_its_own_with_gangctl_from_here(empty_plane: ControlPlane) -> None:
+    answer = await run(empty_plane, "--nodes", "--start-controller", "--yes", "-o", "json")
+    assert answer.code == 0, answer.err
+    assert answer.json["simulated"] is False
+    without, with_gangs = answer.json["acts"]
+    assert without["strandedPods"] > 0
+    assert (with_gangs["strandedPods"], with_gangs["finishedJobSets"]) == (0, 4)
+    assert with_gangs["events"]["WorkloadCreated"] == 4
+    assert "two Node objects" in answer.err
+    await nothing_left(empty_plane)
+
+
+async def test_interrupted_it_cleans_up(empty_plane: ControlPlane) -> None:
+    demo = await start(empty_plane, "--nodes", "--start-controller", "--yes")
+
+    async def pods_bound() -> bool:
+        pods = await empty_plane.api.list(path_of("v1", "pods"))
+        if not any(pod["spec"].get("nodeName") for pod in pods):
+            raise NotYet(f"{len(pods)} pods")
+        return True
+
+    await wait_for(pods_bound, timeout=60, what="the first act")
+    demo.send_signal(signal.SIGINT)
+    answer = await ended(demo)
+    assert answer.code == 130, answer.err
+    assert "Traceback" not in answer.err
+    await nothing_left(empty_plane)
+
+
+async def test_without_gangctl_it_says_so_and_makes_nothing(empty_plane: ControlPlane) -> None:
+    answer = await run(empty_plane, "--nodes", "--yes")
+    assert answer.code == 3
+    assert "gangctl does not run on" in answer.err
+    assert "--start-controller" in answer.err
+    assert await left_over(empty_plane) == []
+
+
+async def test_without_room_it_says_so(empty_plane: ControlPlane) -> None:
+    answer = await run(empty_plane, "--start-controller", "--yes")
+    assert answer.code == 3
+    assert "milli-CPUs free" in answer.err
+    assert "--nodes" in answer.err
+
+
+async def test_a_plane_without_jobset_is_refused() -> None:
+    async with ControlPlane.start("1.37", ()) as plane:
+        answer = await run(plane, "--nodes", "--start-controller", "--yes")
+    assert answer.code == 3
+    assert "has no JobSets" in answer.err
