@@ -163,7 +163,8 @@ class ApiError(GangctlError):
     @property
     def namespace_terminating(self) -> bool:
         """Whether the namespace is being deleted: nothing can be created in it any more."""
-        causes = self.details.get("causes") or []
+        causes = self.details.get("causes")
+        causes = causes if isinstance(causes, list) else []
         return any(isinstance(cause, dict) and cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
 

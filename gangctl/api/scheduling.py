@@ -216,7 +216,8 @@ def observe(adapter: SchedulingAdapter, kind: str, raw: dict[str, Any]) -> Obser
     meta = raw.get("metadata") or {}
     spec = raw.get("spec") or {}
     owner = controller_owner(meta) or {}
-    claim = spec.get("controllerRef") or {}
+    claim = spec.get("controllerRef")
+    claim = claim if isinstance(claim, dict) else {}
     claims = claim.get("kind") == "JobSet" and claim.get("apiGroup") == JOBSET_GROUP
     return Observed(
         namespace=meta.get("namespace", ""),
@@ -226,6 +227,6 @@ def observe(adapter: SchedulingAdapter, kind: str, raw: dict[str, Any]) -> Obser
         owner_uid=owner.get("uid", ""),
         owner_jobset=owner.get("name", "") if is_jobset_owner(owner) else "",
         deleting=bool(meta.get("deletionTimestamp")),
-        claims_jobset=claim.get("name", "") if claims else "",
+        claims_jobset=str(claim.get("name") or "") if claims else "",
         min_counts=adapter.min_counts(kind, spec),
     )

@@ -16,8 +16,10 @@ from typing import Any, Literal
 from gangctl.client.discovery import Discovery
 from gangctl.client.resources import Resource
 from gangctl.client.responses import Response
+from gangctl.client.shape import objects
 from gangctl.client.transport import Request, Transport
 from gangctl.client.watch import WatchEvent, WatchOptions, watch
+from gangctl.errors import ServerError
 
 Object = dict[str, Any]
 JsonPatch = list[dict[str, Any]]
@@ -137,10 +139,13 @@ class Client:
             body = (await self.send(request)).json()
             metadata = body.get("metadata") or {}
             following = metadata.get("continue") or ""
-            remaining = metadata.get("remainingItemCount") or 0
-            yield Page(body.get("items") or [], str(metadata.get("resourceVersion", "")), remaining)
+            remaining = metadata.get("remainingItemCount")
+            remaining = remaining if isinstance(remaining, int) else 0
+            yield Page(objects(body.get("items")), str(metadata.get("resourceVersion", "")), remaining)
             if not following:
                 return
+            if following == query.get("continue"):
+                raise ServerError(0, "UnreadableBody", f"list {resource.qualified_name}: the same page again")
             query["continue"] = following
 
     async def list(

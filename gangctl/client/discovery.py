@@ -7,6 +7,7 @@ from typing import Any
 
 from gangctl.client.resources import Resource
 from gangctl.client.responses import Response
+from gangctl.client.shape import objects
 from gangctl.client.transport import Request
 from gangctl.errors import NotFoundError
 
@@ -27,12 +28,13 @@ class Discovery:
     async def group_versions(self, group: str) -> list[str]:
         """Return the versions of ``group`` it serves, the preferred one first; empty without such a group."""
         if not group:
-            return [str(version) for version in (await self._get("/api")).get("versions", [])]
+            versions = (await self._get("/api")).get("versions")
+            return [str(version) for version in versions] if isinstance(versions, list) else []
         try:
             body = await self._get(f"/apis/{group}")
         except NotFoundError:
             return []
-        return [str(entry["version"]) for entry in body.get("versions", [])]
+        return [entry["version"] for entry in objects(body.get("versions")) if isinstance(entry.get("version"), str)]
 
     async def resources(self, group: str, version: str) -> list[dict[str, Any]]:
         """Return the ``APIResource`` objects of one version, subresources included; empty if it is not served."""
@@ -40,7 +42,7 @@ class Discovery:
             body = await self._get(f"/apis/{group}/{version}" if group else f"/api/{version}")
         except NotFoundError:
             return []
-        return list(body.get("resources") or [])
+        return objects(body.get("resources"))
 
     async def serves(self, resource: Resource) -> bool:
         """Whether the server serves ``resource`` in this very version."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from gangctl.client.shape import misshapen
 from gangctl.errors import (
     AlreadyExistsError,
     ApiError,
@@ -27,6 +28,8 @@ from gangctl.errors import (
 
 # A proxy's error page says who it is in its first lines; more would only fill logs.
 _TEXT_LIMIT = 300
+# Nobody is sent away for longer: a server that says so is mistaken, and would never be asked again.
+_LONGEST_RETRY_AFTER = 300.0
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
@@ -52,6 +55,9 @@ def decode_object(body: bytes, status: int) -> dict[str, Any]:
         raise ServerError(status, "UnreadableBody", f"not JSON: {_text(body)}") from error
     if not isinstance(value, dict):
         raise ServerError(status, "UnreadableBody", f"not a JSON object: {_text(body)}")
+    # A line of a watch is no object, its "object" is: the watch's reader looks at each for itself.
+    if "object" not in value and (wrong := misshapen(value)):
+        raise ServerError(status, "UnreadableBody", f"not an object of an API server: {wrong} has another type")
     return value
 
 
@@ -120,12 +126,12 @@ def retry_after_seconds(value: object, now: datetime | None = None) -> float | N
     except ValueError:
         try:
             moment = parsedate_to_datetime(str(value))
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         seconds = (moment - (now or datetime.now(UTC))).total_seconds()
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+    return min(max(0.0, seconds), _LONGEST_RETRY_AFTER) if math.isfinite(seconds) else None
 
 
 def parse_warnings(values: list[str]) -> tuple[str, ...]:

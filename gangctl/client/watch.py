@@ -37,7 +37,8 @@ class WatchEvent:
     @property
     def resource_version(self) -> str:
         """Where a later watch may resume."""
-        return str(self.object.get("metadata", {}).get("resourceVersion", ""))
+        metadata = self.object.get("metadata")
+        return str(metadata.get("resourceVersion") or "") if isinstance(metadata, dict) else ""
 
 
 @dataclass(frozen=True, slots=True)

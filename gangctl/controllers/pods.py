@@ -41,6 +41,8 @@ def _label(jobset: JobSet) -> str:
 
 
 def _job_of(pod: dict[str, Any]) -> tuple[str, int]:
-    labels = pod["metadata"].get("labels") or {}
+    metadata = pod.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    labels = labels if isinstance(labels, dict) else {}
     index = str(labels.get(JOB_INDEX, ""))
     return str(labels.get(REPLICATED_JOB_NAME, "")), int(index) if index.isascii() and index.isdigit() else 0

@@ -18,6 +18,8 @@ from gangctl.api.meta import (
     is_jobset_owner,
 )
 from gangctl.api.scheduling import Observed, SchedulingAdapter, observe
+from gangctl.client.shape import objects
+from gangctl.errors import InputError
 from gangctl.gang.progress import JobProgress
 
 
@@ -25,9 +27,16 @@ def _number(text: object) -> int:
     return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else 0
 
 
+def _count(status: dict[str, Any], key: str) -> int:
+    value = status.get(key)
+    return value if isinstance(value, int) else 0
+
+
 def project_jobset(raw: dict[str, Any]) -> JobSet:
-    """Keep the projection; types were checked by the CRD."""
-    jobset, _ = read_jobset(raw)
+    """Keep the projection. InputError for what no CRD let in: planned with defaults, it would be another gang."""
+    jobset, errors = read_jobset(raw)
+    if errors or not jobset.uid:
+        raise InputError(str(errors[0]) if errors else "a JobSet without a UID")
     return jobset
 
 
@@ -39,7 +48,6 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
     if owner is None or not is_jobset_owner(owner):
         return None
     status = raw.get("status") or {}
-    conditions = status.get("conditions") or []
     return JobProgress(
         namespace=meta.get("namespace", ""),
         name=meta.get("name", ""),
@@ -48,10 +56,12 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
         replicated_job=sys.intern(str(labels.get(REPLICATED_JOB_NAME, ""))),
         index=_number(labels.get(JOB_INDEX)),
         attempt=_number(labels.get(RESTART_ATTEMPT)),
-        succeeded=int(status.get("succeeded") or 0),
-        complete=any(c.get("type") == "Complete" and c.get("status") == "True" for c in conditions),
+        succeeded=_count(status, "succeeded"),
+        complete=any(
+            c.get("type") == "Complete" and c.get("status") == "True" for c in objects(status.get("conditions"))
+        ),
         deleting=bool(meta.get("deletionTimestamp")),
-        failed=int(status.get("failed") or 0),
+        failed=_count(status, "failed"),
         active=bool(status.get("active") or status.get("terminating")),
         reference_field=_reference_field(raw),
     )

@@ -103,8 +103,10 @@ def proof_job(generation: Generation, namespace: str) -> dict[str, Any]:
 def judge_proof(generation: Generation, stored: Mapping[str, Any]) -> ApiState:
     """The verdict on what the API server would have stored of :func:`proof_job`."""
     field = ADAPTERS[generation].reference_field
-    pod_spec = stored.get("spec", {}).get("template", {}).get("spec", {})
-    if pod_spec.get(field):
+    kept: object = stored
+    for key in ("spec", "template", "spec", field):
+        kept = kept.get(key) if isinstance(kept, dict) else None
+    if kept:
         return ApiState(generation)
     return ApiState(
         None,

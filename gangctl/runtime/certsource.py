@@ -168,7 +168,7 @@ class SecretCertificates(_Polled):
 
     def _ensure_ours(self, secret: Mapping[str, Any], error: ConfigError) -> None:
         """Raise ConfigError for a Secret that holds something and does not carry our labels."""
-        labels = secret["metadata"].get("labels") or {}
+        labels = (secret.get("metadata") or {}).get("labels") or {}
         if secret.get("data") and not self._labels.items() <= labels.items():
             where = f"Secret {self._namespace}/{self._name}"
             raise ConfigError(
@@ -183,7 +183,8 @@ class SecretCertificates(_Polled):
 
     async def _replace(self, secret: Mapping[str, Any], bundle: Bundle) -> None:
         """Write ``bundle`` over the Secret as it was read; what others keep in its metadata stays."""
-        body = {**secret, "data": self._secret(bundle)["data"]}
+        metadata = {**(secret.get("metadata") or {}), "name": self._name, "namespace": self._namespace}
+        body = {**secret, "metadata": metadata, "data": self._secret(bundle)["data"]}
         await self._client.update(SECRETS, body, self._namespace)
 
 

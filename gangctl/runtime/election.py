@@ -58,6 +58,11 @@ class ElectionOptions:
             raise ConfigError("leader election: a Lease counts in whole seconds, at least 1")
 
 
+def _number(value: object) -> int:
+    """A number of a Lease, zero for anything else that stands there."""
+    return value if isinstance(value, int) else 0
+
+
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """The Lease as last read or written, and when its spec was first seen like that, on our clock."""
@@ -75,7 +80,7 @@ class _Seen:
 
     def expires(self, default_seconds: float) -> float:
         """When others may take the Lease, on our clock."""
-        return self.at + float(self.spec.get("leaseDurationSeconds") or default_seconds)
+        return self.at + (_number(self.spec.get("leaseDurationSeconds")) or default_seconds)
 
 
 class LeaseElection:
@@ -241,9 +246,10 @@ class LeaseElection:
         if self._seen is None or self._seen.holder != holder:
             spec["acquireTime"] = now
             taken = self._seen is not None and bool(holder)
-            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + (1 if taken else 0)
+            spec["leaseTransitions"] = _number(spec.get("leaseTransitions")) + (1 if taken else 0)
         spec |= {"holderIdentity": holder, "leaseDurationSeconds": math.ceil(seconds), "renewTime": now}
-        metadata = self._seen.lease["metadata"] if self._seen else {"name": self._name, "namespace": self._namespace}
+        before = self._seen.lease.get("metadata") if self._seen else None
+        metadata = {**(before or {}), "name": self._name, "namespace": self._namespace}
         body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
         write = self._client.update if self._seen else self._client.create
         self._note(await write(LEASES, body, timeout_seconds=self._options.call_timeout_seconds))

@@ -18,8 +18,9 @@ import structlog
 from gangctl.client.client import EVERYTHING, PAGE_SIZE, Client, Selection
 from gangctl.client.pacing import Backoff, Clock
 from gangctl.client.resources import Resource
+from gangctl.client.shape import misshapen
 from gangctl.client.watch import WatchOptions
-from gangctl.errors import ApiError, GoneError, InvalidError, NotFoundError, ServerError
+from gangctl.errors import ApiError, GoneError, InputError, InvalidError, NotFoundError
 from gangctl.runtime.store import Change, Entry, Key, Store
 
 T = TypeVar("T")
@@ -29,7 +30,6 @@ Projection = Callable[[dict[str, Any]], T | None]
 
 # A server restored from a backup refuses versions it has not reached again; a list tells it from a short outage.
 _REFUSALS_BEFORE_RELIST = 5
-_OK = 200
 _PASSING = {0, 429, 503}  # no answer, too busy, starting or stopping: says nothing about the version
 
 _log = structlog.get_logger(__name__)
@@ -197,9 +197,16 @@ class Informer(Generic[T]):
 
     def _upsert(self, raw: dict[str, Any]) -> Key | None:
         """Store one object's projection; returns its key, None for what is of no interest."""
-        key, uid, version = _identity(raw)
+        try:
+            key, uid, version = _identity(raw)
+        except InputError as error:
+            self._not_understood(error)
+            return None
         try:
             value = self._project(raw)
+        except InputError as error:
+            self._not_understood(error, namespace=key[0], name=key[1])
+            return key
         except Exception:  # noqa: BLE001 -- one object nobody can read must not hide all the others
             self._log.exception("object not understood", namespace=key[0], name=key[1])
             self._observer.broken("project")
@@ -211,8 +218,17 @@ class Informer(Generic[T]):
         return key
 
     def _forget(self, raw: dict[str, Any]) -> None:
-        key, _, _ = _identity(raw)
-        self._tell(self.store.discard(key))
+        try:
+            key, _, _ = _identity(raw)
+        except InputError as error:
+            self._not_understood(error)
+        else:
+            self._tell(self.store.discard(key))
+
+    def _not_understood(self, error: InputError, **whose: str) -> None:
+        """Say so of one object, and go on with the others."""
+        self._log.warning("object not understood", error=error.message, **whose)
+        self._observer.broken("project")
 
     def _tell(self, changes: list[Change[T]]) -> None:
         for old, new in changes:
@@ -245,8 +261,10 @@ class Informer(Generic[T]):
 
 
 def _identity(raw: dict[str, Any]) -> tuple[Key, str, str]:
-    metadata = raw.get("metadata")
-    if not isinstance(metadata, dict) or not metadata.get("name"):
-        raise ServerError(_OK, "UnreadableBody", "an object without a name")
-    key = (str(metadata.get("namespace") or ""), str(metadata["name"]))
-    return key, str(metadata.get("uid") or ""), str(metadata.get("resourceVersion") or "")
+    if wrong := misshapen(raw):
+        raise InputError(f"{wrong} has another type than any API server gives it")
+    metadata = raw.get("metadata") or {}
+    if not metadata.get("name"):
+        raise InputError("an object without a name")
+    key = (metadata.get("namespace") or "", metadata["name"])
+    return key, metadata.get("uid") or "", metadata.get("resourceVersion") or ""

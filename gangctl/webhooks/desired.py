@@ -37,13 +37,13 @@ def replaced(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> Object:
     Where ``wanted`` has no caBundle, the one that is there stays: somebody injects it.
     """
     target: Object = {**live, **copy.deepcopy(dict(wanted))}
-    target["metadata"] = {**live["metadata"], **target["metadata"]}
+    before = live.get("metadata") or {}
+    target["metadata"] = {**before, **target["metadata"]}
     for kept in ("labels", "annotations"):
-        values = {**(live["metadata"].get(kept) or {}), **(wanted["metadata"].get(kept) or {})}
+        values = {**(before.get(kept) or {}), **(wanted["metadata"].get(kept) or {})}
         if values:
             target["metadata"][kept] = values
-    there = live.get("webhooks") or []
-    bundles = {each.get("name"): (each.get("clientConfig") or {}).get("caBundle") for each in there}
+    bundles = {str(each.get("name")): _client_config(each).get("caBundle") for each in _webhooks(live)}
     for webhook in target.get("webhooks") or []:
         bundle = bundles.get(webhook["name"])
         if bundle is not None:
@@ -54,11 +54,22 @@ def replaced(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> Object:
 def with_authorities(live: Mapping[str, Any], authorities: bytes) -> Object:
     """``live`` with this PEM bundle in every webhook; untouched when the bundle is empty."""
     target = copy.deepcopy(dict(live))
-    for webhook in target.get("webhooks") or []:
+    for webhook in _webhooks(target):
         if authorities:
-            config = webhook.setdefault("clientConfig", {})
-            config["caBundle"] = base64.b64encode(authorities).decode()
+            bundle = base64.b64encode(authorities).decode()
+            webhook["clientConfig"] = {**_client_config(webhook), "caBundle": bundle}
     return target
+
+
+def _webhooks(live: Mapping[str, Any]) -> list[Object]:
+    """The webhooks of what somebody may have written by hand into a server that lets them."""
+    webhooks = live.get("webhooks")
+    return [each for each in webhooks if isinstance(each, dict)] if isinstance(webhooks, list) else []
+
+
+def _client_config(webhook: Mapping[str, Any]) -> Object:
+    config = webhook.get("clientConfig")
+    return config if isinstance(config, dict) else {}
 
 
 def fingerprinted(wanted: Object) -> Object:

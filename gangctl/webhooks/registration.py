@@ -192,6 +192,7 @@ class Registrar:
             live = await self._client.get(resource, wanted["metadata"]["name"])
         except NotFoundError:
             return _Look(resource, wanted if manage else None, f"{_title(wanted)} is missing", new=True)
+        live = {**live, "metadata": {**(live.get("metadata") or {}), "name": wanted["metadata"]["name"]}}
         target = replaced(live, wanted) if manage else with_authorities(live, self._authorities or b"")
         same = contains(live, wanted if manage else target)
         return _Look(resource, target, "" if same else f"{_title(wanted)} is not as wanted")

@@ -1,0 +1,46 @@
+"""The parts of an object that everything relies on: a server that answers with others is no API server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_TEXTS: Final = (
+    *("name", "namespace", "uid", "resourceVersion", "generateName"),
+    *("creationTimestamp", "deletionTimestamp", "continue"),
+)
+_OWNER_TEXTS: Final = ("apiVersion", "kind", "name", "uid")
+
+
+def misshapen(raw: Mapping[str, Any]) -> str:
+    """Path of the first field of a wrong type, empty when there is none: metadata, and that the rest are objects."""
+    metadata = raw.get("metadata")
+    if not isinstance(metadata, dict | None):
+        return "metadata"
+    if wrong := _first_wrong(metadata or {}):
+        return f"metadata.{wrong}"
+    if raw.get("kind") != "Status":
+        for key in ("spec", "status", "data"):
+            if not isinstance(raw.get(key), dict | None):
+                return key
+    return ""
+
+
+def objects(value: object) -> list[dict[str, Any]]:
+    """The objects in what should be a list of them, nothing else."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _first_wrong(metadata: Mapping[str, Any]) -> str:
+    for key in _TEXTS:
+        if not isinstance(metadata.get(key), str | None):
+            return key
+    for key in ("labels", "annotations"):
+        values = metadata.get(key)
+        if not isinstance(values, dict | None) or not all(isinstance(text, str) for text in (values or {}).values()):
+            return key
+    owners = metadata.get("ownerReferences") or []
+    if not isinstance(owners, list) or len(objects(owners)) != len(owners):
+        return "ownerReferences"
+    right = all(isinstance(owner.get(key), str | None) for owner in owners for key in _OWNER_TEXTS)
+    return "" if right else "ownerReferences"
