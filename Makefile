@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+RUNTIME := $(VENV)/.runtime
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help setup demo test test-pure lint format types layers verify lock bench controlplane clean
 
@@ -13,14 +15,20 @@ help: ## this list
 
 $(STAMP): locks/dev.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(PIP) --require-hashes -r locks/dev.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# What runs gangctl and nothing else; make setup puts the rest beside it.
+$(RUNTIME): locks/runtime.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --require-hashes -r locks/runtime.txt
 	@touch $@
 
 setup: $(STAMP) ## a virtual environment with the locked dependencies
 
-demo: $(STAMP) ## two JobSets that strand each other, and then do not
-	$(BIN)/python -m examples.demo
+demo: $(RUNTIME) ## JobSets that strand each other, and then take turns, on a simulated cluster
+	$(BIN)/python -m gangctl demo
 
 test: $(STAMP) ## every check and every test; the control plane's are skipped, loudly, without Go
 	$(BIN)/ruff check .

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from gangctl.cli.controller import controller
+from gangctl.cli.demo import demo
+from gangctl.cli.sandbox import sandbox
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -25,6 +27,8 @@ def test_every_command_is_known_here() -> None:
     assert [command.split()[:2] for command in others] == [
         ["make", "demo"],
         ["make", "test"],
+        ["gangctl", "demo"],
+        ["gangctl", "sandbox"],
         ["kubectl", "apply"],
         ["gangctl", "controller"],
     ]
@@ -48,21 +52,21 @@ def test_the_controller_takes_these_flags() -> None:
     assert context.params["leader_elect"] is False
 
 
-def test_the_demo_without_go_shows_plans(tmp_path: Path) -> None:
-    """With Go it is the scenario of tests/live/test_contention_live.py."""
-    environment = {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "HOME": os.environ.get("HOME", "/")}
+@pytest.mark.parametrize(("name", "command"), [("demo", demo), ("sandbox", sandbox)])
+def test_commands_that_simulate_take_these_flags(name: str, command: click.Command) -> None:
+    """tests/cli runs them."""
+    (line,) = [line for line in COMMANDS if line.startswith(f"gangctl {name} ")]
+    command.make_context(name, shlex.split(line)[2:])
+
+
+def test_make_demo_is_gangctl_demo_and_needs_no_development_tools() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "examples.demo"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        ["make", "-n", "-B", "demo"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.returncode == 0, done.stderr
-    assert "No control plane here" in done.stdout
-    assert "pytorch" in done.stdout
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1].endswith("-m gangctl demo")
+    assert "locks/runtime.txt" in done.stdout
+    assert "locks/dev.txt" not in done.stdout
 
 
 def test_the_makefile_has_what_the_readme_promises() -> None:

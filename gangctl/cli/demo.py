@@ -50,7 +50,7 @@ def demo(  # noqa: PLR0917 -- one for each option
     start_controller: bool,
     yes: bool,
 ) -> None:
-    """Show what gangs are for: JobSets that strand each other, and then take turns.
+    """Show what gangs are for, on a simulated cluster or a real one.
 
     Four JobSets of five pods on eight CPUs, first without gangs, then with gangctl running for real beside a simulated
     cluster. Exits 0 if pods were stranded without it and none with it.

@@ -24,7 +24,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "plan": ("gangctl.cli.plan", "Show which gangs a JobSet becomes."),
     "translate": ("gangctl.cli.translate", "Print the Workload and PodGroups of a JobSet."),
     "convert": ("gangctl.cli.convert", "Write a gang configuration in another notation."),
-    "demo": ("gangctl.cli.demo", "Show what gangs are for, on a simulated cluster."),
+    "demo": ("gangctl.cli.demo", "Show what gangs are for, on a simulated cluster or a real one."),
     "sandbox": ("gangctl.cli.sandbox", "Run a simulated cluster until Ctrl-C."),
     "controller": ("gangctl.cli.controller", "Run the controller and the admission webhooks."),
     "completion": ("gangctl.cli.completion", "Print a completion script for a shell."),

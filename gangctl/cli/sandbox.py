@@ -30,10 +30,10 @@ from gangctl.cli.options import KUBERNETES
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server. Default: a free one.")
 def sandbox(kube: str, kubeconfig_out: str | None, nodes: int, port: int) -> None:
-    """Run a simulated cluster until Ctrl-C: an API server, JobSet, Jobs, a scheduler with gangs, kubelets.
+    """Run a simulated cluster until Ctrl-C.
 
-    It is in memory and on loopback only; kubectl works with it, and so does "gangctl controller". Pods run for ever,
-    and no container does.
+    An API server with players for JobSet, Jobs, a scheduler that knows gangs, and kubelets, in memory and on loopback
+    only. kubectl works with it, and so does "gangctl controller". Pods run until they are deleted, and no container does.
     """
     from gangctl.demo.standing import Standing, stand  # noqa: PLC0415 -- a second that --help need not wait for
 
