@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import secrets
 from collections.abc import Mapping, Sequence
@@ -16,12 +17,17 @@ from aiohttp import web
 from gangctl.runtime.authority import found, issue
 from gangctl.runtime.tls import KeyPair, ServerTls
 from gangctl.sandbox.admission.webhooks import WebhookAdmission
+from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.audit import Audit
 from gangctl.sandbox.caller import Caller
+from gangctl.sandbox.caretaker import Caretaker
 from gangctl.sandbox.faults import Faults
+from gangctl.sandbox.garbage import GarbageCollector
 from gangctl.sandbox.http import BOOKMARK_SECONDS, Front
 from gangctl.sandbox.kinds import NEWEST
+from gangctl.sandbox.namespaces import NamespaceController
+from gangctl.sandbox.protection import PodGroupProtection
 from gangctl.sandbox.store import REMEMBERED, Store
 
 _HOST: Final = "127.0.0.1"
@@ -62,6 +68,12 @@ class Sandbox:
             admission=self._admission,
             store=store,
         )
+        self._caretakers: tuple[Caretaker[Any], ...] = (
+            GarbageCollector(self.api),
+            NamespaceController(self.api),
+            PodGroupProtection(self.api),
+        )
+        self._upkeep: asyncio.Task[None] | None = None
         self.audit: Final = Audit()
         self.faults: Final = Faults()
         self._front = Front(
@@ -108,14 +120,26 @@ class Sandbox:
             raise
         self._runner = runner
         self._port = int(runner.addresses[0][1])
+        self._upkeep = asyncio.create_task(self._keep_house(), name="caretakers")
 
     async def close(self) -> None:
         """End every watch and stop listening; what is stored stays."""
+        upkeep, self._upkeep = self._upkeep, None
+        if upkeep is not None:
+            upkeep.cancel()
+            await asyncio.wait({upkeep})
+            if not upkeep.cancelled():
+                upkeep.result()
         runner, self._runner = self._runner, None
         if runner is not None:
             self._front.end_watches()
             await runner.cleanup()
         await self._admission.close()
+
+    async def _keep_house(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for caretaker in self._caretakers:
+                tasks.create_task(caretaker.run(), name=caretaker.name)
 
     def token(self, user: str = "admin", groups: Sequence[str] | None = None) -> str:
         """The bearer token of a user, one for each; ``groups`` replace those that the user had."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,6 +61,9 @@ class Change:
     old: Stored | None
     new: Stored
     gone: bool = False
+
+
+Listener = Callable[[str, Change], None]
 
 
 class Subscription:
@@ -160,6 +163,7 @@ class Store:
         self._buckets: dict[str, Bucket] = {}
         self._remembered = remembered
         self._compacted = 0
+        self._listeners: list[Listener] = []
 
     def bucket(self, storage: str) -> Bucket:
         """The objects of one resource."""
@@ -186,7 +190,7 @@ class Store:
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
         stored = Stored(obj, self.revision)
-        bucket.record(Change(self.revision, key, bucket.objects.get(key), stored))
+        self._record(storage, Change(self.revision, key, bucket.objects.get(key), stored))
         return stored
 
     def remove(self, storage: str, key: Key, last: Object | None = None) -> Stored:
@@ -197,8 +201,17 @@ class Store:
         obj = dict(last if last is not None else old.obj)
         obj["metadata"] = {**obj["metadata"], "resourceVersion": str(self.revision)}
         stored = Stored(obj, self.revision)
-        bucket.record(Change(self.revision, key, old, stored, gone=True))
+        self._record(storage, Change(self.revision, key, old, stored, gone=True))
         return stored
+
+    def listen(self, listener: Listener) -> None:
+        """Call ``listener`` at once with the storage key and every change of every resource; it must not write."""
+        self._listeners.append(listener)
+
+    def _record(self, storage: str, change: Change) -> None:
+        self.bucket(storage).record(change)
+        for listener in self._listeners:
+            listener(storage, change)
 
     def subscribe(self, storage: str, since: int) -> Subscription:
         """Changes of a resource after ``since``; 410 when that is not remembered."""
