@@ -58,6 +58,10 @@ class ControllerSettings(BaseModel):
     cert_dir: str | None = Field(
         default=None, description="Directory with tls.crt, tls.key and ca.crt instead of an own certificate authority."
     )
+    webhook_client_ca: str | None = Field(
+        default=None,
+        description="PEM file: answer webhooks only to API servers with a client certificate of this authority.",
+    )
     cert_lifetime: float = Field(
         default=90 * _DAY,
         ge=3,

@@ -25,6 +25,7 @@ from gangctl.runtime.certsource import (
     SecretCertificates,
     Serving,
 )
+from gangctl.runtime.clientca import ClientAuthorities
 from gangctl.runtime.listener import Listener
 from gangctl.runtime.selfcheck import self_check
 from gangctl.runtime.server import WebhookServer
@@ -59,6 +60,8 @@ class WebhookPart:
         self._settings = settings
         self._metrics = _WebhookMetrics(registry)
         self._source = self._certificates(own_namespace)
+        client_ca = settings.webhook_client_ca
+        self._clients = ClientAuthorities(Path(client_ca)) if client_ca is not None else None
         self._configuration = _configuration(settings, own_namespace)
         self._registrar = Registrar(
             client,
@@ -84,8 +87,11 @@ class WebhookPart:
         """Listen, with certificates that are renewed, for as long as the block runs."""
         self._serving = await self._first()
         self._tls = ServerTls(self._serving.pair)
+        if self._clients is not None:
+            self._tls.accept(await self._clients.load())
         address = self._settings.webhook_listener()
-        server = WebhookServer(self._endpoints, address, self._tls.context)
+        known = self._clients is not None
+        server = WebhookServer(self._endpoints, address, self._tls.context, known_clients=known)
         async with listening(server, "--webhook-bind-address {}:{}".format(*address)):
             self._server = server
             try:
@@ -103,6 +109,8 @@ class WebhookPart:
         """Renew certificates; register once ``ready`` and keep it so, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._source.run(self._deliver), name="certificates")
+            if self._clients is not None and self._tls is not None:
+                group.create_task(self._clients.run(self._tls.accept), name="client-authorities")
             await ready()
             group.create_task(self._registrar.run(), name="registrar")
             if self._settings.webhook_registration != "none":

@@ -81,7 +81,9 @@ class WebhookServer(Listener):
     """Answers ``POST`` on each of ``routes`` with what its handler makes of the body, and ``GET /healthz``.
 
     A handler's :class:`~gangctl.errors.InputError` is a 400 with its message. A handler
-    has the time that the API server gave the call, at most ``handler_seconds``.
+    has the time that the API server gave the call, at most ``handler_seconds``. With
+    ``known_clients`` a webhook is answered only to who showed a certificate that the
+    TLS context has verified, and nothing of anybody else's body is read.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class WebhookServer(Listener):
         limits: WebhookLimits | None = None,
         options: ListenerOptions | None = None,
         observe: Observer | None = None,
+        known_clients: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Do nothing yet; see :class:`Listener` for starting and stopping."""
@@ -102,6 +105,7 @@ class WebhookServer(Listener):
         self._room = asyncio.Semaphore(self._limits.max_at_once)
         self._bodies = _Bodies(self._limits.max_held_bytes)
         self._observe = observe or (lambda _path, _status, _seconds: None)
+        self._known_clients = known_clients
         self._clock = clock
 
     async def _observed(self, request: web.BaseRequest) -> web.Response:
@@ -122,6 +126,8 @@ class WebhookServer(Listener):
         if request.path == HEALTH_PATH:
             _allow(request, hdrs.METH_GET, hdrs.METH_HEAD)
             return text_response(HTTPStatus.OK, "ok")
+        if self._known_clients and not _showed_certificate(request):
+            raise Refusal(HTTPStatus.FORBIDDEN, "a client certificate is required here", Connection="close")
         handler = self._routes.get(request.path)
         if handler is None:
             raise Refusal(HTTPStatus.NOT_FOUND, "no webhook at this path")
@@ -177,6 +183,11 @@ class WebhookServer(Listener):
     def _too_large(self) -> Refusal:
         limit = f"{self._limits.max_bytes / _MIB:g} MiB"
         return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {limit}", Connection="close")
+
+
+def _showed_certificate(request: web.BaseRequest) -> bool:
+    """Whether the caller showed a certificate; one that does not verify ends the handshake."""
+    return request.transport is not None and bool(request.transport.get_extra_info("peercert"))
 
 
 def _allow(request: web.BaseRequest, *methods: str) -> None:

@@ -51,6 +51,18 @@ class ServerTls:
         self._pair = pair
         return True
 
+    def accept(self, authorities: bytes) -> None:
+        """Verify the certificates of clients that show one with these PEM authorities too, from the next handshake on.
+
+        A client that shows none is let in: who has to show one is decided for each request. An authority that was
+        accepted once is accepted until the process ends. ConfigError when there are no certificates.
+        """
+        try:
+            self.context.load_verify_locations(cadata=authorities.decode("ascii"))
+        except (ssl.SSLError, ValueError) as error:
+            raise ConfigError("the client authorities are no PEM certificates") from error
+        self.context.verify_mode = ssl.CERT_OPTIONAL
+
 
 def server_context() -> ssl.SSLContext:
     """Make a context for a server that speaks HTTP/1.1 over TLS 1.2 or newer, without a certificate yet."""
