@@ -1,7 +1,8 @@
 """The verbs of an API server, without HTTP: what players call, and what :mod:`http` puts on the wire.
 
-Bodies are copied, and so are the objects handed out: both stay the caller's to change. Failures are :class:`errors.StatusError`. Warnings for the
-client are appended to the ``warnings`` list of the call, if one is given.
+Bodies are copied, and so are the objects handed out: both stay the caller's to change.
+Failures are :class:`errors.StatusError`. Warnings for the client are appended to the
+``warnings`` list of the call, if one is given.
 """
 
 from __future__ import annotations

@@ -193,8 +193,14 @@ def _gang_kinds(minor: Minor) -> tuple[ResourceKind, ...]:
 
 
 def gates_of(minor: str, gates: Mapping[str, bool]) -> dict[str, bool]:
-    """The gates of ``minor`` with ``gates`` laid over them."""
-    return {**MINORS[minor].gates, **gates}
+    """The gates of ``minor`` with ``gates`` laid over them; ValueError for an unknown minor."""
+    return {**_known(minor).gates, **gates}
+
+
+def _known(minor: str) -> Minor:
+    if minor not in MINORS:
+        raise ValueError(f"unknown minor {minor!r}: have {', '.join(MINORS)}")
+    return MINORS[minor]
 
 
 def kinds_of(minor: str, runtime_config: Mapping[str, bool]) -> tuple[ResourceKind, ...]:
@@ -203,7 +209,5 @@ def kinds_of(minor: str, runtime_config: Mapping[str, bool]) -> tuple[ResourceKi
     ``runtime_config`` switches an API version off, for one ``scheduling.k8s.io/v1beta1``
     (``False``); what the minor serves for gangs is on unless it says so. ValueError for an unknown minor.
     """
-    if minor not in MINORS:
-        raise ValueError(f"unknown minor {minor!r}: have {', '.join(MINORS)}")
-    kinds = (*CORE, *_gang_kinds(MINORS[minor]))
+    kinds = (*CORE, *_gang_kinds(_known(minor)))
     return tuple(kind for kind in kinds if runtime_config.get(kind.api_version, True))

@@ -17,7 +17,6 @@ from aiohttp import web
 from gangctl.runtime.authority import found, issue
 from gangctl.runtime.tls import KeyPair, ServerTls
 from gangctl.sandbox.admission.webhooks import WebhookAdmission
-from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.audit import Audit
 from gangctl.sandbox.caller import Caller

@@ -20,6 +20,7 @@ MINIMUM_SECONDS: Final = 1800.0
 """How long a watch lives that says nothing about it, at least; at most twice as long."""
 
 LAST_BOOKMARK_SECONDS: Final = 2.0
+CUT_SECONDS: Final = 0.02
 
 FaultyWatch = faults.CutAfter | faults.EndWatch | faults.ExpireWatch | faults.Silence
 
@@ -128,6 +129,8 @@ class Stream:
     async def _break(self, response: web.StreamResponse) -> bool:
         match self._fault:
             case faults.CutAfter():
+                # A client may lose what it has not read when the connection goes; the count is of what it saw.
+                await asyncio.sleep(CUT_SECONDS)
                 self._cut()
                 await asyncio.get_running_loop().create_future()
             case faults.Silence():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from types import TracebackType
 from typing import Any, Self
 
@@ -61,10 +62,10 @@ class Wire:
         self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", accept: str = "*/*"
     ) -> Told:
         headers = {"Accept": accept}
-        data = None
+        data: BytesIO | None = None
         if body is not None:
             headers["Content-Type"] = content_type
-            data = body if isinstance(body, bytes) else orjson.dumps(body)
+            data = BytesIO(body if isinstance(body, bytes) else orjson.dumps(body))
         async with self.session.request(method, self._url + path, data=data, headers=headers) as response:
             text = (await response.read()).decode()
             warnings = tuple(response.headers.getall("Warning", []))

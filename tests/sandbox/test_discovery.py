@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangctl.sandbox.discovery import AGGREGATED
+from gangctl.sandbox.server import Sandbox, SandboxOptions
+from tests.sandbox.wire import Wire
+
+
+@pytest.mark.parametrize(("minor", "release"), [("1.35", "v1.35.4"), ("1.36", "v1.36.3"), ("1.37", "v1.37.1")])
+async def test_the_version(minor: str, release: str) -> None:
+    async with (
+        Sandbox(SandboxOptions(minor=minor, tls=False)) as sandbox,
+        Wire(sandbox.url, sandbox.token()) as wire,
+    ):
+        told = (await wire.get("/version")).json
+    assert (told["gitVersion"], f"{told['major']}.{told['minor']}") == (release, minor)
+
+
+def test_a_minor_that_does_not_exist() -> None:
+    with pytest.raises(ValueError, match=r"unknown minor '1\.2'"):
+        Sandbox(SandboxOptions(minor="1.2"))
+
+
+async def test_groups_and_resources(wire: Wire) -> None:
+    groups = {group["name"]: group for group in (await wire.get("/apis")).json["groups"]}
+    scheduling = groups["scheduling.k8s.io"]
+    assert [each["version"] for each in scheduling["versions"]] == ["v1", "v1beta1"]
+    assert scheduling["preferredVersion"]["version"] == "v1"
+    assert (await wire.get("/apis/scheduling.k8s.io")).json["name"] == "scheduling.k8s.io"
+    listed = (await wire.get("/apis/scheduling.k8s.io/v1beta1")).json
+    assert listed["groupVersion"] == "scheduling.k8s.io/v1beta1"
+    assert [each["name"] for each in listed["resources"]] == ["podgroups", "podgroups/status", "workloads"]
+    core: dict[str, Any] = {each["name"]: each for each in (await wire.get("/api/v1")).json["resources"]}
+    assert core["pods"]["shortNames"] == ["po"]
+    assert core["pods/binding"]["kind"] == "Binding"
+    assert "deletecollection" not in core["namespaces"]["verbs"]
+
+
+async def test_aggregated_discovery(wire: Wire) -> None:
+    for path, name in (("/apis", "batch"), ("/api", None)):
+        told = await wire.send("GET", path, accept=f"{AGGREGATED},application/json")
+        assert told.headers["Content-Type"] == AGGREGATED
+        assert told.json["kind"] == "APIGroupDiscoveryList"
+        found = {item["metadata"].get("name"): item for item in told.json["items"]}[name]
+        assert found["versions"][0]["resources"]
+
+
+async def test_a_version_that_is_off_is_not_served() -> None:
+    options = SandboxOptions(tls=False, runtime_config={"scheduling.k8s.io/v1beta1": False})
+    async with Sandbox(options) as sandbox, Wire(sandbox.url, sandbox.token()) as wire:
+        assert (await wire.get("/apis/scheduling.k8s.io/v1beta1")).status == 404
+        assert (await wire.get("/apis/scheduling.k8s.io/v1beta1/podgroups")).status == 404

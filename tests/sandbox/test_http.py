@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangctl.sandbox.payloads import LIMIT
+from gangctl.sandbox.server import Sandbox
+from tests.sandbox.wire import CONFIGMAPS, MERGE, PODS, Wire
+
+_SERVER_MESSAGES = {
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+}
+
+
+async def test_an_object_lives_its_life(wire: Wire) -> None:
+    created = await wire.send("POST", CONFIGMAPS, {"metadata": {"name": "a"}})
+    assert created.status == 201
+    updated = await wire.send("PUT", f"{CONFIGMAPS}/a", {**created.json, "data": {"k": "1"}})
+    assert (updated.status, updated.json["data"]) == (200, {"k": "1"})
+    patched = await wire.send("PATCH", f"{CONFIGMAPS}/a", {"data": {"k": "2"}}, content_type=MERGE)
+    assert patched.json["data"] == {"k": "2"}
+    assert (await wire.get(f"{CONFIGMAPS}/a")).json == patched.json
+    deleted = await wire.send("DELETE", f"{CONFIGMAPS}/a")
+    assert (deleted.status, deleted.json["status"]) == (200, "Success")
+    assert (await wire.get(f"{CONFIGMAPS}/a")).status == 404
+
+
+async def test_lists_say_the_kind_once_except_of_custom_kinds(wire: Wire) -> None:
+    await wire.configmap("a")
+    listed = (await wire.get(CONFIGMAPS)).json
+    assert (listed["kind"], listed["apiVersion"]) == ("ConfigMapList", "v1")
+    assert "kind" not in listed["items"][0]
+    assert (await wire.get("/api/v1/pods")).json["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/apis/batch/v1/nope", 404),
+        ("GET", "/api/v1/nope", 404),
+        ("GET", "/apis/batch/v9/jobs", 404),
+        ("GET", "/api/v1/namespaces/default/nodes", 404),
+        ("GET", "/api/v1/pods/p", 404),
+        ("GET", f"{CONFIGMAPS}/a/status", 404),
+        ("POST", f"{CONFIGMAPS}/a", 405),
+        ("POST", "/api/v1/configmaps", 405),
+        ("PUT", CONFIGMAPS, 405),
+        ("DELETE", "/api/v1/namespaces", 405),
+        ("GET", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", 405),
+        ("PATCH", f"{PODS}/p/binding", 405),
+    ],
+)
+async def test_what_is_not_served(wire: Wire, method: str, path: str, status: int) -> None:
+    told = await wire.send(method, path)
+    assert (told.status, told.message) == (status, _SERVER_MESSAGES[status])
+
+
+@pytest.mark.parametrize("path", ["/foo", "/apis/nope", "/apis/nope/v1"])
+async def test_paths_of_nothing_are_plain_text(wire: Wire, path: str) -> None:
+    told = await wire.get(path)
+    assert (told.status, told.text.strip()) == (404, "404 page not found")
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "status", "message"),
+    [
+        (b'{"a":', "application/json", 400, "json parse error: unexpected end of JSON input"),
+        (b"", "application/json", 400, "unexpected end of JSON input (<empty>)"),
+        (b"[]", "application/json", 400, "cannot unmarshal array into Go value"),
+        (b"metadata: [", "application/yaml", 400, "yaml: line 1: did not find expected node content"),
+        (b"{}", "text/plain", 415, "the body of the request was in an unknown format"),
+        (b"{}", "application/vnd.kubernetes.protobuf", 415, "the body of the request was in an unknown format"),
+        (b'{"a":"' + b"x" * LIMIT + b'"}', "application/json", 413, f"Request entity too large: limit is {LIMIT}"),
+    ],
+    ids=["cut", "empty", "list", "yaml", "text", "protobuf", "large"],
+)
+async def test_bodies_that_cannot_be_read(
+    wire: Wire, body: bytes, content_type: str, status: int, message: str
+) -> None:
+    told = await wire.send("POST", CONFIGMAPS, body, content_type=content_type)
+    assert told.status == status
+    assert message in told.message
+
+
+async def test_yaml_is_read_and_written(wire: Wire) -> None:
+    body = b"metadata:\n  name: a\ndata:\n  day: '2020-01-01'\n"
+    assert (await wire.send("POST", CONFIGMAPS, body, content_type="application/yaml")).status == 201
+    told = await wire.send("GET", f"{CONFIGMAPS}/a", accept="application/yaml")
+    assert told.headers["Content-Type"] == "application/yaml"
+    assert "day: '2020-01-01'" in told.text
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/vnd.kubernetes.protobuf"])
+async def test_what_is_not_written_is_not_acceptable(wire: Wire, accept: str) -> None:
+    assert (await wire.send("GET", CONFIGMAPS, accept=accept)).status == 406
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "message"),
+    [
+        ("dryRun=Some", 422, 'CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]'),
+        ("fieldValidation=Foo", 422, 'fieldValidation: Unsupported value: "Foo"'),
+    ],
+)
+async def test_options_of_writes(wire: Wire, query: str, status: int, message: str) -> None:
+    told = await wire.send("POST", f"{CONFIGMAPS}?{query}", {"metadata": {"name": "a"}})
+    assert told.status == status
+    assert message in told.message
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({"kind": "ConfigMap", "apiVersion": "v1"}, 400, 'no kind "ConfigMap" is registered for version "v1"'),
+        ({"propagationPolicy": "Foo"}, 422, 'propagationPolicy: Unsupported value: "Foo"'),
+        ({"propagationPolicy": "Orphan", "orphanDependents": True}, 422, "cannot be both set"),
+        ({"preconditions": {"uid": "other"}}, 409, "the UID in the precondition (other)"),
+    ],
+)
+async def test_options_of_deletes(wire: Wire, body: Any, status: int, message: str) -> None:
+    await wire.configmap("a")
+    told = await wire.send("DELETE", f"{CONFIGMAPS}/a", body)
+    assert told.status == status
+    assert message in told.message
+
+
+async def test_a_delete_takes_options_from_the_query_too(wire: Wire) -> None:
+    await wire.configmap("a")
+    assert (await wire.send("DELETE", f"{CONFIGMAPS}/a?dryRun=All")).status == 200
+    marked = await wire.send("DELETE", f"{CONFIGMAPS}/a?propagationPolicy=Foreground")
+    assert marked.json["metadata"]["finalizers"] == ["foregroundDeletion"]
+
+
+async def test_warnings_come_in_headers(wire: Wire) -> None:
+    twice = b'{"metadata":{"name":"a"},"data":{"k":"1","k":"2"}}'
+    told = await wire.send("POST", CONFIGMAPS, twice)
+    assert told.json["data"] == {"k": "2"}
+    assert told.warnings == ('299 - "duplicate field \\"data.k\\""',)
+    strict = await wire.send("POST", f"{CONFIGMAPS}?fieldValidation=Strict", twice)
+    assert strict.status == 400
+    assert 'strict decoding error: duplicate field "data.k"' in strict.message
+
+
+async def test_a_put_creates_where_the_kind_allows_it(wire: Wire) -> None:
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    assert (await wire.send("PUT", f"{leases}/a", {"metadata": {"name": "a"}})).status == 201
+    assert (await wire.send("PUT", f"{CONFIGMAPS}/a", {"metadata": {"name": "a"}})).status == 404
+
+
+async def test_pods_are_bound_and_evicted(wire: Wire) -> None:
+    await wire.send("POST", PODS, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "b"}]}})
+    bound = await wire.send("POST", f"{PODS}/p/binding", {"metadata": {"name": "p"}, "target": {"name": "n"}})
+    assert (bound.status, bound.json["status"]) == (201, "Success")
+    evicted = await wire.send("POST", f"{PODS}/p/eviction", {"metadata": {"name": "p"}})
+    assert evicted.status == 201
+    assert "deletionTimestamp" in (await wire.get(f"{PODS}/p")).json["metadata"]
+
+
+async def test_reviews_are_answered(sandbox: Sandbox, wire: Wire) -> None:
+    access = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    assert (await wire.send("POST", access, {"spec": {}})).json["status"] == {"allowed": True}
+    tokens = "/apis/authentication.k8s.io/v1/tokenreviews"
+    known = await wire.send("POST", tokens, {"spec": {"token": sandbox.token("somebody")}})
+    assert known.json["status"]["user"]["username"] == "somebody"
+    assert "error" in (await wire.send("POST", tokens, {"spec": {"token": "x"}})).json["status"]
+
+
+@pytest.mark.parametrize("token", ["", "wrong"])
+async def test_strangers_are_unauthorized_but_may_ask_for_health(sandbox: Sandbox, token: str) -> None:
+    async with Wire(sandbox.url, token) as stranger:
+        assert (await stranger.get(CONFIGMAPS)).status == 401
+        assert (await stranger.get("/readyz")).text == "ok"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "patch"),
+    [("application/json", {}), ("text/plain", {})],
+)
+async def test_patches_of_no_type(wire: Wire, content_type: str, patch: Any) -> None:
+    await wire.configmap("a")
+    told = await wire.send("PATCH", f"{CONFIGMAPS}/a", patch, content_type=content_type)
+    assert (told.status, told.message) == (415, "415: Unsupported Media Type")
+
+
+async def test_a_custom_kind_takes_no_strategic_patch(sandbox: Sandbox, wire: Wire) -> None:
+    del sandbox
+    jobsets = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets/a"
+    told = await wire.send("PATCH", jobsets, {}, content_type="application/strategic-merge-patch+json")
+    assert told.status == 415

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+
+from gangctl.sandbox.api import Api, Caller
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.reads import ListQuery, page
+
+ME = Caller("me")
+
+
+async def _fill(api: Api, *names: str) -> None:
+    for name in names:
+        body = {"metadata": {"name": name, "labels": {"l": name}}}
+        await api.create(api.kind("configmaps"), "default", body, ME)
+
+
+def _names(api: Api, query: ListQuery) -> list[str]:
+    return [stored.obj["metadata"]["name"] for stored in page(api.store, api.kind("configmaps"), None, query).items]
+
+
+async def test_pages_together_are_the_list_of_the_first_page(api: Api) -> None:
+    kind = api.kind("configmaps")
+    await _fill(api, "a", "b", "c", "d", "e")
+    first = await api.list(kind, limit=2)
+    assert first.remaining == 3
+    await _fill(api, "aa", "f")
+    await api.delete(kind, "default", "d", ME)
+    second = await api.list(kind, limit=2, token=first.token)
+    assert second.remaining == 1
+    third = await api.list(kind, limit=2, token=second.token)
+    found = [each["metadata"]["name"] for each in (*first.items, *second.items, *third.items)]
+    assert found == ["a", "b", "c", "d", "e"]
+    assert first.resource_version == third.resource_version
+    assert (third.token, third.remaining) == ("", None)
+
+
+async def test_with_a_selector_nobody_counts_the_rest(api: Api) -> None:
+    await _fill(api, "a", "b")
+    found = await api.list(api.kind("configmaps"), limit=1, labels="l in (a,b)")
+    assert found.token
+    assert found.remaining is None
+
+
+async def test_a_token_that_is_too_old_is_gone_and_offers_another(api: Api) -> None:
+    kind = api.kind("configmaps")
+    await _fill(api, "a", "b", "c")
+    first = await api.list(kind, limit=1)
+    await _fill(api, "d")
+    api.store.compact()
+    with pytest.raises(StatusError) as caught:
+        await api.list(kind, limit=1, token=first.token)
+    assert (caught.value.code, caught.value.reason) == (410, "Expired")
+    assert "The provided continue parameter is too old" in caught.value.message
+    rest = await api.list(kind, token=caught.value.body()["metadata"]["continue"])
+    assert [each["metadata"]["name"] for each in rest.items] == ["b", "c", "d"]
+
+
+async def test_a_token_that_is_none(api: Api) -> None:
+    with pytest.raises(StatusError, match="400 BadRequest: invalid continue token"):
+        await api.list(api.kind("configmaps"), token="abc")
+
+
+async def test_which_revision_is_listed(api: Api) -> None:
+    await _fill(api, "a")
+    revision = str(api.store.revision)
+    await _fill(api, "b")
+    assert _names(api, ListQuery(resource_version=revision)) == ["a", "b"]
+    assert _names(api, ListQuery(resource_version="0")) == ["a", "b"]
+    assert _names(api, ListQuery(resource_version=revision, match="NotOlderThan")) == ["a", "b"]
+    assert _names(api, ListQuery(resource_version=revision, match="Exact")) == ["a"]
+    assert _names(api, ListQuery(resource_version=revision, limit=5)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "message"),
+    [
+        (ListQuery(resource_version="999"), 504, "Timeout: Too large resource version: 999, current: 4"),
+        (ListQuery(resource_version="abc"), 400, "invalid resource version"),
+        (ListQuery(match="Exact"), 422, "resourceVersionMatch is forbidden unless resourceVersion is provided"),
+        (ListQuery(match="Exact", resource_version="0"), 422, 'is forbidden for resourceVersion "0"'),
+        (ListQuery(match="Foo", resource_version="1"), 422, 'Unsupported value: "Foo"'),
+    ],
+)
+def test_options_that_cannot_be(api: Api, query: ListQuery, code: int, message: str) -> None:
+    with pytest.raises(StatusError) as caught:
+        page(api.store, api.kind("configmaps"), None, query)
+    assert caught.value.code == code
+    assert message in caught.value.message
+
+
+async def test_a_forgotten_revision_is_gone(api: Api) -> None:
+    await _fill(api, "a")
+    api.store.compact()
+    with pytest.raises(StatusError, match="410 Expired: The resourceVersion for the provided list is too old"):
+        page(api.store, api.kind("configmaps"), None, ListQuery(resource_version="2", match="Exact"))

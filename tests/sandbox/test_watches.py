@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gangctl.sandbox.api import SYSTEM, Api, Caller, EventStream
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.server import Sandbox
+from gangctl.sandbox.watches import Watch, WatchQuery
+from tests.sandbox.wire import CONFIGMAPS, Wire
+
+ME = Caller("me")
+
+
+async def _write(api: Api, name: str, label: str) -> None:
+    kind = api.kind("configmaps")
+    patch = {"metadata": {"labels": {"l": label}}}
+    if api.store.get("configmaps", ("default", name)) is None:
+        await api.create(kind, "default", {"metadata": {"name": name, "labels": {"l": label}}}, ME)
+    else:
+        await api.patch(kind, "default", name, patch, "merge", ME)
+
+
+async def _told(stream: EventStream, count: int) -> list[tuple[str, str]]:
+    events = [await anext(stream) for _ in range(count)]
+    return [(event.type, event.object["metadata"].get("name", "")) for event in events]
+
+
+@pytest.fixture
+async def selected(api: Api) -> AsyncIterator[EventStream]:
+    stream = api.watch(api.kind("configmaps"), "default", labels="l=1")
+    yield stream
+    await stream.aclose()
+
+
+async def test_what_enters_and_leaves_the_selection_is_added_and_deleted(api: Api, selected: EventStream) -> None:
+    for label in ("0", "1", "1", "2", "1"):
+        await _write(api, "a", label)
+    await api.patch(api.kind("configmaps"), "default", "a", {"data": {"k": "v"}}, "merge", ME)
+    await api.delete(api.kind("configmaps"), "default", "a", ME)
+    told = await _told(selected, 5)
+    assert [event for event, _ in told] == ["ADDED", "DELETED", "ADDED", "MODIFIED", "DELETED"]
+
+
+async def test_what_leaves_is_shown_as_it_was_at_the_revision_of_leaving(api: Api, selected: EventStream) -> None:
+    await _write(api, "a", "1")
+    await _write(api, "a", "2")
+    await anext(selected)
+    left = await anext(selected)
+    assert left.object["metadata"]["labels"] == {"l": "1"}
+    assert left.object["metadata"]["resourceVersion"] == str(api.store.revision)
+
+
+async def test_a_watch_from_the_start_begins_with_what_is_there(api: Api) -> None:
+    await _write(api, "a", "1")
+    stream = api.watch(api.kind("configmaps"), bookmarks=True)
+    await _write(api, "b", "1")
+    assert await _told(stream, 3) == [("ADDED", "a"), ("BOOKMARK", ""), ("ADDED", "b")]
+    await stream.aclose()
+
+
+async def test_a_watch_goes_on_where_a_list_ended(api: Api) -> None:
+    await _write(api, "a", "1")
+    listed = await api.list(api.kind("configmaps"))
+    await _write(api, "b", "1")
+    await _write(api, "a", "2")
+    stream = api.watch(api.kind("configmaps"), resource_version=listed.resource_version)
+    assert await _told(stream, 2) == [("ADDED", "b"), ("MODIFIED", "a")]
+    await stream.aclose()
+
+
+async def test_other_namespaces_are_not_told(api: Api) -> None:
+    stream = api.watch(api.kind("configmaps"), "kube-system")
+    await _write(api, "a", "1")
+    await api.create(api.kind("configmaps"), "kube-system", {"metadata": {"name": "b"}}, SYSTEM)
+    assert await _told(stream, 1) == [("ADDED", "b")]
+    await stream.aclose()
+
+
+async def test_the_past_may_be_forgotten(api: Api) -> None:
+    await _write(api, "a", "1")
+    api.store.compact()
+    with pytest.raises(StatusError, match="410 Expired: too old resource version: 2"):
+        api.watch(api.kind("configmaps"), resource_version="2")
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (WatchQuery(match="NotOlderThan"), "resourceVersionMatch is forbidden for watch unless sendInitialEvents"),
+        (WatchQuery(initial_events=True), "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
+    ],
+)
+def test_options_that_do_not_go_together(api: Api, query: WatchQuery, message: str) -> None:
+    with pytest.raises(StatusError, match=message):
+        Watch(api.store, api.kind("configmaps"), None, query)
+
+
+async def test_over_http_a_watch_ends_in_time_and_marks_the_initial_events(sandbox: Sandbox, wire: Wire) -> None:
+    await wire.configmap("a")
+    initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    told = await wire.get(f"{CONFIGMAPS}?watch=true&timeoutSeconds=1&{initial}")
+    assert [event["type"] for event in told.events] == ["ADDED", "BOOKMARK"]
+    mark = told.events[1]["object"]["metadata"]
+    assert mark["annotations"] == {"k8s.io/initial-events-end": "true"}
+    assert mark["resourceVersion"] == str(sandbox.api.store.revision)
+
+
+async def test_over_http_a_forgotten_revision_is_an_error_event(sandbox: Sandbox, wire: Wire) -> None:
+    await wire.configmap("a")
+    sandbox.api.store.compact()
+    told = await wire.get(f"{CONFIGMAPS}?watch=true&resourceVersion=2")
+    assert told.status == 200
+    (event,) = told.events
+    assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+
+
+async def test_over_http_events_come_as_they_happen(wire: Wire) -> None:
+    url = f"{CONFIGMAPS}?watch=true&resourceVersion=0"
+    async with wire.session.get(f"{wire._url}{url}") as response:
+        await wire.configmap("a")
+        async with asyncio.timeout(10):
+            assert b'"name":"a"' in await response.content.readline()
+
+
+async def test_the_server_ends_its_watches_when_it_closes(sandbox: Sandbox, wire: Wire) -> None:
+    async with wire.session.get(f"{wire._url}{CONFIGMAPS}?watch=true&resourceVersion=0") as response:
+        await sandbox.close()
+        async with asyncio.timeout(10):
+            assert await response.content.read() == b""
+    assert not sandbox.api.store.bucket("configmaps").subscriptions
+
+
+async def test_bookmarks_come_regularly_when_asked_for(sandbox: Sandbox, wire: Wire) -> None:
+    sandbox._front.bookmark_seconds = 0.05
+    url = f"{wire._url}{CONFIGMAPS}?watch=true&resourceVersion={sandbox.api.store.revision}&allowWatchBookmarks=true"
+    async with wire.session.get(url) as response, asyncio.timeout(10):
+        for _ in range(2):
+            assert (await response.content.readline()).startswith(b'{"type":"BOOKMARK"')
