@@ -1,0 +1,51 @@
+"""A real API server shows its client certificate to gangctl's webhooks, once it is told to, and not before."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import Cluster, refused
+from tests.live.gangctl import Gangctl, create_namespaces, install_rights
+from tests.live.observe import gang_of
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("client-certificate")]
+
+CONFIGURATION = "apiserver.config.k8s.io/v1"
+GANGED = jobset("js", rj("w", 1, 1, 1, mode="Gang"))
+
+
+def present_certificate(plane: ControlPlane, host: str) -> None:
+    """Have the API server show a certificate to webhooks at this host and port, from its next start on."""
+    shown = plane.site.user("kube-apiserver-webhooks")
+    user = {"client-certificate": str(shown.certificate), "client-key": str(shown.key)}
+    kubeconfig = plane.site.write(
+        "webhooks.kubeconfig", {"apiVersion": "v1", "kind": "Config", "users": [{"name": host, "user": user}]}
+    )
+    settings = {"apiVersion": CONFIGURATION, "kind": "WebhookAdmissionConfiguration", "kubeConfigFile": str(kubeconfig)}
+    plugins = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
+    configured = [{"name": name, "configuration": settings} for name in plugins]
+    file = plane.site.write(
+        "admission.yaml", {"apiVersion": CONFIGURATION, "kind": "AdmissionConfiguration", "plugins": configured}
+    )
+    plane.process("kube-apiserver").command.append(f"--admission-control-config-file={file}")
+
+
+async def test_the_api_server_has_to_show_its_certificate() -> None:
+    async with ControlPlane.start("1.37", ("jobset",), scheduler=False) as plane:
+        gangctl = Gangctl(plane, "--webhook-client-ca", str(plane.ca))
+        await install_rights(plane)
+        await create_namespaces(plane, ["t"])
+        cluster = Cluster(plane, "t")
+        async with gangctl:
+            failure = await refused(cluster.create_jobset(GANGED))
+            assert failure.status == 500
+            assert "a client certificate is required here" in failure.message
+            assert "request refused" in gangctl.log
+            present_certificate(plane, gangctl.webhook_address)
+            await plane.restart("kube-apiserver")
+            await wait_for(gangctl.is_ready, what="gangctl to be ready again")
+            await cluster.create_jobset(GANGED)
+            await gang_of(cluster, "js")
