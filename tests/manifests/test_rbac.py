@@ -15,7 +15,6 @@ WRITTEN_EVERYWHERE = {
     "workloads": {"create", "patch", "delete"},
     "podgroups": {"create", "patch", "delete"},
     "events": {"create"},
-    "jobsets/finalizers": {"update"},
     "mutatingwebhookconfigurations": {"create", "update", "delete"},
     "validatingwebhookconfigurations": {"create", "update", "delete"},
 }

@@ -1,0 +1,368 @@
+"""What each right is for: a check for every one, that fails to happen without it, and happens once it is granted again.
+
+A check is a generator in three parts. What it prepares, with all rights; the first ``yield``. Then the right is
+taken away: what it does and sees without it; the second ``yield``. Then the right is there again, and gangctl has
+to come to itself without being started anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from typing import Final
+
+import aiohttp
+
+from tests.cases import object_name
+from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import Cluster, refused
+from tests.live.gangctl import OWN_NAMESPACE, Gangctl
+from tests.live.observe import foreign_workload, gang_of, min_counts, no_gang, resize, said
+from tests.live.rights import Right, missing, refusals
+
+SECRET: Final = path_of("v1", "secrets", namespace=OWN_NAMESPACE, name="gangctl-webhook-certs")
+LEASE: Final = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE, name="gangctl")
+CONFIGURATIONS: Final = tuple(
+    path_of("admissionregistration.k8s.io/v1", f"{kind}webhookconfigurations", name="gangctl-gangs")
+    for kind in ("mutating", "validating")
+)
+
+
+class Stage:
+    """A cluster, a gangctl in it, and what it was refused and has said since rights were taken from it."""
+
+    def __init__(self, cluster: Cluster, gangctl: Gangctl, suffix: str = "") -> None:
+        """``suffix`` is that of the names of gangctl's roles."""
+        self.cluster = cluster
+        self.api = cluster.api
+        self.gangctl = gangctl
+        self.suffix = suffix
+        self._audited = 0
+        self._said = 0
+
+    def mark(self) -> None:
+        """What was refused and said until now does not count."""
+        self._audited = self.cluster.plane.audit_position
+        self._said = len(self.gangctl.log)
+
+    def refused(self, right: Right) -> list[Object]:
+        """Requests that were refused for want of this right."""
+        audited = self.cluster.plane.audit(self._audited)
+        own = [entry for entry in audited if entry["user"].get("username") == self.gangctl.user]
+        return [entry for entry in refusals(own) if right.covers(entry)]
+
+    async def told(self, right: Right, times: int = 1) -> None:
+        """Wait until the API server has refused, and gangctl has said in its log or in an event what it may not."""
+
+        async def both() -> bool:
+            notes = [event["note"] for event in await self.cluster.events()]
+            text = "\n".join([self.gangctl.log[self._said :].replace('\\"', '"'), *notes])
+            if right.words not in text or len(self.refused(right)) < times:
+                raise NotYet(f"{len(self.refused(right))} refusals; gangctl said: {text[-1500:]}")
+            return True
+
+        await wait_for(both, what=f"gangctl to say that it {right.words}")
+
+    async def launch(self) -> None:
+        """Start gangctl without waiting for anything."""
+        await self.gangctl.process.launch()
+
+    async def ready(self) -> None:
+        """Wait until gangctl is ready."""
+        await self.gangctl.process.wait_ready()
+
+    async def unready(self) -> None:
+        """It runs, and is not ready."""
+        assert self.gangctl.process.running
+        try:
+            status, _ = await self.gangctl.fetch("/readyz")
+        except (aiohttp.ClientError, OSError):
+            return
+        assert status == 503
+
+    async def jobset(self, name: str = "js", pods: int = 2, *, suspend: bool = False) -> str:
+        """Create a JobSet that asks for a gang; its UID."""
+        raw = jobset(name, rj("w", 1, pods, pods, mode="Gang"), suspend=suspend)
+        created = await wait_for(
+            lambda: self.cluster.create_jobset(raw), what="the JobSet to be accepted", tolerate=(ApiFailure,)
+        )
+        assert "gang-ref" in str(created["spec"])
+        uid: str = created["metadata"]["uid"]
+        return uid
+
+    async def suspend(self, *, suspend: bool, name: str = "js") -> None:
+        await self.cluster.patch_jobset(name, {"spec": {"suspend": suspend}})
+
+    async def has(self, plural: str) -> int:
+        """How many Workloads or PodGroups there are."""
+        return len(await self.api.list(self.cluster.scheduling(plural)))
+
+
+Check = Callable[[Stage, tuple[Right, ...]], AsyncGenerator[None, None]]
+
+
+async def starts_unready(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """Without it gangctl does not become ready."""
+    await stage.gangctl.process.stop()
+    async for part in _unready(stage, rights[0]):
+        yield part
+
+
+async def creates_its_secret(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    await stage.gangctl.process.stop()
+    await stage.api.delete(SECRET)
+    async for part in _unready(stage, rights[0]):
+        yield part
+
+
+async def mends_its_secret(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    await stage.gangctl.process.stop()
+    await stage.api.patch(SECRET, {"data": {"tls.crt": None}})
+    async for part in _unready(stage, rights[0]):
+        yield part
+
+
+async def sets_the_authorities(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    await stage.gangctl.process.stop()
+    for path in CONFIGURATIONS:
+        await forget_authorities(stage, path)
+    async for part in _unready(stage, rights[0]):
+        yield part
+
+
+async def _unready(stage: Stage, right: Right) -> AsyncGenerator[None, None]:
+    yield
+    await stage.launch()
+    await stage.told(right)
+    await stage.unready()
+    yield
+    await stage.ready()
+
+
+async def forget_authorities(stage: Stage, path: str) -> None:
+    hooks = (await stage.api.get(path))["webhooks"]
+    for hook in hooks:
+        hook["clientConfig"].pop("caBundle", None)
+    await stage.api.patch(path, {"webhooks": hooks})
+
+
+async def authorities(stage: Stage, path: str) -> list[str]:
+    return [hook["clientConfig"].get("caBundle", "") for hook in (await stage.api.get(path))["webhooks"]]
+
+
+async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """What somebody does to them is undone at once, not at the next look half a minute later."""
+    await stage.gangctl.process.stop()
+    yield
+    await stage.launch()
+    await stage.ready()
+    for right, path in zip(rights, CONFIGURATIONS, strict=True):
+        await stage.told(right)
+        await forget_authorities(stage, path)
+        await stage.told(right, len(stage.refused(right)) + 1)
+        assert not any(await authorities(stage, path))
+    yield
+
+    async def mended() -> bool:
+        return all([*await authorities(stage, CONFIGURATIONS[0]), *await authorities(stage, CONFIGURATIONS[1])])
+
+    await wait_for(mended, what="the authorities to be set again", timeout=15)
+
+
+async def proves_the_reference(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """Without a proof no gang is promised."""
+    await stage.gangctl.process.stop()
+    yield
+    await stage.launch()
+    await stage.ready()
+    failure = await refused(stage.cluster.create_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang"))))
+    assert failure.status == 422
+    assert rights[0].words in failure.message
+    yield
+    await stage.jobset()
+    await gang_of(stage.cluster, "js")
+
+
+async def leads(stage: Stage, _: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """Without the Lease JobSets are admitted, and nobody makes their gangs."""
+    await stage.gangctl.process.stop()
+    async for part in _leads(stage):
+        yield part
+
+
+async def leads_first(stage: Stage, _: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    await stage.gangctl.process.stop()
+    await stage.api.delete(LEASE)
+    async for part in _leads(stage):
+        yield part
+
+
+async def _leads(stage: Stage) -> AsyncGenerator[None, None]:
+    yield
+    await stage.launch()
+    await stage.ready()
+    await stage.jobset()
+    assert await stage.gangctl.metric("gangctl_leader") == 0
+    assert await stage.has("workloads") == 0
+    yield
+    await gang_of(stage.cluster, "js")
+
+
+async def watches_jobsets(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    await stage.gangctl.process.stop()
+    yield
+    await stage.launch()
+    await stage.ready()
+    await stage.told(rights[0])
+    await stage.jobset()
+    assert await stage.has("workloads") == 0
+    yield
+    await gang_of(stage.cluster, "js")
+
+
+async def watches_jobs(stage: Stage, _: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """Without it nobody learns that a suspended JobSet's pods are gone, and its gang stays."""
+    await stage.jobset()
+    await gang_of(stage.cluster, "js")
+
+    async def active() -> bool:
+        status: Object = (await stage.cluster.jobs())["js-w-0"].get("status", {})
+        return status.get("active") == 2
+
+    await wait_for(active, what="the Job to have pods")
+    await stage.gangctl.process.stop()
+    yield
+    await stage.launch()
+    await stage.ready()
+    await stage.suspend(suspend=True)
+
+    async def without_pods() -> bool:
+        return not (await stage.cluster.jobs())["js-w-0"].get("status", {}).get("active")
+
+    await wait_for(without_pods, what="the pods to be gone")
+    assert await stage.has("workloads") == 1
+    yield
+    await no_gang(stage.cluster)
+
+
+async def watches_gangs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """Without it what somebody changes stays changed."""
+    uid = await stage.jobset()
+    await gang_of(stage.cluster, "js")
+    await stage.gangctl.process.stop()
+    yield
+    await stage.launch()
+    await stage.ready()
+    await stage.told(rights[0])
+    workload, group = object_name("js", uid, "workload"), object_name("js", uid, "rj/w")
+    count = "schedulingPolicy/gang/minCount"
+    for plural, name, field in (("workloads", workload, "podGroupTemplates/0/"), ("podgroups", group, "")):
+        change: Object = {"op": "replace", "path": f"/spec/{field}{count}", "value": 7}
+        await stage.api.patch(stage.cluster.scheduling(plural, name), [change], kind="json")
+    for right in rights:
+        await stage.told(right, len(stage.refused(right)) + 1)
+    await min_counts(stage.cluster, workload, group, 7)
+    yield
+    await min_counts(stage.cluster, workload, group, 2)
+
+
+async def looks_at_who_holds_its_name(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """What a watch has not told yet is seen in a refused create. Here none tells: watching is taken away as well."""
+    names = {}
+    for plural, scope in (("workloads", "workload"), ("podgroups", "rj/w")):
+        names[plural] = object_name(plural, await stage.jobset(plural, suspend=True), scope)
+    await stage.gangctl.process.stop()
+    blind = tuple(Right(r.kind, r.role, r.group, r.resource, "watch") for r in rights)
+    async with missing(stage.api, stage.gangctl.user, blind, stage.suffix):
+        yield
+        await stage.launch()
+        await stage.ready()
+        for right in blind:
+            await stage.told(right)
+        for plural, body in (
+            ("workloads", foreign_workload(stage.cluster, names["workloads"], "somebody-else")),
+            ("podgroups", _foreign_group(stage.cluster, names["podgroups"])),
+        ):
+            await stage.api.create(stage.cluster.scheduling(plural), body)
+            await stage.suspend(suspend=False, name=plural)
+        for right in rights:
+            await stage.told(right)
+            assert "NameConflict" not in await stage.cluster.reasons(right.resource)
+        yield
+        for right in rights:
+            await said(stage.cluster, "NameConflict", right.resource)
+
+
+def _foreign_group(cluster: Cluster, name: str) -> Object:
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    version = f"scheduling.k8s.io/{cluster.version}"
+    return {"apiVersion": version, "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+
+
+async def creates(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    yield
+    await stage.jobset()
+    await stage.told(rights[0])
+    assert await stage.has(rights[0].resource) == 0
+    event = await said(stage.cluster, "FailedCreate")
+    assert rights[0].words in event["note"]
+    yield
+    await gang_of(stage.cluster, "js")
+
+
+async def resizes(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    uid = await stage.jobset()
+    workload, group = object_name("js", uid, "workload"), object_name("js", uid, "rj/w")
+    await gang_of(stage.cluster, "js")
+    await min_counts(stage.cluster, workload, group, 2)
+    yield
+    await resize(stage.cluster, await stage.cluster.jobset("js"), 0, 3)
+    await stage.told(rights[0])
+    gangs = await stage.cluster.gangs()
+    assert 2 in {gangs.min_counts(workload)["w"], gangs.group_min_count(group)}
+    yield
+    await min_counts(stage.cluster, workload, group, 3)
+
+
+async def retires(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    await stage.jobset()
+    await gang_of(stage.cluster, "js")
+    yield
+    await stage.suspend(suspend=True)
+    await stage.told(rights[0])
+    assert (await stage.cluster.gangs()).names
+    yield
+    await no_gang(stage.cluster)
+
+
+async def tells(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    yield
+    await stage.jobset()
+    await gang_of(stage.cluster, "js")
+    await stage.told(rights[0])
+    assert await stage.cluster.reasons("js") == []
+    yield
+    await stage.jobset("again")
+    await said(stage.cluster, "WorkloadCreated", "again")
+
+
+async def unregisters(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    yield
+    await stage.gangctl.process.stop()
+    await stage.told(rights[0])
+    for path in CONFIGURATIONS:
+        if rights[0].resource in path:
+            await stage.api.get(path)
+    yield
+    await stage.gangctl.process.start()
+    await stage.gangctl.process.stop()
+    for path in CONFIGURATIONS:
+        assert (await refused(stage.api.get(path))).status == 404
+
+
+async def finds_its_namespace(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    await stage.gangctl.process.stop()
+    async for part in _unready(stage, rights[0]):
+        yield part
+    assert f'"own_namespace": "{OWN_NAMESPACE}"' in stage.gangctl.log

@@ -1,0 +1,287 @@
+"""gangctl in a cluster has the rights it needs, all of them and no others.
+
+The process runs as the Deployment runs it (:mod:`tests.live.incluster`). A whole life of gangs uses every right that
+is granted and is refused nothing; and of every verb of every rule a check says what happens without it: not what
+should, which is told in words that name verb and resource, and then without a restart once the right is granted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Final
+
+import pytest
+
+from gangctl.api.scheduling import Owner, metadata
+from tests.cases import object_name
+from tests.controlplane.api import ApiClient, path_of
+from tests.controlplane.kubelet import Kubelet
+from tests.controlplane.nodes import add_nodes, remove_nodes
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live import rights_checks as checks
+from tests.live.cluster import JOBSETS, Cluster, refused
+from tests.live.gangctl import Gangctl, create_namespaces, install_rights
+from tests.live.incluster import ACCOUNT, InCluster, build, deployed_arguments
+from tests.live.observe import foreign_workload, min_counts, no_gang, resize, running_pods, said
+from tests.live.rights import Right, granted, missing, refusals, used
+from tests.live.rights_checks import Check, Stage
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rights")]
+
+HASTE: Final = ("--discovery-period=1", "--shutdown-delay=0")
+"""Flags that the checks have beside the Deployment's: they wait for looks at the API, and start and stop gangctl."""
+
+OUTSIDER: Final = "outsider"
+UNUSED: Final = {
+    ("workloads", "get"): "only where a name turns out to be taken that no watch has told of yet",
+    ("podgroups", "get"): "only where a name turns out to be taken that no watch has told of yet",
+}
+"""Rights that no ordinary life uses, and when they are: as their own checks below show."""
+
+Row = tuple[str, str, tuple[str, ...], str, Check]
+_HOOKS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+_GANGS: Final = ("workloads", "podgroups")
+_ADMISSION: Final = "admissionregistration.k8s.io"
+_SCHEDULING: Final = "scheduling.k8s.io"
+_LEASES: Final = "coordination.k8s.io"
+
+IN_CLUSTER: Final[tuple[Row, ...]] = (
+    ("ClusterRole", "jobset.x-k8s.io", ("jobsets",), "list", checks.starts_unready),
+    ("ClusterRole", "jobset.x-k8s.io", ("jobsets",), "watch", checks.watches_jobsets),
+    ("ClusterRole", "batch", ("jobs",), "list", checks.starts_unready),
+    ("ClusterRole", "batch", ("jobs",), "watch", checks.watches_jobs),
+    ("ClusterRole", "", ("pods",), "list", checks.retires),
+    *(("ClusterRole", _SCHEDULING, (each,), "list", checks.starts_unready) for each in _GANGS),
+    ("ClusterRole", _SCHEDULING, _GANGS, "watch", checks.watches_gangs),
+    ("ClusterRole", _SCHEDULING, _GANGS, "get", checks.looks_at_who_holds_its_name),
+    *(("ClusterRole", _SCHEDULING, (each,), "create", checks.creates) for each in _GANGS),
+    *(("ClusterRole", _SCHEDULING, (each,), "patch", checks.resizes) for each in _GANGS),
+    *(("ClusterRole", _SCHEDULING, (each,), "delete", checks.retires) for each in _GANGS),
+    ("ClusterRole", "events.k8s.io", ("events",), "create", checks.tells),
+    *(("ClusterRole", _ADMISSION, (each,), "get", checks.starts_unready) for each in _HOOKS),
+    ("ClusterRole", _ADMISSION, _HOOKS, "list", checks.watches_its_configurations),
+    ("ClusterRole", _ADMISSION, _HOOKS, "watch", checks.watches_its_configurations),
+    *(("ClusterRole", _ADMISSION, (each,), "update", checks.sets_the_authorities) for each in _HOOKS),
+    ("Role", _LEASES, ("leases",), "get", checks.leads),
+    ("Role", _LEASES, ("leases",), "update", checks.leads),
+    ("Role", _LEASES, ("leases",), "create", checks.leads_first),
+    ("Role", "", ("secrets",), "get", checks.starts_unready),
+    ("Role", "", ("secrets",), "update", checks.mends_its_secret),
+    ("Role", "", ("secrets",), "create", checks.creates_its_secret),
+    ("Role", "batch", ("jobs",), "create", checks.proves_the_reference),
+)
+REGISTRATION: Final[tuple[Row, ...]] = (
+    *(("ClusterRole", _ADMISSION, (each,), "create", checks.starts_unready) for each in _HOOKS),
+    *(("ClusterRole", _ADMISSION, (each,), "delete", checks.unregisters) for each in _HOOKS),
+    ("ClusterRole", "", ("namespaces",), "get", checks.finds_its_namespace),
+)
+
+
+def rights_of(row: Row, *, registration: bool = False) -> tuple[Right, ...]:
+    """The rights in a row of the table, as the manifests grant them."""
+    kind, group, resources, verb, _ = row
+    found = {
+        r.resource: r for r in granted(registration=registration) if (r.kind, r.group, r.verb) == (kind, group, verb)
+    }
+    return tuple(found[resource] for resource in resources)
+
+
+def _id(row: Row) -> str:
+    return f"{row[0]}-{'+'.join(row[2])}-{row[3]}"
+
+
+@pytest.mark.parametrize(("table", "registration"), [(IN_CLUSTER, False), (REGISTRATION, True)])
+def test_every_right_has_a_check(table: tuple[Row, ...], registration: bool) -> None:
+    checked = [right for row in table for right in rights_of(row, registration=registration)]
+    assert sorted(checked) == sorted(granted(registration=registration))
+
+
+@pytest.fixture(scope="module")
+def rights_plane() -> Iterator[ControlPlane]:
+    """A cluster that also asks who may name an owner that waits for its dependents, as some distributions do."""
+    flags = ["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]
+
+    async def start() -> ControlPlane:
+        return await ControlPlane.start("1.37", server_flags=flags)
+
+    plane = asyncio.run(start())
+    yield plane
+    asyncio.run(plane.close())
+
+
+@pytest.fixture(scope="module")
+def pod(rights_plane: ControlPlane) -> Iterator[InCluster]:
+    """The manifests applied, and their process, not started."""
+
+    async def install() -> InCluster:
+        process = InCluster(rights_plane, await build(rights_plane.directory))
+        await process.install()
+        return process
+
+    process = asyncio.run(install())
+    yield process
+    asyncio.run(process.close())
+
+
+@pytest.fixture
+async def cluster(rights_plane: ControlPlane, request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    """A namespace of the test's own."""
+    name = f"n{abs(hash(request.node.name)):x}"
+    await create_namespaces(rights_plane, [name])
+    yield Cluster(rights_plane, name)
+    await rights_plane.api.delete(path_of("v1", "namespaces", name=name))
+
+
+async def test_a_whole_life_uses_every_right_and_is_refused_nothing(
+    rights_plane: ControlPlane, pod: InCluster, cluster: Cluster
+) -> None:
+    since = rights_plane.audit_position
+    assert len(pod.arguments) == len(deployed_arguments(await build(rights_plane.directory)))
+    await pod.process.start()
+    nodes = await add_nodes(rights_plane.api, 1, cpu="8")
+    async with Kubelet(rights_plane.api) as kubelet:
+        await _live(cluster, kubelet)
+        await _meet_others(cluster)
+        await pod.process.stop()
+        # A Secret that somebody broke is mended at the start.
+        await cluster.api.patch(checks.SECRET, {"data": {"tls.crt": None}})
+        await pod.process.start()
+        await cluster.create_jobset(jobset("after", rj("w", 1, 1, 1, mode="Gang")))
+        await said(cluster, "WorkloadCreated", "after")
+    await remove_nodes(rights_plane.api, nodes)
+    await pod.process.stop()
+    requests = [entry for entry in rights_plane.audit(since) if entry["user"].get("username") == ACCOUNT]
+    assert [f"{e['verb']} {e['requestURI']}" for e in refusals(requests)] == []
+    assert {e["responseStatus"]["code"] for e in requests} & {401, 403} == set()
+    rights = granted()
+    not_used = {(right.resource, right.verb) for right in rights - used(rights, requests)}
+    assert not_used == UNUSED.keys()
+    # And every request is one of those rights, or a question about the API itself, which everybody may ask.
+    others = [e for e in requests if e.get("objectRef") and not any(right.covers(e) for right in rights)]
+    assert [f"{e['verb']} {e['requestURI']}" for e in others] == []
+
+
+async def _live(cluster: Cluster, kubelet: Kubelet) -> None:
+    """Created, resized, at its tail, suspended, resumed, finished, deleted."""
+    created = await cluster.create_jobset(jobset("js", rj("w", 1, 3, 3, mode="Gang")))
+    workload, group = (object_name("js", created["metadata"]["uid"], scope) for scope in ("workload", "rj/w"))
+    await running_pods(cluster, 3)
+    await resize(cluster, await cluster.jobset("js"), 0, 4)
+    await min_counts(cluster, workload, group, 4)
+    await running_pods(cluster, 4)
+    await cluster.patch_jobset("js", {"spec": {"suspend": True}})
+    await no_gang(cluster)
+    await cluster.patch_jobset("js", {"spec": {"suspend": False}})
+    pods = await running_pods(cluster, 4)
+    await kubelet.finish(pods[0])
+
+    async def lowered() -> bool:
+        count = (await cluster.gangs()).group_min_count(group)
+        if count != 3:
+            raise NotYet(f"minCount {count}")
+        return True
+
+    await wait_for(lowered, what="minCount to follow")
+    for pod in pods[1:]:
+        await kubelet.finish(pod)
+    await no_gang(cluster)
+    await cluster.api.delete(cluster.path(JOBSETS, "jobsets", "js"), propagation="Background")
+
+
+async def _meet_others(cluster: Cluster) -> None:
+    """A Workload that somebody else made for a JobSet, and a name that somebody else has."""
+    await cluster.api.create(cluster.scheduling("workloads"), foreign_workload(cluster, "theirs", "claimed"))
+
+    async def seen() -> bool:
+        answer = await cluster.create_jobset(jobset("claimed", rj("w", 1, 2, 2, mode="Gang")), dry_run=True)
+        return "gang-ref" not in str(answer)
+
+    await wait_for(seen, what="gangctl to know the foreign Workload")
+    await cluster.create_jobset(jobset("claimed", rj("w", 1, 2, 2, mode="Gang")))
+    await said(cluster, "ForeignWorkload", "claimed")
+    taken = await cluster.create_jobset(jobset("taken", rj("w", 1, 2, 2, mode="Gang"), suspend=True))
+    name = object_name("taken", taken["metadata"]["uid"], "workload")
+    await cluster.api.create(cluster.scheduling("workloads"), foreign_workload(cluster, name, "somebody-else"))
+    await cluster.patch_jobset("taken", {"spec": {"suspend": False}})
+    await said(cluster, "NameConflict", "taken")
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+async def test_no_right_over_owners_is_needed(
+    blocks: bool,
+    rights_plane: ControlPlane,
+    pod: InCluster,
+    cluster: Cluster,
+) -> None:
+    """A JobSet that is deleted need not wait for its gangs: else it would take a right over JobSets to name it."""
+    created = await cluster.create_jobset(jobset("js", rj("w", 1, 1, 1), suspend=True))
+    owner = metadata("", "gang", Owner("js", created["metadata"]["uid"]))["ownerReferences"][0]
+    body = foreign_workload(cluster, "gang", "js")
+    body["metadata"]["ownerReferences"] = [{**owner, "blockOwnerDeletion": blocks or owner["blockOwnerDeletion"]}]
+    client = ApiClient(rights_plane.url, ca=rights_plane.ca, token=pod.token)
+    request = client.create(cluster.scheduling("workloads"), body, dryRun="All")
+    if not blocks:
+        assert (await request)["metadata"]["ownerReferences"] == [owner]
+        return
+    failure = await refused(request)
+    assert failure.status == 403
+    assert "cannot set blockOwnerDeletion" in failure.message
+
+
+@pytest.fixture
+async def inside(rights_plane: ControlPlane, pod: InCluster, cluster: Cluster) -> AsyncIterator[Stage]:
+    """The process in the cluster, ready."""
+    if not pod.process.running:
+        await pod.register()
+        pod.process.command = [part for part in pod.process.command if part not in HASTE] + [*HASTE]
+        await pod.process.start()
+    yield Stage(cluster, pod)
+    assert pod.process.running
+    assert rights_plane.process("kube-apiserver").running
+
+
+@pytest.mark.parametrize("row", IN_CLUSTER, ids=_id)
+async def test_without_it(row: Row, inside: Stage) -> None:
+    await _without(inside, rights_of(row), row[4])
+
+
+@pytest.fixture
+async def outside(rights_plane: ControlPlane, pod: InCluster, cluster: Cluster) -> AsyncIterator[Stage]:
+    """A process outside of the cluster, which registers itself."""
+    if pod.process.running:
+        await pod.process.stop()
+    for path in checks.CONFIGURATIONS:
+        if path.endswith("gangctl-gangs") and await _exists(cluster, path):
+            await cluster.api.delete(path)
+    await install_rights(rights_plane, OUTSIDER)
+    process = Gangctl(rights_plane, *HASTE, "--unregister-on-exit", name=OUTSIDER, user=OUTSIDER)
+    await process.process.start()
+    yield Stage(cluster, process, f":{OUTSIDER}")
+    await process.close()
+
+
+async def _exists(cluster: Cluster, path: str) -> bool:
+    collection, _, name = path.rpartition("/")
+    return any(each["metadata"]["name"] == name for each in await cluster.api.list(collection))
+
+
+@pytest.mark.parametrize("row", REGISTRATION, ids=_id)
+async def test_outside_without_it(row: Row, outside: Stage) -> None:
+    await _without(outside, rights_of(row, registration=True), row[4])
+
+
+async def _without(stage: Stage, rights: tuple[Right, ...], check: Check) -> None:
+    steps = check(stage, rights)
+    await anext(steps)
+    async with missing(stage.api, stage.gangctl.user, rights, stage.suffix):
+        stage.mark()
+        await anext(steps)
+        for right in rights:
+            await stage.told(right)
+            # Said, and tried again with growing delays: no loop that burns both sides.
+            assert len(stage.refused(right)) <= 20
+    async for _ in steps:
+        raise AssertionError("a check has three parts")
