@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -33,7 +34,7 @@ def sandbox(kube: str, kubeconfig_out: str | None, nodes: int, port: int) -> Non
     """Run a simulated cluster until Ctrl-C.
 
     An API server with players for JobSet, Jobs, a scheduler that knows gangs, and kubelets, in memory and on loopback
-    only. kubectl works with it, and so does "gangctl controller". Pods run until they are deleted, and no container does.
+    only. kubectl works with it, and so does "gangctl controller". Pods run until they are deleted, containers never.
     """
     from gangctl.demo.standing import Standing, stand  # noqa: PLC0415 -- a second that --help need not wait for
 
@@ -45,4 +46,6 @@ def sandbox(kube: str, kubeconfig_out: str | None, nodes: int, port: int) -> Non
             click.echo("# containers. Pods run until they are deleted. Ctrl-C ends it, and all that is in it.")
             click.echo(f"export KUBECONFIG={file.absolute()}")
 
-        until_interrupted(stand(Standing(kube, file, nodes, port), ready))
+        # Ctrl-C is how it ends, not how it fails.
+        with suppress(KeyboardInterrupt):
+            until_interrupted(stand(Standing(kube, file, nodes, port), ready))

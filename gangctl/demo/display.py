@@ -30,14 +30,14 @@ class Lines(Display):
     def __init__(self, write: Callable[[str], None]) -> None:
         """``write`` takes one line at a time."""
         self._write = write
-        self._shown: Sight | None = None
+        self._shown = ""
         self._said = 0
 
     def say(self, text: str) -> None:
         self._write(text)
 
     def begin(self, title: str) -> None:
-        self._shown, self._said = None, 0
+        self._shown, self._said = "", 0
         self._write("")
         self._write(title)
 
@@ -45,9 +45,10 @@ class Lines(Display):
         for event in sight.said[self._said :]:
             self._write(f"  {seconds:5.1f} s   gangctl: {event}")
         self._said = len(sight.said)
-        if self._shown is None or sight.jobsets != self._shown.jobsets:
-            self._write(f"  {seconds:5.1f} s   {_cells(sight)}")
-        self._shown = sight
+        cells = _cells(sight)
+        if cells != self._shown:
+            self._write(f"  {seconds:5.1f} s   {cells}")
+        self._shown = cells
 
     def end(self, verdict: str) -> None:
         self._write(f"  {verdict}.")

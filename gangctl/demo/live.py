@@ -7,6 +7,7 @@ from typing import Final
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -59,7 +60,7 @@ class LiveTable(Display):
 
 def picture(sight: Sight, seconds: float) -> Group:
     """JobSets, nodes and what gangctl said last."""
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 2), header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     for header in ("JOBSET", "PODS", "BOUND", "WAITING", "STATE"):
         table.add_column(header, justify="right" if header in {"BOUND", "WAITING"} else "left", no_wrap=True)
     for each in sight.jobsets:
@@ -72,7 +73,7 @@ def picture(sight: Sight, seconds: float) -> Group:
         Text(f"  gangctl: {escaped(event)}", style="cyan", overflow="ellipsis", no_wrap=True)
         for event in sight.said[-_EVENTS:]
     ]
-    return Group(table, *lines)
+    return Group(Padding(table, (0, 0, 0, 2)), *lines)
 
 
 def _bar(each: JobSetSight) -> Text:

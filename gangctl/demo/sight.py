@@ -111,5 +111,5 @@ class Result:
     def __str__(self) -> str:
         """The act in one sentence."""
         pods = "no pod" if not self.stranded else f"{self.stranded} pods" if self.stranded > 1 else "1 pod"
-        done = "none" if not self.finished else "all" if self.finished == JOBSETS else str(self.finished)
-        return f"{done} of {JOBSETS} JobSets finished, {pods} stranded"
+        done = f"all {JOBSETS}" if self.finished == JOBSETS else f"{self.finished or 'none'} of {JOBSETS}"
+        return f"{done} JobSets finished, {pods} stranded"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gangctl.demo.scenario import CPUS, JOBSETS, PODS
 from tests.controlplane.api import ApiFailure, Object
 from tests.controlplane.kubelet import JOBSET_NAME, Kubelet, Outcome
 from tests.controlplane.nodes import add_nodes, remove_nodes
@@ -19,9 +20,8 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 
-JOBSETS = 4
-PODS = 5
-CPUS = 8
+__all__ = ["CPUS", "JOBSETS", "PODS", "Result", "Sight", "contend"]
+
 QUIET_SECONDS = 15.0
 """Nothing changed for so long: what is half-started is stranded."""
 
