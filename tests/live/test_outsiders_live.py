@@ -1,0 +1,57 @@
+"""A Job of a gang that was made past the webhook: its pods run, its owner is told, and where possible nobody waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cases import object_name
+from tests.controlplane.api import ApiFailure, path_of
+from tests.controlplane.kubelet import Kubelet
+from tests.controlplane.nodes import add_nodes, remove_nodes
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import Cluster, reference_of
+from tests.live.observe import gang_of, running_pods, said
+
+pytestmark = [pytest.mark.controlplane]
+
+
+async def test_a_job_made_past_the_webhook(cluster: Cluster) -> None:
+    nodes = await add_nodes(cluster.api, 1, cpu="8")
+    async with Kubelet(cluster.api):
+        created = await cluster.create_jobset(jobset("js", rj("a", 1, 2, 2), rj("b", 1, 2, 2), mode="Gang"))
+        before = {pod["metadata"]["uid"] for pod in await running_pods(cluster, 4)}
+        await gang_of(cluster, "js")
+        await cluster.api.patch(
+            path_of("v1", "namespaces", name=cluster.namespace), {"metadata": {"labels": {"gangctl.dev/skip": "true"}}}
+        )
+
+        async def skipped() -> bool:
+            await cluster.create_jobset(jobset("x", rj("w", 1, 1, 1), mode="nonsense"), dry_run=True)
+            return True
+
+        await wait_for(skipped, what="the namespace to be skipped", tolerate=(ApiFailure,))
+        await cluster.api.delete(cluster.path("batch/v1", "jobs", "js-b-0"), propagation="Background")
+
+        async def made_anew() -> bool:
+            job = (await cluster.jobs())["js-b-0"]
+            if reference_of(job) is not None:
+                raise NotYet("the old one")
+            return True
+
+        await wait_for(made_anew, what="JobSet to make the Job again", tolerate=(KeyError,))
+        event = await said(cluster, "FieldDropped")
+        assert "js-b-0 name no gang" in event["note"]
+        after = {pod["metadata"]["uid"] for pod in await running_pods(cluster, 4)}
+        assert len(before & after) == 2
+        if cluster.minor == "1.37":
+            group = object_name("js", created["metadata"]["uid"], "jobset")
+
+            async def follows() -> bool:
+                count = (await cluster.gangs()).group_min_count(group)
+                if count != 2:
+                    raise NotYet(f"minCount {count}")
+                return True
+
+            await wait_for(follows, what="the group to wait for its own pods only")
+    await remove_nodes(cluster.api, nodes)
