@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from tests.controlplane.api import Object
 from tests.controlplane.plane import ControlPlane
@@ -13,6 +14,7 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.live.balancer import Balancer
 from tests.live.gangctl import Gangctl, install_rights
 
+NAMES = ("gangctl-a", "gangctl-b")
 LEASE_SECONDS = 4
 TIMEOUT_SECONDS = 2
 DELAY_SECONDS = 1
@@ -56,20 +58,20 @@ def now() -> datetime:
 
 
 @asynccontextmanager
-async def two_replicas(plane: ControlPlane, *arguments: str) -> AsyncIterator[Replicas]:
-    """Both ready and behind the balancer, one of them leading."""
+async def two_replicas(plane: ControlPlane, kubeconfigs: Mapping[str, Path] | None = None) -> AsyncIterator[Replicas]:
+    """Both ready and behind the balancer, one of them leading; ``kubeconfigs`` by name take them another way."""
     flags = [
         "--leader-elect=true",
         *("--lease-duration", str(LEASE_SECONDS)),
         *("--webhook-timeout", str(TIMEOUT_SECONDS)),
         *("--shutdown-delay", str(DELAY_SECONDS)),
-        *arguments,
     ]
     async with Balancer() as balancer, AsyncExitStack() as stack:
         both = []
-        for name in ("gangctl-a", "gangctl-b"):
+        for name in NAMES:
             await install_rights(plane, name)
-            replica = Gangctl(plane, *flags, name=name, user=name, webhook_url=balancer.url)
+            kubeconfig = (kubeconfigs or {}).get(name)
+            replica = Gangctl(plane, *flags, name=name, user=name, kubeconfig=kubeconfig, webhook_url=balancer.url)
             stack.push_async_callback(replica.close)
             await replica.process.launch()
             both.append(replica)

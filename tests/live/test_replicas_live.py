@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from datetime import datetime
 
 import pytest
@@ -13,7 +15,8 @@ from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.gangctl import Gangctl
 from tests.live.load import Load
-from tests.live.replicas import LEASE_SECONDS, TIMEOUT_SECONDS, Replicas, moment, now, two_replicas
+from tests.live.proxy import Proxy
+from tests.live.replicas import LEASE_SECONDS, NAMES, TIMEOUT_SECONDS, Replicas, moment, now, two_replicas
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
 
@@ -84,6 +87,17 @@ async def test_a_leader_that_leaves_hands_over_and_one_that_is_killed_is_followe
     assert set(deeds(replicas.writes(leader, 0))).isdisjoint(deeds(replicas.writes(follower, 0)))
 
 
+async def retired(cluster: Cluster, names: Sequence[str]) -> None:
+    """Wait until none of these has any object."""
+
+    async def without_objects() -> bool:
+        if left := (await owners(cluster)).keys() & set(names):
+            raise NotYet(f"{left} have objects")
+        return True
+
+    await wait_for(without_objects, what="suspended JobSets to be without objects")
+
+
 async def test_a_leader_that_was_frozen_past_its_lease_does_no_harm(rough: Cluster) -> None:
     names = [f"j{number}" for number in range(6)]
     async with two_replicas(rough.plane) as replicas, Load(rough, pace=10) as load:
@@ -97,21 +111,66 @@ async def test_a_leader_that_was_frozen_past_its_lease_does_no_harm(rough: Clust
         await replicas.balancer.settled(other)
         for name in names[:3]:
             await rough.patch_jobset(name, {"spec": {"suspend": True}})
-
-        async def retired() -> bool:
-            if left := (await owners(rough)).keys() & names[:3]:
-                raise NotYet(f"{left} have objects")
-            return True
-
-        await wait_for(retired, what="suspended JobSets to be without objects")
+        await retired(rough, names[:3])
+        born = [
+            deed for each in replicas.both for deed in deeds(replicas.writes(each, position)) if deed[0] == "create"
+        ]
+        assert len(born) == len(set(born))
         woken = rough.plane.audit_position
         frozen.process.resume()
         await replicas.balancer.settled(frozen, other)
         await load.more(20)
         await other.settle()
-        assert not (await owners(rough)).keys() & names[:3]
-        assert "leadership lost" in frozen.log
-        assert deeds(replicas.writes(frozen, woken)) == []
+        await harmless(replicas, frozen, woken)
+        await retired(rough, names[:3])
+        await have_gangs(rough, *names[3:])
         assert all(each.seconds < TIMEOUT_SECONDS + 1 for each in load.failures)
-    born = [deed for each in replicas.both for deed in deeds(replicas.writes(each, position)) if deed[0] == "create"]
-    assert len(born) == len(set(born))
+
+
+async def harmless(replicas: Replicas, woken: Gangctl, since: int) -> None:
+    """Wait until a replica that was frozen stands by; what it still sent is refused, or a create.
+
+    Kubernetes cannot fence it: a create may come through, and the one who leads takes the object away again.
+    """
+
+    async def stands_by() -> bool:
+        return "leadership lost" in woken.log
+
+    await wait_for(stands_by, what="the old leader to stand by")
+    assert {verb for verb, _, _ in deeds(replicas.writes(woken, since))} <= {"create"}
+
+
+async def test_what_a_leader_had_begun_when_it_froze_does_no_harm_when_it_goes_on(rough: Cluster) -> None:
+    names = [f"j{number}" for number in range(4)]
+    plane = rough.plane
+    async with AsyncExitStack() as stack:
+        proxies = {name: await stack.enter_async_context(Proxy(plane, name)) for name in NAMES}
+        ways = {name: proxy.kubeconfig(plane.directory / f"{name}.json") for name, proxy in proxies.items()}
+        replicas = await stack.enter_async_context(two_replicas(plane, ways))
+        frozen, other = await replicas.roles()
+        proxy = proxies[frozen.user]
+        proxy.refusal = 429
+        for name in names:
+            await create(rough, name)
+
+        async def put_off() -> bool:
+            writes = {each for each in proxy.requests if each.startswith("POST") and each.endswith("/workloads")}
+            if not writes:
+                raise NotYet("nothing was written")
+            return True
+
+        # It will send these writes again when it goes on, before it looks at the time.
+        await wait_for(put_off, what="writes that are put off", interval=0.01)
+        frozen.process.pause()
+        proxy.refusal = None
+        await have_gangs(rough, *names)
+        for name in names[:2]:
+            await rough.patch_jobset(name, {"spec": {"suspend": True}})
+        await retired(rough, names[:2])
+        woken = plane.audit_position
+        frozen.process.resume()
+
+        await harmless(replicas, frozen, woken)
+        await other.settle()
+        await retired(rough, names[:2])
+        await have_gangs(rough, *names[2:])
