@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.conformance.grounds import REAL, Server, grounds, on_a_plane
+from tests.conformance.grounds import REAL, Server, grounds, in_a_sandbox, on_a_plane
 from tests.controlplane.api import path_of
 from tests.controlplane.fixtures import SharedPlanes
 
@@ -27,7 +27,8 @@ def server(request: pytest.FixtureRequest, shared_planes: SharedPlanes) -> Itera
     if kind == REAL:
         yield on_a_plane(shared_planes.get(minor))
         return
-    pytest.skip("the sandbox is not there yet")
+    with in_a_sandbox(minor) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture

@@ -7,12 +7,16 @@ behaviour too; what differs between the real server and the sandbox is a bug in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 import pytest
 
+from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.api import ApiClient
 from tests.controlplane.minors import MINORS, Minor
 from tests.controlplane.plane import ControlPlane
@@ -49,6 +53,29 @@ def only(*minors: str) -> pytest.MarkDecorator:
 def on_a_plane(plane: ControlPlane) -> Server:
     """The API server of a plane, as its administrator."""
     return Server(plane.api, plane.minor, True, lambda token: ApiClient(plane.url, ca=plane.ca, token=token))
+
+
+@contextmanager
+def in_a_sandbox(minor: str) -> Iterator[Server]:
+    """A sandbox of its own, on a thread of its own: tests come and go with their event loops."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name=f"sandbox-{minor}", daemon=True)
+    thread.start()
+    sandbox = Sandbox(SandboxOptions(minor=minor))
+    try:
+        asyncio.run_coroutine_threadsafe(sandbox.open(), loop).result(30)
+        url, ca = sandbox.url, sandbox.ca_pem.decode()
+        yield Server(
+            ApiClient(url, ca=ca, token=sandbox.token()),
+            MINORS[minor],
+            False,
+            lambda token: ApiClient(url, ca=ca, token=token),
+        )
+        asyncio.run_coroutine_threadsafe(sandbox.close(), loop).result(30)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(30)
+        loop.close()
 
 
 def _ground(kind: str, minor: str) -> object:

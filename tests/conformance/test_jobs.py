@@ -1,0 +1,264 @@
+"""Jobs: what is filled in, what stays as it was, and what may change while a Job is suspended."""
+
+import pytest
+
+from tests.conformance.answers import Causes, refused, send
+from tests.conformance.grounds import Server
+from tests.conformance.objects import job, jobs, pod_spec
+from tests.controlplane.api import Object
+
+CONTROLLER = "batch.kubernetes.io/controller-uid"
+
+
+@pytest.fixture
+async def path(server: Server, namespace: str) -> str:
+    """A suspended Job."""
+    await server.api.create(jobs(namespace), job())
+    return jobs(namespace, "a")
+
+
+async def test_a_job_is_filled_in(server: Server, namespace: str) -> None:
+    spec = (await server.api.create(jobs(namespace), job()))["spec"]
+    expected = {
+        "parallelism": 1,
+        "completions": 1,
+        "completionMode": "NonIndexed",
+        "backoffLimit": 6,
+        "manualSelector": False,
+        "podReplacementPolicy": "TerminatingOrFailed",
+        "suspend": True,
+    }
+    assert {key: spec.get(key) for key in expected} == expected
+    (container,) = spec["template"]["spec"]["containers"]
+    assert (container["imagePullPolicy"], container["terminationMessagePolicy"]) == ("Always", "File")
+    assert spec["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
+
+
+async def test_a_jobs_selector_is_its_uid_and_its_pods_are_labelled(server: Server, namespace: str) -> None:
+    created = await server.api.create(jobs(namespace), job())
+    uid = created["metadata"]["uid"]
+    labels = {
+        CONTROLLER: uid,
+        "batch.kubernetes.io/job-name": "a",
+        "controller-uid": uid,
+        "job-name": "a",
+    }
+    assert created["spec"]["selector"] == {"matchLabels": {CONTROLLER: uid}}
+    assert created["spec"]["template"]["metadata"]["labels"] == labels
+    assert created["metadata"]["labels"] == labels
+
+
+async def test_without_completions_parallelism_may_be_anything(server: Server, namespace: str) -> None:
+    spec = (await server.api.create(jobs(namespace), job(parallelism=3)))["spec"]
+    assert spec["parallelism"] == 3
+    assert "completions" not in spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "words", "causes"),
+    [
+        pytest.param(
+            {field: -1},
+            f"spec.{field}: Invalid value: -1: must be greater than or equal to 0",
+            [("FieldValueInvalid", f"spec.{field}")],
+            id=field,
+        )
+        for field in ("backoffLimit", "parallelism", "completions", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
+    ]
+    + [
+        pytest.param(
+            {"completionMode": "Odd"},
+            'spec.completionMode: Unsupported value: "Odd": supported values: "NonIndexed", "Indexed"',
+            [("FieldValueNotSupported", "spec.completionMode")],
+            id="completionMode",
+        ),
+        pytest.param(
+            {"template": {"spec": pod_spec(restartPolicy="Always")}},
+            'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
+            [("FieldValueRequired", "spec.template.spec.restartPolicy")],
+            id="restartPolicy",
+        ),
+        pytest.param(
+            {"template": {"spec": {"restartPolicy": "Never"}}},
+            "spec.template.spec.containers: Required value",
+            [("FieldValueRequired", "spec.template.spec.containers")],
+            id="containers",
+        ),
+    ],
+)
+async def test_a_job_is_validated(server: Server, namespace: str, spec: Object, words: str, causes: Causes) -> None:
+    await refused(
+        server.api.create(jobs(namespace), job(**spec)),
+        422,
+        "Invalid",
+        f'Job.batch "a" is invalid: {words}',
+        causes=causes,
+    )
+
+
+async def test_a_selector_is_not_written_by_hand(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.create(jobs(namespace), job(selector={"matchLabels": {"a": "b"}})),
+        422,
+        "Invalid",
+        saying=["`selector` not auto-generated", "`selector` does not match template `labels`"],
+        causes=[("FieldValueInvalid", "spec.selector"), ("FieldValueInvalid", "spec.template.metadata.labels")],
+    )
+
+
+async def test_a_jobs_name_becomes_a_label(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.create(jobs(namespace), job("n" * 64)),
+        422,
+        "Invalid",
+        saying=": must be no more than 63 bytes",
+        causes=[("FieldValueInvalid", "spec.template.labels")],
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "words", "field"),
+    [
+        pytest.param({"completions": 5}, "Invalid value: 5: field is immutable", "completions", id="completions"),
+        pytest.param(
+            {"completionMode": "Indexed"},
+            'Invalid value: "Indexed": field is immutable',
+            "completionMode",
+            id="completionMode",
+        ),
+    ],
+)
+async def test_a_job_stays(server: Server, path: str, spec: Object, words: str, field: str) -> None:
+    await refused(
+        server.api.patch(path, {"spec": spec}),
+        422,
+        "Invalid",
+        f'Job.batch "a" is invalid: spec.{field}: {words}',
+        causes=[("FieldValueInvalid", f"spec.{field}")],
+    )
+
+
+async def test_a_selector_stays(server: Server, path: str) -> None:
+    await refused(
+        server.api.patch(path, {"spec": {"selector": {"matchLabels": {"x": "y"}}}}),
+        422,
+        "Invalid",
+        saying="field is immutable",
+        causes=[("FieldValueInvalid", "spec.selector"), ("FieldValueInvalid", "spec.template.metadata.labels")],
+    )
+
+
+# 1.36 began to say which half of the template changed.
+TEMPLATE = {"1.37": "spec.template.spec", "1.36": "spec.template.spec", "1.35": "spec.template"}
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param({"schedulerName": "other"}, id="scheduler"),
+        pytest.param({"containers": [{"name": "c", "image": "other"}]}, id="image"),
+    ],
+)
+async def test_a_template_stays(server: Server, path: str, patch: Object) -> None:
+    field = TEMPLATE[server.minor.name]
+    await refused(
+        server.api.patch(path, {"spec": {"template": {"spec": patch}}}),
+        422,
+        "Invalid",
+        saying=[f'Job.batch "a" is invalid: {field}: Invalid value: ', "field is immutable"],
+        causes=[("FieldValueInvalid", field)],
+    )
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        pytest.param({"metadata": {"labels": {"new": "1"}}}, id="labels"),
+        pytest.param({"metadata": {"annotations": {"new": "1"}}}, id="annotations"),
+        pytest.param({"spec": {"nodeSelector": {"a": "b"}}}, id="nodeSelector"),
+        pytest.param({"spec": {"tolerations": [{"key": "a", "operator": "Exists"}]}}, id="tolerations"),
+        pytest.param({"spec": {"schedulingGates": [{"name": "example.com/gate"}]}}, id="schedulingGates"),
+    ],
+)
+async def test_where_pods_may_run_changes_before_they_do(server: Server, path: str, template: Object) -> None:
+    patched = await server.api.patch(path, {"spec": {"template": template}})
+    ((part, fields),) = template.items()
+    for field, value in fields.items():
+        found = patched["spec"]["template"][part][field]
+        assert found == value if isinstance(value, list) else value.items() <= found.items()
+
+
+async def test_where_pods_run_stays_once_they_may(server: Server, path: str) -> None:
+    resumed = await server.api.patch(path, {"spec": {"suspend": False}})
+    assert resumed["spec"]["suspend"] is False
+    await refused(
+        server.api.patch(path, {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}}),
+        422,
+        "Invalid",
+        saying="field is immutable",
+        causes=[("FieldValueInvalid", "spec.template")],
+    )
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"parallelism": 4}, {"backoffLimit": 3}, {"ttlSecondsAfterFinished": 60}],
+    ids=lambda spec: next(iter(spec)),
+)
+async def test_what_a_job_may_change(server: Server, path: str, spec: Object) -> None:
+    patched = await server.api.patch(path, {"spec": spec})
+    assert patched["spec"].items() >= spec.items()
+    assert patched["metadata"]["generation"] == 2
+
+
+async def test_an_indexed_job_grows_in_both_numbers(server: Server, namespace: str) -> None:
+    await server.api.create(jobs(namespace), job(completionMode="Indexed", completions=3, parallelism=3))
+    patched = await server.api.patch(jobs(namespace, "a"), {"spec": {"completions": 5, "parallelism": 5}})
+    assert (patched["spec"]["completions"], patched["spec"]["parallelism"]) == (5, 5)
+    await refused(
+        server.api.patch(jobs(namespace, "a"), {"spec": {"completions": 4}}),
+        422,
+        "Invalid",
+        'Job.batch "a" is invalid: spec.completions: Invalid value: 4: '
+        "can only be modified in tandem with spec.parallelism",
+    )
+
+
+async def test_a_status_is_validated(server: Server, path: str) -> None:
+    conditions = [{"type": "Complete", "status": "True"}]
+    await refused(
+        server.api.patch(f"{path}/status", {"status": {"conditions": conditions}}),
+        422,
+        "Invalid",
+        saying=[
+            "status.completionTime: Required value: completionTime is required for Complete jobs",
+            "cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
+        ],
+        causes=[
+            ("FieldValueInvalid", "status.conditions"),
+            ("FieldValueRequired", "status.completionTime"),
+            ("FieldValueRequired", "status.startTime"),
+        ],
+    )
+
+
+async def test_jobs_have_a_field_of_their_own_to_select_by(server: Server, path: str) -> None:
+    collection = path.rpartition("/")[0]
+    assert len(await server.api.list(collection, fieldSelector="status.successful=0")) == 1
+    await refused(
+        server.api.list(collection, fieldSelector="spec.x=0"),
+        400,
+        "BadRequest",
+        'field label "spec.x" not supported for Job',
+    )
+
+
+async def test_a_put_from_what_was_read_is_taken(server: Server, path: str) -> None:
+    """Everything that the server filled in may come back."""
+    read = await server.api.get(path)
+    # The Job's controller writes its status meanwhile, which a version would notice.
+    del read["metadata"]["resourceVersion"]
+    answer = await send(server.api, "PUT", path, read)
+    assert answer.status == 200
+    assert answer.body["spec"] == read["spec"]
+    assert answer.body["metadata"]["generation"] == 1

@@ -1,0 +1,378 @@
+"""JobSets: what the CRD and JobSet's own webhooks fill in, drop and refuse."""
+
+import pytest
+
+from tests.conformance.answers import Causes, refused, send, warnings_of
+from tests.conformance.grounds import Server
+from tests.conformance.objects import jobset, jobsets, pod_spec, replicated_job
+from tests.controlplane.api import Object, Objects
+
+DENIED = 'admission webhook "vjobset.kb.io" denied the request: JobSet.jobset.x-k8s.io "a" is invalid: '
+INVALID = 'JobSet.jobset.x-k8s.io "a" is invalid: '
+TEMPLATE = "/spec/replicatedJobs/0/template"
+
+
+@pytest.fixture
+async def path(server: Server, namespace: str) -> str:
+    """A suspended JobSet."""
+    await server.api.create(jobsets(namespace), jobset())
+    return jobsets(namespace, "a")
+
+
+async def test_a_jobset_is_filled_in(server: Server, namespace: str) -> None:
+    created = await server.api.create(jobsets(namespace), jobset())
+    assert created["metadata"]["generation"] == 1
+    spec = created["spec"]
+    (replicated,) = spec.pop("replicatedJobs")
+    assert spec == {
+        "suspend": True,
+        "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+        "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+        "successPolicy": {"operator": "All"},
+    }
+    template = replicated.pop("template")
+    assert replicated == {"name": "r", "groupName": "default", "replicas": 1}
+    assert template["spec"]["completionMode"] == "Indexed"
+
+
+async def test_a_pod_template_of_a_jobset_is_not_filled_in(server: Server, namespace: str) -> None:
+    """It is a part of a custom resource: what a pod gets, it gets when it is made."""
+    created = await server.api.create(jobsets(namespace), jobset())
+    template = created["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    assert template == {
+        "schedulerName": "nobody",
+        "restartPolicy": "Never",
+        "containers": [{"name": "c", "image": "i", "resources": {}}],
+    }
+
+
+async def test_pods_of_a_jobset_restart_on_failure_by_default(server: Server, namespace: str) -> None:
+    spec = pod_spec()
+    del spec["restartPolicy"]
+    created = await server.api.create(jobsets(namespace), jobset("a", [replicated_job("r", spec)]))
+    template = created["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    assert template["restartPolicy"] == "OnFailure"
+
+
+async def test_rules_of_a_failure_policy_get_names(server: Server, namespace: str) -> None:
+    created = await server.api.create(jobsets(namespace), jobset(failurePolicy={"rules": [{"action": "FailJobSet"}]}))
+    (rule,) = created["spec"]["failurePolicy"]["rules"]
+    assert rule["name"] == "failurePolicyRule0"
+
+
+async def test_a_jobset_may_have_no_spec(server: Server, namespace: str) -> None:
+    body = jobset()
+    del body["spec"]
+    answer = await send(server.api, "POST", jobsets(namespace), body)
+    assert answer.status == 201
+    assert answer.body["spec"]["successPolicy"] == {"operator": "All"}
+
+
+async def test_a_custom_resource_says_its_kind(server: Server, namespace: str) -> None:
+    body = jobset()
+    del body["kind"]
+    await refused(
+        server.api.create(jobsets(namespace), body),
+        400,
+        "BadRequest",
+        saying="the object provided is unrecognized (must be of type JobSet): Object 'Kind' is missing in ",
+    )
+
+
+# What the CRD of JobSet 0.12 knows is the pod of Kubernetes 1.36, whatever the cluster is.
+@pytest.mark.parametrize(
+    ("field", "value", "kept"),
+    [
+        pytest.param("schedulingGroup", {"podGroupName": "g"}, True, id="schedulingGroup"),
+        pytest.param("workloadRef", {"name": "w", "podGroup": "g"}, False, id="workloadRef"),
+        pytest.param("bogus", 1, False, id="unknown"),
+    ],
+)
+async def test_what_a_jobset_keeps_of_a_pod(
+    server: Server, namespace: str, field: str, value: object, kept: bool
+) -> None:
+    body = jobset("a", [replicated_job("r", pod_spec(**{field: value}))])
+    answer = await send(server.api, "POST", jobsets(namespace), body)
+    assert answer.status == 201
+    path = f"spec.replicatedJobs[0].template.spec.template.spec.{field}"
+    assert warnings_of(answer) == ([] if kept else [f'unknown field "{path}"'])
+    template = answer.body["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    assert template.get(field) == (value if kept else None)
+
+
+async def test_metadata_of_templates_is_kept(server: Server, namespace: str) -> None:
+    replicated = replicated_job()
+    for template in (replicated["template"], replicated["template"]["spec"]["template"]):
+        template["metadata"] = {"labels": {"l": "1"}, "annotations": {"n": "1"}}
+    created = await server.api.create(jobsets(namespace), jobset("a", [replicated]))
+    kept = created["spec"]["replicatedJobs"][0]["template"]
+    assert kept["metadata"] == {"labels": {"l": "1"}, "annotations": {"n": "1"}}
+    assert kept["spec"]["template"]["metadata"] == {"labels": {"l": "1"}, "annotations": {"n": "1"}}
+
+
+LATER = "JobSet name is too long, job names generated for this JobSet will exceed 63 characters"
+HOST = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "words", "causes"),
+    [
+        pytest.param(
+            jobset("a", [replicated_job("Bad_")]),
+            f'spec.replicatedJobs[0].name: Invalid value: "a-Bad_-0": {HOST}',
+            [("FieldValueInvalid", "spec.replicatedJobs[0].name")],
+            id="name",
+        ),
+        pytest.param(
+            jobset("a", [replicated_job("x" * 60)]),
+            f'spec.replicatedJobs[0].name: Invalid value: "a-{"x" * 60}-0": {LATER}',
+            [("FieldValueInvalid", "spec.replicatedJobs[0].name")],
+            id="long-name",
+        ),
+        pytest.param(
+            jobset(successPolicy={"operator": "Any", "targetReplicatedJobs": ["nope"]}),
+            "<nil>: Internal error: invalid replicatedJob name 'nope' does not appear in .spec.ReplicatedJobs",
+            [("InternalError", "<nil>")],
+            id="success-policy",
+        ),
+        pytest.param(
+            jobset(failurePolicy={"rules": [{"action": "FailJobSet", "targetReplicatedJobs": ["nope"]}]}),
+            "<nil>: Internal error: invalid replicatedJob name 'nope' in failure policy does not appear in "
+            ".spec.ReplicatedJobs",
+            [("InternalError", "<nil>")],
+            id="failure-policy",
+        ),
+        pytest.param(
+            jobset(failurePolicy={"rules": [{"action": "FailJobSet", "onJobFailureReasons": ["Bogus"]}]}),
+            "<nil>: Internal error: invalid job failure reason 'Bogus' in failure policy is not a recognized job "
+            "failure reason",
+            [("InternalError", "<nil>")],
+            id="failure-reason",
+        ),
+        pytest.param(
+            jobset("a", [replicated_job("r", dependsOn=[{"name": "r", "status": "Ready"}])]),
+            "<nil>: Internal error: DependsOn can't be set for the first ReplicatedJob",
+            [("InternalError", "<nil>")],
+            id="first-depends",
+        ),
+        pytest.param(
+            jobset("a", [replicated_job("r"), replicated_job("s", dependsOn=[{"name": "nope", "status": "Ready"}])]),
+            "<nil>: Internal error: replicatedJob: s cannot depend on replicatedJob: nope",
+            [("InternalError", "<nil>")],
+            id="depends-on-nothing",
+        ),
+        pytest.param(
+            jobset(coordinator={"replicatedJob": "nope"}),
+            "<nil>: Internal error: coordinator replicatedJob nope does not exist",
+            [("InternalError", "<nil>")],
+            id="coordinator",
+        ),
+        pytest.param(
+            jobset(managedBy="bad"),
+            'spec.managedBy: Invalid value: "bad": must be a domain-prefixed path (such as "acme.io/foo")',
+            [("FieldValueInvalid", "spec.managedBy")],
+            id="managed-by",
+        ),
+    ],
+)
+async def test_a_jobset_is_validated_by_its_webhook(
+    server: Server, namespace: str, body: Object, words: str, causes: Causes
+) -> None:
+    await refused(server.api.create(jobsets(namespace), body), 422, "Invalid", f"{DENIED}{words}", causes=causes)
+
+
+@pytest.mark.parametrize(
+    ("body", "words", "cause"),
+    [
+        pytest.param(
+            jobset("a", [replicated_job(), replicated_job()]),
+            'spec.replicatedJobs[1]: Duplicate value: {"name":"r"}',
+            ("FieldValueDuplicate", "spec.replicatedJobs[1]"),
+            id="duplicate",
+        ),
+        pytest.param(
+            jobset(ttlSecondsAfterFinished=-1),
+            "spec.ttlSecondsAfterFinished: Invalid value: -1: spec.ttlSecondsAfterFinished in body should be greater "
+            "than or equal to 0",
+            ("FieldValueInvalid", "spec.ttlSecondsAfterFinished"),
+            id="ttl",
+        ),
+        pytest.param(
+            jobset(
+                "a",
+                [replicated_job("r"), replicated_job("s", dependsOn=[{"name": "r", "status": "Ready"}])],
+                startupPolicy={"startupPolicyOrder": "InOrder"},
+            ),
+            "spec: Invalid value: StartupPolicy and DependsOn APIs are mutually exclusive",
+            ("FieldValueInvalid", "spec"),
+            id="two-orders",
+        ),
+    ],
+)
+async def test_a_jobset_is_validated_by_its_schema(
+    server: Server, namespace: str, body: Object, words: str, cause: tuple[str, str]
+) -> None:
+    await refused(server.api.create(jobsets(namespace), body), 422, "Invalid", f"{INVALID}{words}", causes=[cause])
+
+
+async def test_values_of_a_jobset_are_listed_by_its_schema(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.create(jobsets(namespace), jobset(successPolicy={"operator": "Odd"})),
+        422,
+        "Invalid",
+        saying='spec.successPolicy.operator: Unsupported value: "Odd": supported values: "All", "Any"',
+    )
+
+
+async def test_types_of_a_jobset_are_refused_by_the_webhook_that_reads_it(server: Server, namespace: str) -> None:
+    """It comes before the schema is looked at."""
+    await refused(
+        server.api.create(jobsets(namespace), jobset("a", [replicated_job(replicas="x")])),
+        400,
+        "",
+        saying=[
+            'admission webhook "mjobset.kb.io" denied the request: ',
+            "cannot unmarshal string into Go struct field ReplicatedJob.spec.replicatedJobs.replicas of type int32",
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        pytest.param([{"op": "replace", "path": "/spec/replicatedJobs/0/replicas", "value": 3}], id="replicas"),
+        pytest.param([{"op": "add", "path": "/spec/replicatedJobs/-", "value": replicated_job("new")}], id="another"),
+        pytest.param(
+            [{"op": "replace", "path": f"{TEMPLATE}/spec/template/spec/containers/0/image", "value": "j"}], id="image"
+        ),
+        pytest.param([{"op": "add", "path": f"{TEMPLATE}/metadata", "value": {"labels": {"a": "b"}}}], id="labels"),
+        pytest.param([{"op": "add", "path": f"{TEMPLATE}/spec/backoffLimit", "value": 2}], id="backoff"),
+    ],
+)
+async def test_replicated_jobs_stay(server: Server, path: str, operations: Objects) -> None:
+    await refused(
+        server.api.patch(path, operations, kind="json"),
+        422,
+        "Invalid",
+        saying=[f"{DENIED}spec.replicatedJobs: Invalid value: ", ": field is immutable"],
+        causes=[("FieldValueInvalid", "spec.replicatedJobs")],
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        pytest.param("nodeSelector", {"a": "b"}, id="nodeSelector"),
+        pytest.param("tolerations", [{"key": "a", "operator": "Exists"}], id="tolerations"),
+        pytest.param("schedulingGates", [{"name": "example.com/gate"}], id="schedulingGates"),
+    ],
+)
+async def test_where_pods_may_run_changes_while_a_jobset_is_suspended(
+    server: Server, path: str, field: str, value: object
+) -> None:
+    operation = {"op": "add", "path": f"{TEMPLATE}/spec/template/spec/{field}", "value": value}
+    patched = await server.api.patch(path, [operation], kind="json")
+    assert patched["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"][field] == value
+    assert patched["metadata"]["generation"] == 2
+
+
+async def test_where_pods_run_stays_once_they_may(server: Server, path: str) -> None:
+    resumed = await server.api.patch(path, {"spec": {"suspend": False}})
+    assert resumed["spec"]["suspend"] is False
+    operation = {"op": "add", "path": f"{TEMPLATE}/spec/template/spec/nodeSelector", "value": {"a": "b"}}
+    await refused(server.api.patch(path, [operation], kind="json"), 422, "Invalid", saying=": field is immutable")
+
+
+async def test_a_jobset_grows_in_both_numbers(server: Server, path: str) -> None:
+    operations = [
+        {"op": "add", "path": f"{TEMPLATE}/spec/{field}", "value": 3} for field in ("parallelism", "completions")
+    ]
+    patched = await server.api.patch(path, operations, kind="json")
+    spec = patched["spec"]["replicatedJobs"][0]["template"]["spec"]
+    assert (spec["parallelism"], spec["completions"]) == (3, 3)
+    await refused(
+        server.api.patch(path, [{"op": "replace", "path": f"{TEMPLATE}/spec/parallelism", "value": 4}], kind="json"),
+        422,
+        "Invalid",
+        f"{DENIED}spec.replicatedJobs[0].template.spec.completions: Invalid value: 3: "
+        "completions must be equal to parallelism for Elastic Indexed Jobs",
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        pytest.param("successPolicy", {"operator": "Any"}, id="successPolicy"),
+        pytest.param("network", {"subdomain": "x"}, id="network"),
+        pytest.param("startupPolicy", {"startupPolicyOrder": "InOrder"}, id="startupPolicy"),
+    ],
+)
+async def test_what_stays_of_a_jobset(server: Server, path: str, field: str, value: Object) -> None:
+    await refused(
+        server.api.patch(path, {"spec": {field: value}}),
+        422,
+        "Invalid",
+        f"{INVALID}spec.{field}: Invalid value: Value is immutable",
+        causes=[("FieldValueInvalid", f"spec.{field}")],
+    )
+
+
+async def test_who_manages_a_jobset_stays(server: Server, path: str) -> None:
+    await refused(
+        server.api.patch(path, {"spec": {"managedBy": "example.com/other"}}),
+        422,
+        "Invalid",
+        f'{DENIED}spec.managedBy: Invalid value: "example.com/other": field is immutable',
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        pytest.param("ttlSecondsAfterFinished", 5, id="ttlSecondsAfterFinished"),
+        pytest.param("failurePolicy", {"maxRestarts": 3}, id="failurePolicy"),
+    ],
+)
+async def test_what_may_change_of_a_jobset(server: Server, path: str, field: str, value: object) -> None:
+    patched = await server.api.patch(path, {"spec": {field: value}})
+    found = patched["spec"][field]
+    assert found == value if not isinstance(value, dict) else found.items() >= value.items()
+    assert patched["metadata"]["generation"] == 2
+
+
+async def test_the_status_of_a_jobset_is_written_alone(server: Server, path: str) -> None:
+    patched = await server.api.patch(f"{path}/status", {"status": {"restarts": 2}, "spec": {"suspend": False}})
+    assert patched["status"]["restarts"] == 2
+    assert patched["spec"]["suspend"] is True
+    assert patched["metadata"]["generation"] == 1
+
+
+async def test_the_status_of_a_jobset_is_validated(server: Server, path: str) -> None:
+    await refused(
+        server.api.patch(f"{path}/status", {"status": {"restarts": "x"}}),
+        422,
+        "Invalid",
+        saying='status.restarts: Invalid value: "string": restarts in body must be of type integer: "string"',
+    )
+
+
+async def test_a_jobset_can_be_applied(server: Server, namespace: str) -> None:
+    created = await server.api.patch(jobsets(namespace, "a"), jobset(), kind="apply", fieldManager="m")
+    entry = next(entry for entry in created["metadata"]["managedFields"] if entry["manager"] == "m")
+    assert entry["operation"] == "Apply"
+    owned = entry["fieldsV1"]["f:spec"]
+    assert owned.keys() == {"f:replicatedJobs", "f:suspend"}
+    assert owned["f:replicatedJobs"].keys() == {'k:{"name":"r"}'}
+
+
+async def test_a_jobset_is_not_selected_by_its_spec(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.list(jobsets(namespace), fieldSelector="spec.suspend=true"),
+        400,
+        "BadRequest",
+        "field label not supported: spec.suspend",
+    )
