@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import orjson
 from aiohttp import web
@@ -16,6 +16,8 @@ from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.reads import Page
 from gangctl.sandbox.store import Stored
+
+META_VERSION: Final = "meta.k8s.io/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,18 @@ def of_page(kind: ResourceKind, page: Page, *, warnings: Sequence[str] = ()) -> 
     head = orjson.dumps({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata})
     items = [stored.json if kind.custom else stored.bare_json for stored in page.items]
     return Answer(200, head[:-1] + b',"items":[' + b",".join(items) + b"]}", warnings=warnings)
+
+
+def partial(stored: Stored) -> Stored:
+    """An object as ``meta.k8s.io/v1`` PartialObjectMetadata."""
+    obj = {"kind": "PartialObjectMetadata", "apiVersion": META_VERSION, "metadata": stored.obj["metadata"]}
+    return Stored(obj, stored.revision)
+
+
+def of_partial_page(page: Page) -> Answer:
+    """A list of metadata."""
+    kind = ResourceKind("meta.k8s.io", "v1", "partialobjectmetadata", "PartialObjectMetadata", custom=True)
+    return of_page(kind, replace(page, items=[partial(stored) for stored in page.items]))
 
 
 def of_success(status: int) -> Object:

@@ -21,7 +21,7 @@ from gangctl.sandbox.caller import (
     Propagation,
     WriteOptions,
 )
-from gangctl.sandbox.deletion import Deletion
+from gangctl.sandbox.deletion import FIRST_NAMESPACES, Deletion
 from gangctl.sandbox.kinds import NEWEST, ResourceKind
 from gangctl.sandbox.objects import Object, copy, now, uid
 from gangctl.sandbox.patches import PatchType
@@ -45,8 +45,6 @@ __all__ = [
 
 Warnings = list[str]
 
-_FIRST_NAMESPACES = ("default", "kube-public", "kube-system")
-
 
 class Api:
     """An API server of one minor, in memory."""
@@ -64,6 +62,8 @@ class Api:
         registry = Registry(minor, gates, runtime_config)
         self.backend = Backend(store or Store(), registry, admission or NoAdmission())
         self._make_namespaces()
+        # What was before a client could know of it is too old for everybody.
+        self.store.compact()
 
     @property
     def store(self) -> Store:
@@ -155,7 +155,7 @@ class Api:
         if patch_type == "apply":
             return await self._apply(write, patch)
         if patch_type == "strategic" and kind.custom:
-            raise errors.unsupported_patch()
+            raise errors.no_strategic_patch()
 
         def patched(old: Object) -> Object:
             if patch_type == "merge":
@@ -192,6 +192,8 @@ class Api:
         given = str(patch.get("apiVersion") or ""), str(patch.get("kind") or "")
         if given != (kind.api_version, kind.kind):
             raise errors.bad_request(f"invalid object type: {_spelled(*given)}")
+        if (patch.get("metadata") or {}).get("managedFields") is not None:
+            raise errors.bad_request("metadata.managedFields must be nil")
         bodies.settle_type(self.registry, kind, patch)
         unknown = self.registry.rules(kind).drop(copy(patch), None)
         if unknown:
@@ -270,7 +272,7 @@ class Api:
 
     def _make_namespaces(self) -> None:
         kind = self.kind("namespaces")
-        for name in _FIRST_NAMESPACES:
+        for name in FIRST_NAMESPACES:
             metadata: Object = {"name": name, "uid": uid(), "creationTimestamp": now()}
             metadata["labels"] = {"kubernetes.io/metadata.name": name}
             namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}

@@ -5,7 +5,7 @@ As ``structured-merge-diff`` does it, for the lists that :mod:`mergekeys` knows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -29,7 +29,7 @@ from gangctl.sandbox.managed import (
     put,
     tracked,
 )
-from gangctl.sandbox.mergekeys import map_keys
+from gangctl.sandbox.mergekeys import KEY_DEFAULTS, map_keys
 from gangctl.sandbox.objects import Object, copy, now
 
 
@@ -38,11 +38,8 @@ def apply(
 ) -> Object:
     """``old`` with everything in ``wanted``, owned by ``manager``; shares nothing with either.
 
-    StatusError: 400 when ``wanted`` carries managedFields, 409 with one cause for each field that another manager set
-    to something else, unless ``force``.
+    StatusError: 409 with one cause for each field that another manager set to something else, unless ``force``.
     """
-    if wanted.get("metadata", {}).get("managedFields"):
-        raise errors.bad_request("metadata.managedFields must be nil")
     wanted = copy(wanted)
     live: Object = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}}
     if old is not None:
@@ -62,6 +59,7 @@ def apply(
     for path in sorted(dropped, key=len, reverse=True):
         if not any(contains(entry["fieldsV1"], path) for entry in others):
             _remove(merged, path)
+            _prune(merged, path, [claimed, *(entry["fieldsV1"] for entry in others)])
     if mine is None:
         entries.append(new_entry(manager, "Apply", kind.api_version, subresource, claimed))
     elif mine["fieldsV1"] != claimed:
@@ -181,6 +179,21 @@ def _remove(value: Any, path: Path) -> None:
             value = value[name]
 
 
+def _prune(obj: Object, path: Path, owned: Sequence[Object]) -> None:
+    """Remove what got empty by a removal, unless somebody wants it empty."""
+    names = [element[2:] for element in path if element.startswith("f:")]
+    if len(names) != len(path):
+        return
+    for end in range(len(path) - 1, 0, -1):
+        holder: Any = obj
+        for name in names[: end - 1]:
+            holder = holder.get(name) if isinstance(holder, dict) else None
+        last = names[end - 1]
+        if not isinstance(holder, dict) or holder.get(last) != {} or any(contains(tree, path[:end]) for tree in owned):
+            return
+        del holder[last]
+
+
 def _remove_item(holder: Object, name: str, path: Path) -> None:
     items = holder[name]
     if not isinstance(items, list):
@@ -201,4 +214,6 @@ def _is_item(item: Any, element: str) -> bool:
     wanted = orjson.loads(element[2:])
     if element.startswith("v:"):
         return bool(item == wanted)
-    return isinstance(item, dict) and all(item.get(key) == value for key, value in wanted.items())
+    return isinstance(item, dict) and all(
+        item.get(key, KEY_DEFAULTS.get(key)) == value for key, value in wanted.items()
+    )

@@ -25,6 +25,8 @@ ORPHAN: Final = "orphan"
 _WITHOUT_GRACE: Final = frozenset({"namespaces", "customresourcedefinitions"})
 _POD_GRACE: Final = 30
 _RETURNED: Final = frozenset({"pods", "services", "serviceaccounts"})
+FIRST_NAMESPACES: Final = ("default", "kube-public", "kube-system")
+"""The namespaces that every cluster has and keeps."""
 JOB_WARNING: Final = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"
@@ -71,6 +73,7 @@ async def delete(deletion: Deletion) -> Deleted:
         await deletion.backend.admission.validate(attributes, None)
         if store.get(kind.storage, deletion.key) is stored:
             break
+    _refuse_lasting(deletion)
     _warn(deletion)
     return _carry_out(deletion, stored, old)
 
@@ -84,9 +87,10 @@ def _carry_out(deletion: Deletion, stored: Stored, old: Object) -> Deleted:
         if deletion.options.dry_run:
             obj = _marked(kind, old, finalizers, grace) if kind.qualified_name == "pods" else old
             return Deleted(Stored(obj, stored.revision), gone=True)
-        # Only pods end gracefully, so only their last state says when.
-        last = to_storage(kind, _marked(kind, old, finalizers, grace)) if kind.qualified_name == "pods" else None
-        return Deleted(in_version(kind, store.remove(kind.storage, deletion.key, last)), gone=True)
+        if kind.qualified_name == "pods":
+            # Only pods end gracefully, if only in zero seconds: they are marked before they go.
+            store.put(kind.storage, deletion.key, _marked(kind, old, finalizers, grace))
+        return Deleted(in_version(kind, store.remove(kind.storage, deletion.key)), gone=True)
     new = _marked(kind, old, finalizers, grace)
     if deletion.options.dry_run:
         return Deleted(Stored(new, stored.revision), gone=False)
@@ -179,6 +183,11 @@ def _precondition_failed(deletion: Deletion, why: str) -> StatusError:
     details = {"name": deletion.name, "group": kind.group, "kind": kind.kind}
     message = f'Operation cannot be fulfilled on {subject} "{deletion.name}": {why}'
     return StatusError(409, "Conflict", message, {key: value for key, value in details.items() if value})
+
+
+def _refuse_lasting(deletion: Deletion) -> None:
+    if deletion.kind.qualified_name == "namespaces" and deletion.name in FIRST_NAMESPACES:
+        raise errors.forbidden(deletion.kind, deletion.name, "this namespace may not be deleted")
 
 
 def _warn(deletion: Deletion) -> None:

@@ -150,6 +150,20 @@ def unauthorized() -> StatusError:
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
+def anonymous(kind: ResourceKind, verb: str, namespace: str | None, name: str, subresource: str) -> StatusError:
+    """403 for a request about a resource by somebody who does not say who."""
+    place = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+    resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
+    why = f'User "system:anonymous" cannot {verb} resource "{resource}" in API group "{kind.group}" {place}'
+    return forbidden(kind, name, why)
+
+
+def anonymous_path(verb: str, path: str) -> StatusError:
+    """403 for any other path."""
+    message = f'forbidden: User "system:anonymous" cannot {verb} path "{path}"'
+    return StatusError(403, "Forbidden", message, {})
+
+
 def forbidden(kind: ResourceKind, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
     """403 from built-in admission."""
     subject = f'{kind.qualified_name} "{name}"' if name else kind.qualified_name
@@ -239,6 +253,13 @@ def must_be_specified(kind: ResourceKind, name: str) -> StatusError:
 def unsupported_patch() -> StatusError:
     """415 for a patch of a type that the kind does not take."""
     return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+
+
+def no_strategic_patch() -> StatusError:
+    """415 for a strategic merge patch of a kind that a CustomResourceDefinition defines."""
+    return unsupported_media_type(
+        ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
+    )
 
 
 def missing_field_manager() -> StatusError:

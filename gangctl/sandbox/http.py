@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -22,6 +22,7 @@ from gangctl.sandbox.verbs import FindUser, Verbs
 from gangctl.sandbox.watches import Watch
 
 BOOKMARK_SECONDS: Final = 60.0
+_PATH_VERBS: Final[Mapping[str, str]] = {"POST": "create", "PUT": "update"}
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
 _OK: Final = 200
 _GONE: Final = 410
@@ -55,8 +56,10 @@ class Front:
         try:
             if request.path in _HEALTH:
                 return answers.of_text("ok").response()
+            if request.path == "/version" and request.method == "GET":
+                return answers.of_json(discovery.version(self._api.registry.minor)).response()
             if caller is None:
-                raise errors.unauthorized()
+                raise self._stranger(request)
             target = find(self._api.registry, request.method, request.path)
             if target is None:
                 return self._discover(request).response(payloads.accepted(request))
@@ -70,6 +73,18 @@ class Front:
         if found is None:
             return None
         return replace(found, user_agent=request.headers.get("User-Agent", ""))
+
+    def _stranger(self, request: web.BaseRequest) -> StatusError:
+        """What somebody is told whom the server does not know."""
+        if request.headers.get("Authorization"):
+            return errors.unauthorized()
+        try:
+            target = find(self._api.registry, request.method, request.path)
+        except StatusError:
+            target = None
+        if target is None:
+            return errors.anonymous_path(_PATH_VERBS.get(request.method, request.method.lower()), request.path)
+        return errors.anonymous(target.kind, target.verb, target.namespace, target.name, target.subresource)
 
     async def _exchange(self, request: web.BaseRequest, caller: Caller, target: Target) -> web.StreamResponse:
         watching = target.verb == "list" and (target.watched or parameters.flag(request.query, "watch"))
@@ -162,8 +177,6 @@ class Front:
         match segments:
             case [""]:
                 return answers.of_json(discovery.paths(registry))
-            case ["version"]:
-                return answers.of_json(discovery.version(registry.minor))
             case ["api" | "apis"] if whole:
                 found = discovery.aggregated(registry, core=segments[0] == "api")
                 return answers.of_json(found, content_type=discovery.AGGREGATED)

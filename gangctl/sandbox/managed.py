@@ -13,7 +13,7 @@ import orjson
 
 from gangctl.sandbox.caller import Caller, WriteOptions
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.mergekeys import map_keys
+from gangctl.sandbox.mergekeys import KEY_DEFAULTS, map_keys
 from gangctl.sandbox.objects import Object, copy, now
 
 Operation = Literal["Apply", "Update"]
@@ -74,7 +74,8 @@ def item_elements(items: list[Any], keys: tuple[str, ...]) -> dict[str, Any] | N
             continue
         if not isinstance(item, dict):
             return None
-        key = {name: item[name] for name in sorted(keys) if name in item}
+        key = {name: item.get(name, KEY_DEFAULTS.get(name)) for name in sorted(keys)}
+        key = {name: value for name, value in key.items() if value is not None}
         if not key:
             return None
         found["k:" + orjson.dumps(key).decode()] = item
@@ -232,6 +233,10 @@ def track(kind: ResourceKind, old: Object | None, new: Object, manager: str, sub
     Others lose what it changed.
     """
     entries: list[Object] = copy({"entries": (old or {}).get("metadata", {}).get("managedFields") or []})["entries"]
+    if new["metadata"].get("managedFields") == [{}]:
+        # How a client asks to forget all owners.
+        del new["metadata"]["managedFields"]
+        return
     if old is not None and not entries:
         # Fields are followed from the first that anybody owned.
         new["metadata"].pop("managedFields", None)

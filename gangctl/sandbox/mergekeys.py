@@ -41,6 +41,9 @@ _PATCH_KEYS: Final[Mapping[str, str]] = {
     "MutatingWebhookConfiguration.webhooks": "name",
     "ValidatingWebhookConfiguration.webhooks": "name",
 }
+KEY_DEFAULTS: Final[Mapping[str, str]] = {"protocol": "TCP"}
+"""What a key is when an item does not say it."""
+
 # Where apply tells items apart differently (x-kubernetes-list-map-keys).
 _APPLY_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "Service.spec.ports": ("port", "protocol"),

@@ -14,6 +14,7 @@ from gangctl.sandbox.watches import WatchQuery
 
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 _PROPAGATIONS: Final[tuple[Propagation, ...]] = ("Foreground", "Background", "Orphan")
+_MANAGER_BYTES: Final = 128
 _OPTIONS_KINDS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 
 Query = Mapping[str, str]
@@ -80,6 +81,9 @@ def write_options(query: Query, verb: str, *, applying: bool = False) -> WriteOp
         causes.append(Cause("FieldValueForbidden", "force", "Forbidden: may not be specified for non-apply patch"))
     if applying and not query.get("fieldManager"):
         causes.append(Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch"))
+    if len(query.get("fieldManager", "").encode()) > _MANAGER_BYTES:
+        told = f"Too long: may not be more than {_MANAGER_BYTES} bytes"
+        causes.append(Cause("FieldValueTooLong", "fieldManager", told))
     if causes:
         raise errors.invalid_options(_OPTIONS_KINDS[verb], causes)
     return WriteOptions(

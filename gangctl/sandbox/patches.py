@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from gangctl.sandbox import errors
+from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.mergekeys import merge_key
 from gangctl.sandbox.objects import Object, copy
 
@@ -91,6 +92,8 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
 def _segments(path: str) -> list[str]:
     if not path:
         return []
+    if not path.startswith("/"):
+        raise errors.patch_rejected()
     return [segment.replace("~1", "/").replace("~0", "~") for segment in path.removeprefix("/").split("/")]
 
 
@@ -211,7 +214,7 @@ def _strategic_list(value: list[Any], patch: list[Any], path: tuple[str, ...]) -
     merged = list(value)
     for item in patch:
         if not isinstance(item, dict) or key not in item:
-            raise errors.bad_request(f"map: {item} does not contain declared merge key: {key}")
+            raise StatusError(500, "", f"map: {_in_go(item)} does not contain declared merge key: {key}")
         places = [at for at, other in enumerate(merged) if isinstance(other, dict) and other.get(key) == item[key]]
         if item.get(_DIRECTIVE) == "delete":
             merged = [other for at, other in enumerate(merged) if at not in places]
@@ -220,6 +223,15 @@ def _strategic_list(value: list[Any], patch: list[Any], path: tuple[str, ...]) -
         else:
             merged.append(_strategic({}, item, path))
     return merged
+
+
+def _in_go(value: Any) -> str:
+    """A value as Go prints it: ``map[image:j]``."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{_in_go(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(_in_go, value))}]"
+    return str(value)
 
 
 def _reorder(value: dict[str, Any], name: str, order: list[Any], key: str | None) -> None:

@@ -166,6 +166,11 @@ def accepted(request: web.BaseRequest) -> str:
     raise errors.not_acceptable(_MEDIA_TYPES)
 
 
+def metadata_only(request: web.BaseRequest) -> bool:
+    """Whether the client asks for ``PartialObjectMetadata`` in the first place."""
+    return "as=PartialObjectMetadata" in request.headers.get("Accept", "").partition(",")[0]
+
+
 def as_yaml(body: bytes) -> bytes:
     """JSON as YAML."""
     return yaml.safe_dump(orjson.loads(body), sort_keys=True).encode()

@@ -93,7 +93,9 @@ def page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQue
     # The old rule for a limit without a match: exactly that revision.
     exact = query.match == "Exact" or (query.limit > 0 and wanted > 0 and not query.match)
     if not exact:
-        return _cut(store.items(kind.storage, namespace), store.revision, kind, query.limit, chosen)
+        # "Whatever you have" comes from a cache that does not cut.
+        limit = 0 if query.resource_version == "0" else query.limit
+        return _cut(store.items(kind.storage, namespace), store.revision, kind, limit, chosen)
     try:
         items = store.items(kind.storage, namespace, wanted)
     except StatusError as error:

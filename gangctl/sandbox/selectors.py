@@ -80,15 +80,22 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
     return tuple(found)
 
 
-def _requirement(tokens: _Tokens) -> Requirement:
-    negated = tokens.peek() == "!"
-    if negated:
-        tokens.next()
+def _key(tokens: _Tokens, *, negated: bool) -> str:
     key = tokens.next()
+    if not negated and key in _SYMBOLS:
+        raise errors.bad_request(f"found '{key}', expected: !, identifier, or 'end of string'")
     if not key or key in _SYMBOLS:
         raise errors.bad_request(f"unable to parse requirement: found '{key}', expected: identifier")
     if not _KEY.fullmatch(key):
         raise errors.bad_request(f'unable to parse requirement: <nil>: Invalid value: "{key}": {_KEY_RULE}')
+    return key
+
+
+def _requirement(tokens: _Tokens) -> Requirement:
+    negated = tokens.peek() == "!"
+    if negated:
+        tokens.next()
+    key = _key(tokens, negated=negated)
     if negated:
         return Requirement(key, "!")
     if tokens.peek() in {"", ","}:
@@ -128,17 +135,17 @@ _VALUE_RULE: Final = (
 def _values(tokens: _Tokens) -> tuple[str, ...]:
     opening = tokens.next()
     if opening != "(":
-        raise errors.bad_request(f"unable to parse requirement: found '{opening}', expected: '('")
+        raise errors.bad_request(f"unable to parse requirement: found '{opening}' expected: '('")
     values: list[str] = []
     while True:
         word = tokens.next()
-        if not word:
-            raise errors.bad_request("unable to parse requirement: found '', expected: ',', ')' or identifier")
         if word == ")":
             return tuple(values) or ("",)
-        if word == ",":
-            continue
-        values.append(word)
+        if not word:
+            expected = "',' or ')'" if values else "',', ')' or identifier"
+            raise errors.bad_request(f"unable to parse requirement: found '', expected: {expected}")
+        if word != ",":
+            values.append(word)
 
 
 def label_test(text: str) -> LabelTest | None:

@@ -48,7 +48,8 @@ class Verbs:
             revision = _revision_behind(exchange.fault, store.revision)
             return answers.of_stored(reads.stale_get(store, target.kind, key, revision))
         version = exchange.query.get("resourceVersion", "")
-        return answers.of_stored(reads.get(store, target.kind, exchange.namespace, target.name, version))
+        stored = reads.get(store, target.kind, exchange.namespace, target.name, version)
+        return answers.of_stored(answers.partial(stored) if payloads.metadata_only(exchange.request) else stored)
 
     async def _list(self, exchange: Exchange) -> Answer:
         target, store = exchange.target, self._api.store
@@ -56,7 +57,10 @@ class Verbs:
         if isinstance(exchange.fault, Stale):
             revision = _revision_behind(exchange.fault, store.revision)
             return answers.of_page(target.kind, reads.stale(store, target.kind, target.namespace, query, revision))
-        return answers.of_page(target.kind, reads.page(store, target.kind, target.namespace, query))
+        found = reads.page(store, target.kind, target.namespace, query)
+        if payloads.metadata_only(exchange.request):
+            return answers.of_partial_page(found)
+        return answers.of_page(target.kind, found)
 
     async def _create(self, exchange: Exchange) -> Answer:
         target, query = exchange.target, exchange.query

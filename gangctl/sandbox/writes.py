@@ -23,6 +23,7 @@ from gangctl.sandbox.patches import PatchType
 from gangctl.sandbox.registry import Backend
 from gangctl.sandbox.store import Key, Stored
 
+_BAD_REQUEST: Final = 400
 _GENERATE_ATTEMPTS: Final = 8
 _NOT_COUNTED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
 
@@ -105,12 +106,12 @@ async def _finish_create(write: Write, body: Object) -> Stored:
     metadata = body["metadata"]
     generated = not metadata.get("name") and bool(metadata.get("generateName"))
     metadata["uid"], metadata["creationTimestamp"] = uid(), now()
+    if generated:
+        metadata["name"] = _free_name(write, metadata["generateName"])
     rules = write.backend.registry.rules(write.kind)
     rules.prepare_create(body)
     if write.kind.generation:
         metadata["generation"] = 1
-    if generated:
-        metadata["name"] = _free_name(write, metadata["generateName"])
     write.name = metadata.get("name", "")
     rules.admit(body, None, write.subresource, write.backend.lookup)
     _refuse_invalid(write, body, None)
@@ -250,7 +251,10 @@ def _put(write: Write, new: Object, old: Object, stored: Stored) -> Stored:
     if _ends(new, old):
         if write.options.dry_run:
             return Stored(new, stored.revision)
-        return in_version(kind, store.remove(kind.storage, write.key, to_storage(kind, new)))
+        # Watches are told the last state that was stored; whoever ended it sees what it wrote.
+        end = store.remove(kind.storage, write.key)
+        new["metadata"]["resourceVersion"] = str(end.revision)
+        return Stored(new, end.revision)
     if write.options.dry_run:
         return Stored(new, stored.revision)
     if new == old:
@@ -334,7 +338,13 @@ async def _mutate(write: Write, operation: str, obj: Object, old: Object | None)
 
 def _drop_and_default(write: Write, obj: Object, old: Object | None, *, told: bool = True) -> None:
     rules = write.backend.registry.rules(write.kind)
-    unknown = rules.drop(obj, old)
+    try:
+        unknown = rules.drop(obj, old)
+    except StatusError as error:
+        if not write.patching or error.code != _BAD_REQUEST:
+            raise
+        why = error.message.partition("cannot be handled as a ")[2].partition(": ")[2] or error.message
+        raise errors.patched_badly(orjson.dumps(obj).decode(), why) from error
     if told and (unknown or write.duplicates):
         _tell_unknown(write, unknown, obj)
     rules.default(obj)

@@ -9,6 +9,7 @@ from gangctl.sandbox.admission import Attributes, NoAdmission
 from gangctl.sandbox.api import SYSTEM, Api, Caller, WriteOptions
 from gangctl.sandbox.errors import StatusError, bad_request
 from gangctl.sandbox.objects import Object
+from tests.sandbox.bodies import EVENT, JOB, POD
 
 ME = Caller("me")
 DRY = WriteOptions(dry_run=True)
@@ -20,7 +21,7 @@ async def _configmap(api: Api, name: str = "c", **more: object) -> Object:
 
 async def test_create_fills_in_what_belongs_to_the_server(api: Api) -> None:
     created = await api.create(
-        api.kind("pods"), "default", {"metadata": {"name": "p", "uid": "mine", "generation": 9}, "spec": {}}, ME
+        api.kind("pods"), "default", {"metadata": {"name": "p", "uid": "mine", "generation": 9}, "spec": POD}, ME
     )
     metadata = created["metadata"]
     assert (created["apiVersion"], created["kind"], metadata["namespace"]) == ("v1", "Pod", "default")
@@ -103,7 +104,7 @@ async def test_what_changes_nothing_is_no_write(api: Api) -> None:
 
 async def test_main_and_status_are_written_apart(api: Api) -> None:
     kind = api.kind("jobs.batch")
-    job = await api.create(kind, "default", {"metadata": {"name": "j"}, "spec": {"parallelism": 1}}, ME)
+    job = await api.create(kind, "default", {"metadata": {"name": "j"}, "spec": {**JOB, "parallelism": 1}}, ME)
     main = await api.patch(kind, "default", "j", {"spec": {"parallelism": 2}, "status": {"active": 1}}, "merge", ME)
     assert main["spec"]["parallelism"] == 2
     assert (main.get("status") or {}).get("active") is None
@@ -210,7 +211,7 @@ async def test_admission_decides_dry_runs_too_and_its_warnings_come_back() -> No
 
 async def test_a_pod_is_bound_once(api: Api) -> None:
     pods = api.kind("pods")
-    await api.create(pods, "default", {"metadata": {"name": "p"}, "spec": {}}, ME)
+    await api.create(pods, "default", {"metadata": {"name": "p"}, "spec": POD}, ME)
     target = {"target": {"name": "n"}, "metadata": {"annotations": {"a": "1"}}}
     await api.bind("default", "p", target, SYSTEM)
     pod = await api.get(pods, "default", "p")
@@ -224,8 +225,7 @@ async def test_a_pod_is_bound_once(api: Api) -> None:
 
 async def test_events_of_both_groups_are_one_thing(api: Api) -> None:
     old, new = api.kind("events"), api.kind("events.events.k8s.io")
-    body = {"metadata": {"name": "e"}, "regarding": {"kind": "Pod", "name": "p"}, "note": "hello", "reason": "R"}
-    await api.create(new, "default", body, ME)
+    await api.create(new, "default", {"metadata": {"name": "e"}, **EVENT}, ME)
     seen = await api.get(old, "default", "e")
     assert (seen["apiVersion"], seen["message"], seen["involvedObject"]["name"]) == ("v1", "hello", "p")
     assert (await api.list(old, fields="involvedObject.name=p")).items

@@ -82,6 +82,21 @@ async def test_the_same_again_is_no_write(api: Api) -> None:
     assert await _apply(api, "one", {"a": "1"}) == first
 
 
+async def test_a_map_goes_with_its_last_key(api: Api) -> None:
+    await _apply(api, "one", {"a": "1"})
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    options = WriteOptions(field_manager="one")
+    emptied = await api.patch(api.kind("configmaps"), "default", "c", body, "apply", ME, options)
+    assert "data" not in emptied
+
+
+async def test_a_client_may_ask_to_forget_all_owners(api: Api) -> None:
+    await _apply(api, "one", {"a": "1"})
+    patch: Object = {"metadata": {"managedFields": [{}]}}
+    patched = await api.patch(api.kind("configmaps"), "default", "c", patch, "merge", ME)
+    assert "managedFields" not in patched["metadata"]
+
+
 async def test_what_nobody_owned_belongs_to_whoever_was_before(api: Api) -> None:
     kind = api.kind("configmaps")
     await api.create(kind, "default", {"metadata": {"name": "c"}}, ME)
@@ -91,19 +106,21 @@ async def test_what_nobody_owned_belongs_to_whoever_was_before(api: Api) -> None
 
 
 async def test_list_items_are_owned_by_their_keys(api: Api) -> None:
-    pods = api.kind("pods")
+    services = api.kind("services")
 
-    async def apply(manager: str, containers: list[Object]) -> Object:
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}}
+    async def apply(manager: str, *ports: Object) -> Object:
+        body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": list(ports)}}
         options = WriteOptions(field_manager=manager)
-        return await api.patch(pods, "default", "p", body, "apply", ME, options)
+        return await api.patch(services, "default", "s", body, "apply", ME, options)
 
-    await apply("one", [{"name": "a", "image": "1"}])
-    both = await apply("two", [{"name": "b", "image": "1"}])
-    assert [each["name"] for each in both["spec"]["containers"]] == ["a", "b"]
-    with pytest.raises(StatusError, match=r'\.spec\.containers\[name="a"\]\.image'):
-        await apply("two", [{"name": "a", "image": "2"}])
-    assert 'k:{"name":"b"}' in _managers(both)["two", "Apply"]["f:spec"]["f:containers"]
+    await apply("one", {"name": "a", "port": 1})
+    both = await apply("two", {"name": "b", "port": 2})
+    assert [each["port"] for each in both["spec"]["ports"]] == [1, 2]
+    assert list(_managers(both)["two", "Apply"]["f:spec"]["f:ports"]) == ['k:{"port":2,"protocol":"TCP"}']
+    with pytest.raises(StatusError, match=r'\.spec\.ports\[port=1,protocol="TCP"\]\.name'):
+        await apply("two", {"name": "other", "port": 1}, {"name": "b", "port": 2})
+    left = await apply("one")
+    assert [each["port"] for each in left["spec"]["ports"]] == [2]
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,16 @@ import pytest
 from gangctl.sandbox.api import SYSTEM, Api, Caller, DeleteOptions, Propagation
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
+from tests.sandbox.bodies import SPECS
 
 ME = Caller("me")
 
 
 async def _create(api: Api, resource: str, **metadata: object) -> Object:
     kind = api.kind(resource)
-    body = {"metadata": {"name": "x", **metadata}, "spec": {}}
+    body: Object = {"metadata": {"name": "x", **metadata}}
+    if resource in SPECS:
+        body["spec"] = SPECS[resource]
     return await api.create(kind, "default", body, ME)
 
 
@@ -107,6 +110,22 @@ async def test_a_bound_pod_ends_gracefully(api: Api) -> None:
     last = await api.delete(pods, "default", "x", ME, DeleteOptions(grace_seconds=0))
     assert last["metadata"]["deletionGracePeriodSeconds"] == 0
     assert await _gone(api, "pods")
+
+
+async def test_watches_see_the_mark_of_a_pod_and_the_last_state_of_everything(api: Api) -> None:
+    pods = api.kind("pods")
+    await _create(api, "pods")
+    stream = api.watch(pods, resource_version=str(api.store.revision))
+    await api.delete(pods, "default", "x", ME)
+    marked, gone = await anext(stream), await anext(stream)
+    await stream.aclose()
+    assert (marked.type, gone.type) == ("MODIFIED", "DELETED")
+    assert gone.object["metadata"]["deletionGracePeriodSeconds"] == 0
+
+
+async def test_the_first_namespaces_stay(api: Api) -> None:
+    with pytest.raises(StatusError, match=r"403 Forbidden: .*this namespace may not be deleted"):
+        await api.delete(api.kind("namespaces"), "", "kube-system", ME)
 
 
 async def test_removing_a_finalizer_does_not_shorten_a_pods_grace(api: Api) -> None:

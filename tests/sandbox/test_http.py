@@ -167,11 +167,22 @@ async def test_reviews_are_answered(sandbox: Sandbox, wire: Wire) -> None:
     assert "error" in (await wire.send("POST", tokens, {"spec": {"token": "x"}})).json["status"]
 
 
-@pytest.mark.parametrize("token", ["", "wrong"])
-async def test_strangers_are_unauthorized_but_may_ask_for_health(sandbox: Sandbox, token: str) -> None:
+@pytest.mark.parametrize(("token", "status"), [("", 403), ("wrong", 401)])
+async def test_strangers_may_ask_for_health_only(sandbox: Sandbox, token: str, status: int) -> None:
     async with Wire(sandbox.url, token) as stranger:
-        assert (await stranger.get(CONFIGMAPS)).status == 401
+        assert (await stranger.get(CONFIGMAPS)).status == status
+        assert (await stranger.get("/apis")).status == status
         assert (await stranger.get("/readyz")).text == "ok"
+        assert (await stranger.get("/version")).status == 200
+
+
+async def test_only_metadata_when_asked_for(wire: Wire) -> None:
+    await wire.configmap("a")
+    accept = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
+    listed = (await wire.send("GET", CONFIGMAPS, accept=accept.format("List"))).json
+    assert (listed["kind"], listed["items"][0]["kind"]) == ("PartialObjectMetadataList", "PartialObjectMetadata")
+    read = (await wire.send("GET", f"{CONFIGMAPS}/a", accept=accept.format(""))).json
+    assert read.keys() == {"kind", "apiVersion", "metadata"}
 
 
 @pytest.mark.parametrize(
@@ -184,8 +195,7 @@ async def test_patches_of_no_type(wire: Wire, content_type: str, patch: Any) -> 
     assert (told.status, told.message) == (415, "415: Unsupported Media Type")
 
 
-async def test_a_custom_kind_takes_no_strategic_patch(sandbox: Sandbox, wire: Wire) -> None:
-    del sandbox
+async def test_a_custom_kind_takes_no_strategic_patch(wire: Wire) -> None:
     jobsets = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets/a"
     told = await wire.send("PATCH", jobsets, {}, content_type="application/strategic-merge-patch+json")
     assert told.status == 415

@@ -44,6 +44,7 @@ def test_a_json_patch(patch: list[Any], expected: dict[str, Any]) -> None:
         {"op": "add", "path": "/l/9", "value": 1},
         {"op": "frobnicate", "path": "/l"},
         {"op": "add"},
+        {"op": "add", "path": "no-slash", "value": 1},
     ],
 )
 def test_a_json_patch_that_does_not_fit_is_refused_without_a_reason(operation: dict[str, Any]) -> None:
