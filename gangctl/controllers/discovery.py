@@ -16,6 +16,7 @@ import structlog
 
 from gangctl.api.scheduling import GROUP, Generation
 from gangctl.client.client import Client
+from gangctl.client.pacing import Backoff
 from gangctl.client.resources import JOBS
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
@@ -24,6 +25,8 @@ from gangctl.gang.generation import ApiState, judge_proof, judge_unreadable, pic
 PERIOD_SECONDS: Final = 30.0
 DOUBT_SECONDS: Final = 2.0
 """An API server that starts does not tell all it serves at once: a loss is believed when it is seen twice."""
+
+_AGAIN_SECONDS: Final = 0.5
 
 log = structlog.get_logger(__name__)
 
@@ -104,15 +107,19 @@ class DiscoveryLoop:
         self._hurry.set()
 
     async def run(self) -> None:
-        """Look for ever; an unreachable server changes nothing, it is asked again."""
+        """Look for ever; a server that cannot be asked changes nothing and is asked again, soon at first."""
+        again = Backoff(_AGAIN_SECONDS, self._period)
         while True:
             self._hurry.clear()
             try:
                 await self._settle(await self._look())
+                again.reset()
+                pause = self._period
             except ApiError as error:
                 log.warning("discovery failed", error=str(error), status=error.status)
+                pause = min(again.next(), self._period)
             try:
-                await asyncio.wait_for(self._hurry.wait(), self._period)
+                await asyncio.wait_for(self._hurry.wait(), pause)
             except TimeoutError:
                 continue
 

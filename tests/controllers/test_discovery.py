@@ -85,3 +85,14 @@ async def test_a_server_that_starts_is_asked_again_before_a_loss_is_believed(
 async def test_a_cluster_that_never_had_it_is_told_at_once(server: ScriptedServer, client: Client) -> None:
     serve(server, NOTHING, SERVED)
     assert [state.available for state in await states(client, 2)] == [False, True]
+
+
+async def test_a_server_that_cannot_be_asked_yet_is_asked_soon(server: ScriptedServer, client: Client) -> None:
+    serve(server, status(403, "Forbidden", "not while it starts"), SERVED)
+    told: asyncio.Queue[ApiState] = asyncio.Queue()
+    loop = DiscoveryLoop(client, "home", told.put, period_seconds=3600)
+    task = asyncio.create_task(loop.run())
+    assert (await asyncio.wait_for(told.get(), 10)).available
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
