@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
+
+from gangctl.errors import escaped
+
+
+def _escape(_: Any, __: str, record: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Values on one printable line: names that others chose must not look like a line of their own."""
+    for key, value in record.items():
+        if isinstance(value, str):
+            record[key] = escaped(value)
+    return record
 
 
 def configure(level: str, form: str) -> None:
@@ -19,7 +30,7 @@ def configure(level: str, form: str) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *([structlog.processors.format_exc_info] if form == "json" else []),
+            *([structlog.processors.format_exc_info] if form == "json" else [_escape]),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),

@@ -25,13 +25,17 @@ _CUT_OFF_SECONDS: Final = 0.1
 
 
 class Refusal(Exception):  # noqa: N818 - it is an answer
-    """An HTTP answer other than success: status, a text for the caller, further headers."""
+    """An HTTP answer other than success: status, a text for the caller, further headers.
+
+    ``logged`` is what a log tells of it; another text where that for the caller quotes what was sent.
+    """
 
     def __init__(self, status: HTTPStatus, text: str, **headers: str) -> None:
         """Answer with ``status`` and ``text``."""
         super().__init__(text)
         self.status = status
         self.text = text
+        self.logged = text
         self.headers = headers
 
 
@@ -161,7 +165,7 @@ class Listener:
         try:
             return await self._handler(request)
         except Refusal as refusal:
-            self._log.warning("request refused", status=int(refusal.status), reason=refusal.text, **_shown(request))
+            self._log.warning("request refused", status=int(refusal.status), reason=refusal.logged, **_shown(request))
             return text_response(refusal.status, refusal.text, refusal.headers)
         except Exception:  # noqa: BLE001 - one request must not end the others
             self._log.exception("request failed", **_shown(request))

@@ -142,7 +142,9 @@ class WebhookServer(Listener):
         except TimeoutError as error:
             raise Refusal(HTTPStatus.GATEWAY_TIMEOUT, f"no answer within {seconds:g} s") from error
         except InputError as error:
-            raise Refusal(HTTPStatus.BAD_REQUEST, error.message) from error
+            refusal = Refusal(HTTPStatus.BAD_REQUEST, error.message)
+            refusal.logged = "the body is not what this webhook takes"
+            raise refusal from error
         finally:
             self._bodies.left(len(body))
         return web.Response(body=answer, content_type=JSON)

@@ -25,7 +25,7 @@ from gangctl.webhooks.endpoints import build_endpoints
 from gangctl.webhooks.gangs import GangAdmission
 from tests.runtime.authority import bundle, pair
 
-READ_SECONDS = 0.7
+READ_SECONDS = 1.5
 """Shorter than in earnest, so that a suite of slow callers takes seconds."""
 
 
