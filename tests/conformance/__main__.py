@@ -1,0 +1,21 @@
+"""`python -m tests.conformance list`: the named behaviours, one a line."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tests.conformance.behaviours import behaviours
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description="What API servers have in common.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("list", help="print the named behaviours")
+    parser.parse_args(arguments)
+    for name in behaviours():
+        sys.stdout.write(f"{name}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""Admission webhooks that a test plays: a server on loopback, what it was asked, and its registration."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from aiohttp import web
+
+from tests.conformance.answers import send
+from tests.conformance.grounds import Server
+from tests.conformance.objects import lease, leases
+from tests.controlplane.api import Object, Objects, path_of
+from tests.controlplane.pki import KeyPair
+from tests.controlplane.wait import NotYet, wait_for
+
+Phase = Literal["mutating", "validating"]
+Respond = Callable[[Object], Object]
+
+DOMAIN: Final = "conformance.example.com"
+CONFIGURATIONS: Final[dict[Phase, str]] = {
+    phase: path_of("admissionregistration.k8s.io/v1", f"{phase}webhookconfigurations")
+    for phase in ("mutating", "validating")
+}
+KINDS: Final[dict[Phase, str]] = {
+    "mutating": "MutatingWebhookConfiguration",
+    "validating": "ValidatingWebhookConfiguration",
+}
+CONFIGMAPS: Final[Object] = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "resources": ["configmaps"],
+    "operations": ["CREATE", "UPDATE"],
+}
+# What tells that a registration has come into force; no behaviour is shown on it.
+_LEASES: Final[Object] = {
+    "apiGroups": ["coordination.k8s.io"],
+    "apiVersions": ["v1"],
+    "resources": ["leases"],
+    "operations": ["CREATE"],
+}
+
+# A ConfigMap that a controller puts into each new namespace, whenever it gets there.
+_FROM_THE_CLUSTER: Final = "kube-root-ca.crt"
+
+
+def allow(request: Object) -> Object:
+    return {"uid": request["uid"], "allowed": True}
+
+
+def deny(**status: Any) -> Respond:
+    """Refuse with this Status, or with none."""
+    return lambda request: {"uid": request["uid"], "allowed": False, **({"status": status} if status else {})}
+
+
+def warn(*warnings: str) -> Respond:
+    return lambda request: {**allow(request), "warnings": list(warnings)}
+
+
+def patch(*operations: Object) -> Respond:
+    """Allow with a JSON patch."""
+    text = base64.b64encode(json.dumps(operations).encode()).decode()
+    return lambda request: {**allow(request), "patchType": "JSONPatch", "patch": text}
+
+
+def note(key: str, value: str) -> Respond:
+    """Put an entry into a ConfigMap's data."""
+    return patch({"op": "add", "path": f"/data/{key}", "value": value})
+
+
+@dataclass
+class Hooks:
+    """A webhook server; what is registered calls it for the objects of one namespace only."""
+
+    server: Server
+    namespace: str
+    ca: bytes
+    requests: dict[str, Objects] = field(default_factory=dict)
+    _answers: dict[str, Respond] = field(default_factory=dict)
+    _registered: list[str] = field(default_factory=list)
+    _closing: asyncio.Event = field(default_factory=asyncio.Event)
+    _runner: web.AppRunner | None = None
+    _port: int = 0
+
+    async def open(self, pair: KeyPair) -> None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(pair.certificate, pair.key)
+        app = web.Application()
+        app.router.add_post("/{name}", self._review)
+        self._runner = web.AppRunner(app, shutdown_timeout=1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context).start()
+        self._port = self._runner.addresses[0][1]
+
+    async def close(self) -> None:
+        for path in self._registered:
+            await self.server.api.delete(path)
+        self._closing.set()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def url(self, name: str) -> str:
+        return f"https://127.0.0.1:{self._port}/{name}"
+
+    def entry(self, name: str, respond: Respond | None = allow, **fields: Any) -> Object:
+        """A webhook that answers so; without an answer it does not answer in time."""
+        if respond is not None:
+            self._answers[name] = respond
+        self.requests.setdefault(name, [])
+        return {
+            "name": f"{name}.{DOMAIN}",
+            "clientConfig": {"url": self.url(name), "caBundle": base64.b64encode(self.ca).decode()},
+            "rules": [CONFIGMAPS],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            **fields,
+        }
+
+    def configuration(self, phase: Phase, *entries: Object, name: str = "a") -> Object:
+        return {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": KINDS[phase],
+            "metadata": {"name": f"{name}-{self.namespace}"},
+            "webhooks": list(entries),
+        }
+
+    async def register(self, phase: Phase, *entries: Object, name: str = "a") -> None:
+        """Register webhooks in one configuration, and wait until the server calls them."""
+        ready = f"ready-{phase}-{name}"
+        body = self.configuration(phase, self.entry(ready, rules=[_LEASES]), *entries, name=name)
+        await self.server.api.create(CONFIGURATIONS[phase], body)
+        self._registered.append(f"{CONFIGURATIONS[phase]}/{body['metadata']['name']}")
+
+        async def called() -> bool:
+            answer = await send(self.server.api, "POST", leases(self.namespace), lease("probe"), dryRun="All")
+            if not self.requests[ready]:
+                raise NotYet(f"{answer.status}, and no call")
+            return True
+
+        await wait_for(called, 30, f"the {phase} webhooks to be called", interval=0.01)
+
+    def names(self, name: str) -> list[str]:
+        """The names of the objects that a webhook was asked about."""
+        return [request["name"] for request in self.requests[name]]
+
+    async def _review(self, call: web.Request) -> web.Response:
+        name = call.match_info["name"]
+        review = await call.json()
+        if review["request"].get("name") == _FROM_THE_CLUSTER:
+            return _told(review, allow(review["request"]))
+        self.requests.setdefault(name, []).append(review["request"])
+        if name not in self._answers:
+            await self._closing.wait()
+            return web.Response(status=500)
+        response = self._answers[name](review["request"])
+        if "raw" in response:
+            return web.Response(status=response["status"], text=response["raw"])
+        return _told(review, response)
+
+
+def _told(review: Object, response: Object) -> web.Response:
+    return web.json_response({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response})
+
+
+def raw(text: str, status: int = 200) -> Respond:
+    """Answer this text, whatever it is."""
+    return lambda _: {"raw": text, "status": status}
