@@ -19,7 +19,7 @@ from gangctl.controllers.pods import PodReader
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError, OwnershipConflictError
 from gangctl.gang.assess import Assessment, Lifecycle, assess
-from gangctl.gang.diff import Change, Existing, diff, retire
+from gangctl.gang.diff import Change, Create, Existing, diff, retire
 from gangctl.gang.generation import ApiState
 from gangctl.gang.outsiders import find_outsiders, tell, without
 from gangctl.gang.plan import GangPlan
@@ -170,8 +170,9 @@ class GangController:
         """Write, and ``tell`` what was done; False when a name turned out to be somebody else's."""
         if not changes:
             return True
+        done: list[Change] = []
         try:
-            await self._writer(generation).carry_out(changes)
+            await self._writer(generation).carry_out(changes, done)
         except OwnershipConflictError as conflict:
             self._say(jobset, Notice(Reason.NAME_CONFLICT, f"{conflict}: gangctl never adopts it."))
             return False
@@ -179,6 +180,9 @@ class GangController:
             if error.namespace_terminating:
                 return True
             self._say(jobset, Notice(Reason.FAILED_CREATE, f"The API server refused a write ({error.reason}): {error}"))
+            # The next attempt finds these done and would keep silent; a creation is told when all of it is there.
+            for notice in announce(plan, [change for change in done if not isinstance(change, Create)], generation):
+                self._say(jobset, notice)
             raise
         self._told[jobset.key] = jobset.uid
         for notice in announce(plan, changes, generation) if tell else ():

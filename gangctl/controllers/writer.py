@@ -56,16 +56,20 @@ class Writer:
         self._adapter = ADAPTERS[generation]
         self._overlay = overlay
 
-    async def carry_out(self, changes: Sequence[Change]) -> None:
-        """Carry out all changes in order; neighbours of one type and kind go together."""
+    async def carry_out(self, changes: Sequence[Change], done: list[Change]) -> None:
+        """Carry out all changes in order; neighbours of one type and kind go together.
+
+        ``done`` gets each that succeeded, also when a later one fails.
+        """
         for _, run in groupby(changes, key=lambda change: (type(change), change.kind)):
             batch = list(run)
             for start in range(0, len(batch), CONCURRENT_WRITES):
                 part = batch[start : start + CONCURRENT_WRITES]
                 results = await asyncio.gather(*(self._one(change) for change in part), return_exceptions=True)
-                for result in results:
-                    if isinstance(result, BaseException):
-                        raise result
+                done += [change for change, error in zip(part, results, strict=True) if error is None]
+                for error in results:
+                    if error is not None:
+                        raise error
 
     async def _one(self, change: Change) -> None:
         match change:

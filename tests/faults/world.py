@@ -16,6 +16,7 @@ from gangctl.manager.settings import load_settings
 from gangctl.sandbox.caller import Caller, DeleteOptions
 from gangctl.sandbox.players import Players, add_nodes
 from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.store import Change
 from tests.controlplane.ports import Ports
 
 Object = dict[str, Any]
@@ -43,7 +44,7 @@ class Outcome:
     jobsets: dict[str, Any]
     """terminalState and restarts by JobSet."""
     said: dict[str, int]
-    """gangctl's events by JobSet and reason."""
+    """gangctl's events by JobSet and reason. Only a creation is counted: the rest may be told in parts."""
     created: dict[str, int]
     """How often each Workload and PodGroup was created."""
     orphans: tuple[str, ...]
@@ -62,6 +63,8 @@ class World:
         self.version = VERSIONS[self.minor]
         self._directory = directory
         self._ports = Ports()
+        self._created: Counter[str] = Counter()
+        self.api.store.listen(self._saw)
         self._process: Process | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -188,14 +191,8 @@ class World:
             references={job["metadata"]["name"]: _without_hashes(_reference(job)) for job in jobs},
             pods=dict(Counter(f"{_job_of(pod)} {pod['status'].get('phase')}" for pod in pods)),
             jobsets={jobset["metadata"]["name"]: _ended(jobset) for jobset in jobsets},
-            said=dict(
-                Counter(
-                    f"{event['regarding']['name']} {event['reason']}"
-                    for event in events
-                    if event.get("reportingController") == "gangctl.dev/gangctl"
-                )
-            ),
-            created=self._created(),
+            said=_said(events),
+            created=dict(self._created),
             orphans=tuple(name for name, obj in gangs.items() if not _owners(obj) <= uids),
         )
 
@@ -208,16 +205,10 @@ class World:
                 found[f"{name} again" if name in found else name] = obj
         return found
 
-    def _created(self) -> dict[str, int]:
-        """How often the store took each Workload and PodGroup in."""
-        return dict(
-            Counter(
-                f"{plural}/{_HASH.sub('', change.new.obj['metadata']['name'])}"
-                for plural in self._plurals
-                for change in self.api.store.bucket(self._scheduling(plural).storage).since(0)
-                if change.old is None
-            )
-        )
+    def _saw(self, storage: str, change: Change) -> None:
+        """Count what is created."""
+        if change.old is None and storage.endswith(".scheduling.k8s.io"):
+            self._created[f"{storage.partition('.')[0]}/{_HASH.sub('', change.key[1])}"] += 1
 
     @property
     def _plurals(self) -> tuple[str, ...]:
@@ -265,6 +256,12 @@ def _without_hashes(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_hashes(item) for item in value]
     return _HASH.sub("", value) if isinstance(value, str) else value
+
+
+def _said(events: list[Object]) -> dict[str, int]:
+    ours = [event for event in events if event.get("reportingController") == "gangctl.dev/gangctl"]
+    counts = Counter(f"{event['regarding']['name']} {event['reason']}" for event in ours)
+    return {told: count if told.endswith("WorkloadCreated") else 1 for told, count in counts.items()}
 
 
 def _reference(job: Object) -> Any:
