@@ -1,4 +1,4 @@
-"""Plays the JobSet controller, release 0.12, with the feature gate ElasticJobSet on.
+"""Plays the JobSet controller, release 0.12; of its feature gates it knows ElasticJobSet.
 
 Left out: volumeClaimPolicies, the TTL after finish, in-place restarts and restarts of
 single Jobs (both alpha), and the pod webhook of exclusive placement.
@@ -131,6 +131,8 @@ class JobSetController(Player[Key]):
 
     async def _resize(self, jobset: Object, active: list[Object]) -> None:
         """Let running Jobs follow a ReplicatedJob whose parallelism and completions changed together."""
+        if not self.api.registry.gates.get("ElasticJobSet"):
+            return
         wanted = {each["name"]: each["template"]["spec"] for each in jobset["spec"]["replicatedJobs"]}
         for job in active:
             spec = wanted[replicated_job_of(job)]

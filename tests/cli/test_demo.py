@@ -1,0 +1,251 @@
+"""``gangctl demo`` on the sandbox: what it shows, how it ends, and what it leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from gangctl.demo.display import Lines
+from gangctl.demo.live import LiveTable
+from gangctl.demo.scenario import PODS, Placement, jobset
+from gangctl.demo.sight import JobSetSight, Result, Sight, see
+from gangctl.demo.sizing import size
+from gangctl.demo.verdict import Verdict
+from gangctl.errors import ClusterUnavailableError
+from tests.cli.run import Answer, gangctl
+from tests.controlplane.wait import NotYet, wait_for
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def demo(*args: str) -> Answer:
+    done = subprocess.run(
+        [sys.executable, "-m", "gangctl", "demo", *args], capture_output=True, text=True, timeout=100, check=False
+    )
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+class TestSimulated:
+    def test_as_one_json_document(self) -> None:
+        answer = demo("-o", "json")
+        assert answer.code == 0, answer.err
+        found = answer.json
+        assert (found["kubernetes"], found["simulated"], found["passed"]) == ("1.37", True, True)
+        without, with_gangs = found["acts"]
+        assert without["strandedPods"] == 8
+        assert without["finishedJobSets"] == 0
+        assert without["events"] == {}
+        assert (with_gangs["strandedPods"], with_gangs["finishedJobSets"]) == (0, 4)
+        assert with_gangs["events"]["WorkloadCreated"] == 4
+        assert "simulated" in answer.err
+
+    @pytest.mark.parametrize("minor", ["1.35", "1.36"])
+    def test_as_lines_and_with_a_record(self, tmp_path: Path, minor: str) -> None:
+        record = tmp_path / "demo.log"
+        answer = demo("--kube", minor, "--record", str(record))
+        assert answer.code == 0, answer.err
+        lines = answer.out.splitlines()
+        assert lines[0].startswith(f"A simulated cluster: Kubernetes {minor}")
+        assert "The cluster was simulated" in lines[-1]
+        assert "  none of 4 JobSets finished, 8 pods stranded." in lines
+        assert "  all 4 JobSets finished, no pod stranded." in lines
+        assert "gangctl: train-0: WorkloadCreated" in answer.out
+        assert "\x1b" not in answer.out
+        recorded = record.read_text(encoding="utf-8").splitlines()
+        assert all(re.match(r"\d\d:\d\d:\d\d\.\d{3}Z", line) for line in recorded)
+        assert [line[14:] for line in recorded] == lines
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    async def test_interrupted_it_ends_its_controller_too(self, number: signal.Signals) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gangctl", "demo"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        children: list[int] = []
+
+        async def controller_runs() -> bool:
+            children[:] = children_of(process.pid)
+            if not children:
+                raise NotYet("it has no child")
+            return True
+
+        await wait_for(controller_runs, timeout=60, what="the second act")
+        process.send_signal(number)
+        out, err = await asyncio.wait_for(process.communicate(), 30)
+        assert process.returncode == 130, err
+        assert b"Traceback" not in out + err
+        assert [child for child in children if runs(child)] == []
+
+
+def children_of(pid: int) -> list[int]:
+    """Processes that a process has started."""
+    return [int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
+
+
+def runs(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("args", "words"),
+        [
+            (("--nodes",), "need --kubeconfig"),
+            (("--start-controller",), "need --kubeconfig"),
+            (("--yes",), "need --kubeconfig"),
+            (("--kube", "1.37", "--context", "x"), "--kube is for the simulated cluster"),
+            (("--record", "/nonexistent/file"), "--record"),
+            (("--kubeconfig", "/nonexistent/file"), "/nonexistent/file"),
+        ],
+    )
+    def test_is_one_clear_error(self, args: tuple[str, ...], words: str) -> None:
+        answer = gangctl("demo", *args)
+        assert answer.code == 2
+        assert answer.out == ""
+        assert words in answer.err
+        assert "Traceback" not in answer.err
+
+
+def pod(jobset_name: str, node: str | None, phase: str = "Running", cpu: str = "1") -> dict[str, Any]:
+    return {
+        "metadata": {"labels": {"jobset.sigs.k8s.io/jobset-name": jobset_name}},
+        "spec": {**({"nodeName": node} if node else {}), "containers": [{"resources": {"requests": {"cpu": cpu}}}]},
+        "status": {"phase": phase},
+    }
+
+
+class TestSight:
+    def test_counts_what_holds_a_place_and_what_waits(self) -> None:
+        pods = [
+            *(pod("train-0", "a") for _ in range(PODS)),
+            *(pod("train-1", "b") for _ in range(2)),
+            *(pod("train-1", None, "Pending") for _ in range(3)),
+            *(pod("train-2", "b", "Succeeded") for _ in range(PODS)),
+        ]
+        sight = see(pods, ["train-2"], {"a": 5, "b": 4}, [])
+        assert [each.state for each in sight.jobsets] == ["running", "half-started", "finished", "waiting"]
+        assert sight.stranded == 2
+        assert sight.finished == 1
+        assert not sight.arrived, "train-3 has no pods yet"
+        assert sight.nodes == (("a", 5, 5), ("b", 2, 4))
+
+
+class TestVerdict:
+    @pytest.mark.parametrize(
+        ("stranded", "with_stranded", "finished", "passed"),
+        [(8, 0, 4, True), (0, 0, 4, False), (8, 1, 4, False), (8, 0, 3, False)],
+        ids=["as-it-should-be", "nothing-stranded-without", "stranded-with", "one-unfinished"],
+    )
+    def test_passes_only_if_gangs_made_the_difference(
+        self, stranded: int, with_stranded: int, finished: int, passed: bool
+    ) -> None:
+        without = Result(gangs=False, stranded=stranded, finished=0, seconds=1)
+        with_gangs = Result(gangs=True, stranded=with_stranded, finished=finished, seconds=1)
+        verdict = Verdict("1.37", simulated=True, without=without, with_gangs=with_gangs)
+        assert verdict.passed is passed
+        assert verdict.as_json()["passed"] is passed
+        assert ("something is wrong" in verdict.lines[-1]) is not passed
+
+    def test_in_words(self) -> None:
+        assert str(Result(False, 8, 0, 1.0)) == "none of 4 JobSets finished, 8 pods stranded"
+        assert str(Result(True, 0, 4, 1.0)) == "all 4 JobSets finished, no pod stranded"
+        assert str(Result(False, 1, 2, 1.0)) == "2 of 4 JobSets finished, 1 pod stranded"
+
+
+SIGHT = Sight(
+    (
+        JobSetSight("train-0", 5, 0, finished=False),
+        JobSetSight("train-1", 3, 2, finished=False),
+        JobSetSight("train-2", 0, 5, finished=False),
+        JobSetSight("train-3", 0, 0, finished=True),
+    ),
+    (("node-0", 4, 4), ("node-1", 3, 4)),
+    ("train-0: WorkloadCreated: Created [bold]",),
+)
+
+
+class TestDisplay:
+    def test_lines_say_everything_once(self) -> None:
+        lines: list[str] = []
+        display = Lines(lines.append)
+        display.begin("1. title")
+        display.show(SIGHT, 0.5)
+        display.show(SIGHT, 0.9)
+        display.end("all well")
+        assert lines == [
+            "",
+            "1. title",
+            "    0.5 s   gangctl: train-0: WorkloadCreated: Created [bold]",
+            "    0.5 s   train-0: 5/5 bound    train-1: 3/5 bound    train-2: 0/5 bound    train-3: finished",
+            "  all well.",
+        ]
+
+    @pytest.fixture
+    def screen(self) -> Iterator[tuple[LiveTable, io.StringIO]]:
+        written = io.StringIO()
+        table = LiveTable(Console(file=written, force_terminal=True, width=100))
+        yield table, written
+        table.close()
+
+    def test_the_table_stays_and_the_cursor_comes_back(self, screen: tuple[LiveTable, io.StringIO]) -> None:
+        table, written = screen
+        table.begin("1. title")
+        table.show(SIGHT, 0.5)
+        table.end("all well")
+        shown = written.getvalue()
+        for words in ("half-started", "finished", "node-0 ####", "node-1 ###.", "Created [bold]", "all well."):
+            assert words in shown
+        assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h"), "every hidden cursor is shown again"
+
+
+def node(name: str, cpu: str, **more: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "spec": more,
+        "status": {
+            "allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+class TestSizing:
+    @pytest.mark.parametrize(
+        ("nodes", "pods", "cpu", "places"),
+        [
+            ([node("a", "8")], [], 1000, {"a": 8}),
+            ([node("a", "4"), node("b", "4")], [], 1000, {"a": 4, "b": 4}),
+            ([node("a", "4"), node("b", "4")], [pod("x", "a", cpu="2")], 800, {"b": 5, "a": 2}),
+            ([node("a", "16"), node("b", "16"), node("c", "1")], [], 4000, {"a": 4, "b": 4}),
+            ([node("a", "8"), node("b", "8", unschedulable=True)], [], 1000, {"a": 8}),
+            ([node("a", "8"), node("b", "8", taints=[{"key": "k", "effect": "NoSchedule"}])], [], 1000, {"a": 8}),
+        ],
+        ids=["one", "two", "used", "emptiest-two", "cordoned", "tainted"],
+    )
+    def test_about_eight_places_on_two_nodes(
+        self, nodes: list[dict[str, Any]], pods: list[dict[str, Any]], cpu: int, places: dict[str, int]
+    ) -> None:
+        found = size(nodes, pods)
+        assert (found.cpu, dict(found.places)) == (cpu, places)
+        assert PODS < sum(found.places.values()) < 2 * PODS
+
+    @pytest.mark.parametrize("nodes", [[], [node("a", "50m")], [node("a", "8", unschedulable=True)]])
+    def test_too_little_is_said(self, nodes: list[dict[str, Any]]) -> None:
+        with pytest.raises(ClusterUnavailableError, match="milli-CPUs free"):
+            size(nodes, [])
+
+
+def test_only_the_annotation_differs() -> None:
+    without = jobset("train-0", Placement(), gangs=False)
+    with_gangs = jobset("train-0", Placement(), gangs=True)
+    assert with_gangs["metadata"].pop("annotations") == {"gangctl.dev/gang-mode": "Gang"}
+    assert with_gangs == without

@@ -1,0 +1,144 @@
+"""``gangctl sandbox``: a cluster that stands until it is told to go, for kubectl and for gangctl."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import stat
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.run import gangctl
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.manifests.kubectl import Kubectl
+
+pytestmark = pytest.mark.timeout(120)
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "01-pytorch.yaml"
+
+
+@asynccontextmanager
+async def standing(*args: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, list[str]]]:
+    """The process, and what it said until it was ready."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gangctl", "sandbox", *args),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        said: list[str] = []
+        while not (said and said[-1].startswith("export KUBECONFIG=")):
+            line = await asyncio.wait_for(process.stdout.readline(), 30)
+            if not line:
+                assert process.stderr is not None
+                raise AssertionError((await process.stderr.read()).decode())
+            said.append(line.decode().rstrip())
+        yield process, said
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+def there(file: Path) -> bool:
+    return file.exists()
+
+
+def mode(file: Path) -> int:
+    return stat.S_IMODE(file.stat().st_mode)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_it_stands_until_it_is_told_to_go(tmp_path: Path, number: signal.Signals) -> None:
+    file = tmp_path / "kubeconfig"
+    async with standing("--kube", "1.36", "--kubeconfig-out", str(file)) as (process, said):
+        assert said[-1] == f"export KUBECONFIG={file}"
+        assert "simulated Kubernetes 1.36" in said[0]
+        assert mode(file) == 0o600
+        server = yaml.safe_load(file.read_text(encoding="utf-8"))["clusters"][0]["cluster"]["server"]
+        assert server in said[0]
+        answer = await asyncio.to_thread(gangctl, "plan", "-f", str(EXAMPLE), "--kubeconfig", str(file), "-o", "json")
+        assert answer.code == 0, answer.err
+        process.send_signal(number)
+        _, err = await asyncio.wait_for(process.communicate(), 30)
+        assert (process.returncode, err) == (0, b"")
+    assert not there(file)
+
+
+async def test_without_a_file_it_makes_one_and_takes_it_away() -> None:
+    async with standing("--nodes", "0") as (process, said):
+        file = Path(said[-1].removeprefix("export KUBECONFIG="))
+        assert mode(file) == 0o600
+        process.send_signal(signal.SIGINT)
+        await asyncio.wait_for(process.communicate(), 30)
+    assert not there(file)
+    assert not there(file.parent)
+
+
+def test_a_kubeconfig_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("mine", encoding="utf-8")
+    answer = gangctl("sandbox", "--kubeconfig-out", str(file))
+    assert (answer.code, answer.out) == (2, "")
+    assert str(file) in answer.err
+    assert file.read_text(encoding="utf-8") == "mine"
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        answer = gangctl("sandbox", "--port", str(port))
+    assert (answer.code, answer.out) == (2, "")
+    assert f"--port {port}" in answer.err
+
+
+@pytest.mark.parametrize("args", [("--kube", "1.34"), ("--nodes", "-1"), ("--port", "70000")])
+def test_usage(args: tuple[str, ...]) -> None:
+    answer = gangctl("sandbox", *args)
+    assert answer.code == 2
+    assert args[1] in answer.err
+
+
+@pytest.mark.controlplane
+async def test_kubectl_works_with_it(tmp_path: Path) -> None:
+    """The binary is the harness'; the cluster is not."""
+    file = tmp_path / "kubeconfig"
+    async with standing("--kubeconfig-out", str(file)):
+        kubectl = Kubectl(tmp_path, file)
+        nodes = await kubectl.run("get", "nodes", "-o", "name")
+        assert nodes.text.split() == ["node/node-0", "node/node-1"]
+        manifest = yaml.safe_dump(jobset("js", rj("w", 1, 2, 2, cpu="1"), namespace="default"))
+        created = await kubectl.run("apply", "--validate=false", "-f", "-", given=manifest)
+        assert "jobset.jobset.x-k8s.io/js created" in created.text
+
+        async def running() -> bool:
+            pods = await kubectl.run("get", "pods", "-o", "jsonpath={.items[*].status.phase}")
+            if pods.text != "Running Running":
+                raise NotYet(pods.text)
+            return True
+
+        await wait_for(running, timeout=30, what="both pods to run")
+        listed = await kubectl.run("get", "jobsets,jobs,events", "-o", "name")
+        assert "jobset.jobset.x-k8s.io/js" in listed.text
+        assert "job.batch/js-w-0" in listed.text
+        watched = await kubectl.run("get", "pods", "--watch", "--request-timeout=2s", "--no-headers")
+        assert len(watched.text.splitlines()) == 2
+        await kubectl.run("delete", "jobset", "js", "--wait=false")
+
+        async def gone() -> bool:
+            pods = await kubectl.run("get", "pods", "-o", "name")
+            if pods.text:
+                raise NotYet(pods.text)
+            return True
+
+        await wait_for(gone, timeout=30, what="the pods to go")

@@ -1,0 +1,221 @@
+"""The played Job controller and kubelets: pods made, counted once, replaced and taken away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangctl.sandbox.objects import Object
+from gangctl.sandbox.players import add_nodes, completion_indexes
+from gangctl.sandbox.players.job_pods import FINALIZER
+from tests.sandbox.stage import NAMESPACE, Stage, stage
+
+JOBS = "jobs.batch"
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def job(name: str = "j", **spec: Any) -> Object:
+    """A Job; keyword arguments go into its spec."""
+    pod = {
+        "metadata": {"labels": {"mine": "kept"}},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "main", "image": "none"}],
+            **spec.pop("pod", {}),
+        },
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"template": pod, **spec},
+    }
+
+
+def indexes(pods: list[Object]) -> list[str]:
+    return sorted(pod["metadata"]["labels"][INDEX] for pod in pods)
+
+
+async def ending(on: Stage, name: str, kind: str) -> Object:
+    found = await on.until_condition(JOBS, name, kind)
+    await on.idle()
+    return found
+
+
+async def test_pods_of_an_indexed_job_are_named_and_labelled_by_index() -> None:
+    async with stage() as on:
+        made = await on.create(JOBS, job(completionMode="Indexed", parallelism=2, completions=2))
+        await on.idle()
+        pods = await on.pods()
+    first, second = pods
+    assert first["metadata"]["name"].startswith("j-0-")
+    assert len(first["metadata"]["name"]) == len("j-0-abcde")
+    assert second["metadata"]["name"].startswith("j-1-")
+    assert first["metadata"]["labels"] == {
+        "mine": "kept",
+        "batch.kubernetes.io/controller-uid": made["metadata"]["uid"],
+        "controller-uid": made["metadata"]["uid"],
+        "batch.kubernetes.io/job-name": "j",
+        "job-name": "j",
+        INDEX: "0",
+    }
+    assert first["metadata"]["annotations"] == {INDEX: "0"}
+    assert first["metadata"]["finalizers"] == [FINALIZER]
+    assert first["spec"]["hostname"] == "j-0"
+    (variable,) = first["spec"]["containers"][0]["env"]
+    assert variable["name"] == "JOB_COMPLETION_INDEX"
+    (owner,) = first["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("Job", made["metadata"]["uid"], True)
+
+
+@pytest.mark.parametrize(
+    ("minor", "reference"),
+    [
+        ("1.35", {"workloadRef": {"name": "wl", "podGroup": "w", "podGroupReplicaKey": "0"}}),
+        ("1.36", {"schedulingGroup": {"podGroupName": "g"}}),
+        ("1.37", {"schedulingGroup": {"podGroupName": "g"}}),
+    ],
+)
+async def test_pods_carry_the_templates_reference(minor: str, reference: Object) -> None:
+    async with stage(minor) as on:
+        await on.create(JOBS, job(pod=reference))
+        await on.idle()
+        (pod,) = await on.pods()
+    assert reference.items() <= pod["spec"].items()
+
+
+async def test_no_more_pods_at_once_than_its_parallelism_until_all_indexes_are_done() -> None:
+    async with stage() as on:
+        await add_nodes(on.api, 1)
+        await on.create(JOBS, job(completionMode="Indexed", parallelism=2, completions=3))
+        pods = await on.until_phase("Running", 2)
+        await on.idle()
+        assert indexes(await on.pods()) == ["0", "1"]
+        status = (await on.get(JOBS, "j"))["status"]
+        assert (status["active"], status["ready"]) == (2, 2)
+        await on.players.kubelet.finish(pods[1])
+        await on.until_phase("Running", 2)
+        await on.idle()
+        assert indexes(await on.pods()) == ["0", "1", "2"]
+        status = (await on.get(JOBS, "j"))["status"]
+        assert (status["active"], status["succeeded"], status["completedIndexes"]) == (2, 1, "1")
+        for pod in await on.pods():
+            if pod["status"]["phase"] == "Running":
+                await on.players.kubelet.finish(pod)
+        done = await ending(on, "j", "Complete")
+        assert done["status"]["completedIndexes"] == "0-2"
+        assert done["status"]["completionTime"]
+        assert "active" not in done["status"]
+        assert all("finalizers" not in pod["metadata"] for pod in await on.pods())
+
+
+async def test_a_nonindexed_job_counts_successes() -> None:
+    async with stage(policy=lambda _pod, _peers: "Succeeded") as on:
+        await add_nodes(on.api, 1)
+        await on.create(JOBS, job(parallelism=2, completions=5))
+        done = await ending(on, "j", "Complete")
+        assert done["status"]["succeeded"] == 5
+        assert len(await on.pods()) == 5
+        assert "completedIndexes" not in done["status"]
+
+
+async def test_a_work_queue_is_done_when_one_pod_succeeded_and_the_others_ended() -> None:
+    async with stage() as on:
+        await add_nodes(on.api, 1)
+        await on.create(JOBS, job(parallelism=2))
+        stored = await on.get(JOBS, "j")
+        assert "completions" not in stored["spec"]
+        first, second = await on.until_phase("Running", 2)
+        await on.players.kubelet.finish(first)
+        await on.idle()
+        assert (await on.get(JOBS, "j"))["status"]["active"] == 1
+        await on.players.kubelet.finish(second)
+        done = await ending(on, "j", "Complete")
+    assert done["status"]["succeeded"] == 2
+
+
+async def test_failed_pods_are_replaced_until_the_backoff_limit() -> None:
+    async with stage() as on:
+        await add_nodes(on.api, 1)
+        await on.create(JOBS, job(completionMode="Indexed", parallelism=2, completions=2, backoffLimit=1))
+        pods = await on.until_phase("Running", 2)
+        await on.players.kubelet.fail(pods[0])
+        pods = await on.until_phase("Running", 2)
+        await on.idle()
+        assert (await on.get(JOBS, "j"))["status"]["failed"] == 1
+        assert indexes(pods) == ["0", "1"]
+        await on.players.kubelet.fail(pods[0])
+        failed = await ending(on, "j", "Failed")
+        (reason,) = [c["reason"] for c in failed["status"]["conditions"] if c["type"] == "Failed"]
+        assert reason == "BackoffLimitExceeded"
+        # The pod that still ran was taken away, and counts.
+        assert failed["status"]["failed"] == 3
+        assert "active" not in failed["status"]
+        assert [pod["status"]["phase"] for pod in await on.pods()] == ["Failed", "Failed"]
+
+
+async def test_a_running_pod_that_somebody_deletes_counts_as_failed() -> None:
+    async with stage() as on:
+        await add_nodes(on.api, 1)
+        await on.create(JOBS, job(backoffLimit=1, pod={"terminationGracePeriodSeconds": 30}))
+        (pod,) = await on.until_phase("Running", 1)
+        await on.delete("pods", pod["metadata"]["name"])
+
+        async def replaced() -> bool:
+            running = [p for p in await on.pods() if p["status"]["phase"] == "Running"]
+            return [p["metadata"]["uid"] for p in running] not in ([], [pod["metadata"]["uid"]])
+
+        await on.until(replaced, "another pod")
+        await on.idle()
+        assert (await on.get(JOBS, "j"))["status"]["failed"] == 1
+        assert len(await on.pods()) == 1
+
+
+async def test_replacement_waits_for_the_end_where_asked_to() -> None:
+    async with stage(roles=("job", "scheduler")) as on:
+        await add_nodes(on.api, 1)
+        await on.create(JOBS, job(podReplacementPolicy="Failed", pod={"terminationGracePeriodSeconds": 30}))
+        (pod,) = await on.until_bound(1)
+        await on.delete("pods", pod["metadata"]["name"])
+        await on.idle()
+        assert [p["metadata"]["uid"] for p in await on.pods()] == [pod["metadata"]["uid"]]
+        assert (await on.get(JOBS, "j"))["status"]["terminating"] == 1
+
+
+async def test_suspending_deletes_pods_without_counting_them() -> None:
+    async with stage() as on:
+        await add_nodes(on.api, 1)
+        await on.create(JOBS, job(backoffLimit=0, parallelism=2, completions=2))
+        await on.until_phase("Running", 2)
+        await on.patch(JOBS, "j", {"spec": {"suspend": True}})
+        await on.until_condition(JOBS, "j", "Suspended")
+        await on.idle()
+        assert await on.pods() == []
+        await on.patch(JOBS, "j", {"spec": {"suspend": False}})
+        await on.until_phase("Running", 2)
+        resumed = await on.until_condition(JOBS, "j", "Suspended", "False")
+    assert resumed["status"].get("failed", 0) == 0
+
+
+async def test_pods_of_a_job_that_is_gone_are_let_go() -> None:
+    async with stage() as on:
+        await add_nodes(on.api, 1)
+        await on.create(JOBS, job(pod={"terminationGracePeriodSeconds": 30}))
+        await on.until_phase("Running", 1)
+        await on.delete(JOBS, "j")
+
+        async def nothing() -> bool:
+            return await on.pods() == []
+
+        await on.until(nothing, "the pod to go")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [((), ""), ((3,), "3"), ((0, 1), "0,1"), ((0, 1, 2), "0-2"), ((0, 2, 3, 5, 6, 7), "0,2,3,5-7")],
+)
+def test_completion_indexes_are_written_as_intervals(numbers: tuple[int, ...], text: str) -> None:
+    assert completion_indexes.show(numbers) == text
+    assert completion_indexes.parse(text) == set(numbers)

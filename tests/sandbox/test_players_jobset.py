@@ -1,0 +1,318 @@
+"""The played JobSet controller: the whole life of JobSets without gangctl."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from gangctl.sandbox.admission import Attributes
+from gangctl.sandbox.api import Api
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.objects import Object
+from gangctl.sandbox.players import add_nodes
+from tests.jobsets import jobset, rj
+from tests.sandbox.stage import NAMESPACE, Referring, Stage, stage
+
+JOBSETS = "jobsets.jobset.x-k8s.io"
+JOBS = "jobs.batch"
+NAME = "jobset.sigs.k8s.io/jobset-name"
+
+
+def entry(obj: Object, name: str) -> dict[str, Any]:
+    """One entry of status.replicatedJobsStatus."""
+    (found,) = [each for each in obj["status"]["replicatedJobsStatus"] if each["name"] == name]
+    return dict(found)
+
+
+async def finish(on: Stage, labels: str = "") -> None:
+    for pod in await on.pods(labels):
+        if pod["status"]["phase"] == "Running":
+            await on.players.kubelet.finish(pod)
+
+
+def of(replicated_job: str) -> str:
+    return f"jobset.sigs.k8s.io/replicatedjob-name={replicated_job}"
+
+
+async def test_children_carry_what_jobset_gives_them() -> None:
+    async with stage() as on:
+        made = await on.create_jobset(
+            jobset(
+                "js",
+                rj("a", 1, 1, 1),
+                rj("b", 2, 2, 2, annotations={"mine": "kept"}),
+                coordinator={"replicatedJob": "b"},
+            )
+        )
+        await on.idle()
+        jobs = await on.jobs()
+    assert list(jobs) == ["js-a-0", "js-b-0", "js-b-1"]
+    job = jobs["js-b-1"]
+    expected = {
+        "jobset.sigs.k8s.io/jobset-name": "js",
+        "jobset.sigs.k8s.io/jobset-uid": made["metadata"]["uid"],
+        "jobset.sigs.k8s.io/replicatedjob-name": "b",
+        "jobset.sigs.k8s.io/replicatedjob-replicas": "2",
+        "jobset.sigs.k8s.io/restart-attempt": "0",
+        "jobset.sigs.k8s.io/global-replicas": "3",
+        "jobset.sigs.k8s.io/job-index": "1",
+        "jobset.sigs.k8s.io/job-global-index": "2",
+        "jobset.sigs.k8s.io/job-key": hashlib.sha1(f"{NAMESPACE}/js-b-1".encode()).hexdigest(),
+        "jobset.sigs.k8s.io/group-name": "default",
+        "jobset.sigs.k8s.io/group-replicas": "3",
+        "jobset.sigs.k8s.io/job-group-index": "2",
+        "jobset.sigs.k8s.io/coordinator": "js-b-0-0.js",
+    }
+    assert expected.items() <= job["metadata"]["labels"].items()
+    assert job["metadata"]["annotations"] == {**expected, "mine": "kept"}
+    pod = job["spec"]["template"]
+    assert expected.items() <= pod["metadata"]["labels"].items()
+    assert pod["metadata"]["annotations"] == expected
+    assert pod["spec"]["subdomain"] == "js"
+    assert job["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "name": "js",
+            "uid": made["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+
+
+async def test_it_completes_when_all_its_jobs_have() -> None:
+    async with stage() as on:
+        await add_nodes(on.api, 1)
+        await on.create_jobset(jobset("js", rj("a", 1, 1, 1), rj("b", 2, 2, 2)))
+        await on.until_phase("Running", 5)
+        await on.idle()
+        assert entry(await on.jobset(), "b") == {
+            "name": "b",
+            "ready": 2,
+            "active": 2,
+            "succeeded": 0,
+            "failed": 0,
+            "suspended": 0,
+        }
+        await finish(on, of("a"))
+        await on.until_condition(JOBS, "js-a-0", "Complete")
+        await on.idle()
+        assert "terminalState" not in (await on.jobset())["status"]
+        await finish(on)
+        done = await on.until_condition(JOBSETS, "js", "Completed")
+        await on.idle()
+        assert done["status"]["terminalState"] == "Completed"
+        assert entry(await on.jobset(), "b")["succeeded"] == 2
+        assert len(await on.jobs()) == 3
+
+
+async def test_any_of_the_targets_completes_it_and_ends_the_rest() -> None:
+    policy = {"operator": "Any", "targetReplicatedJobs": ["lead"]}
+    async with stage() as on:
+        await add_nodes(on.api, 1)
+        await on.create_jobset(jobset("js", rj("lead", 1, 1, 1), rj("w", 1, 2, 2), successPolicy=policy))
+        await on.until_phase("Running", 3)
+        await finish(on, of("lead"))
+        await on.until_condition(JOBSETS, "js", "Completed")
+
+        async def only_the_finished() -> bool:
+            return list(await on.jobs()) == ["js-lead-0"]
+
+        await on.until(only_the_finished, "the active Job to go")
+
+
+async def test_a_failed_job_restarts_all_of_them_until_it_may_no_more() -> None:
+    async with stage() as on:
+        await add_nodes(on.api, 1)
+        made = await on.create_jobset(
+            jobset("js", rj("a", 1, 1, 1), rj("b", 1, 1, 1), failurePolicy={"maxRestarts": 1})
+        )
+        pods = await on.until_phase("Running", 2)
+        before = {name: job["metadata"]["uid"] for name, job in (await on.jobs()).items()}
+        await on.players.kubelet.fail(pods[0])
+
+        async def recreated() -> bool:
+            jobs = await on.jobs()
+            return len(jobs) == 2 and all(
+                job["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] == "1" for job in jobs.values()
+            )
+
+        await on.until(recreated, "both Jobs to be made again")
+        after = {name: job["metadata"]["uid"] for name, job in (await on.jobs()).items()}
+        assert after.keys() == before.keys()
+        assert not set(after.values()) & set(before.values())
+        restarting = await on.until_condition(JOBSETS, "js", "RestartingJobSet")
+        assert restarting["status"]["restarts"] == 1
+        assert restarting["metadata"]["uid"] == made["metadata"]["uid"]
+        pods = await on.until_phase("Running", 2)
+        await on.until_condition(JOBSETS, "js", "RestartingJobSet", "False")
+        await on.players.kubelet.fail(pods[0])
+        failed = await on.until_condition(JOBSETS, "js", "Failed")
+    (condition,) = [c for c in failed["status"]["conditions"] if c["type"] == "Failed"]
+    assert condition["reason"] == "ReachedMaxRestarts"
+    assert failed["status"]["terminalState"] == "Failed"
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [
+        (None, "FailedJobs"),
+        ({"maxRestarts": 3, "rules": [{"name": "f", "action": "FailJobSet"}]}, "FailJobSetFailurePolicyAction"),
+    ],
+    ids=["no-policy", "rule"],
+)
+async def test_a_failed_job_fails_it(policy: Object | None, reason: str) -> None:
+    extra: dict[str, Any] = {"failurePolicy": policy} if policy else {}
+    async with stage() as on:
+        await add_nodes(on.api, 1)
+        await on.create_jobset(jobset("js", rj("a", 1, 1, 1), **extra))
+        (pod,) = await on.until_phase("Running", 1)
+        await on.players.kubelet.fail(pod)
+        failed = await on.until_condition(JOBSETS, "js", "Failed")
+    (condition,) = [c for c in failed["status"]["conditions"] if c["type"] == "Failed"]
+    assert condition["reason"] == reason
+    assert "first failed job: js-a-0" in condition["message"]
+
+
+async def test_suspending_takes_the_pods_and_resuming_brings_the_template_along() -> None:
+    async with stage() as on:
+        await add_nodes(on.api, 1, labels={"pool": "gpu"})
+        await on.create_jobset(jobset("js", rj("w", 1, 2, 2)))
+        await on.until_phase("Running", 2)
+        before = await on.jobs()
+        await on.patch(JOBSETS, "js", {"spec": {"suspend": True}})
+        await on.until_condition(JOBSETS, "js", "Suspended")
+        await on.until_condition(JOBS, "js-w-0", "Suspended")
+        await on.until_phase("Running", 0)
+        await on.idle()
+        assert await on.pods() == []
+        assert entry(await on.jobset(), "w")["suspended"] == 1
+        stored = await on.jobset()
+        pod = stored["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+        pod.setdefault("metadata", {})["labels"] = {"new": "label"}
+        pod["spec"]["nodeSelector"] = {"pool": "gpu"}
+        pod["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
+        stored["spec"]["suspend"] = False
+        await on.patch(JOBSETS, "js", {"spec": stored["spec"]})
+        pods = await on.until_phase("Running", 2)
+        resumed = await on.until_condition(JOBSETS, "js", "Suspended", "False")
+    assert {pod["spec"]["nodeSelector"]["pool"] for pod in pods} == {"gpu"}
+    assert {pod["metadata"]["labels"]["new"] for pod in pods} == {"label"}
+    assert all({"key": "gpu", "operator": "Exists"} in pod["spec"]["tolerations"] for pod in pods)
+    assert resumed["status"].get("restarts", 0) == 0
+    assert {name: job["metadata"]["uid"] for name, job in before.items()} == {
+        pod["metadata"]["ownerReferences"][0]["name"]: pod["metadata"]["ownerReferences"][0]["uid"] for pod in pods
+    }
+
+
+async def test_created_suspended_it_has_jobs_and_no_pods() -> None:
+    async with stage() as on:
+        await add_nodes(on.api, 1)
+        await on.create_jobset(jobset("js", rj("w", 2, 2, 2), suspend=True))
+        await on.until_condition(JOBSETS, "js", "Suspended")
+        await on.idle()
+        assert [job["spec"]["suspend"] for job in (await on.jobs()).values()] == [True, True]
+        assert await on.pods() == []
+
+
+@pytest.mark.parametrize("status", ["Ready", "Complete"])
+async def test_a_dependency_is_waited_for(status: str) -> None:
+    second = {**rj("b", 1, 1, 1), "dependsOn": [{"name": "a", "status": status}]}
+    async with stage() as on:
+        await on.create_jobset(jobset("js", rj("a", 1, 1, 1), second))
+        await on.idle()
+        assert list(await on.jobs()) == ["js-a-0"]
+        await add_nodes(on.api, 1)
+        if status == "Complete":
+            await on.until_phase("Running", 1)
+            await on.idle()
+            assert list(await on.jobs()) == ["js-a-0"]
+            await finish(on)
+        await on.until_phase("Running", 2 if status == "Ready" else 1)
+        await on.idle()
+        assert list(await on.jobs()) == ["js-a-0", "js-b-0"]
+
+
+async def test_in_order_one_after_the_other() -> None:
+    async with stage() as on:
+        await on.create_jobset(
+            jobset("js", rj("a", 1, 1, 1), rj("b", 1, 1, 1), startupPolicy={"startupPolicyOrder": "InOrder"})
+        )
+        await on.until_condition(JOBSETS, "js", "StartupPolicyInProgress")
+        await on.idle()
+        assert list(await on.jobs()) == ["js-a-0"]
+        await add_nodes(on.api, 1)
+        await on.until_phase("Running", 2)
+        done = await on.until_condition(JOBSETS, "js", "StartupPolicyCompleted")
+    assert {c["type"]: c["status"] for c in done["status"]["conditions"]} == {
+        "StartupPolicyInProgress": "False",
+        "StartupPolicyCompleted": "True",
+    }
+
+
+async def test_running_jobs_follow_a_resize() -> None:
+    async with stage(gates={"ElasticJobSet": True}) as on:
+        await add_nodes(on.api, 1)
+        await on.create_jobset(jobset("js", rj("w", 1, 2, 2)))
+        await on.until_phase("Running", 2)
+        for size in (4, 1):
+            stored = await on.jobset()
+            stored["spec"]["replicatedJobs"][0]["template"]["spec"].update(parallelism=size, completions=size)
+            await on.patch(JOBSETS, "js", {"spec": stored["spec"]})
+            pods = await on.until_phase("Running", size)
+            indexes = {pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] for pod in pods}
+            assert indexes == {str(index) for index in range(size)}
+
+
+async def test_another_controllers_jobset_is_left_alone() -> None:
+    async with stage() as on:
+        await on.create_jobset(jobset("js", rj("w", 1, 1, 1), managedBy="kueue.x-k8s.io/multikueue"))
+        await on.idle()
+        assert await on.jobs() == {}
+
+
+class _Refusing:
+    """Admission that refuses Jobs as often as it is told."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    async def mutate(self, attributes: Attributes, obj: Object) -> Object:
+        if attributes.kind.plural == "jobs" and attributes.operation == "CREATE" and self.left:
+            self.left -= 1
+            raise StatusError(403, "Forbidden", 'admission webhook "w" denied the request: not yet')
+        return obj
+
+    async def validate(self, attributes: Attributes, obj: Object | None) -> None:
+        del attributes, obj
+
+
+async def test_a_refused_job_is_tried_again_and_said_once() -> None:
+    refusing = _Refusing(5)
+    async with stage(api=Api("1.37", admission=refusing)) as on:
+        await on.create_jobset(jobset("js", rj("w", 2, 1, 1)))
+
+        async def both() -> bool:
+            return len(await on.jobs()) == 2
+
+        await on.until(both, "both Jobs")
+        events = (await on.api.list(on.api.kind("events.events.k8s.io"))).items
+    assert refusing.left == 0
+    told = [event for event in events if event["reason"] == "JobCreationFailed"]
+    assert len(told) == 1
+    assert "denied the request: not yet" in told[0]["note"]
+
+
+async def test_on_1_35_jobset_drops_the_reference_from_what_it_writes_and_cannot_suspend() -> None:
+    """As the real one, which was built against a later release: the API server refuses the change of the template."""
+    async with stage("1.35", api=Api("1.35", admission=Referring())) as on:
+        await on.create_jobset(jobset("js", rj("w", 1, 1, 1)))
+        await on.idle()
+        await on.patch(JOBSETS, "js", {"spec": {"suspend": True}})
+        await on.idle()
+        (job,) = (await on.jobs()).values()
+    assert job["spec"]["template"]["spec"]["workloadRef"] == {"name": "js", "podGroup": "w"}
+    assert job["spec"]["suspend"] is False

@@ -1,0 +1,258 @@
+"""The played scheduler: plain pods strand each other, gangs start whole or not at all, on every minor."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from gangctl.sandbox.api import Api
+from gangctl.sandbox.objects import Object
+from gangctl.sandbox.players import add_nodes, finish_when_bound
+from tests.jobsets import jobset, rj
+from tests.sandbox.stage import NAMESPACE, Referring, Stage, stage
+
+MINORS = ("1.35", "1.36", "1.37")
+JOBSETS, PODS = 4, 5
+VERSIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
+NAME = "jobset.sigs.k8s.io/jobset-name"
+
+
+def pod(name: str, cpu: str = "1", **spec: Any) -> Object:
+    """A plain pod."""
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec},
+    }
+
+
+def reference(minor: str, group: str) -> Object:
+    """How a pod names a group that :func:`create_group` makes."""
+    if minor == "1.35":
+        return {"workloadRef": {"name": group, "podGroup": "w"}}
+    return {"schedulingGroup": {"podGroupName": group}}
+
+
+async def create_group(on: Stage, minor: str, group: str, min_count: int, **spec: Any) -> None:
+    """A gang by hand, in the form of the minor."""
+    version = f"scheduling.k8s.io/{VERSIONS[minor]}"
+    metadata = {"name": group, "namespace": NAMESPACE}
+    policy = {"gang": {"minCount": min_count}}
+    if minor == "1.35":
+        entries = [{"name": "w", "policy": policy}]
+        workload = {"apiVersion": version, "kind": "Workload", "metadata": metadata, "spec": {"podGroups": entries}}
+        await on.create("workloads.scheduling.k8s.io", workload)
+        return
+    body = {
+        "apiVersion": version,
+        "kind": "PodGroup",
+        "metadata": metadata,
+        "spec": {"schedulingPolicy": policy, **spec},
+    }
+    await on.create("podgroups.scheduling.k8s.io", body)
+
+
+def ganged(minor: str, name: str, cpu: str = "1") -> Object:
+    """A JobSet of five pods that all name the group called like it; on 1.35 its CRD has no room for that."""
+    link = reference(minor, name) if minor != "1.35" else {}
+    return jobset(
+        name, rj("driver", 1, 1, 1, cpu=cpu, pod=link), rj("workers", 1, PODS - 1, PODS - 1, cpu=cpu, pod=link)
+    )
+
+
+def condition(obj: Object, kind: str) -> Object:
+    found = [c for c in obj.get("status", {}).get("conditions") or [] if c["type"] == kind]
+    return dict(found[0]) if found else {}
+
+
+async def test_without_gangs_jobsets_strand_each_other() -> None:
+    """Everybody gets some of what there is, nobody enough: nothing finishes, however long one waits."""
+    async with stage(policy=finish_when_bound(lambda _name: PODS), pause_seconds=0.01) as on:
+        await add_nodes(on.api, 2)
+        for i in range(JOBSETS):
+            await on.create_jobset(
+                jobset(f"train-{i}", rj("driver", 1, 1, 1, cpu="1"), rj("workers", 1, PODS - 1, PODS - 1, cpu="1"))
+            )
+
+        async def all_there() -> bool:
+            return len(await on.pods()) == JOBSETS * PODS
+
+        await on.until(all_there, "all pods")
+        await on.until_phase("Running", 8)
+        await on.idle()
+        held = Counter(p["metadata"]["labels"][NAME] for p in await on.bound())
+    assert sum(held.values()) == 8
+    assert max(held.values()) < PODS
+
+
+@pytest.mark.parametrize("minor", MINORS)
+async def test_gangs_take_turns(minor: str) -> None:
+    api = Api(minor, admission=Referring() if minor == "1.35" else None)
+    async with stage(api=api, policy=finish_when_bound(lambda _name: PODS), pause_seconds=0.01) as on:
+        await add_nodes(on.api, 2)
+        for i in range(JOBSETS):
+            await create_group(on, minor, f"train-{i}", PODS)
+            await on.create_jobset(ganged(minor, f"train-{i}"))
+        for i in range(JOBSETS):
+            await on.until_condition("jobsets.jobset.x-k8s.io", f"train-{i}", "Completed")
+
+
+@pytest.mark.parametrize("minor", MINORS)
+async def test_a_gang_waits_for_its_group_then_for_its_pods_then_for_room(minor: str) -> None:
+    async with stage(minor) as on:
+        await add_nodes(on.api, 1, cpu="1")
+        link = reference(minor, "g")
+        await on.create("pods", pod("p-0", **link))
+        await on.idle()
+        assert await on.bound() == [], "there is no group"
+        await create_group(on, minor, "g", 2)
+        await on.idle()
+        assert await on.bound() == [], "there is one pod of two"
+        assert condition((await on.pods())[0], "PodScheduled") == {}, "it has not even been looked at"
+        await on.create("pods", pod("p-1", **link))
+        await on.idle()
+        assert await on.bound() == [], "there is room for one"
+        refused = condition((await on.pods())[0], "PodScheduled")
+        assert (refused["status"], refused["reason"]) == ("False", "Unschedulable")
+        assert "0/1 nodes are available: 1 Insufficient cpu." in refused["message"]
+        await add_nodes(on.api, 1, cpu="1")
+        await on.until_bound(2)
+
+
+@pytest.mark.parametrize(("minor", "kind"), [("1.36", "PodGroupScheduled"), ("1.37", "PodGroupInitiallyScheduled")])
+async def test_a_group_says_whether_it_was_scheduled(minor: str, kind: str) -> None:
+    async with stage(minor) as on:
+        await create_group(on, minor, "g", 1)
+        await on.create("pods", pod("p-0", **reference(minor, "g")))
+        await on.idle()
+        waiting = condition(await on.get("podgroups.scheduling.k8s.io", "g"), kind)
+        assert (waiting["status"], waiting["reason"]) == ("False", "Unschedulable")
+        await add_nodes(on.api, 1)
+        await on.until_bound(1)
+        await on.idle()
+        scheduled = condition(await on.get("podgroups.scheduling.k8s.io", "g"), kind)
+        assert (scheduled["status"], scheduled["reason"]) == ("True", "Scheduled")
+        await on.create("pods", pod("p-1", cpu="99", **reference(minor, "g")))
+        await on.idle()
+        after = condition(await on.get("podgroups.scheduling.k8s.io", "g"), kind)
+        assert after["status"] == "True", "it never goes back"
+
+
+@pytest.mark.parametrize("minor", MINORS)
+async def test_a_replacement_joins_those_that_run(minor: str) -> None:
+    async with stage(minor) as on:
+        await add_nodes(on.api, 1, cpu="2")
+        await create_group(on, minor, "g", 2)
+        for i in range(2):
+            await on.create("pods", pod(f"p-{i}", **reference(minor, "g")))
+        await on.until_phase("Running", 2)
+        await on.delete("pods", "p-0")
+        await on.create("pods", pod("p-2", **reference(minor, "g")))
+        await on.until_bound(2)
+
+
+async def test_a_replacement_waits_for_a_quorum_that_succeeded_pods_no_longer_make() -> None:
+    """The tail of 1.37: a lower minCount lets it in."""
+    async with stage("1.37") as on:
+        await add_nodes(on.api, 1)
+        await create_group(on, "1.37", "g", 2)
+        for i in range(2):
+            await on.create("pods", pod(f"p-{i}", restartPolicy="Never", **reference("1.37", "g")))
+        first, second = await on.until_phase("Running", 2)
+        await on.players.kubelet.finish(first)
+        await on.players.kubelet.fail(second)
+        await on.create("pods", pod("p-2", **reference("1.37", "g")))
+        await on.idle()
+        assert not (await on.get("pods", "p-2"))["spec"].get("nodeName")
+        patch = {"spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}}
+        await on.patch("podgroups.scheduling.k8s.io", "g", patch)
+        await on.idle()
+        assert (await on.get("pods", "p-2"))["spec"]["nodeName"] == "node-0"
+
+
+@pytest.mark.parametrize(("minor", "bound"), [("1.36", 1), ("1.37", 0)])
+async def test_a_group_of_1_37_takes_only_pods_of_its_own_priority(minor: str, bound: int) -> None:
+    async with stage(minor) as on:
+        await add_nodes(on.api, 1)
+        high = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "high"},
+            "value": 1000,
+        }
+        await on.api.create(on.api.kind("priorityclasses.scheduling.k8s.io"), "", high, on.players.kubelet.caller)
+        await create_group(on, minor, "g", 1)
+        await on.create("pods", pod("p-0", priorityClassName="high", **reference(minor, "g")))
+        await on.idle()
+        assert len(await on.bound()) == bound
+        if not bound:
+            refused = condition(await on.get("pods", "p-0"), "PodScheduled")
+            assert refused["reason"] == "SchedulerError"
+            assert refused["message"].endswith("got 1000 and 0")
+
+
+async def test_replica_keys_of_1_35_are_groups_of_their_own() -> None:
+    async with stage("1.35") as on:
+        await add_nodes(on.api, 1)
+        await create_group(on, "1.35", "g", 2)
+        for name, key in (("p-0", "0"), ("p-1", "0"), ("p-2", "1")):
+            link: dict[str, Any] = {"workloadRef": {"name": "g", "podGroup": "w", "podGroupReplicaKey": key}}
+            await on.create("pods", pod(name, **link))
+        await on.idle()
+        assert [p["metadata"]["name"] for p in await on.bound()] == ["p-0", "p-1"]
+
+
+async def test_higher_priority_comes_first() -> None:
+    async with stage() as on:
+        high = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "high"},
+            "value": 1000,
+        }
+        await on.api.create(on.api.kind("priorityclasses.scheduling.k8s.io"), "", high, on.players.kubelet.caller)
+        await on.create("pods", pod("low"))
+        await on.create("pods", pod("high", priorityClassName="high"))
+        await on.idle()
+        await add_nodes(on.api, 1, cpu="1")
+        (bound,) = await on.until_bound(1)
+    assert bound["metadata"]["name"] == "high"
+
+
+@pytest.mark.parametrize(
+    ("spec", "fits"),
+    [
+        ({"nodeSelector": {"pool": "gpu"}}, True),
+        ({"nodeSelector": {"pool": "cpu"}}, False),
+        ({"schedulingGates": [{"name": "later"}]}, False),
+        ({"schedulerName": "volcano"}, False),
+        ({"tolerations": []}, False),
+    ],
+    ids=["selected", "not-selected", "gated", "another-scheduler", "tainted"],
+)
+async def test_where_a_pod_may_go(spec: Object, fits: bool) -> None:
+    tolerated = {"tolerations": [{"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}]}
+    async with stage() as on:
+        taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+        await add_nodes(on.api, 1, labels={"pool": "gpu"}, taints=[taint])
+        await on.create("pods", pod("p", **{**tolerated, **spec}))
+        await on.idle()
+        assert bool(await on.bound()) is fits
+
+
+async def test_pods_spread_over_the_emptiest_nodes_and_extended_resources_count() -> None:
+    async with stage() as on:
+        await add_nodes(on.api, 2, extended={"example.com/tpu": "1"})
+        for i in range(3):
+            wanted = pod(f"p-{i}")
+            wanted["spec"]["containers"][0]["resources"] = {"limits": {"example.com/tpu": "1"}}
+            await on.create("pods", wanted)
+            await on.idle()
+        placed = {p["metadata"]["name"]: p["spec"].get("nodeName") for p in await on.pods()}
+        refused = condition(await on.get("pods", "p-2"), "PodScheduled")
+    assert placed == {"p-0": "node-0", "p-1": "node-1", "p-2": None}
+    assert refused["message"] == "0/2 nodes are available: 2 Insufficient example.com/tpu."
