@@ -67,7 +67,23 @@ class Backend:
     registry: Registry = field(default_factory=Registry)
     admission: Admission = field(default_factory=NoAdmission)
 
-    def lookup(self, qualified_name: str, namespace: str, name: str) -> Object | None:
-        """A stored object, frozen, or None: what rules see of the rest of the world."""
-        stored = self.store.get(qualified_name, (namespace, name))
+    @property
+    def lookup(self) -> Lookup:
+        """What rules see of the rest of the world."""
+        return Lookup(self.store)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Stored objects, frozen: the :class:`rules.World` of a store."""
+
+    store: Store
+
+    def __call__(self, resource: str, namespace: str, name: str) -> Object | None:
+        """One object, or None."""
+        stored = self.store.get(resource, (namespace, name))
         return None if stored is None else stored.obj
+
+    def all(self, resource: str, namespace: str | None = None) -> list[Object]:
+        """Every object of a namespace, or of all."""
+        return [stored.obj for stored in self.store.items(resource, namespace)]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gangctl.sandbox.errors import Cause
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.rules.world import World
 
-Lookup = Callable[[str, str, str], Object | None]
-"""``lookup("jobs.batch", namespace, name)``: a stored object, frozen, or None; "" is the namespace of what has none."""
+Lookup = World
 
 
 def _keep_all(new: Object, old: Object | None) -> list[str]:
@@ -26,11 +26,11 @@ def _leave_update(new: Object, old: Object, subresource: str) -> None:
     del new, old, subresource
 
 
-def _admit_all(new: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
+def _admit_all(new: Object, old: Object | None, subresource: str, lookup: World) -> None:
     del new, old, subresource, lookup
 
 
-def _accept(new: Object, old: Object | None, subresource: str, lookup: Lookup) -> list[Cause]:
+def _accept(new: Object, old: Object | None, subresource: str, lookup: World) -> list[Cause]:
     del new, old, subresource, lookup
     return []
 
@@ -49,11 +49,12 @@ class KindRules:
     default: Callable[[Object], None] = _leave
     prepare_create: Callable[[Object], None] = _leave
     prepare_update: Callable[[Object, Object, str], None] = _leave_update
-    admit: Callable[[Object, Object | None, str, Lookup], None] = _admit_all
-    validate: Callable[[Object, Object | None, str, Lookup], list[Cause]] = _accept
+    admit: Callable[[Object, Object | None, str, World], None] = _admit_all
+    validate: Callable[[Object, Object | None, str, World], Sequence[Cause]] = _accept
 
 
 def rules_for(kind: ResourceKind, minor: str, gates: Mapping[str, bool]) -> KindRules:
     """The rules for ``kind`` on a server of ``minor`` with these feature gates."""
-    del kind, minor, gates
-    return KindRules()
+    from gangctl.sandbox.rules.catalogue import rules_of  # noqa: PLC0415 - it needs the class above
+
+    return rules_of(kind, minor, gates)

@@ -1,0 +1,258 @@
+"""Which rules belong to which kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.objects import Object
+from gangctl.sandbox.rules import (
+    KindRules,
+    access,
+    cluster,
+    config_data,
+    events,
+    gangs,
+    jobs,
+    jobsets,
+    leases,
+    names,
+    pods,
+    priorities,
+    registrations,
+)
+from gangctl.sandbox.rules.decoding import Decoder
+from gangctl.sandbox.rules.fields import fields_of
+from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
+from gangctl.sandbox.rules.references import drop_reference
+from gangctl.sandbox.rules.world import World
+
+Gates = Mapping[str, bool]
+Drop = Callable[[Object, Object | None], list[str]]
+Maker = Callable[[ResourceKind, str, Gates, Drop], KindRules]
+
+
+def rules_of(kind: ResourceKind, minor: str, gates: Gates) -> KindRules:
+    """The rules of a kind; one that is not in the catalogue has its metadata checked, if it is stored at all."""
+    if kind.plural == "jobsets":
+        return _jobsets(kind, gates)
+    if "get" not in kind.verbs:
+        return KindRules()
+    return _MAKERS.get(kind.plural, _plain)(kind, minor, gates, _decode(kind, minor))
+
+
+def _decode(kind: ResourceKind, minor: str) -> Drop:
+    fields = fields_of(minor)
+    root = fields.root(kind.api_version, kind.kind)
+    if root is None:
+        return KindRules().drop
+    decoder = Decoder(fields, kind, root)
+    return lambda new, _old: decoder.decode(new)
+
+
+def _plain(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    del minor, gates
+    return KindRules(
+        drop=decode,
+        validate=lambda new, old, _subresource, _world: (
+            validate_metadata_update(new, old)
+            if old is not None
+            else validate_metadata(new, names.dns_subdomain, namespaced=kind.namespaced)
+        ),
+    )
+
+
+def _jobsets(kind: ResourceKind, gates: Gates) -> KindRules:
+    return KindRules(
+        drop=jobsets.drop,
+        default=jobsets.default,
+        prepare_create=jobsets.prepare_create,
+        admit=lambda new, old, subresource, _world: jobsets.admit(new, old, subresource),
+        validate=lambda new, old, subresource, _world: jobsets.validate(kind, new, old, subresource, gates),
+    )
+
+
+def _pods(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    def drop(new: Object, old: Object | None) -> list[str]:
+        unknown = decode(new, old)
+        drop_reference(new.get("spec", {}), (old or {}).get("spec", {}), minor, gates)
+        return unknown
+
+    return KindRules(
+        drop=drop,
+        default=pods.default_pod,
+        prepare_create=pods.prepare_create,
+        prepare_update=pods.prepare_update,
+        admit=lambda new, old, _subresource, world: None if old is not None else pods.admit(kind, new, world),
+        validate=lambda new, old, subresource, _world: pods.validate(new, old, subresource),
+    )
+
+
+def _jobs(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    def drop(new: Object, old: Object | None) -> list[str]:
+        unknown = decode(new, old)
+        spec, before = new.get("spec", {}), (old or {}).get("spec", {})
+        template, earlier = spec.get("template", {}), before.get("template", {})
+        drop_reference(template.get("spec", {}), earlier.get("spec", {}), minor, gates)
+        if not gates.get("WorkloadWithJob") and "scheduling" not in before:
+            spec.pop("scheduling", None)
+        return unknown
+
+    def admit(new: Object, old: Object | None, subresource: str, world: World) -> None:
+        if old is not None and not subresource and minor == "1.36":
+            jobs.admit(kind, new, old, world, gates)
+
+    return KindRules(
+        drop=drop,
+        default=jobs.default,
+        prepare_create=jobs.prepare_create,
+        admit=admit,
+        validate=lambda new, old, subresource, _world: (
+            validate_metadata_update(new, old) if old is not None and subresource else jobs.validate(new, old, minor)
+        ),
+    )
+
+
+def _workloads(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    del kind
+
+    def drop(new: Object, old: Object | None) -> list[str]:
+        unknown = decode(new, old)
+        gangs.drop_workload(new, old, minor, gates)
+        return unknown
+
+    return KindRules(
+        drop=drop,
+        default=lambda obj: gangs.default_workload(obj, minor),
+        validate=lambda new, old, _subresource, _world: gangs.validate_workload(new, old, minor),
+    )
+
+
+def _podgroups(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    def drop(new: Object, old: Object | None) -> list[str]:
+        unknown = decode(new, old)
+        gangs.drop_group(new, old, minor, gates)
+        return unknown
+
+    return KindRules(
+        drop=drop,
+        default=lambda obj: gangs.default_group(obj, minor),
+        prepare_create=gangs.prepare_group,
+        admit=lambda new, old, _subresource, world: (
+            None if old is not None else gangs.admit_group(kind, new, world, minor, gates)
+        ),
+        validate=lambda new, old, subresource, _world: gangs.validate_group(new, old, subresource, minor),
+    )
+
+
+def _priorityclasses(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    del minor, gates
+    return KindRules(
+        drop=decode,
+        default=priorities.default,
+        admit=lambda new, _old, _subresource, world: priorities.admit(kind, new, world),
+        validate=lambda new, old, _subresource, _world: priorities.validate(new, old),
+    )
+
+
+def _configmaps(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    del minor, gates
+
+    def drop(new: Object, old: Object | None) -> list[str]:
+        unknown = decode(new, old)
+        config_data.check_encoding(kind, new)
+        return unknown
+
+    return KindRules(
+        drop=drop, validate=lambda new, old, _subresource, _world: config_data.validate_config_map(new, old)
+    )
+
+
+def _secrets(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    del minor, gates
+
+    def drop(new: Object, old: Object | None) -> list[str]:
+        unknown = decode(new, old)
+        config_data.check_encoding(kind, new)
+        return unknown
+
+    return KindRules(
+        drop=drop,
+        default=config_data.default_secret,
+        validate=lambda new, old, _subresource, _world: config_data.validate_secret(new, old),
+    )
+
+
+def _leases(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    del kind, minor, gates
+    return KindRules(
+        drop=decode,
+        default=leases.default,
+        validate=lambda new, old, _subresource, _world: leases.validate(new, old),
+    )
+
+
+def _events(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    del minor, gates
+    return KindRules(
+        drop=decode,
+        default=lambda obj: events.default(kind, obj),
+        validate=lambda new, old, _subresource, _world: events.validate(kind, new, old),
+    )
+
+
+def _cluster(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    del minor, gates
+    defaults = {
+        "namespaces": cluster.default_namespace,
+        "nodes": cluster.default_node,
+        "services": cluster.default_service,
+    }
+    preparations = {"namespaces": cluster.prepare_namespace, "services": cluster.prepare_service}
+
+    def prepare_update(new: Object, old: Object, subresource: str) -> None:
+        if kind.plural == "services" and not subresource:
+            cluster.update_service(new, old)
+
+    plain = KindRules()
+    return KindRules(
+        drop=decode,
+        default=defaults.get(kind.plural, plain.default),
+        prepare_create=preparations.get(kind.plural, plain.prepare_create),
+        prepare_update=prepare_update,
+        validate=lambda new, old, _subresource, _world: cluster.validate(kind, new, old),
+    )
+
+
+def _access(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    del minor, gates
+    return KindRules(
+        drop=decode,
+        default=lambda obj: access.default(kind, obj),
+        validate=lambda new, old, _subresource, _world: access.validate(kind, new, old),
+    )
+
+
+def _registrations(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    del minor, gates
+    return KindRules(
+        drop=decode,
+        default=lambda obj: registrations.default(kind, obj),
+        validate=lambda new, old, _subresource, _world: registrations.validate(kind, new, old),
+    )
+
+
+_MAKERS: Mapping[str, Maker] = {
+    "pods": _pods,
+    "jobs": _jobs,
+    "workloads": _workloads,
+    "podgroups": _podgroups,
+    "priorityclasses": _priorityclasses,
+    "configmaps": _configmaps,
+    "secrets": _secrets,
+    "leases": _leases,
+    "events": _events,
+    **dict.fromkeys(("namespaces", "nodes", "services", "serviceaccounts"), _cluster),
+    **dict.fromkeys(("roles", "rolebindings", "clusterroles", "clusterrolebindings"), _access),
+    **dict.fromkeys(("mutatingwebhookconfigurations", "validatingwebhookconfigurations"), _registrations),
+}

@@ -1,0 +1,90 @@
+"""Events: one stored type, served as ``v1`` and as ``events.k8s.io/v1``, which asks for more."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.objects import Object
+from gangctl.sandbox.rules import names
+from gangctl.sandbox.rules.causes import Causes
+from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
+
+_MAX_NAME: Final = 128
+_MAX_NOTE: Final = 1024
+_TYPES: Final = ("Normal", "Warning")
+_FIXED: Final = (
+    "eventTime",
+    "reportingController",
+    "reportingInstance",
+    "action",
+    "reason",
+    "regarding",
+    "type",
+    "note",
+)
+# What Go writes of an event although it is empty.
+_CORE_DEFAULTS: Final[Object] = {
+    "source": {},
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "eventTime": None,
+    "reportingComponent": "",
+    "reportingInstance": "",
+}
+_NEW_DEFAULTS: Final[Object] = {
+    "deprecatedSource": {},
+    "deprecatedFirstTimestamp": None,
+    "deprecatedLastTimestamp": None,
+}
+
+
+def default(kind: ResourceKind, event: Object) -> None:
+    """The empty fields that are written."""
+    for field, value in (_NEW_DEFAULTS if kind.group else _CORE_DEFAULTS).items():
+        event.setdefault(field, dict(value) if isinstance(value, dict) else value)
+    if kind.group:
+        event.setdefault("eventTime", None)
+        event.setdefault("regarding", {})
+    else:
+        event.setdefault("involvedObject", {})
+
+
+def validate(kind: ResourceKind, new: Object, old: Object | None) -> Causes:
+    """What is wrong with an event; what lies in no namespace is told of in ``default``."""
+    causes = validate_metadata_update(new, old) if old else validate_metadata(new, names.dns_subdomain, namespaced=True)
+    about = new.get("regarding" if kind.group else "involvedObject", {})
+    namespace = about.get("namespace", "")
+    if namespace != new["metadata"]["namespace"] and not (not namespace and new["metadata"]["namespace"] == "default"):
+        causes.invalid("involvedObject.namespace", namespace, "does not match event.namespace")
+    if not kind.group:
+        return causes
+    _new_event(new, causes)
+    if old is not None:
+        for field in _FIXED:
+            if new.get(field) != old.get(field):
+                causes.invalid(field, new.get(field), "field is immutable")
+    return causes
+
+
+def _new_event(event: Object, causes: Causes) -> None:
+    if not event.get("eventTime"):
+        causes.required("eventTime")
+        if event.get("type") not in _TYPES:
+            causes.invalid("type", "", f"has invalid value: {event.get('type', '')}")
+        return
+    controller = event.get("reportingController", "")
+    if not controller:
+        causes.required("reportingController")
+    else:
+        causes.invalid_each("reportingController", controller, names.qualified_name(controller))
+    for field, required in (("reportingInstance", True), ("action", True), ("reason", True)):
+        value = event.get(field, "")
+        if required and not value:
+            causes.required(field)
+        elif len(value) > _MAX_NAME:
+            causes.invalid(field, "", f"can have at most {_MAX_NAME} characters")
+    if len(event.get("note", "")) > _MAX_NOTE:
+        causes.invalid("message", "", f"can have at most {_MAX_NOTE} characters")
+    if event.get("type") not in _TYPES:
+        causes.invalid("type", "", f"has invalid value: {event.get('type', '')}")

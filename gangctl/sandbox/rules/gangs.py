@@ -1,0 +1,371 @@
+"""Workloads and PodGroups of the three API generations, in the words of declarative validation.
+
+v1alpha1 (1.35) has Workloads alone and fixes them; v1alpha2 (1.36) fixes Workloads and
+PodGroups; v1beta1 (1.37) lets minCount change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gangctl.sandbox import errors
+from gangctl.sandbox.errors import Cause
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.objects import Object
+from gangctl.sandbox.rules import names, priorities
+from gangctl.sandbox.rules.causes import Causes
+from gangctl.sandbox.rules.conditions import validate_conditions
+from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
+from gangctl.sandbox.rules.world import World
+
+MAX_TEMPLATES: Final = 8
+PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
+_MAX_PRIORITY: Final = 1_000_000_000
+_POLICIES: Final = ("basic", "gang")
+_LISTS: Final[Mapping[str, str]] = {"1.35": "podGroups", "1.36": "podGroupTemplates", "1.37": "podGroupTemplates"}
+_GATES_1_36: Final = {
+    "schedulingConstraints": "TopologyAwareWorkloadScheduling",
+    "resourceClaims": "DRAWorkloadResourceClaims",
+    "priorityClassName": "WorkloadAwarePreemption",
+    "priority": "WorkloadAwarePreemption",
+}
+_GATES_1_37: Final = {
+    "schedulingConstraints": "TopologyAwareWorkloadScheduling",
+    "resourceClaims": "DRAWorkloadResourceClaims",
+    "preemptionPolicy": "PodGroupPreemptionPolicy",
+    "parentCompositePodGroupName": "CompositePodGroup",
+}
+_TEMPLATE_FIXED: Final = (
+    "schedulingConstraints",
+    "resourceClaims",
+    "disruptionMode",
+    "priorityClassName",
+    "priority",
+    "preemptionPolicy",
+)
+_GROUP_FIXED: Final = (
+    *("podGroupTemplateRef", "workloadRef", "parentCompositePodGroupName", "schedulingConstraints", "resourceClaims"),
+    *("disruptionMode", "priorityClassName", "priority", "preemptionPolicy"),
+)
+
+
+def _gated(minor: str) -> Mapping[str, str]:
+    return {"1.36": _GATES_1_36, "1.37": _GATES_1_37}.get(minor, {})
+
+
+def drop_workload(new: Object, old: Object | None, minor: str, gates: Mapping[str, bool]) -> None:
+    """Drop fields of disabled gates from the templates, unless the old Workload has them."""
+    spec, before = new.get("spec", {}), (old or {}).get("spec", {})
+    if minor == "1.37" and not gates.get("CompositePodGroup") and not before.get("compositePodGroupTemplates"):
+        spec.pop("compositePodGroupTemplates", None)
+    old_templates = before.get(_LISTS[minor], [])
+    for index, template in enumerate(spec.get(_LISTS[minor], ())):
+        _drop(template, old_templates[index] if index < len(old_templates) else {}, minor, gates)
+
+
+def drop_group(new: Object, old: Object | None, minor: str, gates: Mapping[str, bool]) -> None:
+    """Drop fields of disabled gates from a PodGroup, unless the old one has them."""
+    _drop(new.get("spec", {}), (old or {}).get("spec", {}), minor, gates)
+
+
+def _drop(spec: Object, old: Object, minor: str, gates: Mapping[str, bool]) -> None:
+    for field, gate in _gated(minor).items():
+        if not gates.get(gate) and old.get(field) is None:
+            spec.pop(field, None)
+    if minor == "1.36" and not gates.get("WorkloadAwarePreemption"):
+        # Groups get the default back.
+        spec.pop("disruptionMode", None)
+
+
+def default_workload(workload: Object, minor: str) -> None:
+    """The nulls that Go writes."""
+    if minor != "1.35":
+        for template in workload.get("spec", {}).get(_LISTS[minor], ()):
+            template.setdefault("schedulingConstraints", None)
+
+
+def default_group(group: Object, minor: str) -> None:
+    """The disruption mode, and the nulls that Go writes."""
+    spec = group.setdefault("spec", {})
+    spec.setdefault("disruptionMode", {"single": {}} if minor == "1.37" else "Pod")
+    if minor == "1.36":
+        spec.setdefault("podGroupTemplateRef", None)
+
+
+def prepare_group(group: Object) -> None:
+    """A new PodGroup has an empty status."""
+    group["status"] = {}
+
+
+def admit_group(kind: ResourceKind, group: Object, world: World, minor: str, gates: Mapping[str, bool]) -> None:
+    """Protection, priority and, on 1.36, the Workload that must be there."""
+    metadata, spec = group["metadata"], group["spec"]
+
+    def forbid(why: str) -> errors.StatusError:
+        return errors.forbidden(kind, metadata.get("name", ""), why)
+
+    if PROTECTION not in metadata.get("finalizers", ()):
+        metadata["finalizers"] = [*metadata.get("finalizers", ()), PROTECTION]
+    if minor == "1.37" or gates.get("WorkloadAwarePreemption"):
+        found = priorities.resolve(spec.get("priorityClassName", ""), world, forbid)
+        if spec.get("priority") not in {None, found.value}:
+            raise forbid(
+                f"priority set in the pod group ({spec['priority']}) must match the priority computed ({found.value}) "
+                "based on the priority class set in the spec"
+            )
+        spec["priority"] = found.value
+        if found.class_name:
+            spec["priorityClassName"] = found.class_name
+        if gates.get("PodGroupPreemptionPolicy"):
+            spec.setdefault("preemptionPolicy", found.preemption)
+    reference = ((spec.get("podGroupTemplateRef") or {}).get("workload") or {}) if minor == "1.36" else {}
+    if reference.get("workloadName") and reference.get("podGroupTemplateName"):
+        why = _missing(
+            reference, world("workloads.scheduling.k8s.io", metadata["namespace"], reference["workloadName"])
+        )
+        if why:
+            raise forbid(f"PodGroup rejected: {why}")
+
+
+def _missing(reference: Object, workload: Object | None) -> str:
+    name, template = reference["workloadName"], reference["podGroupTemplateName"]
+    if workload is None:
+        return f'Workload "{name}" not found'
+    if "deletionTimestamp" in workload["metadata"]:
+        return f'Workload "{name}" is being deleted'
+    if all(each["name"] != template for each in workload["spec"].get("podGroupTemplates", ())):
+        return f'PodGroupTemplate "{template}" not found in Workload "{name}"'
+    return ""
+
+
+def validate_workload(new: Object, old: Object | None, minor: str) -> Causes:
+    """What is wrong with a Workload, or with a change of one."""
+    causes = validate_metadata_update(new, old) if old else validate_metadata(new, names.dns_subdomain, namespaced=True)
+    spec, field = new.get("spec", {}), _LISTS[minor]
+    path, templates = f"spec.{field}", new.get("spec", {}).get(field, [])
+    if minor == "1.37" and len({(each.get("priorityClassName", ""), each.get("priority")) for each in templates}) > 1:
+        causes.invalid("spec", None, "detected multiple priority configurations")
+    _controller(spec.get("controllerRef"), causes)
+    if old is not None and minor == "1.36" and _changed(new, old, field):
+        # Declarative validation looks no further at what may not change.
+        causes.invalid(path, None, "field is immutable")
+    elif minor == "1.35":
+        _groups_1_35(templates, path, causes)
+    else:
+        _templates(spec, templates, minor, causes)
+    if old is not None:
+        _workload_change(new, old, minor, causes)
+    return causes
+
+
+def _controller(reference: Object | None, causes: Causes) -> None:
+    if reference is None:
+        return
+    group = reference.get("apiGroup", "")
+    if group:
+        causes.invalid_each("spec.controllerRef.apiGroup", group, names.dns_subdomain(group))
+    for field in ("kind", "name"):
+        value = reference.get(field, "")
+        if not value:
+            causes.required(f"spec.controllerRef.{field}")
+        else:
+            causes.invalid_each(f"spec.controllerRef.{field}", value, names.path_segment(value))
+
+
+def _templates(spec: Object, templates: list[Object], minor: str, causes: Causes) -> None:
+    path = "spec.podGroupTemplates"
+    if not templates and minor == "1.36":
+        causes.required(path)
+    elif not templates and not spec.get("compositePodGroupTemplates"):
+        causes.invalid("spec", "", "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`")
+    elif templates and spec.get("compositePodGroupTemplates"):
+        told = "must specify exactly one of: `podGroupTemplates`, `compositePodGroupTemplates`"
+        causes.invalid("spec", "{podGroupTemplates, compositePodGroupTemplates}", told)
+    if len(templates) > MAX_TEMPLATES:
+        # Nothing else is looked at then.
+        causes.too_many(path, len(templates), MAX_TEMPLATES)
+        return
+    seen: set[str] = set()
+    for index, template in enumerate(templates):
+        name = template.get("name", "")
+        if name in seen:
+            causes.duplicate(f"{path}[{index}]", template)
+        seen.add(name)
+    for index, template in enumerate(templates):
+        where, name = f"{path}[{index}]", template.get("name", "")
+        if not name:
+            causes.required(f"{where}.name")
+        else:
+            causes.invalid_each(f"{where}.name", name, names.dns_label(name))
+        _scheduling(template, where, minor, causes)
+
+
+def _scheduling(spec: Object, path: str, minor: str, causes: Causes) -> None:
+    """What templates and groups have in common."""
+    _policy(spec.get("schedulingPolicy", {}), f"{path}.schedulingPolicy", causes)
+    topology = (spec.get("schedulingConstraints") or {}).get("topology", [])
+    if len(topology) > 1:
+        causes.too_many(f"{path}.schedulingConstraints.topology", len(topology), 1)
+    mode = spec.get("disruptionMode")
+    if mode is not None:
+        if minor == "1.37":
+            _union(mode, ("single", "all"), f"{path}.disruptionMode", causes)
+        elif mode not in {"Pod", "PodGroup"}:
+            causes.unsupported(f"{path}.disruptionMode", mode, ("Pod", "PodGroup"))
+    name = spec.get("priorityClassName", "")
+    if name:
+        causes.invalid_each(f"{path}.priorityClassName", name, names.dns_subdomain(name))
+    if (spec.get("priority") or 0) > _MAX_PRIORITY:
+        causes.invalid(f"{path}.priority", spec["priority"], f"must be less than or equal to {_MAX_PRIORITY}")
+
+
+def _policy(policy: Object, path: str, causes: Causes) -> None:
+    _union(policy, _POLICIES, path, causes)
+    if "gang" in policy:
+        count = policy["gang"].get("minCount", 0)
+        if not count:
+            causes.required(f"{path}.gang.minCount")
+        elif count < 1:
+            causes.invalid(f"{path}.gang.minCount", count, "must be greater than or equal to 1")
+
+
+def _union(value: Object, members: Sequence[str], path: str, causes: Causes) -> None:
+    given = [member for member in members if value.get(member) is not None]
+    listed = ", ".join(f"`{member}`" for member in members)
+    if not given:
+        causes.invalid(path, "", f"must specify one of: {listed}")
+    elif len(given) > 1:
+        causes.invalid(path, f"{{{', '.join(given)}}}", f"must specify exactly one of: {listed}")
+
+
+def _groups_1_35(groups: list[Object], path: str, causes: Causes) -> None:
+    if not groups:
+        causes.required(path, "must have at least one item")
+    if len(groups) > MAX_TEMPLATES:
+        causes.too_many(path, len(groups), MAX_TEMPLATES)
+    seen: set[str] = set()
+    for index, group in enumerate(groups):
+        where, name = f"{path}[{index}]", group.get("name", "")
+        causes.invalid_each(f"{where}.name", name, names.dns_label(name))
+        if name in seen:
+            causes.duplicate(f"{where}.name", name)
+        seen.add(name)
+        policy = group.get("policy", {})
+        given = [member for member in _POLICIES if member in policy]
+        if not given:
+            causes.required(f"{where}.policy", "exactly one of `basic`, `gang` is required")
+        elif len(given) > 1:
+            told = "exactly one of `basic`, `gang` is required, but multiple fields are set"
+            causes.invalid(f"{where}.policy", "{`basic`, `gang`}", told)
+        elif "gang" in policy and policy["gang"].get("minCount", 0) < 1:
+            causes.invalid(
+                f"{where}.policy.gang.minCount", policy["gang"].get("minCount", 0), "must be greater than zero"
+            )
+
+
+def _changed(new: Object, old: Object, field: str) -> bool:
+    return bool(new["spec"].get(field) != old["spec"].get(field))
+
+
+def _workload_change(new: Object, old: Object, minor: str, causes: Causes) -> None:
+    if _changed(new, old, "controllerRef") and (minor != "1.35" or "controllerRef" in old["spec"]):
+        value = None if minor != "1.35" else new["spec"].get("controllerRef")
+        path = "spec.controllerRef" if minor != "1.35" else "controllerRef"
+        causes.invalid(path, value, "field is immutable")
+    if not _changed(new, old, _LISTS[minor]):
+        return
+    if minor == "1.35":
+        # This one forgets the path, and prints Go structs.
+        causes.invalid(
+            "podGroups", [_go_struct(each) for each in new["spec"].get("podGroups", ())], "field is immutable"
+        )
+    elif minor == "1.37":
+        _templates_change(new["spec"].get("podGroupTemplates", []), old["spec"].get("podGroupTemplates", []), causes)
+
+
+def _go_struct(group: Object) -> Object:
+    policy = group.get("policy", {})
+    gang = policy.get("gang")
+    spelled = {"Basic": policy.get("basic"), "Gang": None if gang is None else {"MinCount": gang.get("minCount", 0)}}
+    return {"Name": group.get("name", ""), "Policy": spelled}
+
+
+def _templates_change(new: list[Object], old: list[Object], causes: Causes) -> None:
+    path = "spec.podGroupTemplates"
+    before = {each["name"]: each for each in old}
+    present = {each.get("name") for each in new}
+    for index, template in enumerate(new):
+        earlier = before.get(template.get("name", ""))
+        if earlier is None:
+            causes.forbidden(f"{path}[{index}]", "item may not be added")
+            continue
+        _policy_change(template, earlier, f"{path}[{index}].schedulingPolicy", causes)
+        _fixed(template, earlier, _TEMPLATE_FIXED, f"{path}[{index}]", causes)
+    for name in before:
+        if name not in present:
+            causes.forbidden(path, "item may not be removed")
+
+
+def _policy_change(new: Object, old: Object, path: str, causes: Causes) -> None:
+    """The kind of policy stays; ``minCount`` may change."""
+    mine, theirs = new.get("schedulingPolicy", {}), old.get("schedulingPolicy", {})
+    if ("basic" in mine) != ("basic" in theirs):
+        causes.invalid(f"{path}.basic", None, "field is immutable")
+    if "gang" in theirs and "gang" not in mine:
+        causes.invalid(f"{path}.gang", None, "field cannot be cleared once set")
+    elif "gang" in mine and "gang" not in theirs:
+        causes.invalid(f"{path}.gang", None, "field cannot be set once created")
+
+
+def _fixed(new: Object, old: Object, fields: Sequence[str], path: str, causes: Causes) -> None:
+    for field in fields:
+        if new.get(field) != old.get(field):
+            causes.append(Cause("FieldValueInvalid", f"{path}.{field}", "Invalid value: null: field is immutable"))
+
+
+def validate_group(new: Object, old: Object | None, subresource: str, minor: str) -> Causes:
+    """What is wrong with a PodGroup, or with a change of one."""
+    if old is None:
+        causes = validate_metadata(new, names.dns_subdomain, namespaced=True)
+        _group_references(new["spec"], causes)
+        _scheduling(new["spec"], "spec", minor, causes)
+        return causes
+    causes = validate_metadata_update(new, old)
+    if subresource == "status":
+        validate_conditions(new.get("status", {}).get("conditions", []), "status.conditions", causes)
+        return causes
+    spec, before = new["spec"], old["spec"]
+    _fixed(spec, before, [field for field in _GROUP_FIXED if field.endswith("Ref")], "spec", causes)
+    if spec.get("schedulingPolicy") != before.get("schedulingPolicy"):
+        if minor == "1.37":
+            changed = Causes()
+            _policy_change(spec, before, "spec.schedulingPolicy", changed)
+            if not changed:
+                _policy(spec.get("schedulingPolicy", {}), "spec.schedulingPolicy", changed)
+            causes += changed
+        else:
+            _fixed(spec, before, ("schedulingPolicy",), "spec", causes)
+    _fixed(spec, before, [field for field in _GROUP_FIXED if not field.endswith("Ref")], "spec", causes)
+    return causes
+
+
+def _group_references(spec: Any, causes: Causes) -> None:
+    reference = spec.get("workloadRef")
+    if reference is not None:
+        _names(reference, "spec.workloadRef", "templateName", causes)
+    reference = spec.get("podGroupTemplateRef")
+    if reference is not None:
+        if "workload" not in reference:
+            causes.invalid("spec.podGroupTemplateRef", "", "must specify one of: `workload`")
+        else:
+            _names(reference["workload"], "spec.podGroupTemplateRef.workload", "podGroupTemplateName", causes)
+
+
+def _names(reference: Object, path: str, template: str, causes: Causes) -> None:
+    for field, check in (("workloadName", names.dns_subdomain), (template, names.dns_label)):
+        value = reference.get(field, "")
+        if not value:
+            causes.required(f"{path}.{field}")
+        else:
+            causes.invalid_each(f"{path}.{field}", value, check(value))

@@ -1,0 +1,282 @@
+"""Jobs: defaults, the generated selector, and what may change, in the words of ``batch/v1`` validation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gangctl.sandbox import errors
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.rules import names
+from gangctl.sandbox.rules.causes import Causes
+from gangctl.sandbox.rules.job_policies import validate_policies
+from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
+from gangctl.sandbox.rules.pod_defaults import default_template
+from gangctl.sandbox.rules.pod_validation import validate_template
+from gangctl.sandbox.rules.world import World
+from gangctl.sandbox.selectors import selector_object_test
+
+_MAX_INT32: Final = 2**31 - 1
+_BACKOFF_LIMIT: Final = 6
+_MAX_INDEXED_PARALLELISM: Final = 100_000
+_MANAGED_BY_LENGTH: Final = 63
+_NAME_LABELS: Final = ("job-name", "batch.kubernetes.io/job-name")
+_UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
+_UID_LABEL: Final = "batch.kubernetes.io/controller-uid"
+_COUNTS: Final = (
+    *("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"),
+    *("backoffLimitPerIndex", "maxFailedIndexes"),
+)
+_IMMUTABLE: Final = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+# What may change in the template of a suspended Job.
+_DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
+
+
+def default(job: Object) -> None:
+    """Fill in a Job, in place."""
+    spec = job.setdefault("spec", {})
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", _MAX_INT32 if "backoffLimitPerIndex" in spec else _BACKOFF_LIMIT)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+    spec.setdefault("manualSelector", False)
+    template = spec.setdefault("template", {})
+    default_template(template)
+    _label_like_template(job)
+
+
+def _label_like_template(job: Object) -> None:
+    labels = job["spec"]["template"]["metadata"].get("labels")
+    if labels and not job["metadata"].get("labels"):
+        job["metadata"]["labels"] = dict(labels)
+
+
+def prepare_create(job: Object) -> None:
+    """Give a new Job its selector and its empty status; its own labels follow its template's where it has none."""
+    job["status"] = {}
+    spec, metadata = job["spec"], job["metadata"]
+    if spec["manualSelector"]:
+        return
+    template = spec["template"]["metadata"]
+    follows = metadata.get("labels", {}) == template.get("labels", {})
+    labels = template.setdefault("labels", {})
+    for key in _NAME_LABELS:
+        labels.setdefault(key, metadata.get("name", ""))
+    for key in _UID_LABELS:
+        labels.setdefault(key, metadata["uid"])
+    selector = spec.setdefault("selector", {})
+    selector.setdefault("matchLabels", {}).setdefault(_UID_LABEL, metadata["uid"])
+    if follows:
+        metadata["labels"] = dict(labels)
+
+
+def admit(kind: ResourceKind, new: Object, old: Object, world: World, gates: Mapping[str, bool]) -> None:
+    """The JobValidation plugin of 1.36: a Job whose gang is promised a number of pods keeps that number."""
+    if not (gates.get("GenericWorkload") or gates.get("WorkloadWithJob")):
+        return
+    if new["spec"].get("parallelism") == old["spec"].get("parallelism"):
+        return
+    group = _gang_of(old, world)
+    if group is not None:
+        name = group["metadata"]["name"]
+        told = f'cannot change parallelism for a Job referencing gang-scheduled PodGroup "{name}"'
+        raise errors.forbidden(kind, new["metadata"]["name"], told)
+
+
+def _gang_of(job: Object, world: World) -> Object | None:
+    namespace, resource = job["metadata"]["namespace"], "podgroups.scheduling.k8s.io"
+    reference = job["spec"]["template"]["spec"].get("schedulingGroup")
+    if reference is not None:
+        groups = [world(resource, namespace, reference.get("podGroupName", ""))]
+    else:
+        uid = job["metadata"]["uid"]
+        groups = [each for each in world.all(resource, namespace) if _controls(uid, each)]
+    gangs = [each for each in groups if each is not None and "gang" in each["spec"].get("schedulingPolicy", {})]
+    return gangs[0] if gangs else None
+
+
+def _controls(uid: str, obj: Object) -> bool:
+    return any(each.get("controller") and each["uid"] == uid for each in obj["metadata"].get("ownerReferences", ()))
+
+
+def validate(new: Object, old: Object | None, minor: str) -> Causes:
+    """What is wrong with a Job, or with a change of its spec."""
+    if old is None:
+        causes = validate_metadata(new, names.dns_subdomain, namespaced=True)
+        _generated_selector(new, causes)
+        _spec(new["spec"], causes)
+        _selects_own_pods(new["spec"], causes)
+        _pod_names(new, causes)
+        return causes
+    causes = validate_metadata_update(new, old)
+    if minor != "1.37" and new["spec"].get("selector") != old["spec"].get("selector"):
+        _generated_selector(new, causes)
+    _spec(new["spec"], causes)
+    _selects_own_pods(new["spec"], causes)
+    _change(new["spec"], old, minor, causes)
+    return causes
+
+
+def _generated_selector(job: Object, causes: Causes) -> None:
+    spec = job["spec"]
+    if spec.get("manualSelector"):
+        if "selector" not in spec:
+            causes.required("spec.selector")
+        return
+    wanted = {"matchLabels": {_UID_LABEL: job["metadata"]["uid"]}}
+    labels = spec["template"]["metadata"].get("labels", {})
+    for keys, value in ((_UID_LABELS, job["metadata"]["uid"]), (_NAME_LABELS, job["metadata"].get("name", ""))):
+        for key in reversed(keys):
+            if labels.get(key) != value:
+                told = f"must be '{value}'"
+                causes.invalid("spec.template.metadata.labels", labels, told)
+    if spec.get("selector") != wanted:
+        causes.invalid("spec.selector", spec.get("selector"), "`selector` not auto-generated")
+
+
+def _selects_own_pods(spec: Object, causes: Causes) -> None:
+    labels = spec["template"]["metadata"].get("labels")
+    selector = spec.get("selector")
+    if selector is None or not selector_object_test(selector)(labels or {}):
+        causes.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+
+
+def _pod_names(job: Object, causes: Causes) -> None:
+    """An indexed pod's hostname is a DNS label."""
+    spec, name = job["spec"], job["metadata"].get("name", "")
+    if spec.get("completionMode") != "Indexed" or not spec.get("completions"):
+        return
+    longest = f"{name}-{spec['completions'] - 1}"
+    if names.dns_label(longest):
+        causes.invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {longest}")
+
+
+def _spec(spec: Object, causes: Causes) -> None:
+    for field in _COUNTS:
+        if spec.get(field, 0) < 0:
+            causes.invalid(f"spec.{field}", spec[field], "must be greater than or equal to 0")
+    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
+        causes.required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+    if "managedBy" in spec:
+        _managed_by(spec["managedBy"], causes)
+    _completion_mode(spec, causes)
+    validate_policies(spec, causes)
+    validate_template(spec["template"], "spec.template", causes)
+    _restart_policy(spec, causes)
+
+
+def _managed_by(value: str, causes: Causes) -> None:
+    prefix, slash, path = value.partition("/")
+    if not slash or not prefix or not path:
+        causes.invalid("spec.managedBy", value, 'must be a domain-prefixed path (such as "acme.io/foo")')
+    else:
+        causes.invalid_each("spec.managedBy", prefix, names.dns_subdomain(prefix))
+    if len(value) > _MANAGED_BY_LENGTH:
+        causes.too_long("spec.managedBy", _MANAGED_BY_LENGTH)
+
+
+def _completion_mode(spec: Object, causes: Causes) -> None:
+    mode = spec.get("completionMode")
+    if mode not in {"NonIndexed", "Indexed"}:
+        causes.unsupported("spec.completionMode", mode, ("NonIndexed", "Indexed"))
+    if mode == "Indexed":
+        if "completions" not in spec:
+            causes.required("spec.completions", "when completion mode is Indexed")
+        if spec.get("parallelism", 0) > _MAX_INDEXED_PARALLELISM:
+            told = f"must be less than or equal to {_MAX_INDEXED_PARALLELISM} when completion mode is Indexed"
+            causes.invalid("spec.parallelism", spec["parallelism"], told)
+        if "completions" in spec and spec.get("maxFailedIndexes", 0) > spec["completions"]:
+            told = "must be less than or equal to completions"
+            causes.invalid("spec.maxFailedIndexes", spec["maxFailedIndexes"], told)
+    elif mode == "NonIndexed":
+        for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
+            if field in spec:
+                causes.invalid(f"spec.{field}", spec[field], "requires indexed completion mode")
+
+
+def _restart_policy(spec: Object, causes: Causes) -> None:
+    path, policy = "spec.template.spec.restartPolicy", spec["template"]["spec"].get("restartPolicy")
+    if policy in {"Always", "", None}:
+        causes.required(path, 'valid values: "OnFailure", "Never"')
+    elif policy not in {"OnFailure", "Never"}:
+        causes.unsupported(path, policy, ("OnFailure", "Never"))
+    elif "podFailurePolicy" in spec and policy != "Never":
+        causes.invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
+
+
+def _change(spec: Object, old_job: Object, minor: str, causes: Causes) -> None:
+    old = old_job["spec"]
+    _completions(spec, old, causes)
+    if spec.get("selector") != old.get("selector"):
+        causes.invalid("spec.selector", spec.get("selector"), "field is immutable")
+    _template(spec, old_job, minor, causes)
+    for field in _IMMUTABLE:
+        if spec.get(field) != old.get(field):
+            causes.invalid(f"spec.{field}", spec.get(field), "field is immutable")
+
+
+def _completions(spec: Object, old: Object, causes: Causes) -> None:
+    new_value: Any = spec.get("completions")
+    if new_value == old.get("completions"):
+        return
+    if spec.get("completionMode") != "Indexed":
+        causes.invalid("spec.completions", new_value, "field is immutable")
+    elif new_value is not None and new_value != spec.get("parallelism"):
+        causes.invalid("spec.completions", new_value, "can only be modified in tandem with spec.parallelism")
+
+
+def _template(spec: Object, old_job: Object, minor: str, causes: Causes) -> None:
+    """The template is fixed, but for what a queue may change while the Job is suspended."""
+    old, status = old_job["spec"], old_job.get("status", {})
+    suspended, started = bool(old.get("suspend")), "startTime" in status
+    mutable = suspended and not started
+    if minor != "1.35":
+        mutable = suspended and (not started or _is_suspended(status)) and not status.get("active")
+    new_template, before = spec["template"], copy(old["template"])
+    if mutable:
+        _take_directives(new_template, before)
+    if suspended and mutable and minor != "1.35":
+        _only_resources(new_template["spec"], before["spec"], causes)
+    elif new_template != before:
+        causes.invalid("spec.template", new_template, "field is immutable")
+
+
+def _is_suspended(status: Object) -> bool:
+    return any(each["type"] == "Suspended" and each["status"] == "True" for each in status.get("conditions", ()))
+
+
+def _take_directives(new: Object, old: Object) -> None:
+    for field in _DIRECTIVES:
+        _take(new["spec"], old["spec"], field)
+    for field in ("annotations", "labels"):
+        _take(new["metadata"], old["metadata"], field)
+    affinity = dict(old["spec"].get("affinity", {}))
+    wanted = new["spec"].get("affinity", {})
+    affinity.pop("nodeAffinity", None)
+    if "nodeAffinity" in wanted:
+        affinity["nodeAffinity"] = wanted["nodeAffinity"]
+    if affinity or "affinity" in new["spec"]:
+        old["spec"]["affinity"] = affinity
+    else:
+        old["spec"].pop("affinity", None)
+
+
+def _take(new: Object, old: Object, field: str) -> None:
+    if field in new:
+        old[field] = new[field]
+    else:
+        old.pop(field, None)
+
+
+def _only_resources(new: Object, old: Object, causes: Causes) -> None:
+    for field in ("containers", "initContainers"):
+        mine, theirs = new.get(field, []), old.get(field, [])
+        if len(mine) == len(theirs):
+            for container, before in zip(mine, theirs, strict=True):
+                before["resources"] = container.get("resources", {})
+    if new != old:
+        causes.invalid("spec.template.spec", new, "field is immutable")

@@ -1,0 +1,163 @@
+"""Syntax of names, labels and the like, in the words of ``k8s.io/apimachinery`` ``util/validation``.
+
+Each check returns what is wrong with a text; nothing when it is fine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+Check = Callable[[str], list[str]]
+
+LABEL_LENGTH: Final = 63
+SUBDOMAIN_LENGTH: Final = 253
+
+_LABEL_1123: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN_1123: Final = rf"{_LABEL_1123}(\.{_LABEL_1123})*"
+_LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_NAME_PART: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL_VALUE: Final = f"({_NAME_PART})?"
+_ENV_NAME: Final = re.compile(r"[ -<>-~]+")
+_IANA_NAME: Final = re.compile("[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+
+
+def too_long(limit: int) -> str:
+    """The words for a text of more than ``limit`` bytes."""
+    return f"must be no more than {limit} bytes"
+
+
+def _regex(text: str, pattern: str, *examples: str) -> str:
+    told = "".join(f"'{example}',  or " if more else f"'{example}'" for example, more in _more(examples))
+    return f"{text} (e.g. {told}, regex used for validation is '{pattern}')"
+
+
+def _more(examples: tuple[str, ...]) -> list[tuple[str, bool]]:
+    return [(example, index < len(examples) - 1) for index, example in enumerate(examples)]
+
+
+def dns_label(text: str) -> list[str]:
+    """RFC 1123 label, at most 63 characters."""
+    wrong = [too_long(LABEL_LENGTH)] if len(text) > LABEL_LENGTH else []
+    if re.fullmatch(_LABEL_1123, text) is None:
+        if re.fullmatch(_SUBDOMAIN_1123, text):
+            return [*wrong, "must not contain dots"]
+        told = (
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+            "and must start and end with an alphanumeric character"
+        )
+        wrong.append(_regex(told, _LABEL_1123, "my-name", "123-abc"))
+    return wrong
+
+
+def dns_subdomain(text: str) -> list[str]:
+    """RFC 1123 subdomain, at most 253 characters."""
+    wrong = [too_long(SUBDOMAIN_LENGTH)] if len(text) > SUBDOMAIN_LENGTH else []
+    if re.fullmatch(_SUBDOMAIN_1123, text) is None:
+        told = (
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+            "and must start and end with an alphanumeric character"
+        )
+        wrong.append(_regex(told, _SUBDOMAIN_1123, "example.com"))
+    return wrong
+
+
+def dns_1035_label(text: str) -> list[str]:
+    """RFC 1035 label, at most 63 characters: what a Service is called."""
+    wrong = [too_long(LABEL_LENGTH)] if len(text) > LABEL_LENGTH else []
+    if re.fullmatch(_LABEL_1035, text) is None:
+        told = (
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
+            "start with an alphabetic character, and end with an alphanumeric character"
+        )
+        wrong.append(_regex(told, _LABEL_1035, "my-name", "abc-123"))
+    return wrong
+
+
+def path_segment(text: str) -> list[str]:
+    """What can stand in a URL's path: names of roles and the like."""
+    if text in {".", ".."}:
+        return [f"may not be '{text}'"]
+    return [f"may not contain '{mark}'" for mark in "/%" if mark in text]
+
+
+def qualified_name(text: str) -> list[str]:
+    """A label key: a name, with an optional prefix before a ``/``."""
+    prefix, slash, name = text.rpartition("/")
+    wrong: list[str] = []
+    if "/" in prefix:
+        told = (
+            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', "
+            "and must start and end with an alphanumeric character"
+        )
+        examples = _regex(told, _NAME_PART, "MyName", "my.name", "123-abc")
+        return [f"{examples} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+    if slash:
+        if not prefix:
+            wrong.append("prefix part must be non-empty")
+        else:
+            wrong += [f"prefix part {each}" for each in dns_subdomain(prefix)]
+    if not name:
+        wrong.append("name part must be non-empty")
+    elif len(name) > LABEL_LENGTH:
+        wrong.append(f"name part {too_long(LABEL_LENGTH)}")
+    if re.fullmatch(_NAME_PART, name) is None:
+        told = (
+            "name part must consist of alphanumeric characters, '-', '_' or '.', "
+            "and must start and end with an alphanumeric character"
+        )
+        wrong.append(_regex(told, _NAME_PART, "MyName", "my.name", "123-abc"))
+    return wrong
+
+
+def label_value(text: str) -> list[str]:
+    """The value of a label."""
+    wrong = [too_long(LABEL_LENGTH)] if len(text) > LABEL_LENGTH else []
+    if re.fullmatch(_LABEL_VALUE, text) is None:
+        told = (
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+            "and must start and end with an alphanumeric character"
+        )
+        wrong.append(_regex(told, _LABEL_VALUE, "MyValue", "my_value", "12345"))
+    return wrong
+
+
+def env_name(text: str) -> list[str]:
+    """The name of an environment variable."""
+    if _ENV_NAME.fullmatch(text):
+        return []
+    told = (
+        "a valid environment variable name must consist only of printable ASCII characters other than '=' "
+        "(e.g. 'my.env-name', or 'MY_ENV.NAME',  or 'MyEnvName1', regex used for validation is '^[ -<>-~]+$')"
+    )
+    return [told]
+
+
+def config_key(text: str) -> list[str]:
+    """A key of a ConfigMap or Secret."""
+    wrong = [too_long(SUBDOMAIN_LENGTH)] if len(text) > SUBDOMAIN_LENGTH else []
+    if re.fullmatch("[-._a-zA-Z0-9]+", text) is None:
+        told = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+        wrong.append(_regex(told, "[-._a-zA-Z0-9]+", "key.name", "KEY_NAME", "key-name"))
+    elif text == ".":
+        wrong.append("must not be '.'")
+    elif text.startswith(".."):
+        wrong.append("must not be '..'" if text == ".." else "must not start with '..'")
+    return wrong
+
+
+def port_name(text: str) -> list[str]:
+    """The name of a container's port: an IANA service name."""
+    wrong: list[str] = []
+    if len(text) > 15:  # noqa: PLR2004 - RFC 6335
+        wrong.append("must be no more than 15 characters")
+    if _IANA_NAME.fullmatch(text) is None:
+        wrong.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if re.search("[a-z]", text) is None:
+        wrong.append("must contain at least one letter (a-z)")
+    if "--" in text:
+        wrong.append("must not contain consecutive hyphens")
+    if text.startswith("-") or text.endswith("-"):
+        wrong.append("must not begin or end with a hyphen")
+    return wrong
