@@ -20,6 +20,8 @@ _EVENT_NAMES: Final = {
     "deprecatedLastTimestamp": "lastTimestamp",
     "deprecatedCount": "count",
 }
+# v1 writes these although they are empty.
+_LEFT_OUT: Final = frozenset({"reportingComponent", "reportingInstance"})
 _STORED_NAMES: Final = {stored: name for name, stored in _EVENT_NAMES.items()}
 
 
@@ -36,7 +38,7 @@ def from_storage(kind: ResourceKind, obj: Object) -> Object:
     if obj["apiVersion"] == kind.api_version:
         return obj
     if kind.storage == EVENTS:
-        obj = {_STORED_NAMES.get(key, key): value for key, value in obj.items()}
+        obj = {_STORED_NAMES.get(key, key): value for key, value in obj.items() if value or key not in _LEFT_OUT}
     return {**obj, "apiVersion": kind.api_version}
 
 

@@ -123,12 +123,14 @@ def apply_conflict(causes: Sequence[Cause], message: str) -> StatusError:
 
 def invalid(kind: ResourceKind, name: str, causes: Sequence[Cause]) -> StatusError:
     """422 with one cause for each field that is wrong."""
-    subject = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    # Events of both groups are validated as one type, that of the core group.
+    group = "" if kind.storage == "events" else kind.group
+    subject = f"{kind.kind}.{group}" if group else kind.kind
     told = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
     # An aggregate error names equal messages once.
     told = list(dict.fromkeys(told))
     listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
-    details = {"name": name, "group": kind.group, "kind": kind.kind}
+    details = {"name": name, "group": group, "kind": kind.kind}
     found: dict[str, Any] = {key: value for key, value in details.items() if value}
     if causes:
         found["causes"] = [cause.as_json() for cause in causes]

@@ -11,6 +11,7 @@ import yaml
 from aiohttp import web
 
 from gangctl.sandbox import errors
+from gangctl.sandbox.kinds import ResourceKind
 
 LIMIT: Final = 3 * 2**20
 JSON: Final = "application/json"
@@ -65,6 +66,17 @@ def decode(body: bytes, given: str, wanted: str) -> dict[str, Any]:
         problem = f"json: cannot unmarshal {_go_name(value)} into Go value of type {_TYPE_STRUCT}"
         raise errors.bad_request(f"{subject}couldn't get version/kind; json parse error: {problem} ({_shown(body)})")
     return value
+
+
+def check_typed(kind: ResourceKind, value: dict[str, Any], body: bytes) -> None:
+    """Built-in kinds may leave out what they are, custom resources may not: 400."""
+    if not kind.custom:
+        return
+    for field, name in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+        if not value.get(field):
+            shown = body[:1024].decode("utf-8", "replace")
+            subject = f"the object provided is unrecognized (must be of type {kind.kind}): "
+            raise errors.bad_request(f"{subject}Object '{name}' is missing in '{shown}' ({_shown(body)})")
 
 
 class _Pairs(dict[str, Any]):

@@ -67,6 +67,7 @@ class Verbs:
         options = parameters.write_options(query, "create")
         wanted = {"binding": "Binding", "eviction": "Eviction"}.get(target.subresource, target.kind.kind)
         body = payloads.decode(exchange.body, payloads.media_type(exchange.request), wanted)
+        payloads.check_typed(target.kind, body, exchange.body)
         if target.kind.verbs == CREATE_ONLY:
             reviewed = reviews.answer(target.kind, body, exchange.caller, self._find_user)
             return answers.of_json(reviewed, _CREATED)
@@ -85,6 +86,7 @@ class Verbs:
         options = parameters.write_options(exchange.query, "update")
         given = payloads.media_type(exchange.request)
         body = payloads.decode(exchange.body, given, exchange.target.kind.kind)
+        payloads.check_typed(exchange.target.kind, body, exchange.body)
         stored, created = await writes.update(exchange.write(options), body)
         return answers.of_stored(stored, _CREATED if created else 200, warnings=exchange.warnings)
 

@@ -176,6 +176,14 @@ async def test_strangers_may_ask_for_health_only(sandbox: Sandbox, token: str, s
         assert (await stranger.get("/version")).status == 200
 
 
+async def test_a_custom_resource_must_say_what_it_is(wire: Wire) -> None:
+    told = await wire.send(
+        "POST", "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets", {"metadata": {"name": "a"}}
+    )
+    assert told.status == 400
+    assert "Object 'Kind' is missing in " in told.message
+
+
 async def test_only_metadata_when_asked_for(wire: Wire) -> None:
     await wire.configmap("a")
     accept = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
