@@ -96,9 +96,9 @@ class Client:
     async def send(self, request: Request) -> Response:
         """Send any request; the answer carries headers and warnings. Writes go through the guard."""
         settings = self._settings
-        if settings.guard is not None and request.method != "GET" and "dryRun" not in request.query:
-            settings.guard()
-        response = await self._transport.send(request, throttled=settings.throttled)
+        writes = request.method != "GET" and "dryRun" not in request.query
+        guard = settings.guard if writes else None
+        response = await self._transport.send(request, throttled=settings.throttled, guard=guard)
         if settings.on_warning is not None:
             for text in response.warnings:
                 settings.on_warning(request.verb, request.resource, text)

@@ -128,17 +128,25 @@ class Transport:
         if session is not None:
             await session.close()
 
-    async def send(self, request: Request, *, throttled: bool = True) -> Response:
+    async def send(
+        self, request: Request, *, throttled: bool = True, guard: Callable[[], None] | None = None
+    ) -> Response:
         """Send ``request`` until it succeeds, cannot succeed, or its time is up.
 
         ``throttled=False`` skips the rate limit, for the few calls that must not
-        queue behind others. Raises the :class:`ApiError` that says what happened.
+        queue behind others. ``guard`` is called right before each attempt and raises to
+        stop it: the right to write may be lost while a request waits for its turn.
+        Raises the :class:`ApiError` that says what happened.
         """
         if throttled:
             await self._bucket.acquire()
         deadline = self._clock.now() + (request.timeout_seconds or self._options.timeout_seconds)
         backoff = Backoff(0.1, 5.0)
         for attempt in range(1, self._options.attempts + 1):
+            if throttled and attempt > 1:
+                await self._bucket.acquire()
+            if guard is not None:
+                guard()
             try:
                 return await self._attempt(request, deadline - self._clock.now())
             except ApiError as error:

@@ -108,7 +108,8 @@ class GangController:
                 "while gangctl runs."
             )
             notices.append(Notice(Reason.NOT_GANGED, message))
-        if notices and self._is_new(jobset):
+        # What was decided when the JobSet was created is told once, that it has no gang as long as it lives.
+        if notices and (assessment.unstamped or self._is_new(jobset)):
             for notice in notices:
                 self._say(jobset, notice)
 

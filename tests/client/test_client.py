@@ -136,6 +136,24 @@ async def test_a_guard_stops_writes_but_not_reads_and_dry_runs(server: ScriptedS
     assert server.count() == 3
 
 
+async def test_a_guard_is_asked_again_before_a_request_is_repeated(
+    server: ScriptedServer, transport: Transport
+) -> None:
+    asked = 0
+
+    def lead_once() -> None:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            raise LeadershipLostError("not leading any more")
+
+    client = Client(transport, Settings(guard=lead_once))
+    server.on("POST", PODS_PATH, status(429, "TooManyRequests", headers={"Retry-After": "0"}))
+    with pytest.raises(LeadershipLostError):
+        await client.create(PODS, thing("p"))
+    assert server.count() == 1
+
+
 async def test_discovery(server: ScriptedServer, client: Client) -> None:
     versions = {"versions": [{"version": "v1beta1"}, {"version": "v1alpha2"}]}
     resources = [{"name": "jobsets", "kind": "JobSet", "namespaced": True, "verbs": ["get"]}]
