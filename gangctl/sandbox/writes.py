@@ -7,7 +7,7 @@ resourceVersion starts again from what is stored then, one that carries it is a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
@@ -70,13 +70,12 @@ class Write:
 def option_fields(options: WriteOptions) -> Object:
     """Options as a client would have written them."""
     found: Object = {}
-    values = asdict(options)
-    if values["dry_run"]:
+    if options.dry_run:
         found["dryRun"] = ["All"]
-    if values["field_manager"]:
-        found["fieldManager"] = values["field_manager"]
-    if values["field_validation"]:
-        found["fieldValidation"] = values["field_validation"]
+    if options.field_manager:
+        found["fieldManager"] = options.field_manager
+    if options.field_validation:
+        found["fieldValidation"] = options.field_validation
     return found
 
 
