@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from gangctl.sandbox.admission.conditions import ConditionError, Conditions
 from gangctl.sandbox.errors import Cause
-from gangctl.sandbox.rules.causes import Causes
+from gangctl.sandbox.rules.causes import Causes, spelled
 
 _RULES: Final = "x-kubernetes-validations"
 _UNCHANGED: Final = frozenset({"self == oldSelf", "oldSelf == self"})
+_WORDS: Final[Mapping[str, str]] = {
+    "FieldValueForbidden": "Forbidden",
+    "FieldValueRequired": "Required value",
+    "FieldValueDuplicate": "Duplicate value",
+}
+_MACROS: Final = frozenset({"all", "dyn", "exists", "exists_one", "filter", "has", "map"})
+_CALLS: Final = frozenset({"dot_ident_arg", "ident_arg", "member_dot_arg"})
+
+
+def has_rules(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema, or one inside it, has rules at all."""
+    if schema.get(_RULES):
+        return True
+    inner = [*(schema.get("properties") or {}).values(), schema.get("additionalProperties"), schema.get("items")]
+    return any(has_rules(each) for each in inner if isinstance(each, Mapping))
+
+
+@lru_cache(maxsize=256)
+def unknown_functions(expression: str) -> tuple[str, ...]:
+    """What an expression calls that only the real server has; the expression must compile."""
+    import celpy  # noqa: PLC0415 - it takes its time to load
+    from celpy.evaluation import base_functions  # noqa: PLC0415
+
+    tree = celpy.Environment(runner_class=celpy.InterpretedRunner).compile(expression)
+    parts = [part for each in tree.iter_subtrees() if each.data in _CALLS for part in each.children]
+    # What is called is the one part that is no tree itself.
+    called = {str(part) for part in parts if isinstance(part, str)}
+    return tuple(sorted(called - _MACROS - base_functions.keys()))
 
 
 def check_rules(value: Any, old: Any, schema: Mapping[str, Any], path: str, causes: Causes) -> None:
@@ -21,7 +50,7 @@ def check_rules(value: Any, old: Any, schema: Mapping[str, Any], path: str, caus
         before = old if isinstance(old, dict) else {}
         others = schema.get("additionalProperties")
         for key, item in value.items():
-            inner = schema.get("properties", {}).get(key, others if isinstance(others, Mapping) else None)
+            inner = (schema.get("properties") or {}).get(key, others if isinstance(others, Mapping) else None)
             if inner is not None:
                 check_rules(item, before.get(key), inner, f"{path}.{key}" if path else key, causes)
     elif isinstance(value, list):
@@ -52,10 +81,16 @@ def _check(rule: Mapping[str, Any], value: Any, old: Any, path: str, causes: Cau
     if problem:
         causes.append(Cause("FieldValueInvalid", path, f"Invalid value: {problem}"))
     elif not holds:
-        reason = rule.get("reason", "FieldValueInvalid")
-        told = rule.get("message") or f"failed rule: {expression}"
-        words = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required value"}
-        causes.append(Cause(reason, path, f"{words.get(reason, 'Invalid value')}: {told}"))
+        _tell(rule, value, f"{path}{rule.get('fieldPath', '')}", causes)
+
+
+def _tell(rule: Mapping[str, Any], value: Any, path: str, causes: Causes) -> None:
+    reason = rule.get("reason") or "FieldValueInvalid"
+    told = rule.get("message") or f"failed rule: {rule['rule']}"
+    # Objects and lists are not quoted, and neither is what has a field of its own to point at.
+    if reason == "FieldValueInvalid" and not isinstance(value, dict | list):
+        told = f"{spelled(value)}: {told}"
+    causes.append(Cause(reason, path, f"{_WORDS.get(reason, 'Invalid value')}: {told}"))
 
 
 def _evaluate(expression: str, value: Any, old: Any) -> tuple[bool, str]:

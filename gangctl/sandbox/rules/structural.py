@@ -103,14 +103,11 @@ def validate(value: Any, schema: Schema, old: Any = None, path: str = "") -> Cau
     """What is wrong with a value; ``old`` is what it was, for rules about changes."""
     causes = Causes()
     check_value(value, schema, path, causes)
-    blocked = any(cause.reason in _BLOCKING for cause in causes)
     _lists(value, schema, path, causes)
-    if not has_rules(schema):
-        return causes
-    if blocked:
-        causes.append(NOT_CHECKED)
-    else:
+    if not any(cause.reason in _BLOCKING for cause in causes):
         check_rules(value, old, schema, path, causes)
+    elif has_rules(schema):
+        causes.append(NOT_CHECKED)
     return causes
 
 
@@ -121,18 +118,9 @@ def _join(path: str, key: str) -> str:
 def _lists(value: Any, schema: Schema, path: str, causes: Causes) -> None:
     """Items of maps and sets are told apart by their keys; embedded objects say what they are."""
     if isinstance(value, list):
-        keys = _list_keys(schema)
-        seen: list[Any] = []
+        _distinct(value, _list_keys(schema), path, causes)
         for index, item in enumerate(value):
-            here = f"{path}[{index}]"
-            if keys and not isinstance(item, dict):
-                causes.invalid(here, item, "must be an object for an array of list-type map")
-            elif keys is not None:
-                identity = {key: item.get(key) for key in keys if key in item} if keys else item
-                if identity in seen:
-                    causes.duplicate(here, identity)
-                seen.append(identity)
-            _lists(item, schema.get("items") or {}, here, causes)
+            _lists(item, schema.get("items") or {}, f"{path}[{index}]", causes)
     elif isinstance(value, dict):
         if schema.get(_EMBEDDED):
             for key in ("apiVersion", "kind"):
@@ -142,6 +130,20 @@ def _lists(value: Any, schema: Schema, path: str, causes: Causes) -> None:
             inner = part(schema, key)
             if inner is not None:
                 _lists(item, inner, _join(path, key), causes)
+
+
+def _distinct(value: list[Any], keys: tuple[str, ...] | None, path: str, causes: Causes) -> None:
+    if keys is None:
+        return
+    seen: list[Any] = []
+    for index, item in enumerate(value):
+        if keys and not isinstance(item, dict):
+            causes.invalid(f"{path}[{index}]", item, "must be an object for an array of list-type map")
+            continue
+        identity = {key: item[key] for key in keys if key in item} if keys else item
+        if identity in seen:
+            causes.duplicate(f"{path}[{index}]", identity)
+        seen.append(identity)
 
 
 def _list_keys(schema: Schema) -> tuple[str, ...] | None:
