@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic import ValidationError as PydanticError
 
-from gangctl.api.documents import parse_documents
+from gangctl.api.documents import DEFAULT_LIMITS, parse_documents
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.errors import ConfigError
 
@@ -199,8 +199,10 @@ def load_settings(flags: Mapping[str, Any], config: str | None) -> ControllerSet
 
 def _read_file(path: str) -> dict[str, Any]:
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        # One byte more than is parsed tells a file that is too large, and a device without end.
+        with Path(path).open("rb") as file:
+            text = file.read(DEFAULT_LIMITS.max_bytes + 1)
+    except OSError as error:
         raise ConfigError(f"--config {path}: {error}", hint="give a readable YAML file") from None
     documents = parse_documents(text, path)
     if len(documents) != 1 or not isinstance(documents[0].value, dict):

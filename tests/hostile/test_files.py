@@ -157,6 +157,18 @@ def test_devices_without_end(device: str) -> None:
     is_refused(gangctl("plan", "-f", device), 2)
 
 
+@pytest.mark.parametrize("case", ["laughs", "deep-flow", "utf-16", "latin-1", "nul", "python-object"])
+def test_the_controllers_settings_are_read_with_the_same_care(case: str, tmp_path: Path) -> None:
+    text, _ = REFUSED[case]
+    (tmp_path / "gangctl.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    result = CliRunner().invoke(program, ["controller", "--config", str(tmp_path / "gangctl.yaml")])
+    is_refused(Ran(result.exit_code, result.stdout, result.stderr, 0), 2)
+
+
+def test_the_controllers_settings_come_from_no_device() -> None:
+    assert "more than the limit" in is_refused(gangctl("controller", "--config", "/dev/zero"), 2)
+
+
 def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
     (tmp_path / "loop.yaml").symlink_to(tmp_path / "loop.yaml")
     (tmp_path / "gone.yaml").symlink_to(tmp_path / "nothing")
