@@ -23,6 +23,10 @@ from gangctl.sandbox.patches import PatchType
 from gangctl.sandbox.registry import Backend
 from gangctl.sandbox.store import Key, Stored
 
+_OWNERS_TWICE: Final = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject "
+    "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+)
 _BAD_REQUEST: Final = 400
 _GENERATE_ATTEMPTS: Final = 8
 _NOT_COUNTED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
@@ -344,6 +348,9 @@ def _drop_and_default(write: Write, obj: Object, old: Object | None, *, told: bo
             raise
         why = error.message.partition("cannot be handled as a ")[2].partition(": ")[2] or error.message
         raise errors.patched_badly(orjson.dumps(obj).decode(), why) from error
+    twice = bodies.keep_owners_once(obj["metadata"]) if told else []
+    if twice:
+        write.warnings.append(f"{_OWNERS_TWICE}{', '.join(twice)}")
     if told and (unknown or write.duplicates):
         _tell_unknown(write, unknown, obj)
     rules.default(obj)

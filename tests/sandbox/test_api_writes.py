@@ -255,3 +255,20 @@ def test_each_minor_serves_gangs_in_its_own_version(minor: str, version: str, re
     assert served == resources
     off = Api(minor, runtime_config={f"{group}/{version}": False})
     assert {kind.version for kind in off.registry if kind.group == group} == {"v1"}
+
+
+async def test_an_owner_that_is_named_twice_is_kept_once(api: Api) -> None:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
+    warnings: list[str] = []
+    body = {"metadata": {"name": "c", "ownerReferences": [owner, owner]}}
+    created = await api.create(api.kind("configmaps"), "default", body, ME, warnings=warnings)
+    assert created["metadata"]["ownerReferences"] == [owner]
+    assert warnings[0].endswith("duplicate UID(s) observed: u")
+
+
+async def test_a_custom_resource_is_of_its_kind(api: Api) -> None:
+    body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "Other", "metadata": {"name": "a"}}
+    with pytest.raises(StatusError) as caught:
+        await api.create(api.kind("jobsets.jobset.x-k8s.io"), "default", body, ME)
+    message = 'Other.jobset.x-k8s.io "a" is invalid: kind: Invalid value: "Other": must be JobSet'
+    assert (caught.value.code, caught.value.message) == (422, message)
