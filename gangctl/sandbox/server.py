@@ -21,6 +21,7 @@ from gangctl.sandbox.api import Api
 from gangctl.sandbox.audit import Audit
 from gangctl.sandbox.caller import Caller
 from gangctl.sandbox.caretaker import Caretaker
+from gangctl.sandbox.crds import DefinitionController
 from gangctl.sandbox.faults import Faults
 from gangctl.sandbox.garbage import GarbageCollector
 from gangctl.sandbox.http import BOOKMARK_SECONDS, Front
@@ -71,6 +72,7 @@ class Sandbox:
             GarbageCollector(self.api),
             NamespaceController(self.api),
             PodGroupProtection(self.api),
+            DefinitionController(self.api),
         )
         self._upkeep: asyncio.Task[None] | None = None
         self.audit: Final = Audit()
