@@ -9,7 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gangctl.sandbox import answers, discovery, errors, faults, parameters, payloads, streams
+from gangctl.sandbox import answers, discovery, errors, faults, openapi, parameters, payloads, streams
 from gangctl.sandbox.answers import Answer
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.audit import Audit, Record
@@ -17,6 +17,7 @@ from gangctl.sandbox.caller import Caller
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.exchange import Exchange
 from gangctl.sandbox.faults import Faults
+from gangctl.sandbox.objects import Object
 from gangctl.sandbox.targets import Target, find
 from gangctl.sandbox.verbs import FindUser, Verbs
 from gangctl.sandbox.watches import Watch
@@ -191,7 +192,23 @@ class Front:
                 return self._resources("", version)
             case ["apis", group, version]:
                 return self._resources(group, version)
+            case ["openapi", *rest]:
+                return self._openapi(rest)
         return answers.of_text("404 page not found\n", 404)
+
+    def _openapi(self, path: list[str]) -> Answer:
+        registry, schema_of = self._api.registry, openapi.schemas_in(self._api.store)
+        found: Object | None = None
+        match path:
+            case ["v2"]:
+                found = openapi.swagger(registry.minor)
+            case ["v3"]:
+                found = openapi.index(registry, schema_of)
+            case ["v3", "api", version]:
+                found = openapi.document(registry, "", version, schema_of)
+            case ["v3", "apis", group, version]:
+                found = openapi.document(registry, group, version, schema_of)
+        return answers.of_text("404 page not found\n", 404) if found is None else answers.of_json(found)
 
     def _resources(self, group: str, version: str) -> Answer:
         found = discovery.resources(self._api.registry, group, version)
