@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from http import HTTPStatus
 from typing import Any
 
@@ -64,7 +65,8 @@ class Calls:
         session = self._sessions.get(authorities)
         if session is None:
             try:
-                context = client_context(authorities)
+                # Without authorities of its own a registration means those of the machine.
+                context = client_context(authorities) if authorities else ssl.create_default_context()
             except ConfigError as error:
                 raise CallError("failed to call webhook: unable to load root certificates") from error
             session = self._sessions[authorities] = aiohttp.ClientSession(

@@ -1,16 +1,20 @@
 """``matchConditions`` of a webhook: CEL expressions that have to be true for it to be called.
 
 cel-python's interpreter evaluates them; it differs from the API server's in corners
-(errors of absent optional fields, type strictness), not in what is used here.
+(no optional values such as ``object.?spec``, less strict types), not in what is used here.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from gangctl.sandbox.objects import Object
+
+# A field that is read and not there.
+_MISSING: Final = re.compile(r"^no such member in mapping: '(.*)'$")
 
 Program = Callable[[Mapping[str, Any]], bool]
 
@@ -88,8 +92,9 @@ def _compiled(expression: str) -> Program:
 
 
 def _first_line(error: Exception) -> str:
-    """The message alone: cel-python puts whole objects into the rest."""
-    return str(error.args[0] if error.args else error).splitlines()[0][:200]
+    """The message alone, and the server's words for what is met most: cel-python puts whole objects into the rest."""
+    line = str(error.args[0] if error.args else error).splitlines()[0][:200]
+    return _MISSING.sub(r"no such key: \1", line)
 
 
 def request_variable(request: Object) -> Object:
