@@ -191,7 +191,7 @@ async def test_namespaces_are_selected_by_their_labels(hooks: Hooks) -> None:
         pytest.param("request.operation == 'CREATE' && request.name != 'a'", ["b"], id="request"),
         pytest.param("oldObject == null", ["a", "b"], id="old-object"),
         pytest.param("'system:masters' in request.userInfo.groups", ["a", "b"], id="user"),
-        pytest.param("'l' in object.metadata.?labels.orValue({})", ["b"], id="optional"),
+        pytest.param("has(object.metadata.labels) && 'l' in object.metadata.labels", ["b"], id="labels"),
         pytest.param("false", [], id="false"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conformance.answers import refused
 from tests.conformance.grounds import Server
-from tests.conformance.objects import lease, leases
+from tests.conformance.objects import jobsets, lease, leases
 from tests.controlplane.api import Parameter, WatchEvent
 
 END = "k8s.io/initial-events-end"
@@ -179,8 +179,10 @@ async def test_initial_events_are_for_watches(history: History) -> None:
     )
 
 
-async def test_a_version_that_is_forgotten_is_expired(history: History) -> None:
-    await refused(history.watched(1, resourceVersion="1"), 410, "Expired", saying="too old resource version: 1 (")
+async def test_a_version_that_is_forgotten_is_expired(server: Server, namespace: str) -> None:
+    """JobSets came after the server's first versions, so nothing is remembered of those."""
+    events = server.api.watch(jobsets(namespace), resourceVersion="1", timeoutSeconds=5)
+    await refused(first(1, events), 410, "Expired", saying="too old resource version: 1 (")
 
 
 async def test_a_version_that_is_not_there_yet_is_waited_for(history: History) -> None:

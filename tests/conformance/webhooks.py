@@ -84,6 +84,7 @@ class Hooks:
     _answers: dict[str, Respond] = field(default_factory=dict)
     _registered: list[str] = field(default_factory=list)
     _closing: asyncio.Event = field(default_factory=asyncio.Event)
+    _transports: set[asyncio.Transport] = field(default_factory=set)
     _runner: web.AppRunner | None = None
     _port: int = 0
 
@@ -103,6 +104,10 @@ class Hooks:
         self._closing.set()
         if self._runner is not None:
             await self._runner.cleanup()
+        # The loop ends next, with no time left for TLS to say goodbye to a server that keeps connections.
+        for transport in self._transports:
+            transport.abort()
+        await asyncio.sleep(0)
 
     def url(self, name: str) -> str:
         return f"https://127.0.0.1:{self._port}/{name}"
@@ -151,6 +156,8 @@ class Hooks:
 
     async def _review(self, call: web.Request) -> web.Response:
         name = call.match_info["name"]
+        if call.transport is not None:
+            self._transports.add(call.transport)
         review = await call.json()
         if review["request"].get("name") == _FROM_THE_CLUSTER:
             return _told(review, allow(review["request"]))

@@ -157,11 +157,16 @@ class ApiClient:
         async with session.get(self.url + path, params=query, timeout=timeout) as response:
             if response.status >= 400:
                 raise ApiFailure(response.status, _status(await response.text()))
-            async for line in _lines(response.content):
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    raise ApiFailure(int(event["object"].get("code", 500)), event["object"])
-                yield WatchEvent(event["type"], event["object"])
+            try:
+                async for line in _lines(response.content):
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise ApiFailure(int(event["object"].get("code", 500)), event["object"])
+                    yield WatchEvent(event["type"], event["object"])
+            finally:
+                # Whoever stops in the middle may end the loop next, with no time left for TLS to say goodbye.
+                if response.connection is not None and response.connection.transport is not None:
+                    response.connection.transport.abort()
 
     async def text(self, path: str, **parameters: Parameter) -> str:
         """An answer that is not JSON: /metrics, /readyz."""
