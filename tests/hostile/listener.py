@@ -46,7 +46,7 @@ class View:
         return Observed(namespace, name, "uid", "1", "theirs", "x", deleting=False, claims_jobset="", min_counts=())
 
 
-async def serve(tls: bool) -> None:
+async def serve(tls: bool, idle_seconds: float) -> None:
     """Listen until standard input ends; the first line of standard output is the port."""
     structlog.configure(
         processors=[structlog.processors.JSONRenderer()], logger_factory=structlog.WriteLoggerFactory(sys.stderr)
@@ -61,7 +61,7 @@ async def serve(tls: bool) -> None:
         ("127.0.0.1", 0),
         ServerTls(pair("hostile")).context if tls else None,
         limits=WebhookLimits(read_seconds=READ_SECONDS),
-        options=ListenerOptions(idle_seconds=2, handshake_seconds=1, linger_seconds=1, drain_seconds=1),
+        options=ListenerOptions(idle_seconds=idle_seconds, handshake_seconds=1, linger_seconds=0.2, drain_seconds=1),
     )
     async with server:
         sys.stdout.write(f"{server.address[1]}\n{bundle('hostile').decode() if tls else ''}\0\n")
@@ -94,13 +94,21 @@ class Child:
 
 
 @contextmanager
-def listening(*, tls: bool) -> Iterator[Child]:
+def listening(*, tls: bool, idle_seconds: float = 60) -> Iterator[Child]:
     """Run it as long as the block; its end must be clean."""
     with tempfile.TemporaryDirectory() as directory:
         log = Path(directory, "log")
         with log.open("w") as file:
             process = subprocess.Popen(
-                [sys.executable, "-W", "error", "-m", "tests.hostile.listener", "tls" if tls else "plain"],
+                [
+                    sys.executable,
+                    "-W",
+                    "error",
+                    "-m",
+                    "tests.hostile.listener",
+                    "tls" if tls else "plain",
+                    str(idle_seconds),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
@@ -121,4 +129,4 @@ def listening(*, tls: bool) -> Iterator[Child]:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1] == "tls"))
+    asyncio.run(serve(sys.argv[1] == "tls", float(sys.argv[2])))

@@ -21,20 +21,21 @@ from tests.hostile.listener import Child, listening
 from tests.hostile.profiles import tries
 
 PEAK_MIB = 400
+IDLE_SECONDS = 1.0
 GOOD = json.dumps(review(obj=ganged())).encode()
 HEAD = b"POST /mutate/jobsets HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
 
 @pytest.fixture(scope="module")
 def child() -> Iterator[Child]:
-    with listening(tls=False) as running:
+    with listening(tls=False, idle_seconds=IDLE_SECONDS) as running:
         yield running
         assert running.peak_mib() < PEAK_MIB
 
 
 @pytest.fixture(scope="module")
 def secure() -> Iterator[Child]:
-    with listening(tls=True) as running:
+    with listening(tls=True, idle_seconds=IDLE_SECONDS) as running:
         yield running
         assert running.peak_mib() < PEAK_MIB
 
