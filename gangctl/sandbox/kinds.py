@@ -100,6 +100,8 @@ MINORS: Final = MappingProxyType(
     }
 )
 NEWEST: Final = "1.37"
+JOBSET_GATES: Final = MappingProxyType({"ElasticJobSet": True})
+"""Gates of the JobSet manager; upstream leaves resizing off, but then no gang could be."""
 
 _STATUS: Final = frozenset({"status"})
 _POD_FIELDS: Final = (
@@ -194,7 +196,7 @@ def _gang_kinds(minor: Minor) -> tuple[ResourceKind, ...]:
 
 def gates_of(minor: str, gates: Mapping[str, bool]) -> dict[str, bool]:
     """The gates of ``minor`` with ``gates`` laid over them; ValueError for an unknown minor."""
-    return {**_known(minor).gates, **gates}
+    return {**_known(minor).gates, **JOBSET_GATES, **gates}
 
 
 def _known(minor: str) -> Minor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
@@ -23,7 +24,8 @@ from gangctl.sandbox.rules import (
 )
 from gangctl.sandbox.rules.decoding import Decoder
 from gangctl.sandbox.rules.fields import fields_of
-from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
+from gangctl.sandbox.rules.job_status import validate_status
+from gangctl.sandbox.rules.metadata import in_older_words, validate_metadata, validate_metadata_update
 from gangctl.sandbox.rules.references import drop_reference
 from gangctl.sandbox.rules.world import World
 
@@ -35,10 +37,13 @@ Maker = Callable[[ResourceKind, str, Gates, Drop], KindRules]
 def rules_of(kind: ResourceKind, minor: str, gates: Gates) -> KindRules:
     """The rules of a kind; one that is not in the catalogue has its metadata checked, if it is stored at all."""
     if kind.plural == "jobsets":
-        return _jobsets(kind, gates)
+        return jobsets.rules(kind, gates)
     if "get" not in kind.verbs:
         return KindRules()
-    return _MAKERS.get(kind.plural, _plain)(kind, minor, gates, _decode(kind, minor))
+    rules = _MAKERS.get(kind.plural, _plain)(kind, minor, gates, _decode(kind, minor))
+    if minor == "1.37":
+        return rules
+    return replace(rules, validate=lambda *checked: in_older_words(rules.validate(*checked)))
 
 
 def _decode(kind: ResourceKind, minor: str) -> Drop:
@@ -59,16 +64,6 @@ def _plain(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRu
             if old is not None
             else validate_metadata(new, names.dns_subdomain, namespaced=kind.namespaced)
         ),
-    )
-
-
-def _jobsets(kind: ResourceKind, gates: Gates) -> KindRules:
-    return KindRules(
-        drop=jobsets.drop,
-        default=jobsets.default,
-        prepare_create=jobsets.prepare_create,
-        admit=lambda new, old, subresource, _world: jobsets.admit(new, old, subresource),
-        validate=lambda new, old, subresource, _world: jobsets.validate(kind, new, old, subresource, gates),
     )
 
 
@@ -108,7 +103,7 @@ def _jobs(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRul
         prepare_create=jobs.prepare_create,
         admit=admit,
         validate=lambda new, old, subresource, _world: (
-            validate_metadata_update(new, old) if old is not None and subresource else jobs.validate(new, old, minor)
+            validate_status(new, old) if old is not None and subresource else jobs.validate(new, old, minor)
         ),
     )
 

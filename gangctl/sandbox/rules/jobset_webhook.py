@@ -7,16 +7,21 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gangctl.sandbox.errors import Cause
-from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import names
 from gangctl.sandbox.rules.causes import Causes
+from gangctl.sandbox.rules.jobset_types import complete, in_go_order, replicated_jobs
+from gangctl.sandbox.rules.jobset_volumes import check_volume_claims
 from gangctl.sandbox.rules.pod_defaults import containers
+from gangctl.sandbox.rules.world import World
 
 _MAX_INT32: Final = 2**31 - 1
 _MAX_RESTART_JOB_REPLICAS: Final = 1024
 _MAX_RULE_NAME: Final = 128
 _MANAGED_BY_LENGTH: Final = 63
 _RULE_NAME: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_HTTP_PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+_COORDINATOR: Final = "jobset.sigs.k8s.io/coordinator"
 _FAILURE_REASONS: Final = (
     *("BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", "PodFailurePolicy"),
 )
@@ -31,44 +36,40 @@ _SUSPENDED_METADATA: Final = ("annotations", "labels")
 
 
 def default(jobset: Object) -> None:
-    """Fill in a new JobSet, in place, and what Go writes of it."""
-    spec = jobset.setdefault("spec", {})
+    """Fill in a new JobSet, in place; StatusError 400 when it cannot be read."""
+    complete(jobset)
+    spec = jobset["spec"]
     spec.setdefault("successPolicy", {"operator": "All"})
     spec.setdefault("startupPolicy", {"startupPolicyOrder": "AnyOrder"})
     for replicated in spec.get("replicatedJobs") or ():
-        if isinstance(replicated, dict):
-            _default_replicated(replicated)
+        job = replicated["template"]["spec"]
+        job.setdefault("completionMode", "Indexed")
+        pod = job["template"]["spec"]
+        pod["restartPolicy"] = pod.get("restartPolicy") or "OnFailure"
+        _name_references(pod)
     network = spec.setdefault("network", {})
     for field in ("enableDNSHostnames", "publishNotReadyAddresses"):
         network.setdefault(field, True)
-    for index, rule in enumerate(spec.get("failurePolicy", {}).get("rules", ())):
-        if not rule.get("name"):
-            rule["name"] = f"failurePolicyRule{index}"
-    for policy in spec.get("volumeClaimPolicies", ()):
+    for index, rule in enumerate(spec.get("failurePolicy", {}).get("rules") or ()):
+        rule["name"] = rule["name"] or f"failurePolicyRule{index}"
+    for policy in spec.get("volumeClaimPolicies") or ():
         policy.setdefault("retentionPolicy", {"whenDeleted": "Delete"})
 
 
-def _default_replicated(replicated: Object) -> None:
-    replicated.setdefault("name", "")
-    template = replicated.setdefault("template", {})
-    template.setdefault("metadata", {})
-    job = template.setdefault("spec", {})
-    if not job.get("completionMode"):
-        job["completionMode"] = "Indexed"
-    pod = job.setdefault("template", {})
-    pod.setdefault("metadata", {})
-    spec = pod.setdefault("spec", {})
-    if not spec.get("restartPolicy"):
-        spec["restartPolicy"] = "OnFailure"
-    spec.setdefault("containers", None)
-    for container in containers(spec):
-        container.setdefault("name", "")
-        container.setdefault("resources", {})
+def _name_references(pod: Object) -> None:
+    """What refers to an object has a name, if an empty one."""
+    for container in containers(pod):
         for variable in container.get("env") or ():
             for field in ("configMapKeyRef", "secretKeyRef"):
-                reference = variable.get("valueFrom", {}).get(field)
+                reference = (variable.get("valueFrom") or {}).get(field)
                 if reference is not None:
                     reference.setdefault("name", "")
+        for source in container.get("envFrom") or ():
+            for field in ("configMapRef", "secretRef"):
+                if source.get(field) is not None:
+                    source[field].setdefault("name", "")
+    for reference in pod.get("imagePullSecrets") or ():
+        reference.setdefault("name", "")
 
 
 class _Wrong(Causes):
@@ -82,10 +83,10 @@ class _Wrong(Causes):
             self.invalid(path, value, long if told.startswith("must be no more than") else told)
 
 
-def validate(jobset: Object, gates: Mapping[str, bool]) -> Causes:
+def validate(jobset: Object, gates: Mapping[str, bool], world: World) -> Causes:
     """What the validating webhook refuses of a new JobSet."""
     wrong, spec = _Wrong(), jobset.get("spec", {})
-    replicated = spec.get("replicatedJobs", [])
+    replicated = spec.get("replicatedJobs") or []
     strategy = spec.get("failurePolicy", {}).get("restartStrategy")
     if strategy == "InPlaceRestart" and not gates.get("InPlaceRestart"):
         wrong.internal("InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled")
@@ -105,6 +106,8 @@ def validate(jobset: Object, gates: Mapping[str, bool]) -> Causes:
         _failure_policy(spec, known, gates, wrong)
     if "coordinator" in spec:
         _coordinator(spec["coordinator"], replicated, wrong)
+        _coordinator_label(jobset, wrong)
+    check_volume_claims(jobset, world, wrong)
     return wrong
 
 
@@ -116,9 +119,15 @@ def _network(network: Object, wrong: _Wrong) -> None:
 
 
 def _managed_by(value: str, wrong: _Wrong) -> None:
-    prefix, slash, path = value.partition("/")
-    if not slash or not prefix or not path:
+    host, slash, path = value.partition("/")
+    if not value:
+        wrong.required("spec.managedBy")
+    elif not slash or not host or not path:
         wrong.invalid("spec.managedBy", value, 'must be a domain-prefixed path (such as "acme.io/foo")')
+    else:
+        wrong.invalid_each("spec.managedBy", host, names.dns_subdomain(host))
+        if _HTTP_PATH.fullmatch(path) is None:
+            wrong.invalid("spec.managedBy", path, f"Invalid path (regex used for validation is '{_HTTP_PATH.pattern}')")
     if len(value) > _MANAGED_BY_LENGTH:
         wrong.too_long("spec.managedBy", _MANAGED_BY_LENGTH)
 
@@ -203,11 +212,24 @@ def _coordinator(coordinator: Object, replicated: list[Any], wrong: _Wrong) -> N
         wrong.internal(f"coordinator pod index {pod} is invalid for replicatedJob {name} job index {index}")
 
 
+def _coordinator_label(jobset: Object, wrong: _Wrong) -> None:
+    coordinator, network = jobset["spec"]["coordinator"], jobset["spec"].get("network") or {}
+    name = jobset["metadata"].get("name", "")
+    pod = f"{name}-{coordinator['replicatedJob']}-{coordinator.get('jobIndex', 0)}-{coordinator.get('podIndex', 0)}"
+    value = f"{pod}.{network.get('subdomain') or name}"
+    problems = names.label_value(value)
+    if problems:
+        wrong.internal(
+            f'spec will lead to invalid label value "{value}" for coordinator label "{_COORDINATOR}" '
+            f"(long JobSet / ReplicatedJob / SubDomain name?): {', '.join(problems)}"
+        )
+
+
 def validate_update(new: Object, old: Object, gates: Mapping[str, bool]) -> Causes:
     """What the validating webhook refuses of a change: all but what queues and elasticity need."""
     wrong = Causes()
-    before = {each["name"]: each for each in old["spec"].get("replicatedJobs", ())}
-    munged = copy(new)["spec"].get("replicatedJobs", [])
+    earlier_ones, munged = replicated_jobs(old), replicated_jobs(new)
+    before = {each["name"]: each for each in earlier_ones}
     suspended = bool(old["spec"].get("suspend")) or bool(new["spec"].get("suspend"))
     for index, replicated in enumerate(munged):
         earlier = before.get(replicated["name"])
@@ -217,8 +239,8 @@ def validate_update(new: Object, old: Object, gates: Mapping[str, bool]) -> Caus
             _elastic(replicated, earlier, old, f"spec.replicatedJobs[{index}].template.spec", wrong)
         if suspended:
             _put_back_directives(replicated, earlier)
-    if munged != old["spec"].get("replicatedJobs", []):
-        wrong.invalid("spec.replicatedJobs", munged, "field is immutable")
+    if munged != earlier_ones:
+        wrong.invalid("spec.replicatedJobs", in_go_order(munged), "field is immutable")
     if new["spec"].get("managedBy") != old["spec"].get("managedBy"):
         wrong.invalid("spec.managedBy", new["spec"].get("managedBy"), "field is immutable")
     return wrong
