@@ -56,7 +56,7 @@ def validate_config_map(new: Object, old: Object | None) -> Causes:
     size = sum(len(value.encode()) for value in new.get("data", {}).values())
     size += sum(len(value) * 3 // 4 for value in new.get("binaryData", {}).values())
     if size > _MAX_BYTES:
-        causes.too_long("", _MAX_BYTES)
+        causes.too_long("[]", _MAX_BYTES)
     return causes
 
 

@@ -6,6 +6,7 @@ and, for most fields, empty values are gone afterwards.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any, Final, cast
@@ -74,6 +75,8 @@ _ZERO_IS_NOTHING: Final = frozenset(
     }
 )
 _INT_LIMITS: Final = {"int32": 2**31, "int64": 2**63}
+_SECONDS: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}")
+_MICRO_TIME: Final = re.compile(_SECONDS.pattern + r"\.\d{6}(Z|[+-]\d{2}:\d{2})")
 _NANO: Final = 10**9
 _KILO: Final = 1000
 _BINARY: Final = 1024
@@ -127,6 +130,9 @@ class Decoder:
 
     def _scalar(self, value: Any, shape: Shape, told: tuple[str, str]) -> Any:
         match shape.name:
+            case "microTime" if isinstance(value, str):
+                self._check_time(value)
+                return value
             case "string" | "bytes" | "time" | "microTime":
                 fits = isinstance(value, str)
             case "int32" | "int64":
@@ -147,6 +153,12 @@ class Decoder:
         if not fits:
             raise self._wrong(value, shape, told)
         return value
+
+    def _check_time(self, text: str) -> None:
+        """Go's parser of ``metav1.MicroTime`` wants exactly six digits after the second."""
+        if _MICRO_TIME.fullmatch(text) is None:
+            told = f'parsing time "{text}" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "{_rest(text)}" as '
+            raise errors.bad_request(f'{self._subject}{told}"{".000000" if _SECONDS.match(text) else "2006"}"')
 
     def _quantity(self, value: Any) -> str:
         text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
@@ -169,6 +181,12 @@ class Decoder:
             f"{self._subject}json: cannot unmarshal {found} into Go struct field {struct}.{told[1]} "
             f"of type {shape.go_type}"
         )
+
+
+def _rest(text: str) -> str:
+    """Where Go's parser stops."""
+    seconds = _SECONDS.match(text)
+    return text if seconds is None else text[seconds.end() :]
 
 
 def _is_nothing(name: str, value: Any, shape: Shape) -> bool:

@@ -23,6 +23,8 @@ _FIXED: Final = (
     "type",
     "note",
 )
+# The server checks its internal type, whose names are those of v1.
+_INTERNAL: Final = {"regarding": "involvedObject", "note": "message"}
 # What Go writes of an event although it is empty.
 _CORE_DEFAULTS: Final[Object] = {
     "source": {},
@@ -63,7 +65,7 @@ def validate(kind: ResourceKind, new: Object, old: Object | None) -> Causes:
     if old is not None:
         for field in _FIXED:
             if new.get(field) != old.get(field):
-                causes.invalid(field, new.get(field), "field is immutable")
+                causes.invalid(_INTERNAL.get(field, field), new.get(field), "field is immutable")
     return causes
 
 

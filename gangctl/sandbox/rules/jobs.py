@@ -106,7 +106,7 @@ def _controls(uid: str, obj: Object) -> bool:
 def validate(new: Object, old: Object | None, minor: str) -> Causes:
     """What is wrong with a Job, or with a change of its spec."""
     if old is None:
-        causes = validate_metadata(new, names.dns_subdomain, namespaced=True)
+        causes = validate_metadata(_with_own_labels(new), names.dns_subdomain, namespaced=True)
         _generated_selector(new, causes)
         _spec(new["spec"], causes)
         _selects_own_pods(new["spec"], causes)
@@ -119,6 +119,14 @@ def validate(new: Object, old: Object | None, minor: str) -> Causes:
     _selects_own_pods(new["spec"], causes)
     _change(new["spec"], old, minor, causes)
     return causes
+
+
+def _with_own_labels(job: Object) -> Object:
+    """The Job without labels that follow its template's, which are looked at there."""
+    labels = job["metadata"].get("labels")
+    if labels != job["spec"]["template"]["metadata"].get("labels"):
+        return job
+    return {**job, "metadata": {key: value for key, value in job["metadata"].items() if key != "labels"}}
 
 
 def _generated_selector(job: Object, causes: Causes) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from gangctl.sandbox.errors import Cause
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import names
 from gangctl.sandbox.rules.causes import Causes
@@ -12,6 +13,7 @@ from gangctl.sandbox.rules.causes import Causes
 ANNOTATIONS_BYTES: Final = 256 * 1024
 _STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid")
+_OWNERS: Final = "metadata.ownerReferences"
 
 
 def validate_metadata(obj: Object, check: names.Check, *, namespaced: bool) -> Causes:
@@ -77,19 +79,12 @@ def validate_annotations(annotations: Mapping[str, str], path: str, causes: Caus
 def _owners(references: Any, causes: Causes) -> None:
     controller = ""
     for index, reference in enumerate(references):
-        path = f"metadata.ownerReferences[{index}]"
-        told = {"apiVersion": "version must not be empty"}
+        path = f"{_OWNERS}[{index}]"
         for field in _OWNER_FIELDS:
-            if reference.get(field):
-                continue
-            if field == "apiVersion":
-                causes.invalid(f"{path}.apiVersion", "", told[field])
-            elif field == "kind":
-                causes.invalid(f"{path}.kind", "", "must not be empty")
-            else:
+            if not reference.get(field):
                 causes.required(f"{path}.{field}", "must not be empty")
         if (reference.get("apiVersion"), reference.get("kind")) == ("v1", "Event"):
-            causes.invalid(path, reference, '"/v1, Kind=Event" is disallowed from being an owner')
+            causes.invalid(path, reference, "/v1, Kind=Event is disallowed from being an owner")
         if reference.get("controller"):
             this = f"{reference.get('kind', '')}/{reference.get('name', '')}"
             if controller:
@@ -97,7 +92,7 @@ def _owners(references: Any, causes: Causes) -> None:
                     f'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {this}"
                 )
-                causes.invalid("metadata.ownerReferences", list(references), told_twice)
+                causes.invalid(_OWNERS, list(references), told_twice)
             controller = controller or this
 
 
@@ -111,3 +106,16 @@ def _finalizers(finalizers: Any, causes: Causes) -> None:
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         told = "finalizer orphan and foregroundDeletion cannot be both set"
         causes.invalid("metadata.finalizers", list(finalizers), told)
+
+
+def in_older_words(causes: Sequence[Cause]) -> list[Cause]:
+    """The same as servers before 1.37 told it: of owners without an index, and of an empty value as an invalid one."""
+    return [_in_older_words(cause) if cause.field.startswith(f"{_OWNERS}[") else cause for cause in causes]
+
+
+def _in_older_words(cause: Cause) -> Cause:
+    field = _OWNERS + cause.field.partition("]")[2]
+    if cause.reason != "FieldValueRequired":
+        return Cause(cause.reason, field, cause.message)
+    why = "version must not be empty" if field.endswith(".apiVersion") else "must not be empty"
+    return Cause("FieldValueInvalid", field, f'Invalid value: "": {why}')

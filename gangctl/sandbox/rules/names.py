@@ -23,9 +23,9 @@ _ENV_NAME: Final = re.compile(r"[ -<>-~]+")
 _IANA_NAME: Final = re.compile("[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
-def too_long(limit: int) -> str:
-    """The words for a text of more than ``limit`` bytes."""
-    return f"must be no more than {limit} bytes"
+def too_long(limit: int, unit: str = "bytes") -> str:
+    """The words for a text that is longer than ``limit``."""
+    return f"must be no more than {limit} {unit}"
 
 
 def _regex(text: str, pattern: str, *examples: str) -> str:
@@ -39,7 +39,7 @@ def _more(examples: tuple[str, ...]) -> list[tuple[str, bool]]:
 
 def dns_label(text: str) -> list[str]:
     """RFC 1123 label, at most 63 characters."""
-    wrong = [too_long(LABEL_LENGTH)] if len(text) > LABEL_LENGTH else []
+    wrong = [too_long(LABEL_LENGTH, "characters")] if len(text) > LABEL_LENGTH else []
     if re.fullmatch(_LABEL_1123, text) is None:
         if re.fullmatch(_SUBDOMAIN_1123, text):
             return [*wrong, "must not contain dots"]
@@ -53,7 +53,7 @@ def dns_label(text: str) -> list[str]:
 
 def dns_subdomain(text: str) -> list[str]:
     """RFC 1123 subdomain, at most 253 characters."""
-    wrong = [too_long(SUBDOMAIN_LENGTH)] if len(text) > SUBDOMAIN_LENGTH else []
+    wrong = [too_long(SUBDOMAIN_LENGTH, "characters")] if len(text) > SUBDOMAIN_LENGTH else []
     if re.fullmatch(_SUBDOMAIN_1123, text) is None:
         told = (
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
@@ -65,7 +65,7 @@ def dns_subdomain(text: str) -> list[str]:
 
 def dns_1035_label(text: str) -> list[str]:
     """RFC 1035 label, at most 63 characters: what a Service is called."""
-    wrong = [too_long(LABEL_LENGTH)] if len(text) > LABEL_LENGTH else []
+    wrong = [too_long(LABEL_LENGTH, "characters")] if len(text) > LABEL_LENGTH else []
     if re.fullmatch(_LABEL_1035, text) is None:
         told = (
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
@@ -136,7 +136,7 @@ def env_name(text: str) -> list[str]:
 
 def config_key(text: str) -> list[str]:
     """A key of a ConfigMap or Secret."""
-    wrong = [too_long(SUBDOMAIN_LENGTH)] if len(text) > SUBDOMAIN_LENGTH else []
+    wrong = [too_long(SUBDOMAIN_LENGTH, "characters")] if len(text) > SUBDOMAIN_LENGTH else []
     if re.fullmatch("[-._a-zA-Z0-9]+", text) is None:
         told = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
         wrong.append(_regex(told, "[-._a-zA-Z0-9]+", "key.name", "KEY_NAME", "key-name"))
@@ -151,7 +151,7 @@ def port_name(text: str) -> list[str]:
     """The name of a container's port: an IANA service name."""
     wrong: list[str] = []
     if len(text) > 15:  # noqa: PLR2004 - RFC 6335
-        wrong.append("must be no more than 15 characters")
+        wrong.append(too_long(15, "characters"))
     if _IANA_NAME.fullmatch(text) is None:
         wrong.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if re.search("[a-z]", text) is None:
