@@ -237,8 +237,13 @@ def _job_identity(meta: Mapping[str, Any]) -> tuple[str, str, str, int] | FieldE
 
 
 def reference_of_job(raw_job: Mapping[str, Any]) -> Reference | FieldError | None:
-    """The group of a Job's pods from its metadata: None without a stamp or where the user chose a group."""
+    """The group of a Job's pods from its metadata: None without a stamp or where the user chose a group.
+
+    None too where there is no pod spec to write it into: the API server refuses such a Job by itself.
+    """
     meta = _within(raw_job, "metadata")
+    if not isinstance(_within(raw_job, "spec", "template").get("spec"), dict):
+        return None
     stamp = read_stamp(_within(meta, "annotations"), f"metadata.annotations[{GANG_REF}]")
     if stamp is None or isinstance(stamp, FieldError):
         return stamp

@@ -111,6 +111,7 @@ DEEP_REFERENCE["spec"]["template"]["spec"]["schedulingGroup"] = json.loads('{"a"
 
 
 @given(value=mutated(), path=st.sampled_from(PATHS))
+@example(review(obj={**job(), "spec": {}}), "/mutate/jobs")
 @example(review(obj=FOREIGN_OWNER), "/mutate/jobs")
 @example(review("UPDATE", job(), DEEP_REFERENCE), "/mutate/jobs")
 @tries(250)
