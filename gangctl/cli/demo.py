@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -137,6 +138,13 @@ def _timed(file: IO[str]) -> Callable[[str], None]:
 
 def until_interrupted(work: Coroutine[Any, Any, T]) -> T:
     """Run ``work``; SIGTERM ends it as Ctrl-C does: in order, with exit code 130."""
+    import structlog  # noqa: PLC0415 -- a tenth of a second that --help need not wait for
+
+    # What players and client log on the way is for whoever mends them; stdout belongs to the answer.
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+    )
 
     async def run() -> T:
         task = asyncio.current_task()

@@ -118,7 +118,7 @@ async def test_kubectl_works_with_it(tmp_path: Path) -> None:
         nodes = await kubectl.run("get", "nodes", "-o", "name")
         assert nodes.text.split() == ["node/node-0", "node/node-1"]
         manifest = yaml.safe_dump(jobset("js", rj("w", 1, 2, 2, cpu="1"), namespace="default"))
-        created = await kubectl.run("apply", "--validate=false", "-f", "-", given=manifest)
+        created = await kubectl.run("apply", "-f", "-", given=manifest)
         assert "jobset.jobset.x-k8s.io/js created" in created.text
 
         async def running() -> bool:

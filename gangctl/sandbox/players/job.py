@@ -39,6 +39,9 @@ _CONTROLLER: Final = "kubernetes.io/job-controller"
 _ENDS: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 """How a Job is about to end, and how it has once all its pods have ended."""
 
+_KEEPS_START: Final = frozenset({"1.35"})
+"""Minors without MutableSchedulingDirectivesForSuspendedJobs: a suspended Job still says when it started."""
+
 _NOT_FOUND: Final = 404
 
 
@@ -129,7 +132,7 @@ class JobController(Player[JobKey]):
             error = await self._manage(look)
             _complete(look)
             if not look.ending:
-                _say_suspended(look)
+                self._say_suspended(look)
         await self._write(look, stored)
         if error is not None:
             raise error
@@ -182,6 +185,14 @@ class JobController(Player[JobKey]):
             if self._pause:
                 await asyncio.sleep(self._pause)
         return None
+
+    def _say_suspended(self, look: _Look) -> None:
+        if look.suspended:
+            said = _set(look.job, "Suspended", status="True", reason="JobSuspended", message="Job suspended")
+            if said and self.api.registry.minor not in _KEEPS_START:
+                look.status.pop("startTime", None)
+        elif _set(look.job, "Suspended", status="False", reason="JobResumed", message="Job resumed"):
+            look.status["startTime"] = now()
 
     async def _write(self, look: _Look, stored: Object) -> None:
         """Write what was counted, let the counted pods go, and only then say that the Job has ended."""
@@ -270,13 +281,6 @@ def _complete(look: _Look) -> None:
 def _end(look: _Look, ending: str, reason: str, message: str) -> None:
     _set(look.job, ending, status="True", reason=reason, message=message)
     look.ending = ending
-
-
-def _say_suspended(look: _Look) -> None:
-    if look.suspended:
-        _set(look.job, "Suspended", status="True", reason="JobSuspended", message="Job suspended")
-    elif _set(look.job, "Suspended", status="False", reason="JobResumed", message="Job resumed"):
-        look.status["startTime"] = now()
 
 
 def _set(job: Object, kind: str, *, status: str, reason: str, message: str) -> bool:

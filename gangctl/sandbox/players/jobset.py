@@ -73,7 +73,8 @@ class JobSetController(Player[Key]):
         if (stored["spec"].get("managedBy") or JOBSET_CONTROLLER) != JOBSET_CONTROLLER:
             return
         jobset = copy(stored)
-        jobset.setdefault("status", {})
+        # A number without omitempty: it is there as soon as there is a status.
+        jobset.setdefault("status", {}).setdefault("restarts", 0)
         jobs = OwnedJobs.sort(jobset, self._jobs.indexed(jobset["metadata"]["uid"]))
         jobset["status"]["replicatedJobsStatus"] = replicated_jobs_status(jobset, jobs)
         await self._advance(jobset, jobs)

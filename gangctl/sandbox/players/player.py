@@ -63,8 +63,10 @@ class Player(ABC, Generic[K]):
             try:
                 await self.reconcile(key)
             except StatusError as refused:
-                delay = self.queue.add_failed(key)
-                _log.debug("refused", player=self.name, key=key, error=str(refused), again_in=delay)
+                # What is gone needs nothing more; a change of it brings the key again.
+                if refused.code != _NOT_FOUND:
+                    delay = self.queue.add_failed(key)
+                    _log.debug("refused", player=self.name, key=key, error=str(refused), again_in=delay)
             else:
                 self.queue.forget(key)
             finally:

@@ -38,7 +38,9 @@ def failed(pod: Object, exit_code: int = 1) -> Object:
 
 def _ended(pod: Object, phase: str, exit_code: int, reason: str) -> Object:
     why = "PodCompleted" if phase == "Succeeded" else "PodFailed"
-    state = {"terminated": {"exitCode": exit_code, "reason": reason, "finishedAt": now()}}
+    started = (pod.get("status") or {}).get("startTime")
+    ended = {"exitCode": exit_code, "reason": reason, "startedAt": started, "finishedAt": now()}
+    state = {"terminated": ended}
     return {
         "phase": phase,
         "conditions": [_condition(kind, "False", why) for kind in ("ContainersReady", "Ready")],
@@ -50,9 +52,10 @@ def _initialized(pod: Object) -> Object:
     """Init containers have run before a pod runs; those that restart always are sidecars and still run."""
     statuses: list[Object] = []
     for container in pod["spec"].get("initContainers") or []:
-        ended = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": now()}}
+        moment = now()
+        ended = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": moment, "finishedAt": moment}}
         sidecar = container.get("restartPolicy") == "Always"
-        statuses += _containers([container], {"running": {"startedAt": now()}} if sidecar else ended, ready=True)
+        statuses += _containers([container], {"running": {"startedAt": moment}} if sidecar else ended, ready=True)
     return {"initContainerStatuses": statuses} if statuses else {}
 
 
@@ -65,6 +68,7 @@ def _containers(containers: Sequence[Object], state: Object, *, ready: bool) -> 
             "ready": ready,
             "started": ready,
             "restartCount": 0,
+            "lastState": {},
             # A container is in one state: null takes the one before away.
             "state": {"running": None, "waiting": None, "terminated": None, **state},
         }
