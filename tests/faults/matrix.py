@@ -126,6 +126,8 @@ async def _play(scenario: Scenario, minor: str, directory: Path, point: Point | 
         if not scenario.from_the_start:
             arm()
         await scenario.steps(here)
+        # A request without an answer is given up after half a minute, and what it was for comes later.
+        await here.rest()
         outcome = await here.outcome()
         asked = points(record for record in here.sandbox.audit.since(begun) if record.user == USER)
         await here.empty()

@@ -24,8 +24,8 @@ USER = "gangctl"
 NAMESPACE = "t"
 ADMIN = Caller("admin", ("system:masters",))
 VERSIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
-REST_SECONDS = 90.0
-"""Long enough for every back-off and every periodic look; it costs nothing."""
+REST_SECONDS = 50.0
+"""Long enough for every back-off and a periodic look or two."""
 
 READY_SECONDS = 300.0
 _HASH = re.compile(r"-[0-9a-f]{10}(?![0-9a-f])")

@@ -1,0 +1,18 @@
+"""Whatever one request meets, gangctl gets there: the same objects, each created as often, nothing orphaned or left."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.matrix import in_turn, verdict
+from tests.faults.scenarios import SCENARIOS, Scenario
+
+CASES = [
+    pytest.param(scenario, minor, id=f"{scenario.name}-{minor}") for scenario in SCENARIOS for minor in scenario.minors
+]
+
+
+@pytest.mark.parametrize(("scenario", "minor"), CASES)
+def test_converges_with_a_fault_at_every_request(scenario: Scenario, minor: str) -> None:
+    wrong = verdict(scenario, minor, in_turn)
+    assert not wrong, "\n".join(wrong)
