@@ -16,6 +16,7 @@ from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.registry import Registry
 from gangctl.sandbox.rules.fields import Fields, Shape, fields_of
+from gangctl.sandbox.rules.jobset_schema import jobset_schema
 from gangctl.sandbox.store import Store
 
 SchemaOf = Callable[[ResourceKind], Mapping[str, Any] | None]
@@ -36,6 +37,7 @@ _SCALARS: Final[Mapping[str, Object]] = {
     "intOrString": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
     "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }
+_METADATA: Final = "meta.v1.ObjectMeta"
 _DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _LOOKED_FOR: Final = ("dryRun", "fieldManager", "fieldValidation")
 
@@ -123,12 +125,24 @@ class _Components:
     def add_kind(self, kind: ResourceKind, schema: Mapping[str, Any] | None) -> None:
         """Take in a kind; ``schema`` is that of a definition."""
         root = self._fields.root(kind.api_version, kind.kind)
-        if schema is None and root is not None:
+        if kind.custom:
+            name = _full_name(kind)
+            # Those of JobSets are built in; nobody had to define them.
+            self.schemas[name] = self._inline(schema if schema is not None or root is None else jobset_schema())
+        elif root is not None:
             name = self._add(root)
         else:
             name = _full_name(kind)
-            self.schemas[name] = dict(schema) if schema is not None else dict(_SCALARS["any"])
+            self.schemas[name] = dict(_SCALARS["any"])
         self.schemas[name]["x-kubernetes-group-version-kind"] = [_type(kind)]
+
+    def _inline(self, schema: Mapping[str, Any] | None) -> Object:
+        """A definition's schema, which refers to nothing but what every object has."""
+        found = dict(schema if schema is not None else _SCALARS["any"])
+        metadata = {"allOf": [{"$ref": _REFERENCE + self._add(_METADATA)}]}
+        own = {"apiVersion": _SCALARS["string"], "kind": _SCALARS["string"], "metadata": metadata}
+        found["properties"] = {**(found.get("properties") or {}), **own}
+        return found
 
     def _add(self, definition: str) -> str:
         name = _component(definition)
@@ -174,8 +188,6 @@ def _component(definition: str) -> str:
     group, _, rest = definition.partition(".")
     if group == "meta":
         return _META + rest.removeprefix("v1.")
-    if group == "jobset":
-        return f"io.x-k8s.jobset.v1alpha2.{rest}"
     if group == "apiextensions":
         return f"io.k8s.apiextensions-apiserver.pkg.apis.{definition}"
     return f"io.k8s.api.{definition}"
