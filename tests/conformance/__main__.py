@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tests.conformance.behaviours import behaviours
+from tests.conformance.behaviours import CollectionFailed, behaviours
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -12,8 +12,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("list", help="print the named behaviours")
     parser.parse_args(arguments)
-    for name in behaviours():
-        sys.stdout.write(f"{name}\n")
+    try:
+        names = behaviours()
+    except CollectionFailed as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    sys.stdout.writelines(f"{name}\n" for name in names)
     return 0
 
 

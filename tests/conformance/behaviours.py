@@ -10,10 +10,16 @@ _COLLECTED = re.compile(r"^tests/conformance/test_(?P<area>\w+)\.py::test_(?P<na
 _GROUND = re.compile(r"(^|-)(real|sandbox)-\d+\.\d+($|-)")
 
 
+class CollectionFailed(Exception):  # noqa: N818 - said as it is
+    """The suite cannot be read: what pytest said."""
+
+
 def behaviours() -> list[str]:
     """`area: what is so (case)`, in the order of the suite; pytest collects them in a process of its own."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests/conformance"]
-    answer = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True)
+    answer = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise CollectionFailed(f"pytest cannot collect the suite:\n{answer.stdout[-2000:]}{answer.stderr[-2000:]}")
     found = (_COLLECTED.match(line) for line in answer.stdout.splitlines())
     # A test that asks no server is about the suite.
     names = (_named(each) for each in found if each and _GROUND.search(each["case"] or ""))

@@ -3,20 +3,25 @@ The fixtures of the suite.
 
     server       one API server after the other: each minor, for real and as the sandbox
     namespace    a namespace of the test's own on it
+    shapes       Workloads and PodGroups as the server's minor writes them
+    workload     the path of a Workload in the namespace, with templates g and h
+    hooks        admission webhooks of the test's own in that namespace
 """
 
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from tests.conformance.background import background
+from tests.conformance.gangs import Shapes
 from tests.conformance.grounds import REAL, Server, grounds, in_a_sandbox, on_a_plane
+from tests.conformance.objects import workloads
+from tests.conformance.webhooks import Hooks, WebhookServer
 from tests.controlplane.api import path_of
 from tests.controlplane.fixtures import SharedPlanes
-
-# The suite's own questions are asserted there too.
-pytest.register_assert_rewrite("tests.conformance.answers")
+from tests.controlplane.pki import Authority
 
 NAMESPACES = path_of("v1", "namespaces")
 
@@ -40,3 +45,32 @@ async def namespace(request: pytest.FixtureRequest, server: Server) -> str:
     await server.api.create(NAMESPACES, {"metadata": {"name": name}})
     # It stays: a real server goes through every resource to empty a namespace; hundreds would hold up the tests.
     return name
+
+
+@pytest.fixture(scope="session")
+def listener(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebhookServer]:
+    server = WebhookServer(Authority("webhooks-ca", tmp_path_factory.mktemp("webhooks")))
+    with background("webhooks") as thread:
+        thread.run(server.open())
+        yield server
+        thread.run(server.close())
+
+
+@pytest.fixture
+async def hooks(server: Server, namespace: str, listener: WebhookServer) -> AsyncIterator[Hooks]:
+    hooks = Hooks(server, namespace, listener)
+    yield hooks
+    await hooks.close()
+
+
+@pytest.fixture
+def shapes(server: Server) -> Shapes:
+    return Shapes(server)
+
+
+@pytest.fixture
+async def workload(server: Server, namespace: str, shapes: Shapes) -> str:
+    """The path of a Workload with two templates, g and h."""
+    body = shapes.workload(shapes.template("g"), shapes.template("h"))
+    await server.api.create(workloads(server, namespace), body)
+    return workloads(server, namespace, "w")

@@ -7,8 +7,6 @@ behaviour too; what differs between the real server and the sandbox is a bug in 
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from typing import Final
 import pytest
 
 from gangctl.sandbox.server import Sandbox, SandboxOptions
+from tests.conformance.background import background
 from tests.controlplane.api import ApiClient
 from tests.controlplane.minors import MINORS, Minor
 from tests.controlplane.plane import ControlPlane
@@ -58,12 +57,9 @@ def on_a_plane(plane: ControlPlane) -> Server:
 @contextmanager
 def in_a_sandbox(minor: str) -> Iterator[Server]:
     """A sandbox of its own, on a thread of its own: tests come and go with their event loops."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name=f"sandbox-{minor}", daemon=True)
-    thread.start()
     sandbox = Sandbox(SandboxOptions(minor=minor))
-    try:
-        asyncio.run_coroutine_threadsafe(sandbox.open(), loop).result(30)
+    with background(f"sandbox-{minor}") as thread:
+        thread.run(sandbox.open())
         url, ca = sandbox.url, sandbox.ca_pem.decode()
         yield Server(
             ApiClient(url, ca=ca, token=sandbox.token()),
@@ -71,11 +67,7 @@ def in_a_sandbox(minor: str) -> Iterator[Server]:
             False,
             lambda token: ApiClient(url, ca=ca, token=token),
         )
-        asyncio.run_coroutine_threadsafe(sandbox.close(), loop).result(30)
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(30)
-        loop.close()
+        thread.run(sandbox.close())
 
 
 def _ground(kind: str, minor: str) -> object:

@@ -14,9 +14,9 @@ from aiohttp import web
 
 from tests.conformance.answers import send
 from tests.conformance.grounds import Server
-from tests.conformance.objects import lease, leases
+from tests.conformance.objects import configmap, configmaps, lease, leases
 from tests.controlplane.api import Object, Objects, path_of
-from tests.controlplane.pki import KeyPair
+from tests.controlplane.pki import Authority
 from tests.controlplane.wait import NotYet, wait_for
 
 Phase = Literal["mutating", "validating"]
@@ -73,53 +73,97 @@ def note(key: str, value: str) -> Respond:
     return patch({"op": "add", "path": f"/data/{key}", "value": value})
 
 
-@dataclass
-class Hooks:
-    """A webhook server; what is registered calls it for the objects of one namespace only."""
+class WebhookServer:
+    """
+    A server that answers for the webhooks of every test, on a thread of its own.
 
-    server: Server
-    namespace: str
-    ca: bytes
-    requests: dict[str, Objects] = field(default_factory=dict)
-    _answers: dict[str, Respond] = field(default_factory=dict)
-    _registered: list[str] = field(default_factory=list)
-    _closing: asyncio.Event = field(default_factory=asyncio.Event)
-    _transports: set[asyncio.Transport] = field(default_factory=set)
-    _runner: web.AppRunner | None = None
-    _port: int = 0
+    An API server keeps its connections to webhooks: they would outlive the loop of a test.
+    """
 
-    async def open(self, pair: KeyPair) -> None:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(pair.certificate, pair.key)
-        app = web.Application()
-        app.router.add_post("/{name}", self._review)
-        self._runner = web.AppRunner(app, shutdown_timeout=1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context).start()
-        self._port = self._runner.addresses[0][1]
-
-    async def close(self) -> None:
-        for path in self._registered:
-            await self.server.api.delete(path)
-        self._closing.set()
-        if self._runner is not None:
-            await self._runner.cleanup()
-        # The loop ends next, with no time left for TLS to say goodbye to a server that keeps connections.
-        for transport in self._transports:
-            transport.abort()
-        await asyncio.sleep(0)
+    def __init__(self, authority: Authority) -> None:
+        self.ca = authority.certificate.read_bytes()
+        pair = authority.server("webhooks")
+        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._context.load_cert_chain(pair.certificate, pair.key)
+        self._runner = self._make()
+        self._port = 0
+        self._closing = asyncio.Event()
+        self.answers: dict[str, Respond] = {}
+        self.requests: dict[str, Objects] = {}
 
     def url(self, name: str) -> str:
         return f"https://127.0.0.1:{self._port}/{name}"
 
+    async def open(self) -> None:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._context).start()
+        self._port = self._runner.addresses[0][1]
+
+    async def close(self) -> None:
+        self._closing.set()
+        for connection in self._runner.server.connections if self._runner.server else []:
+            if connection.transport is not None:
+                connection.transport.abort()
+        await self._runner.cleanup()
+
+    def _make(self) -> web.AppRunner:
+        app = web.Application()
+        app.router.add_post("/{name}", self._review)
+        return web.AppRunner(app, shutdown_timeout=1)
+
+    async def _review(self, call: web.Request) -> web.Response:
+        name = call.match_info["name"]
+        review = await call.json()
+        if review["request"].get("name") == _FROM_THE_CLUSTER:
+            return _told(review, allow(review["request"]))
+        self.requests.setdefault(name, []).append(review["request"])
+        if name not in self.answers:
+            await self._closing.wait()
+            return web.Response(status=500)
+        response = self.answers[name](review["request"])
+        if "raw" in response:
+            return web.Response(status=response["status"], text=response["raw"])
+        return _told(review, response)
+
+
+def _told(review: Object, response: Object) -> web.Response:
+    return web.json_response({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response})
+
+
+@dataclass
+class Hooks:
+    """The webhooks of a test; they are called for the objects of one namespace only."""
+
+    server: Server
+    namespace: str
+    listener: WebhookServer
+    _registered: list[str] = field(default_factory=list)
+
+    async def close(self) -> None:
+        for path in self._registered:
+            await self.server.api.delete(path)
+
+    async def create(self, name: str = "a", **metadata: Any) -> Object:
+        """Make a ConfigMap for webhooks to be asked about."""
+        return await self.server.api.create(configmaps(self.namespace), configmap(name, {"k": "v"}, **metadata))
+
+    def requests(self, name: str) -> Objects:
+        """What a webhook was asked so far."""
+        return self.listener.requests.setdefault(self._path(name), [])
+
+    def _path(self, name: str) -> str:
+        return f"{self.namespace}-{name}"
+
     def entry(self, name: str, respond: Respond | None = allow, **fields: Any) -> Object:
         """A webhook that answers so; without an answer it does not answer in time."""
         if respond is not None:
-            self._answers[name] = respond
-        self.requests.setdefault(name, [])
+            self.listener.answers[self._path(name)] = respond
         return {
             "name": f"{name}.{DOMAIN}",
-            "clientConfig": {"url": self.url(name), "caBundle": base64.b64encode(self.ca).decode()},
+            "clientConfig": {
+                "url": self.listener.url(self._path(name)),
+                "caBundle": base64.b64encode(self.listener.ca).decode(),
+            },
             "rules": [CONFIGMAPS],
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
             "admissionReviewVersions": ["v1"],
@@ -144,7 +188,7 @@ class Hooks:
 
         async def called() -> bool:
             answer = await send(self.server.api, "POST", leases(self.namespace), lease("probe"), dryRun="All")
-            if not self.requests[ready]:
+            if not self.requests(ready):
                 raise NotYet(f"{answer.status}, and no call")
             return True
 
@@ -152,27 +196,7 @@ class Hooks:
 
     def names(self, name: str) -> list[str]:
         """The names of the objects that a webhook was asked about."""
-        return [request["name"] for request in self.requests[name]]
-
-    async def _review(self, call: web.Request) -> web.Response:
-        name = call.match_info["name"]
-        if call.transport is not None:
-            self._transports.add(call.transport)
-        review = await call.json()
-        if review["request"].get("name") == _FROM_THE_CLUSTER:
-            return _told(review, allow(review["request"]))
-        self.requests.setdefault(name, []).append(review["request"])
-        if name not in self._answers:
-            await self._closing.wait()
-            return web.Response(status=500)
-        response = self._answers[name](review["request"])
-        if "raw" in response:
-            return web.Response(status=response["status"], text=response["raw"])
-        return _told(review, response)
-
-
-def _told(review: Object, response: Object) -> web.Response:
-    return web.json_response({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response})
+        return [request["name"] for request in self.requests(name)]
 
 
 def raw(text: str, status: int = 200) -> Respond:

@@ -1,0 +1,207 @@
+"""Admission webhooks: in which order they are asked, what becomes of the answer, and of none."""
+
+import pytest
+
+from tests.conformance.answers import details_of, refused, send, warnings_of
+from tests.conformance.objects import configmap, configmaps
+from tests.conformance.webhooks import (
+    CONFIGMAPS,
+    DOMAIN,
+    Hooks,
+    Phase,
+    Respond,
+    deny,
+    note,
+    patch,
+    raw,
+    warn,
+)
+from tests.controlplane.api import Object
+
+PHASES: list[Phase] = ["mutating", "validating"]
+
+
+async def test_a_patch_changes_what_is_stored(hooks: Hooks) -> None:
+    await hooks.register("mutating", hooks.entry("hook", note("n", "1")))
+    created = await hooks.create()
+    assert created["data"] == {"k": "v", "n": "1"}
+    assert (await hooks.server.api.get(configmaps(hooks.namespace, "a")))["data"] == {"k": "v", "n": "1"}
+
+
+async def test_webhooks_are_called_in_the_order_of_their_configurations(hooks: Hooks) -> None:
+    async def register(name: str) -> None:
+        operations = [{"op": "add", "path": "/data/last", "value": name}]
+        await hooks.register("mutating", hooks.entry(f"hook-{name}", patch(*operations)), name=name)
+
+    for name in ("b", "a", "c"):
+        await register(name)
+    created = await hooks.create()
+    assert created["data"]["last"] == "c"
+    seen = [hooks.requests(f"hook-{name}")[0]["object"]["data"].get("last") for name in "abc"]
+    assert seen == [None, "a", "b"]
+
+
+async def test_webhooks_of_one_configuration_are_called_in_its_order(hooks: Hooks) -> None:
+    await hooks.register("mutating", hooks.entry("two", note("last", "two")), hooks.entry("one", note("last", "one")))
+    assert (await hooks.create())["data"]["last"] == "one"
+
+
+@pytest.mark.parametrize(("policy", "calls"), [("IfNeeded", 2), ("Never", 1)])
+async def test_a_webhook_is_called_again_if_another_changed_something(hooks: Hooks, policy: str, calls: int) -> None:
+    await hooks.register(
+        "mutating",
+        hooks.entry("first", reinvocationPolicy=policy),
+        hooks.entry("second", note("n", "1")),
+    )
+    await hooks.create()
+    assert len(hooks.requests("first")) == calls
+    assert hooks.requests("first")[-1]["object"]["data"].get("n") == ("1" if calls == 2 else None)
+
+
+async def test_validation_sees_what_mutation_made(hooks: Hooks) -> None:
+    await hooks.register("validating", hooks.entry("validate"))
+    await hooks.register("mutating", hooks.entry("mutate", note("n", "1")))
+    await hooks.create()
+    assert hooks.requests("validate")[0]["object"]["data"] == {"k": "v", "n": "1"}
+
+
+async def test_what_mutation_made_is_validated_by_the_server(hooks: Hooks) -> None:
+    await hooks.register("mutating", hooks.entry("hook", note("bad key", "1")))
+    await refused(
+        hooks.create(),
+        422,
+        "Invalid",
+        saying='data[bad key]: Invalid value: "bad key": ',
+        causes=[("FieldValueInvalid", "data[bad key]")],
+    )
+
+
+async def test_a_patch_that_fails_is_an_error(hooks: Hooks) -> None:
+    operations = patch({"op": "replace", "path": "/nothing/here", "value": 1})
+    await hooks.register("mutating", hooks.entry("hook", operations))
+    await refused(hooks.create(), 500, "InternalError", saying="Internal error occurred: ")
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_refusal_is_passed_on(hooks: Hooks, phase: Phase) -> None:
+    status = {
+        "code": 418,
+        "reason": "Teapot",
+        "message": "not today",
+        "details": {"name": "other", "causes": [{"reason": "C", "field": "spec.x", "message": "why"}]},
+    }
+    await hooks.register(phase, hooks.entry("hook", deny(**status)))
+    failure = await refused(
+        hooks.create(),
+        418,
+        "Teapot",
+        f'admission webhook "hook.{DOMAIN}" denied the request: not today',
+        causes=[("C", "spec.x")],
+    )
+    assert details_of(failure) == {"name": "other"}
+    await refused(hooks.server.api.get(configmaps(hooks.namespace, "a")), 404, "NotFound")
+
+
+@pytest.mark.parametrize(
+    ("respond", "code", "reason", "words"),
+    [
+        pytest.param(deny(), 400, "", " without explanation", id="nothing"),
+        pytest.param(deny(message="no"), 400, "", ": no", id="message"),
+        pytest.param(deny(reason="Because"), 400, "Because", ": Because", id="reason"),
+        pytest.param(deny(code=200, message="no"), 400, "", ": no", id="code-of-success"),
+        pytest.param(deny(code=403, message="no"), 403, "", ": no", id="code"),
+    ],
+)
+async def test_a_refusal_says_what_it_can(hooks: Hooks, respond: Respond, code: int, reason: str, words: str) -> None:
+    await hooks.register("validating", hooks.entry("hook", respond))
+    await refused(hooks.create(), code, reason, f'admission webhook "hook.{DOMAIN}" denied the request{words}')
+
+
+async def test_a_dry_run_can_be_refused(hooks: Hooks) -> None:
+    await hooks.register("validating", hooks.entry("hook", deny(code=403, message="no")))
+    await refused(
+        hooks.server.api.create(configmaps(hooks.namespace), configmap("a"), dryRun="All"), 403, "", saying=": no"
+    )
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_warnings_are_passed_on(hooks: Hooks, phase: Phase) -> None:
+    await hooks.register(phase, hooks.entry("hook", warn("careful", "very careful")))
+    answer = await send(hooks.server.api, "POST", configmaps(hooks.namespace), configmap("a"))
+    assert answer.status == 201
+    assert warnings_of(answer) == ["careful", "very careful"]
+
+
+async def test_a_delete_can_be_refused(hooks: Hooks) -> None:
+    rule = {**CONFIGMAPS, "operations": ["DELETE"]}
+    await hooks.register("validating", hooks.entry("hook", deny(code=403, message="stay"), rules=[rule]))
+    await hooks.create()
+    await refused(hooks.server.api.delete(configmaps(hooks.namespace, "a")), 403, "", saying=": stay")
+    assert await hooks.server.api.get(configmaps(hooks.namespace, "a"))
+
+
+# Webhooks that do not answer, or not well
+
+
+DOWN: Object = {"clientConfig": {"url": "https://127.0.0.1:1/down"}}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_webhook_that_is_down_refuses(hooks: Hooks, phase: Phase) -> None:
+    await hooks.register(phase, hooks.entry("hook", **DOWN))
+    await refused(
+        hooks.create(),
+        500,
+        "InternalError",
+        saying=[
+            f'Internal error occurred: failed calling webhook "hook.{DOMAIN}": failed to call webhook: ',
+            'Post "https://127.0.0.1:1/down?timeout=10s": ',
+            "connection refused",
+        ],
+    )
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_webhook_that_is_down_may_be_ignored(hooks: Hooks, phase: Phase) -> None:
+    await hooks.register(phase, hooks.entry("hook", failurePolicy="Ignore", **DOWN))
+    assert (await hooks.create())["data"] == {"k": "v"}
+
+
+@pytest.mark.parametrize(("policy", "code"), [("Fail", 500), ("Ignore", 201)])
+async def test_a_webhook_has_its_time(hooks: Hooks, policy: str, code: int) -> None:
+    await hooks.register("validating", hooks.entry("hook", None, timeoutSeconds=1, failurePolicy=policy))
+    answer = await send(hooks.server.api, "POST", configmaps(hooks.namespace), configmap("a"))
+    assert answer.status == code
+    if policy == "Fail":
+        assert answer.body["reason"] == "InternalError"
+        assert f'failed calling webhook "hook.{DOMAIN}": ' in answer.body["message"]
+        assert "?timeout=1s" in answer.body["message"]
+        assert "context deadline exceeded" in answer.body["message"]
+
+
+@pytest.mark.parametrize(
+    ("respond", "words"),
+    [
+        pytest.param(raw("nonsense"), "", id="not-json"),
+        pytest.param(raw("{}", 404), "", id="not-found"),
+        pytest.param(raw("{}"), "", id="no-review"),
+        pytest.param(
+            lambda _: {"uid": "other", "allowed": True}, 'expected response.uid="', id="answer-to-another-question"
+        ),
+    ],
+)
+async def test_an_answer_that_is_none_refuses(hooks: Hooks, respond: Respond, words: str) -> None:
+    await hooks.register("validating", hooks.entry("hook", respond))
+    await refused(
+        hooks.create(),
+        500,
+        "InternalError",
+        saying=[f'Internal error occurred: failed calling webhook "hook.{DOMAIN}": ', words],
+    )
+
+
+async def test_an_authority_that_nobody_knows_refuses(hooks: Hooks) -> None:
+    entry = hooks.entry("hook")
+    del entry["clientConfig"]["caBundle"]
+    await hooks.register("validating", entry)
+    await refused(hooks.create(), 500, "InternalError", saying=f'failed calling webhook "hook.{DOMAIN}": ')

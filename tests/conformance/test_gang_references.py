@@ -1,0 +1,135 @@
+"""References to gangs in Jobs and pods: kept, dropped, immutable; and Jobs that have one and are resized."""
+
+import pytest
+
+from tests.conformance.answers import refused, send, warnings_of
+from tests.conformance.gangs import OTHER_REFERENCE, REFERENCE, group
+from tests.conformance.grounds import Server, only
+from tests.conformance.objects import create_pod, job, jobs, pod, pod_spec, podgroups, pods
+from tests.controlplane.api import Object
+
+
+async def test_a_job_keeps_the_reference_of_its_minor(server: Server, namespace: str) -> None:
+    reference = REFERENCE[server.minor.name]
+    answer = await send(server.api, "POST", jobs(namespace), job("a", pod_spec(**reference)), fieldValidation="Strict")
+    assert answer.status == 201
+    assert answer.body["spec"]["template"]["spec"].items() >= reference.items()
+
+
+async def test_a_job_loses_the_reference_of_another_minor(server: Server, namespace: str) -> None:
+    ((field, value),) = OTHER_REFERENCE[server.minor.name].items()
+    answer = await send(server.api, "POST", jobs(namespace), job("a", pod_spec(**{field: value})))
+    assert answer.status == 201
+    assert warnings_of(answer) == [f'unknown field "spec.template.spec.{field}"']
+    assert field not in answer.body["spec"]["template"]["spec"]
+
+
+BAD_REFERENCES: dict[str, tuple[Object, list[tuple[str, str]]]] = {
+    minor: (
+        {"schedulingGroup": {"podGroupName": "Bad_"}},
+        [("FieldValueInvalid", "spec.template.spec.schedulingGroup.podGroupName")],
+    )
+    for minor in ("1.36", "1.37")
+} | {
+    "1.35": (
+        {"workloadRef": {"name": "Bad_", "podGroup": "Bad_"}},
+        [
+            ("FieldValueInvalid", "spec.template.spec.workloadRef.name"),
+            ("FieldValueInvalid", "spec.template.spec.workloadRef.podGroup"),
+        ],
+    )
+}
+
+
+async def test_a_reference_is_a_name(server: Server, namespace: str) -> None:
+    reference, causes = BAD_REFERENCES[server.minor.name]
+    await refused(server.api.create(jobs(namespace), job("a", pod_spec(**reference))), 422, "Invalid", causes=causes)
+
+
+@only("1.36", "1.37")
+async def test_a_reference_names_a_group(server: Server, namespace: str) -> None:
+    field = "spec.template.spec.schedulingGroup.podGroupName"
+    await refused(
+        server.api.create(jobs(namespace), job("a", pod_spec(schedulingGroup={}))),
+        422,
+        "Invalid",
+        f'Job.batch "a" is invalid: {field}: Invalid value: null: must specify one of: `podGroupName`',
+    )
+
+
+LOST = {"1.37": "spec.template.spec", "1.36": "spec.template.spec", "1.35": "spec.template"}
+
+
+async def test_a_put_that_loses_the_reference_is_refused(server: Server, namespace: str) -> None:
+    """What a controller does that was built against a release without the field."""
+    reference = REFERENCE[server.minor.name]
+    body = await server.api.create(jobs(namespace), job("a", pod_spec(**reference)))
+    del body["metadata"]["resourceVersion"]
+    for field in reference:
+        del body["spec"]["template"]["spec"][field]
+    lost = LOST[server.minor.name]
+    await refused(
+        server.api.update(jobs(namespace, "a"), body),
+        422,
+        "Invalid",
+        saying=[f'Job.batch "a" is invalid: {lost}: Invalid value: ', ": field is immutable"],
+        causes=[("FieldValueInvalid", lost)],
+    )
+
+
+async def test_a_reference_is_not_added_later(server: Server, namespace: str) -> None:
+    await server.api.create(jobs(namespace), job())
+    await refused(
+        server.api.patch(jobs(namespace, "a"), {"spec": {"template": {"spec": REFERENCE[server.minor.name]}}}),
+        422,
+        "Invalid",
+        saying="field is immutable",
+    )
+
+
+async def test_a_pod_keeps_its_reference(server: Server, namespace: str) -> None:
+    reference = REFERENCE[server.minor.name]
+    created = await create_pod(server, namespace, pod("a", pod_spec(**reference)))
+    assert created["spec"].items() >= reference.items()
+    await refused(
+        server.api.patch(pods(namespace, "a"), {"spec": dict.fromkeys(reference)}),
+        422,
+        "Invalid",
+        saying="spec: Forbidden: pod updates may not change fields other than",
+    )
+
+
+RESIZED = {"completionMode": "Indexed", "completions": 2, "parallelism": 2}
+LARGER = {"spec": {"completions": 3, "parallelism": 3}}
+
+
+@pytest.fixture
+async def ganged(server: Server, namespace: str) -> str:
+    """The path of a Job of two pods whose group is there, where the minor has groups."""
+    if server.minor.name != "1.35":
+        await server.api.create(podgroups(server, namespace), group())
+    await server.api.create(jobs(namespace), job("a", pod_spec(**REFERENCE[server.minor.name]), **RESIZED))
+    return jobs(namespace, "a")
+
+
+@only("1.35", "1.37")
+async def test_a_ganged_job_can_be_resized(server: Server, ganged: str) -> None:
+    patched = await server.api.patch(ganged, LARGER)
+    assert patched["spec"]["parallelism"] == 3
+
+
+@only("1.36")
+async def test_1_36_does_not_resize_a_ganged_job(server: Server, ganged: str) -> None:
+    await refused(
+        server.api.patch(ganged, LARGER),
+        403,
+        "Forbidden",
+        'jobs.batch "a" is forbidden: cannot change parallelism for a Job referencing gang-scheduled PodGroup "g"',
+    )
+
+
+@only("1.36")
+async def test_1_36_resizes_a_job_whose_group_is_not_there(server: Server, namespace: str) -> None:
+    await server.api.create(jobs(namespace), job("a", pod_spec(schedulingGroup={"podGroupName": "nowhere"}), **RESIZED))
+    patched = await server.api.patch(jobs(namespace, "a"), LARGER)
+    assert patched["spec"]["parallelism"] == 3

@@ -1,0 +1,227 @@
+"""PodGroups in the API version of each minor that has them."""
+
+import pytest
+
+from tests.conformance.answers import refused, send, warnings_of
+from tests.conformance.gangs import Shapes, group
+from tests.conformance.grounds import Server, only
+from tests.conformance.objects import create_pod, gone, pod, pod_spec, podgroups, pods
+from tests.controlplane.api import Object
+
+PROTECTION = "scheduling.k8s.io/podgroup-protection"
+
+
+@pytest.fixture
+async def gang(server: Server, namespace: str, workload: str, shapes: Shapes) -> str:
+    """The path of a PodGroup made from the template g."""
+    assert workload
+    await server.api.create(podgroups(server, namespace), group(**shapes.reference("w", "g")))
+    return podgroups(server, namespace, "g")
+
+
+# What the server adds to a PodGroup. Priorities are copied from their class from 1.37 on.
+FILLED: dict[str, Object] = {
+    "1.37": {"disruptionMode": {"single": {}}, "priority": 0},
+    "1.36": {"disruptionMode": "Pod"},
+}
+UNSET: dict[str, Object] = {"1.37": {}, "1.36": {"podGroupTemplateRef": None}}
+
+
+@only("1.36", "1.37")
+async def test_a_pod_group_is_protected_and_filled_in(server: Server, gang: str, shapes: Shapes) -> None:
+    read = await server.api.get(gang)
+    assert read["metadata"]["finalizers"] == [PROTECTION]
+    assert read["status"] == {}
+    assert read["spec"] == {
+        **shapes.reference("w", "g"),
+        "schedulingPolicy": {"gang": {"minCount": 2}},
+        **FILLED[server.minor.name],
+    }
+    assert "generation" not in read["metadata"]
+
+
+@only("1.36", "1.37")
+async def test_a_pod_group_may_stand_alone(server: Server, namespace: str) -> None:
+    created = await server.api.create(podgroups(server, namespace), group())
+    assert created["spec"] == {
+        **UNSET[server.minor.name],
+        "schedulingPolicy": {"gang": {"minCount": 2}},
+        **FILLED[server.minor.name],
+    }
+
+
+@only("1.36")
+async def test_1_36_wants_the_workload_of_a_pod_group(server: Server, namespace: str, shapes: Shapes) -> None:
+    await refused(
+        server.api.create(podgroups(server, namespace), group(**shapes.reference("nowhere", "g"))),
+        403,
+        "Forbidden",
+        'podgroups.scheduling.k8s.io "g" is forbidden: PodGroup rejected: Workload "nowhere" not found',
+    )
+
+
+@only("1.36")
+async def test_1_36_wants_the_template_of_a_pod_group(
+    server: Server, namespace: str, workload: str, shapes: Shapes
+) -> None:
+    assert workload
+    await refused(
+        server.api.create(podgroups(server, namespace), group(**shapes.reference("w", "nothing"))),
+        403,
+        "Forbidden",
+        'podgroups.scheduling.k8s.io "g" is forbidden: PodGroup rejected: '
+        'PodGroupTemplate "nothing" not found in Workload "w"',
+    )
+
+
+@only("1.37")
+async def test_1_37_takes_a_pod_group_before_its_workload(server: Server, namespace: str, shapes: Shapes) -> None:
+    reference = shapes.reference("nowhere", "g")
+    created = await server.api.create(podgroups(server, namespace), group(**reference))
+    assert created["spec"].items() >= reference.items()
+
+
+@only("1.36", "1.37")
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        pytest.param({"gang": {"minCount": 0}}, ".gang.minCount: Required value", id="no-count"),
+        pytest.param({}, ': Invalid value: "": must specify one of: `basic`, `gang`', id="no-policy"),
+    ],
+)
+async def test_a_pod_group_is_validated(server: Server, namespace: str, policy: Object, words: str) -> None:
+    await refused(
+        server.api.create(podgroups(server, namespace), group(schedulingPolicy=policy)),
+        422,
+        "Invalid",
+        f'PodGroup.scheduling.k8s.io "g" is invalid: spec.schedulingPolicy{words}',
+    )
+
+
+@only("1.37")
+async def test_1_37_wants_the_priority_class_of_a_pod_group(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.create(podgroups(server, namespace), group(priorityClassName="nowhere")),
+        403,
+        "Forbidden",
+        'podgroups.scheduling.k8s.io "g" is forbidden: no PriorityClass with name nowhere was found',
+    )
+
+
+@only("1.36")
+async def test_1_36_drops_the_priority_of_a_pod_group(server: Server, namespace: str) -> None:
+    """Its gate is off, so it goes without a word."""
+    answer = await send(
+        server.api,
+        "POST",
+        podgroups(server, namespace),
+        group(priorityClassName="nowhere"),
+        fieldValidation="Strict",
+    )
+    assert (answer.status, warnings_of(answer)) == (201, [])
+    assert not answer.body["spec"].keys() & {"priorityClassName", "priority"}
+
+
+@only("1.37")
+async def test_1_37_takes_no_priority_without_its_class(server: Server, namespace: str) -> None:
+    await refused(
+        server.api.create(podgroups(server, namespace), group(priority=5)),
+        403,
+        "Forbidden",
+        'podgroups.scheduling.k8s.io "g" is forbidden: priority set in the pod group (5) must match the priority '
+        "computed (0) based on the priority class set in the spec",
+    )
+
+
+MIN_COUNT = {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
+
+
+@only("1.37")
+async def test_1_37_changes_the_count_of_a_pod_group(server: Server, gang: str) -> None:
+    patched = await server.api.patch(gang, MIN_COUNT)
+    assert patched["spec"]["schedulingPolicy"] == {"gang": {"minCount": 3}}
+
+
+@only("1.36")
+async def test_1_36_keeps_the_count_of_a_pod_group(server: Server, gang: str) -> None:
+    await refused(
+        server.api.patch(gang, MIN_COUNT),
+        422,
+        "Invalid",
+        saying=["spec.schedulingPolicy: Invalid value: ", "field is immutable"],
+        causes=[("FieldValueInvalid", "spec.schedulingPolicy")],
+    )
+
+
+SWITCHED = {
+    "1.37": [
+        ("FieldValueInvalid", "spec.schedulingPolicy.basic"),
+        ("FieldValueInvalid", "spec.schedulingPolicy.gang"),
+    ],
+    "1.36": [("FieldValueInvalid", "spec.schedulingPolicy")],
+}
+
+
+@only("1.36", "1.37")
+async def test_a_gang_stays_a_gang(server: Server, gang: str) -> None:
+    await refused(
+        server.api.patch(gang, {"spec": {"schedulingPolicy": {"gang": None, "basic": {}}}}),
+        422,
+        "Invalid",
+        causes=SWITCHED[server.minor.name],
+    )
+
+
+@only("1.36", "1.37")
+async def test_a_pod_group_stays_with_its_template(server: Server, gang: str, shapes: Shapes) -> None:
+    ((field, _),) = shapes.reference("w", "h").items()
+    await refused(
+        server.api.patch(gang, {"spec": shapes.reference("w", "h")}),
+        422,
+        "Invalid",
+        saying="field is immutable",
+        causes=[("FieldValueInvalid", f"spec.{field}")],
+    )
+
+
+@only("1.36", "1.37")
+async def test_the_status_of_a_pod_group_has_whole_conditions(server: Server, gang: str) -> None:
+    condition = {
+        "type": "PodGroupScheduled",
+        "status": "True",
+        "reason": "Scheduled",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    patched = await server.api.patch(f"{gang}/status", {"status": {"conditions": [condition]}})
+    assert patched["status"]["conditions"] == [condition]
+    await refused(
+        server.api.patch(f"{gang}/status", {"status": {"conditions": [{"type": "X", "status": "True"}]}}),
+        422,
+        "Invalid",
+        causes=[
+            ("FieldValueRequired", "status.conditions[0].lastTransitionTime"),
+            ("FieldValueRequired", "status.conditions[0].reason"),
+        ],
+    )
+
+
+@only("1.36", "1.37")
+async def test_a_pod_group_without_pods_goes(server: Server, gang: str) -> None:
+    await server.api.delete(gang)
+    await gone(server.api, gang)
+
+
+@only("1.36", "1.37")
+async def test_a_pod_group_with_pods_stays_until_they_are_gone(server: Server, namespace: str, gang: str) -> None:
+    await create_pod(server, namespace, pod("a", pod_spec(schedulingGroup={"podGroupName": "g"})))
+    await server.api.delete(gang)
+    # Whoever takes the finalizer off has seen another deletion through by now.
+    await server.api.create(podgroups(server, namespace), group("later"))
+    await server.api.delete(podgroups(server, namespace, "later"))
+    await gone(server.api, podgroups(server, namespace, "later"))
+    metadata = (await server.api.get(gang))["metadata"]
+    assert metadata["finalizers"] == [PROTECTION]
+    assert metadata["deletionTimestamp"]
+    await server.api.delete(pods(namespace, "a"))
+    await gone(server.api, gang)

@@ -1,0 +1,96 @@
+"""Registrations of webhooks: what is filled in, and what cannot be registered."""
+
+import pytest
+
+from tests.conformance.answers import refused
+from tests.conformance.webhooks import (
+    CONFIGMAPS,
+    CONFIGURATIONS,
+    KINDS,
+    Hooks,
+    Phase,
+    allow,
+    deny,
+)
+from tests.controlplane.api import Object
+
+PHASES: list[Phase] = ["mutating", "validating"]
+
+
+async def test_a_registration_is_filled_in(hooks: Hooks) -> None:
+    body = hooks.configuration("mutating", hooks.entry("hook"))
+    created = await hooks.server.api.create(CONFIGURATIONS["mutating"], body, dryRun="All")
+    (entry,) = created["webhooks"]
+    expected = {
+        "failurePolicy": "Fail",
+        "matchPolicy": "Equivalent",
+        "objectSelector": {},
+        "timeoutSeconds": 10,
+        "reinvocationPolicy": "Never",
+    }
+    assert {key: entry.get(key) for key in expected} == expected
+    assert entry["rules"] == [{**CONFIGMAPS, "scope": "*"}]
+    assert created["metadata"]["generation"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "words"),
+    [
+        pytest.param(
+            {"name": "short"},
+            "name",
+            'Invalid value: "short": should be a domain with at least three segments separated by dots',
+            id="name",
+        ),
+        pytest.param(
+            {"sideEffects": "Some"},
+            "sideEffects",
+            'Unsupported value: "Some": supported values: "None", "NoneOnDryRun"',
+            id="side-effects",
+        ),
+        pytest.param(
+            {"timeoutSeconds": 31},
+            "timeoutSeconds",
+            "Invalid value: 31: the timeout value must be between 1 and 30 seconds",
+            id="timeout",
+        ),
+        pytest.param(
+            {"failurePolicy": "Odd"},
+            "failurePolicy",
+            'Unsupported value: "Odd": supported values: "Fail", "Ignore"',
+            id="failure-policy",
+        ),
+    ],
+)
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_registration_is_validated(hooks: Hooks, phase: Phase, fields: Object, field: str, words: str) -> None:
+    body = hooks.configuration(phase, {**hooks.entry("hook"), **fields})
+    await refused(
+        hooks.server.api.create(CONFIGURATIONS[phase], body),
+        422,
+        "Invalid",
+        f'{KINDS[phase]}.admissionregistration.k8s.io "{body["metadata"]["name"]}" is invalid: '
+        f"webhooks[0].{field}: {words}",
+    )
+
+
+async def test_conditions_are_compiled_when_they_are_registered(hooks: Hooks) -> None:
+    entry = hooks.entry("hook", matchConditions=[{"name": "c", "expression": "object.metadata.name =="}])
+    await refused(
+        hooks.server.api.create(CONFIGURATIONS["mutating"], hooks.configuration("mutating", entry)),
+        422,
+        "Invalid",
+        saying="webhooks[0].matchConditions[0].expression: Invalid value: ",
+        causes=[("FieldValueInvalid", "webhooks[0].matchConditions[0].expression")],
+    )
+
+
+async def test_a_registration_that_is_gone_calls_nobody(hooks: Hooks) -> None:
+    """A registration may be taken away; what calls it then is over at once, or soon."""
+    entry = hooks.entry("hook", deny(code=403, message="no"))
+    body = hooks.configuration("validating", entry)
+    await hooks.server.api.create(CONFIGURATIONS["validating"], body)
+    await hooks.server.api.delete(f"{CONFIGURATIONS['validating']}/{body['metadata']['name']}")
+    # A later one is in force only when the server has seen this one go.
+    await hooks.register("validating", hooks.entry("other", allow), name="b")
+    assert await hooks.create()

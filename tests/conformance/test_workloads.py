@@ -1,0 +1,210 @@
+"""Workloads in the API version of each minor."""
+
+import pytest
+
+from tests.conformance.answers import refused, send
+from tests.conformance.gangs import Shapes
+from tests.conformance.grounds import Server, only
+from tests.conformance.objects import workloads
+from tests.controlplane.api import Object, Objects
+
+LABEL = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+    "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+
+
+async def test_a_workload_is_stored_as_written(server: Server, namespace: str, shapes: Shapes) -> None:
+    templates = [shapes.template("g"), shapes.template("h", 3)]
+    answer = await send(
+        server.api, "POST", workloads(server, namespace), shapes.workload(*templates), fieldValidation="Strict"
+    )
+    assert answer.status == 201
+    created = answer.body
+    assert (created["kind"], created["apiVersion"]) == ("Workload", server.gangs)
+    assert created["spec"] == {shapes.templates: [shapes.stored(template) for template in templates]}
+    assert "status" not in created
+    assert "finalizers" not in created["metadata"]
+    assert "generation" not in created["metadata"]
+
+
+async def test_a_template_may_be_no_gang(server: Server, namespace: str, shapes: Shapes) -> None:
+    template = {"name": "g", shapes.policy: {"basic": {}}}
+    created = await server.api.create(workloads(server, namespace), shapes.workload(template))
+    assert created["spec"][shapes.templates] == [shapes.stored(template)]
+
+
+async def test_a_workload_says_whose_it_is(server: Server, namespace: str, shapes: Shapes) -> None:
+    controller = {"apiGroup": "jobset.x-k8s.io", "kind": "JobSet", "name": "a"}
+    created = await server.api.create(
+        workloads(server, namespace), shapes.workload(shapes.template(), controllerRef=controller)
+    )
+    assert created["spec"]["controllerRef"] == controller
+
+
+async def test_a_workload_has_at_most_eight_templates(server: Server, namespace: str, shapes: Shapes) -> None:
+    nine = [shapes.template(f"t{index}") for index in range(9)]
+    await server.api.create(workloads(server, namespace), shapes.workload(*nine[:8], name="eight"))
+    await refused(
+        server.api.create(workloads(server, namespace), shapes.workload(*nine)),
+        422,
+        "Invalid",
+        f'Workload.scheduling.k8s.io "w" is invalid: spec.{shapes.templates}: Too many: 9: must have at most 8 items',
+        causes=[("FieldValueTooMany", f"spec.{shapes.templates}")],
+    )
+
+
+NO_TEMPLATES = {
+    "1.37": 'spec: Invalid value: "": must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`',
+    "1.36": "spec.podGroupTemplates: Required value",
+    "1.35": "spec.podGroups: Required value: must have at least one item",
+}
+
+
+async def test_a_workload_has_a_template(server: Server, namespace: str, shapes: Shapes) -> None:
+    await refused(
+        server.api.create(workloads(server, namespace), shapes.workload()),
+        422,
+        "Invalid",
+        f'Workload.scheduling.k8s.io "w" is invalid: {NO_TEMPLATES[server.minor.name]}',
+    )
+
+
+# 1.36 validates by declarations, and words things as they do: reason, field in the template, words.
+NAME = ("FieldValueInvalid", "name", f'Invalid value: "Bad_": {LABEL}')
+TOLD = {
+    "no-count": {
+        "1.35": ("FieldValueInvalid", "policy.gang.minCount", "Invalid value: 0: must be greater than zero"),
+        "": ("FieldValueRequired", "schedulingPolicy.gang.minCount", "Required value"),
+    },
+    "negative-count": {
+        "1.35": ("FieldValueInvalid", "policy.gang.minCount", "Invalid value: -1: must be greater than zero"),
+        "": (
+            "FieldValueInvalid",
+            "schedulingPolicy.gang.minCount",
+            "Invalid value: -1: must be greater than or equal to 1",
+        ),
+    },
+    "name": {"1.35": NAME, "": NAME},
+    "no-policy": {
+        "1.35": ("FieldValueRequired", "policy", "Required value: exactly one of `basic`, `gang` is required"),
+        "": ("FieldValueInvalid", "schedulingPolicy", 'Invalid value: "": must specify one of: `basic`, `gang`'),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("fault", "policy"),
+    [
+        pytest.param("no-count", {"gang": {"minCount": 0}}, id="no-count"),
+        pytest.param("negative-count", {"gang": {"minCount": -1}}, id="negative-count"),
+        pytest.param("name", {"basic": {}}, id="name"),
+        pytest.param("no-policy", {}, id="no-policy"),
+    ],
+)
+async def test_a_template_is_validated(
+    server: Server, namespace: str, shapes: Shapes, fault: str, policy: Object
+) -> None:
+    told, name = TOLD[fault], "Bad_" if fault == "name" else "g"
+    reason, field, words = told.get(server.minor.name) or told[""]
+    at = f"spec.{shapes.templates}[0].{field}"
+    await refused(
+        server.api.create(workloads(server, namespace), shapes.workload({"name": name, shapes.policy: policy})),
+        422,
+        "Invalid",
+        f'Workload.scheduling.k8s.io "w" is invalid: {at}: {words}',
+        causes=[(reason, at)],
+    )
+
+
+TWO_POLICIES = {
+    "1.37": "must specify exactly one of: `basic`, `gang`",
+    "1.36": "must specify exactly one of: `basic`, `gang`",
+    "1.35": "exactly one of `basic`, `gang` is required, but multiple fields are set",
+}
+
+
+async def test_a_policy_is_one_of_two(server: Server, namespace: str, shapes: Shapes) -> None:
+    both = {"name": "g", shapes.policy: {"gang": {"minCount": 1}, "basic": {}}}
+    at = f"spec.{shapes.templates}[0].{shapes.policy}"
+    await refused(
+        server.api.create(workloads(server, namespace), shapes.workload(both)),
+        422,
+        "Invalid",
+        saying=[f"{at}: Invalid value: ", TWO_POLICIES[server.minor.name]],
+        causes=[("FieldValueInvalid", at)],
+    )
+
+
+DUPLICATE = {"1.37": "podGroupTemplates[1]", "1.36": "podGroupTemplates[1]", "1.35": "podGroups[1].name"}
+
+
+async def test_templates_have_names_of_their_own(server: Server, namespace: str, shapes: Shapes) -> None:
+    at = f"spec.{DUPLICATE[server.minor.name]}"
+    await refused(
+        server.api.create(workloads(server, namespace), shapes.workload(shapes.template(), shapes.template())),
+        422,
+        "Invalid",
+        saying=f"{at}: Duplicate value: ",
+        causes=[("FieldValueDuplicate", at)],
+    )
+
+
+def count(shapes: Shapes, value: int) -> Objects:
+    path = f"/spec/{shapes.templates}/0/{shapes.policy}/gang/minCount"
+    return [{"op": "replace", "path": path, "value": value}]
+
+
+@only("1.37")
+async def test_1_37_changes_the_count_of_a_template(server: Server, workload: str, shapes: Shapes) -> None:
+    patched = await server.api.patch(workload, count(shapes, 3), kind="json")
+    assert patched["spec"]["podGroupTemplates"][0]["schedulingPolicy"] == {"gang": {"minCount": 3}}
+
+
+@only("1.37")
+async def test_1_37_changes_the_count_by_applying_every_template(server: Server, workload: str, shapes: Shapes) -> None:
+    body = {
+        "apiVersion": server.gangs,
+        "kind": "Workload",
+        "spec": {"podGroupTemplates": [shapes.template("g", 4), shapes.template("h")]},
+    }
+    applied = await server.api.patch(workload, body, kind="apply", fieldManager="m", force=True)
+    assert applied["spec"]["podGroupTemplates"] == [
+        shapes.stored(shapes.template("g", 4)),
+        shapes.stored(shapes.template("h")),
+    ]
+
+
+# 1.35 forgot where the list stands.
+FROZEN = {"1.36": "spec.podGroupTemplates", "1.35": "podGroups"}
+
+
+@only("1.35", "1.36")
+async def test_before_1_37_the_count_of_a_template_stays(server: Server, workload: str, shapes: Shapes) -> None:
+    await refused(
+        server.api.patch(workload, count(shapes, 3), kind="json"),
+        422,
+        "Invalid",
+        saying=[f"{FROZEN[server.minor.name]}: Invalid value: ", "field is immutable"],
+        causes=[("FieldValueInvalid", FROZEN[server.minor.name])],
+    )
+
+
+@pytest.mark.parametrize("names", ["g", "ghi"], ids=["remove", "add"])
+async def test_the_templates_of_a_workload_stay(server: Server, workload: str, shapes: Shapes, names: str) -> None:
+    removed, added = "Forbidden: item may not be removed", "Forbidden: item may not be added"
+    words, causes = {
+        ("1.37", "g"): (removed, [("FieldValueForbidden", "spec.podGroupTemplates")]),
+        ("1.37", "ghi"): (added, [("FieldValueForbidden", "spec.podGroupTemplates[2]")]),
+    }.get(
+        (server.minor.name, names), ("field is immutable", [("FieldValueInvalid", FROZEN.get(server.minor.name, ""))])
+    )
+    templates = [shapes.template(name) for name in names]
+    await refused(
+        server.api.patch(workload, {"spec": {shapes.templates: templates}}),
+        422,
+        "Invalid",
+        saying=words,
+        causes=causes,
+    )
