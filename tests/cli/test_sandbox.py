@@ -14,6 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gangctl.client.client import Client
+from gangctl.client.config import load_cluster
+from gangctl.client.resources import JOBSETS, PODS, Resource
+from gangctl.client.transport import Transport
+from gangctl.demo.child import Controller
 from tests.cli.run import gangctl
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
@@ -107,6 +112,32 @@ def test_usage(args: tuple[str, ...]) -> None:
     answer = gangctl("sandbox", *args)
     assert answer.code == 2
     assert args[1] in answer.err
+
+
+async def test_gangctl_makes_gangs_in_it(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    async with (
+        standing("--kubeconfig-out", str(file)),
+        Controller(str(file), None, tmp_path / "gangctl.log"),
+        Transport(await load_cluster(kubeconfig=file)) as transport,
+    ):
+        client = Client(transport)
+        await client.create(JOBSETS, jobset("js", rj("w", 1, 2, 2, cpu="1"), mode="Gang", namespace="default"))
+
+        async def bound() -> bool:
+            pods = (await client.list(PODS, "default")).items
+            if [bool(pod["spec"].get("nodeName")) for pod in pods] != [True, True]:
+                raise NotYet(f"{len(pods)} pods")
+            return True
+
+        await wait_for(bound, timeout=30, what="the gang to be bound")
+        (group,) = (
+            await client.list(Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup"), "default")
+        ).items
+        assert group["spec"]["schedulingPolicy"] == {"gang": {"minCount": 2}}
+        pods = (await client.list(PODS, "default")).items
+        names = {pod["spec"]["schedulingGroup"]["podGroupName"] for pod in pods}
+        assert names == {group["metadata"]["name"]}
 
 
 @pytest.mark.controlplane

@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.run import Answer
 from tests.controlplane.api import Object, list_items, path_of
+from tests.controlplane.kubelet import Kubelet
+from tests.controlplane.nodes import add_nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 
@@ -79,6 +81,20 @@ async def test_both_acts_on_nodes_of_its_own_with_gangctl_from_here(empty_plane:
     assert (with_gangs["strandedPods"], with_gangs["finishedJobSets"]) == (0, 4)
     assert with_gangs["events"]["WorkloadCreated"] == 4
     assert "two Node objects" in answer.err
+    await nothing_left(empty_plane)
+
+
+async def test_on_nodes_that_are_there_it_ends_whole_jobsets_itself(empty_plane: ControlPlane) -> None:
+    """As on a cluster of a user's, where containers of the pause image never end."""
+    await add_nodes(empty_plane.api, 2, cpu="3")
+    async with Kubelet(empty_plane.api):
+        answer = await run(empty_plane, "--start-controller", "--yes", "-o", "json")
+    assert answer.code == 0, answer.err
+    assert "750 milli-CPUs each" in answer.err
+    assert answer.json["scenario"]["places"] == 8
+    without, with_gangs = answer.json["acts"]
+    assert without["strandedPods"] > 0
+    assert (with_gangs["strandedPods"], with_gangs["finishedJobSets"]) == (0, 4)
     await nothing_left(empty_plane)
 
 
