@@ -114,6 +114,13 @@ class World:
             await self._running
         self._process = self._running = None
 
+    async def close(self) -> None:
+        """End gangctl and give its ports back."""
+        try:
+            await self.stop_gangctl()
+        finally:
+            self._ports.release()
+
     async def restart_gangctl(self) -> None:
         """End it and start it again."""
         await self.stop_gangctl()
@@ -170,11 +177,12 @@ class World:
             name = group["metadata"]["name"]
             await self.api.patch(self._scheduling("podgroups"), NAMESPACE, name, patch, "merge", ADMIN)
 
-    async def empty(self) -> None:
-        """Delete every JobSet, and let everything go that belongs to them."""
+    async def empty(self) -> tuple[str, ...]:
+        """Delete every JobSet; what is left, a while later, of the objects that belonged to them."""
         for jobset in (await self.api.list(self._jobsets, NAMESPACE)).items:
             await self.delete(jobset["metadata"]["name"])
         await self.rest()
+        return tuple(name for name, obj in (await self.gangs()).items() if _owners(obj))
 
     # what there is to see
 
@@ -243,7 +251,7 @@ async def world(minor: str, directory: Path) -> AsyncIterator[World]:
         try:
             yield built
         finally:
-            await built.stop_gangctl()
+            await built.close()
 
 
 def _copy(raw: Object) -> Object:
