@@ -49,6 +49,6 @@ def _check_status(new: Object, old: Object | None, schema: Schema, causes: Cause
     inner = (schema.get("properties") or {}).get(_STATUS)
     if inner is None or _STATUS not in new:
         return
-    for cause in structural.validate(new[_STATUS], inner, (old or {}).get(_STATUS), _STATUS):
+    for cause in structural.validate(new[_STATUS], inner, (old or {}).get(_STATUS), _STATUS, whole=schema):
         message = cause.message.replace(f"{_STATUS}.", "", 1) if " in body " in cause.message else cause.message
         causes.append(type(cause)(cause.reason, cause.field, message))

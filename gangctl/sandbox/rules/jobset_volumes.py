@@ -7,7 +7,7 @@ from typing import Any, Final
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import names
 from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.jobset_types import in_go_order
+from gangctl.sandbox.rules.jobset_types import in_go_order, replicated_jobs
 from gangctl.sandbox.rules.pod_defaults import containers
 from gangctl.sandbox.rules.world import World
 
@@ -29,7 +29,7 @@ def check_volume_claims(jobset: Object, world: World, wrong: Causes) -> None:
             claim = f"{name}-{jobset['metadata'].get('name', '')}"
             if len(claim) > _CLAIM_LENGTH:
                 wrong.invalid(here, name, "VolumeClaimPolicies template name is too long")
-            _mounts(jobset["spec"].get("replicatedJobs") or [], name, wrong)
+            _mounts(replicated_jobs(jobset), name, wrong)
             existing = world(_CLAIMS, jobset["metadata"].get("namespace", ""), claim)
             if existing is not None:
                 _existing(existing, template, policy, claim, path, at, wrong)

@@ -99,14 +99,17 @@ def default(value: Any, schema: Schema) -> None:
             default(value[key], inner)
 
 
-def validate(value: Any, schema: Schema, old: Any = None, path: str = "") -> Causes:
-    """What is wrong with a value; ``old`` is what it was, for rules about changes."""
+def validate(value: Any, schema: Schema, old: Any = None, path: str = "", *, whole: Schema | None = None) -> Causes:
+    """What is wrong with a value; ``old`` is what it was, for rules about changes.
+
+    ``whole`` is the schema of the object, where ``schema`` is that of a part of it.
+    """
     causes = Causes()
     check_value(value, schema, path, causes)
     _lists(value, schema, path, causes)
     if not any(cause.reason in _BLOCKING for cause in causes):
         check_rules(value, old, schema, path, causes)
-    elif has_rules(schema):
+    elif has_rules(whole or schema):
         causes.append(NOT_CHECKED)
     return causes
 

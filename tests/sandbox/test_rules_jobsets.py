@@ -1,0 +1,93 @@
+"""JobSets are told here what a real server told them; where the answers come from: jobset_cases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable
+
+import pytest
+
+from gangctl.sandbox.api import Api, Caller, WriteOptions
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.objects import Object, copy
+from tests.controlplane.plane import ControlPlane
+from tests.sandbox.jobset_cases import ANSWERS, CHANGED, CHANGES, NEW, OLD, STATUSES, ask, recorded
+
+ME = Caller("me")
+DRY = WriteOptions(dry_run=True)
+REAL: dict[str, dict[str, Object]] = json.loads(ANSWERS.read_text())
+
+
+@pytest.fixture
+async def changed(api: Api) -> Api:
+    await api.create(api.kind("jobsets.jobset.x-k8s.io"), "default", copy(OLD), ME)
+    return api
+
+
+async def _said(call: Awaitable[Object]) -> Object:
+    try:
+        return {"spec": (await call)["spec"]}
+    except StatusError as error:
+        return recorded(error.body())
+
+
+@pytest.mark.parametrize("name", NEW)
+async def test_a_new_jobset_is_told_what_a_real_server_tells(api: Api, name: str) -> None:
+    kind = api.kind("jobsets.jobset.x-k8s.io")
+    assert await _said(api.create(kind, "default", copy(NEW[name]), ME, DRY)) == REAL["new"][name]
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_a_change_is_told_what_a_real_server_tells(changed: Api, name: str) -> None:
+    kind = changed.kind("jobsets.jobset.x-k8s.io")
+    said = await _said(changed.patch(kind, "default", CHANGED, CHANGES[name], "json", ME, DRY))
+    assert said == REAL["changes"][name]
+
+
+async def test_a_new_jobset_has_no_status(api: Api) -> None:
+    kind = api.kind("jobsets.jobset.x-k8s.io")
+    assert "status" not in await api.create(kind, "default", copy(NEW["status given"]), ME)
+
+
+@pytest.mark.parametrize("name", STATUSES)
+async def test_a_status_is_told_what_a_real_server_tells(changed: Api, name: str) -> None:
+    kind, patch = changed.kind("jobsets.jobset.x-k8s.io"), {"status": STATUSES[name]}
+    with pytest.raises(StatusError) as caught:
+        await changed.patch(kind, "default", CHANGED, patch, "merge", ME, DRY, subresource="status")
+    assert recorded(caught.value.body()) == REAL["statuses"][name]
+
+
+async def test_pods_move_only_while_suspended(changed: Api) -> None:
+    kind = changed.kind("jobsets.jobset.x-k8s.io")
+    await changed.patch(kind, "default", CHANGED, {"spec": {"suspend": False}}, "merge", ME)
+    with pytest.raises(StatusError, match="field is immutable"):
+        await changed.patch(kind, "default", CHANGED, CHANGES["places of pods"], "json", ME)
+    suspending = [*CHANGES["places of pods"], {"op": "replace", "path": "/spec/suspend", "value": True}]
+    await changed.patch(kind, "default", CHANGED, suspending, "json", ME)
+
+
+async def test_a_jobset_that_has_ended_keeps_its_size(changed: Api) -> None:
+    kind = changed.kind("jobsets.jobset.x-k8s.io")
+    done = {
+        "type": "Completed",
+        "status": "True",
+        "reason": "R",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    await changed.patch(kind, "default", CHANGED, {"status": {"conditions": [done]}}, "merge", ME, subresource="status")
+    with pytest.raises(StatusError, match="when JobSet is in a terminal state"):
+        await changed.patch(kind, "default", CHANGED, CHANGES["parallelism and completions"], "json", ME)
+
+
+async def test_without_its_gate_a_jobset_has_one_size() -> None:
+    api = Api(gates={"ElasticJobSet": False})
+    kind = api.kind("jobsets.jobset.x-k8s.io")
+    await api.create(kind, "default", copy(OLD), ME)
+    with pytest.raises(StatusError, match="field is immutable"):
+        await api.patch(kind, "default", CHANGED, CHANGES["parallelism and completions"], "json", ME)
+
+
+@pytest.mark.controlplane
+async def test_the_recorded_answers_are_those_of_a_real_server(plane_1_37: ControlPlane, namespace: str) -> None:
+    assert await ask(plane_1_37.api, namespace) == REAL
