@@ -192,7 +192,9 @@ class Registrar:
             live = await self._client.get(resource, wanted["metadata"]["name"])
         except NotFoundError:
             return _Look(resource, wanted if manage else None, f"{_title(wanted)} is missing", new=True)
-        live = {**live, "metadata": {**(live.get("metadata") or {}), "name": wanted["metadata"]["name"]}}
+        # Whose name was asked for: what is written back goes there.
+        metadata = {**(live.get("metadata") or {}), "name": wanted["metadata"]["name"]}
+        live = {**live, "apiVersion": wanted["apiVersion"], "kind": wanted["kind"], "metadata": metadata}
         target = replaced(live, wanted) if manage else with_authorities(live, self._authorities or b"")
         same = contains(live, wanted if manage else target)
         return _Look(resource, target, "" if same else f"{_title(wanted)} is not as wanted")
