@@ -16,7 +16,7 @@ import pytest
 
 from tests.conformance.background import background
 from tests.conformance.gangs import Shapes
-from tests.conformance.grounds import REAL, Server, grounds, in_a_sandbox, on_a_plane
+from tests.conformance.grounds import REAL, Server, SharedSandboxes, grounds, on_a_plane
 from tests.conformance.objects import workloads
 from tests.conformance.webhooks import Hooks, WebhookServer
 from tests.controlplane.api import path_of
@@ -26,14 +26,16 @@ from tests.controlplane.pki import Authority
 NAMESPACES = path_of("v1", "namespaces")
 
 
+@pytest.fixture(scope="session")
+def shared_sandboxes() -> Iterator[SharedSandboxes]:
+    with SharedSandboxes() as sandboxes:
+        yield sandboxes
+
+
 @pytest.fixture(scope="session", params=grounds())
-def server(request: pytest.FixtureRequest, shared_planes: SharedPlanes) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest, shared_planes: SharedPlanes, shared_sandboxes: SharedSandboxes) -> Server:
     kind, minor = request.param
-    if kind == REAL:
-        yield on_a_plane(shared_planes.get(minor))
-        return
-    with in_a_sandbox(minor) as sandbox:
-        yield sandbox
+    return on_a_plane(shared_planes.get(minor)) if kind == REAL else shared_sandboxes.get(minor)
 
 
 @pytest.fixture

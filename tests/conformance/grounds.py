@@ -8,9 +8,9 @@ behaviour too; what differs between the real server and the sandbox is a bug in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import pytest
 
@@ -68,6 +68,25 @@ def in_a_sandbox(minor: str) -> Iterator[Server]:
             lambda token: ApiClient(url, ca=ca, token=token),
         )
         thread.run(sandbox.close())
+
+
+class SharedSandboxes:
+    """Sandboxes by minor, started at the first request and kept: a worker may come back to one many times."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._servers: dict[str, Server] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def get(self, minor: str) -> Server:
+        if minor not in self._servers:
+            self._servers[minor] = self._open.enter_context(in_a_sandbox(minor))
+        return self._servers[minor]
 
 
 def _ground(kind: str, minor: str) -> object:
