@@ -25,7 +25,7 @@ _NAMESPACE: Final = "demo"
 _NODES: Final = 2
 _PATIENCE: Final = Patience(quiet=1.5, gangs=10.0)
 _WORK_SECONDS: Final = 0.6
-_PAUSE_SECONDS: Final = 0.08
+_PAUSE_SECONDS: Final = 0.1
 """Between the pods that one worker of the Job controller creates: time for the others, as on any cluster."""
 
 
