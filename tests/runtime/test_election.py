@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import orjson
@@ -42,8 +42,11 @@ class LeaseServer(Transport):
         self.loses_answers = 0
         self.failure: Exception | None = None
 
-    async def send(self, request: Request, *, throttled: bool = True) -> Response:
+    async def send(
+        self, request: Request, *, throttled: bool = True, guard: Callable[[], None] | None = None
+    ) -> Response:
         assert not throttled
+        assert guard is None, "whoever does not lead must be able to take the Lease"
         assert request.timeout_seconds == 4
         self.requests.append((request.method, request.path))
         if self.hanging:
