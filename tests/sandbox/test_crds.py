@@ -1,38 +1,28 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from gangctl.sandbox.api import Api, Caller
+from gangctl.sandbox.api import Api, DeleteOptions, WriteOptions
+from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.server import Sandbox
-from tests.controlplane.wait import NotYet, wait_for
-from tests.sandbox.definitions import definition
-
-ME = Caller("me")
-DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-WIDGETS = "widgets.example.com"
-
-
-async def _create(api: Api, body: Object) -> Object:
-    return await api.create(api.kind(DEFINITIONS), "", body, ME)
-
-
-async def _read(api: Api, name: str = WIDGETS) -> Object:
-    return await api.get(api.kind(DEFINITIONS), "", name)
-
-
-def _conditions(obj: Object) -> list[tuple[str, str, str]]:
-    return [(each["type"], each["status"], each["reason"]) for each in obj["status"]["conditions"] or ()]
-
-
-async def _established(api: Api, name: str = WIDGETS) -> Object:
-    async def done() -> Object:
-        found = await _read(api, name)
-        if ("Established", "True", "InitialNamesAccepted") not in _conditions(found):
-            raise NotYet(str(found["status"]))
-        return found
-
-    return await wait_for(done, 5, f"{name} to be established", interval=0.01)
+from tests.controlplane.wait import wait_for
+from tests.sandbox.definitions import (
+    DEFINITIONS,
+    ME,
+    OPEN,
+    WIDGETS,
+    conditions,
+    create,
+    definition,
+    established,
+    read,
+    renamed,
+    version,
+    widget,
+)
 
 
 @pytest.fixture
@@ -41,16 +31,165 @@ def api(sandbox: Sandbox) -> Api:
 
 
 async def test_a_definition_is_filled_in_and_established(api: Api) -> None:
-    created = await _create(api, definition())
+    created = await create(api, definition())
     names = {"plural": "widgets", "kind": "Widget", "singular": "widget", "listKind": "WidgetList"}
     nothing = {"plural": "", "kind": ""}
     assert created["spec"]["names"] == names
     assert created["spec"]["conversion"] == {"strategy": "None"}
     assert created["status"] == {"conditions": None, "acceptedNames": nothing, "storedVersions": ["v1"]}
-    found = await _established(api)
-    assert _conditions(found) == [
+    found = await established(api)
+    assert conditions(found) == [
         ("NamesAccepted", "True", "NoConflicts"),
         ("Established", "True", "InitialNamesAccepted"),
     ]
     assert found["status"]["acceptedNames"] == names
     assert found["metadata"]["generation"] == 1
+
+
+async def _served(api: Api, schema: Object | None = None, **fields: Any) -> None:
+    await create(api, definition(version(schema=schema, **fields)))
+    await established(api)
+
+
+async def test_objects_are_pruned_and_filled_in(api: Api) -> None:
+    spec = {
+        "type": "object",
+        "properties": {
+            "mode": {"type": "string", "default": "A"},
+            "nothing": {"type": "string", "nullable": True},
+            "inner": {"type": "object", "default": {}, "properties": {"d": {"type": "integer", "default": 7}}},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "raw": OPEN,
+        },
+    }
+    await _served(api, {"type": "object", "properties": {"spec": spec}})
+    given = {
+        "mode": None,
+        "nothing": None,
+        "odd": 1,
+        "labels": {"a": None},
+        "raw": {"x": {"y": None}},
+        "inner": {"odd": 1},
+    }
+    kind, warnings = api.kind(WIDGETS), list[str]()
+    made = await api.create(kind, "default", widget(given, extra=1), ME, warnings=warnings)
+    assert made["spec"] == {
+        "mode": "A",
+        "nothing": None,
+        "inner": {"d": 7},
+        "labels": {},
+        "raw": {"x": {"y": None}},
+    }
+    assert "extra" not in made
+    assert warnings == ['unknown field "extra"', 'unknown field "spec.inner.odd"', 'unknown field "spec.odd"']
+    with pytest.raises(StatusError, match=r'strict decoding error: unknown field "spec.odd"'):
+        await api.create(kind, "default", widget({"odd": 1}), ME, WriteOptions(field_validation="Strict"))
+
+
+async def test_a_status_is_written_apart_where_there_is_the_subresource(api: Api) -> None:
+    ready = {"type": "object", "properties": {"ready": {"type": "boolean"}}}
+    await _served(api, {"type": "object", "properties": {"spec": OPEN, "status": ready}}, subresources={"status": {}})
+    kind = api.kind(WIDGETS)
+    made = await api.create(kind, "default", widget({"a": 1}, status={"ready": True}), ME)
+    assert "status" not in made
+    both = {"spec": {"a": 2}, "status": {"ready": True}}
+    read = await api.patch(kind, "default", "w", both, "merge", ME, subresource="status")
+    assert (read["spec"], read["status"], read["metadata"]["generation"]) == ({"a": 1}, {"ready": True}, 1)
+    with pytest.raises(StatusError) as caught:
+        await api.patch(kind, "default", "w", {"status": {"ready": "x"}}, "merge", ME, subresource="status")
+    assert caught.value.message.endswith(
+        'status.ready: Invalid value: "string": ready in body must be of type boolean: "string"'
+    )
+
+
+async def test_each_served_version_shows_the_stored_object(api: Api) -> None:
+    old, hidden = version("v1alpha1", storage=False), version("v2", storage=False, served=False)
+    await create(api, definition(version(), old, hidden))
+    await established(api)
+    await api.create(api.kind(WIDGETS, "v1"), "default", widget({"a": 1}), ME)
+    read = await api.get(api.kind(WIDGETS, "v1alpha1"), "default", "w")
+    assert (read["apiVersion"], read["spec"]) == ("example.com/v1alpha1", {"a": 1})
+    with pytest.raises(KeyError):
+        api.kind(WIDGETS, "v2")
+
+
+async def test_a_version_that_is_no_longer_served_is_gone(api: Api) -> None:
+    await create(api, definition(version(), version("v2", storage=False)))
+    await established(api)
+    fewer = {"spec": {"versions": [version(), version("v2", storage=False, served=False)]}}
+    await api.patch(api.kind(DEFINITIONS), "", WIDGETS, fewer, "merge", ME)
+
+    async def gone() -> bool:
+        return api.registry.find("example.com", "v2", "widgets") is None
+
+    await wait_for(gone, 5, "v2 to be served no more", interval=0.01)
+    assert api.registry.find("example.com", "v1", "widgets") is not None
+
+
+async def test_what_was_stored_stays_a_version(api: Api) -> None:
+    await _served(api)
+    kind = api.kind(DEFINITIONS)
+    moved = {"spec": {"versions": [version("v2"), version(storage=False)]}}
+    changed = await api.patch(kind, "", WIDGETS, moved, "merge", ME)
+    assert changed["status"]["storedVersions"] == ["v1", "v2"]
+    with pytest.raises(
+        StatusError, match=r"status.storedVersions\[0\]: Invalid value: .v1.: missing from spec.versions"
+    ):
+        await api.patch(kind, "", WIDGETS, {"spec": {"versions": [version("v2")]}}, "merge", ME)
+
+
+async def test_names_that_are_taken_are_given_when_they_are_free(api: Api) -> None:
+    await _served(api)
+    await create(api, definition(plural="gadgets"))
+
+    async def refused() -> bool:
+        return ("NamesAccepted", "False", "ListKindConflict") in conditions(await read(api, "gadgets.example.com"))
+
+    await wait_for(refused, 5, "the names to be refused", interval=0.01)
+    found = await read(api, "gadgets.example.com")
+    assert ("Established", "False", "NotAccepted") in conditions(found)
+    assert found["status"]["conditions"][0]["message"] == '"WidgetList" is already in use'
+    with pytest.raises(KeyError):
+        api.kind("gadgets.example.com")
+    await api.delete(api.kind(DEFINITIONS), "", WIDGETS, ME)
+    await established(api, "gadgets.example.com")
+
+
+async def test_objects_go_with_their_definition(api: Api) -> None:
+    await _served(api)
+    kind = api.kind(WIDGETS)
+    await api.create(kind, "default", renamed(widget(), finalizers=["example.com/held"]), ME)
+    await api.create(kind, "default", renamed(widget(), name="free"), ME)
+    marked = await api.delete(api.kind(DEFINITIONS), "", WIDGETS, ME, DeleteOptions())
+    assert marked["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+
+    async def only_what_is_held() -> bool:
+        return len(api.store.items(kind.storage)) == 1
+
+    await wait_for(only_what_is_held, 5, "the free one to go", interval=0.01)
+    assert "create" not in api.kind(WIDGETS).verbs
+    await api.patch(api.kind(WIDGETS), "default", "w", {"metadata": {"finalizers": None}}, "merge", ME)
+
+    async def unserved() -> bool:
+        return api.registry.find("example.com", "v1", "widgets") is None
+
+    await wait_for(unserved, 5, "the resource to be served no more", interval=0.01)
+    with pytest.raises(StatusError, match="404 NotFound"):
+        await read(api)
+
+
+async def test_a_definition_of_jobsets_leaves_the_built_in_ones_as_they_are(api: Api) -> None:
+    kind = api.kind("jobsets.jobset.x-k8s.io")
+    body = definition(version("v1alpha2"), plural="jobsets", kind="JobSet", group="jobset.x-k8s.io")
+    await create(api, body)
+    await established(api, "jobsets.jobset.x-k8s.io")
+    made = await api.create(kind, "default", {"metadata": {"name": "js"}, "spec": {"odd": 1}}, ME)
+    assert "odd" not in made["spec"]
+    assert made["spec"]["startupPolicy"]
+    await api.delete(api.kind(DEFINITIONS), "", "jobsets.jobset.x-k8s.io", ME)
+
+    async def gone() -> bool:
+        return not api.store.items(DEFINITIONS)
+
+    await wait_for(gone, 5, "the definition to go", interval=0.01)
+    assert api.kind("jobsets.jobset.x-k8s.io") == kind
