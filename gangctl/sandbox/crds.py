@@ -15,6 +15,7 @@ from gangctl.sandbox.caretaker import Caretaker
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ALL_VERBS, ResourceKind
 from gangctl.sandbox.objects import Object, copy, now
+from gangctl.sandbox.rules.catalogue import in_words_of
 from gangctl.sandbox.rules.custom import custom_rules
 from gangctl.sandbox.rules.definitions import FINALIZER, condition, definition_rules, is_established, schema_of
 from gangctl.sandbox.store import Change
@@ -33,7 +34,8 @@ class DefinitionController(Caretaker[str]):
         self._served: dict[str, tuple[ResourceKind, ...]] = {}
         self._built_in = frozenset(kind.qualified_name for kind in api.registry)
         kind = api.kind(DEFINITIONS)
-        api.registry.add(kind, definition_rules(api.registry.rules(kind)))
+        rules = definition_rules(api.registry.rules(kind))
+        api.registry.add(kind, in_words_of(api.registry.minor, rules))
         super().__init__(api)
 
     def changed(self, storage: str, change: Change) -> None:
@@ -128,7 +130,8 @@ class DefinitionController(Caretaker[str]):
         for gone in set(self._served.get(name, ())) - set(kinds):
             self.api.registry.remove(gone)
         for kind, version in kinds.items():
-            self.api.registry.add(kind, custom_rules(kind, schema_of(version) or {}))
+            rules = custom_rules(kind, schema_of(version) or {})
+            self.api.registry.add(kind, in_words_of(self.api.registry.minor, rules))
         self._served[name] = tuple(kinds)
 
     def _withdraw(self, name: str) -> None:

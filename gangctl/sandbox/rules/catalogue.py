@@ -37,10 +37,14 @@ Maker = Callable[[ResourceKind, str, Gates, Drop], KindRules]
 def rules_of(kind: ResourceKind, minor: str, gates: Gates) -> KindRules:
     """The rules of a kind; one that is not in the catalogue has its metadata checked, if it is stored at all."""
     if kind.plural == "jobsets":
-        return jobsets.rules(kind, gates)
+        return in_words_of(minor, jobsets.rules(kind, gates))
     if "get" not in kind.verbs:
         return KindRules()
-    rules = _MAKERS.get(kind.plural, _plain)(kind, minor, gates, _decode(kind, minor))
+    return in_words_of(minor, _MAKERS.get(kind.plural, _plain)(kind, minor, gates, _decode(kind, minor)))
+
+
+def in_words_of(minor: str, rules: KindRules) -> KindRules:
+    """The same rules, which tell of metadata as servers of ``minor`` do."""
     if minor == "1.37":
         return rules
     return replace(rules, validate=lambda *checked: in_older_words(rules.validate(*checked)))
