@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -88,8 +89,9 @@ class Stream:
         """Send until the end."""
         try:
             response = await begin(self._request)
-            while await self._send(response, self._watch.take()) and not await self._over(response):
-                pass
+            with suppress(ConnectionResetError):  # Whoever watched has left.
+                while await self._send(response, self._watch.take()) and not await self._over(response):
+                    pass
             return response
         finally:
             self._watch.close()

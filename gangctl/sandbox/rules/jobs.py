@@ -52,7 +52,8 @@ def default(job: Object) -> None:
 def _label_like_template(job: Object) -> None:
     labels = job["spec"]["template"]["metadata"].get("labels")
     if labels and not job["metadata"].get("labels"):
-        job["metadata"]["labels"] = dict(labels)
+        # One map for both, as in the real server: what the template gets from now on, the Job gets too.
+        job["metadata"]["labels"] = labels
 
 
 def prepare_create(job: Object) -> None:
@@ -62,7 +63,7 @@ def prepare_create(job: Object) -> None:
     if spec["manualSelector"]:
         return
     template = spec["template"]["metadata"]
-    follows = metadata.get("labels", {}) == template.get("labels", {})
+    follows = metadata.get("labels") is template.get("labels")
     labels = template.setdefault("labels", {})
     for key in _NAME_LABELS:
         labels.setdefault(key, metadata.get("name", ""))
