@@ -27,11 +27,6 @@ JOBSETS = ("jobset.x-k8s.io/v1alpha2", "jobsets")
 KINDS = (JOBSETS, ("batch/v1", "jobs"), ("v1", "pods"), ("v1", "services"))
 POOL = "gangctl.dev/players"
 
-_OF_THE_SELECTOR = frozenset(
-    {"batch.kubernetes.io/controller-uid", "controller-uid", "batch.kubernetes.io/job-name", "job-name"}
-)
-"""Labels that the API server gives the pods of a Job; whether the Job has them too is between it and the client."""
-
 Picture = dict[str, Object]
 Story = list[tuple[str, Picture]]
 
@@ -158,8 +153,6 @@ async def picture(ground: Ground) -> Picture:
                 name, number = f"{base}#{number}", number + 1
             own = {**names, obj["metadata"]["name"]: base}
             metadata = {k: v for k, v in obj["metadata"].items() if k != "namespace"}
-            if plural == "jobs":
-                metadata["labels"] = {k: v for k, v in metadata["labels"].items() if k not in _OF_THE_SELECTOR}
             found[f"{plural}/{name}"] = plain({**obj, "metadata": metadata}, own)
     return found
 
