@@ -1,0 +1,92 @@
+"""matchConditions: above all gangctl's own, which decide whether a cluster waits for it at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from gangctl.api.meta import GANG_MODE, GANG_REF
+from gangctl.sandbox.admission.conditions import ConditionError, Conditions, check
+from gangctl.sandbox.objects import Object
+from gangctl.webhooks.configurations import FINAL_CONDITION, JOBSET_CONDITION, LOST_CONDITION, STAMPED_CONDITION
+
+STAMP = {"annotations": {GANG_REF: "{}"}}
+
+
+def jobset(mode: str | None = None, *, stamped: bool = False, **spec: object) -> Object:
+    template: Object = {"spec": {}, **({"metadata": STAMP} if stamped else {})}
+    annotations = {} if mode is None else {GANG_MODE: mode}
+    return {
+        "metadata": {"name": "js", **({"annotations": annotations} if annotations else {})},
+        "spec": {"replicatedJobs": [{"name": "r", "template": template}], **spec},
+    }
+
+
+def job(*, stamped: bool = True, **pod: object) -> Object:
+    return {"metadata": STAMP if stamped else {}, "spec": {"template": {"spec": pod}}}
+
+
+def hold(condition: dict[str, str], new: Object | None, old: Object | None = None) -> bool:
+    request = {"operation": "CREATE" if old is None else "UPDATE"}
+    return Conditions([condition]).hold({"object": new, "oldObject": old, "request": request})
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "asked"),
+    [
+        pytest.param(jobset(), None, False, id="plain"),
+        pytest.param(jobset("Gang"), None, True, id="annotation"),
+        pytest.param(jobset(gangConfig={}), None, True, id="gangConfig"),
+        pytest.param(jobset(stamped=True), None, True, id="stamp"),
+        pytest.param({"metadata": {}, "spec": {}}, None, False, id="no-jobs"),
+        pytest.param(jobset(), jobset("Gang"), True, id="annotation-removed"),
+        pytest.param(jobset(), jobset(), False, id="plain-update"),
+    ],
+)
+def test_gangctl_is_asked_about_gangs(new: Object, old: Object | None, asked: bool) -> None:
+    assert hold(JOBSET_CONDITION, new, old) is asked
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "asked"),
+    [
+        pytest.param(jobset("Gang", stamped=True), None, False, id="stamped"),
+        pytest.param(jobset("Gang"), None, True, id="not-stamped"),
+        pytest.param(jobset("Gang", stamped=True), jobset("Gang", stamped=True), True, id="update"),
+    ],
+)
+def test_it_looks_again_where_a_stamp_is_missing(new: Object, old: Object | None, asked: bool) -> None:
+    assert hold(FINAL_CONDITION, new, old) is asked
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+def test_it_is_asked_about_stamped_jobs(stamped: bool) -> None:
+    assert hold(STAMPED_CONDITION, job(stamped=stamped)) is stamped
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "lost"),
+    [
+        pytest.param(job(), job(schedulingGroup={"podGroupName": "g"}), True, id="group"),
+        pytest.param(job(), job(workloadRef={"name": "w"}), True, id="workload"),
+        pytest.param(job(schedulingGroup={}), job(schedulingGroup={}), False, id="kept"),
+        pytest.param(job(), job(), False, id="never"),
+    ],
+)
+def test_it_is_asked_about_lost_references(new: Object, old: Object, lost: bool) -> None:
+    assert hold(LOST_CONDITION, new, old) is lost
+
+
+BROKEN = {"name": "broken", "expression": "object.data.nothing == 'x'"}
+
+
+def test_a_field_that_is_not_there_is_an_error_unless_another_condition_is_false() -> None:
+    values: Object = {"object": {"data": {}}, "oldObject": None, "request": {}}
+    with pytest.raises(ConditionError, match="no such key: nothing"):
+        Conditions([BROKEN]).hold(values)
+    assert not Conditions([BROKEN, {"name": "no", "expression": "false"}]).hold(values)
+    assert Conditions([]).hold(values)
+
+
+@pytest.mark.parametrize(("expression", "good"), [("1 +", False), ("has(object.a) || true", True)])
+def test_an_expression_is_compiled_before_it_is_used(expression: str, good: bool) -> None:
+    assert (check(expression) == "") is good

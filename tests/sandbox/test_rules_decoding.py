@@ -1,0 +1,129 @@
+"""What is left of an object that a server has decoded."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.api.quantity import parse_quantity
+from gangctl.sandbox.api import Api, Caller, WriteOptions
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.kinds import MINORS
+from gangctl.sandbox.objects import Object
+from gangctl.sandbox.rules.decoding import canonical
+from gangctl.sandbox.rules.fields import fields_of, parse
+from tests.sandbox.asking import create, refused
+
+JOBS = "jobs.batch"
+
+
+def job(pod: Object | None = None, **spec: object) -> Object:
+    containers = [{"name": "c", "image": "i"}]
+    return {"template": {"spec": {"restartPolicy": "Never", "containers": containers, **(pod or {})}}, **spec}
+
+
+async def _create(validation: str, spec: Object) -> list[str]:
+    api, warnings = Api(), list[str]()
+    body = {"metadata": {"name": "x"}, "spec": spec}
+    options = WriteOptions(field_validation=validation)
+    await api.create(api.kind(JOBS), "default", body, Caller("me"), options, warnings=warnings)
+    return warnings
+
+
+UNKNOWN = job({"bar": 1, "containers": [{"name": "c", "image": "i", "baz": 1}]}, foo=1)
+PATHS = ["spec.template.spec.containers[0].baz", "spec.template.spec.bar", "spec.foo"]
+
+
+async def test_unknown_fields_are_told_of_or_refused() -> None:
+    assert await _create("Warn", UNKNOWN) == [f'unknown field "{path}"' for path in PATHS]
+    assert await _create("Ignore", UNKNOWN) == []
+    with pytest.raises(StatusError) as caught:
+        await _create("Strict", UNKNOWN)
+    listed = ", ".join(f'unknown field "{path}"' for path in PATHS)
+    subject = 'Job in version "v1" cannot be handled as a Job'
+    assert (caught.value.code, caught.value.message) == (400, f"{subject}: strict decoding error: {listed}")
+
+
+async def test_what_is_empty_is_gone() -> None:
+    empty = {"nodeSelector": {}, "tolerations": [], "hostNetwork": False, "priority": None, "hostname": ""}
+    created = await create(Api(), JOBS, spec=job(empty, completions=0, suspend=False, activeDeadlineSeconds=None))
+    assert not empty.keys() & created["spec"]["template"]["spec"].keys()
+    assert "activeDeadlineSeconds" not in created["spec"]
+    assert (created["spec"]["completions"], created["spec"]["suspend"]) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (job(parallelism="x"), "string into Go struct field JobSpec.spec.parallelism of type int32"),
+        (
+            job({"containers": [{"name": 5}]}),
+            "number into Go struct field Container.spec.template.spec.containers.name of type string",
+        ),
+        (job({"nodeSelector": []}), "array into Go struct field PodSpec.spec.template.spec.nodeSelector of type map"),
+    ],
+    ids=["number", "text", "map"],
+)
+async def test_types_are_checked_in_go_words(spec: Object, words: str) -> None:
+    error = await refused(Api(), JOBS, spec=spec)
+    assert error.code == 400
+    assert f"json: cannot unmarshal {words}" in error.message
+
+
+async def test_a_quantity_is_one() -> None:
+    containers = [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "abc"}}}]
+    error = await refused(Api(), JOBS, spec=job({"containers": containers}))
+    assert error.code == 400
+    assert error.message.endswith(
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [
+        ("0.5", "500m"),
+        ("1000m", "1"),
+        ("1500m", "1500m"),
+        ("2000", "2k"),
+        ("1024Mi", "1Gi"),
+        ("1.5Gi", "1536Mi"),
+        ("0.5Ki", "512"),
+        ("0", "0"),
+        ("3e3", "3e3"),
+        ("1E", "1E"),
+    ],
+)
+def test_quantities_are_written_one_way(written: str, stored: str) -> None:
+    assert canonical(written) == stored
+
+
+@given(st.integers(1, 10**12), st.sampled_from(["", "m", "k", "M", "Ki", "Mi", "Gi", "e3", "u"]))
+def test_writing_a_quantity_keeps_its_value(number: int, suffix: str) -> None:
+    text = f"{number}{suffix}"
+    once = canonical(text)
+    assert parse_quantity(once) == parse_quantity(text)
+    assert canonical(once) == once
+
+
+def test_the_table_says_what_a_minor_has() -> None:
+    references = {"1.35": {"workloadRef"}, "1.36": {"schedulingGroup"}, "1.37": {"schedulingGroup"}}
+    for minor in MINORS:
+        fields = fields_of(minor)
+        root = fields.root("v1", "Pod")
+        assert root is not None
+        spec = fields.of(fields.of(root)["spec"].name)
+        assert {"workloadRef", "schedulingGroup"} & spec.keys() == references[minor]
+    assert fields_of("1.35").root("scheduling.k8s.io/v1alpha1", "PodGroup") is None
+
+
+def test_a_type_expression_is_read() -> None:
+    ports = parse("![core.v1.ContainerPort]containerPort,protocol~containerPort")
+    assert (ports.form, ports.required, ports.keys, ports.merge_key) == (
+        "list",
+        True,
+        ("containerPort", "protocol"),
+        "containerPort",
+    )
+    assert (parse("{quantity}").go_type, parse("[string]*~").is_set) == ("map[string]resource.Quantity", True)

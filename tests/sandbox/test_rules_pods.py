@@ -1,0 +1,235 @@
+"""Pods: words and outcomes are those of real API servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from gangctl.sandbox.api import Api
+from gangctl.sandbox.objects import Object, copy
+from tests.sandbox.asking import create, patch, patch_refused, refused, told
+
+PODS, CLASSES = "pods", "priorityclasses.scheduling.k8s.io"
+CONTAINER: Object = {"name": "c", "image": "i"}
+FIXED = (
+    "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
+    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
+    "tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n"
+)
+OTHER_PRIORITY = (
+    "the integer value of priority (5) must not be provided in pod spec; "
+    "priority admission controller computed 0 from the given PriorityClass name"
+)
+
+
+def pod(**spec: object) -> Object:
+    return {"containers": [copy(CONTAINER)], **spec}
+
+
+async def test_what_is_left_out_is_filled_in() -> None:
+    created = await create(Api(), PODS, spec=pod(volumes=[{"name": "v", "configMap": {"name": "m"}}]))
+    lost = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    assert created["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert created["spec"] == {
+        "volumes": [{"name": "v", "configMap": {"name": "m", "defaultMode": 420}}],
+        "containers": [
+            {
+                **CONTAINER,
+                "resources": {},
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+                "imagePullPolicy": "Always",
+            }
+        ],
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "serviceAccountName": "default",
+        "serviceAccount": "default",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+        "tolerations": [
+            {"key": "node.kubernetes.io/not-ready", **lost},
+            {"key": "node.kubernetes.io/unreachable", **lost},
+        ],
+        "priority": 0,
+        "enableServiceLinks": True,
+        "preemptionPolicy": "PreemptLowerPriority",
+    }
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("i", "Always"),
+        ("i:latest", "Always"),
+        ("i:v1", "IfNotPresent"),
+        ("host:5000/i", "Always"),
+        ("host:5000/i:v1", "IfNotPresent"),
+        ("i@sha256:abc", "IfNotPresent"),
+    ],
+)
+async def test_images_without_a_tag_are_pulled_always(image: str, policy: str) -> None:
+    created = await create(Api(), PODS, spec=pod(containers=[{"name": "c", "image": image}]))
+    assert created["spec"]["containers"][0]["imagePullPolicy"] == policy
+
+
+@pytest.mark.parametrize(
+    ("resources", "quality", "requests"),
+    [
+        ({"limits": {"cpu": 1}}, "Burstable", {"cpu": "1"}),
+        ({"limits": {"cpu": "1000m", "memory": "1Gi"}}, "Guaranteed", {"cpu": "1", "memory": "1Gi"}),
+        (
+            {"requests": {"cpu": 0.5}, "limits": {"cpu": 1, "memory": "1024Mi"}},
+            "Burstable",
+            {"cpu": "500m", "memory": "1Gi"},
+        ),
+        ({"limits": {"example.com/gpu": 1}}, "BestEffort", {"example.com/gpu": "1"}),
+    ],
+)
+async def test_requests_follow_limits_and_make_the_quality(resources: Object, quality: str, requests: Object) -> None:
+    created = await create(Api(), PODS, spec=pod(containers=[{**CONTAINER, "resources": resources}]))
+    assert created["status"]["qosClass"] == quality
+    assert created["spec"]["containers"][0]["resources"]["requests"] == requests
+
+
+async def test_the_priority_is_that_of_the_class() -> None:
+    api = Api()
+    await create(api, CLASSES, "high", value=1000, preemptionPolicy="Never")
+    created = await create(api, PODS, spec=pod(priorityClassName="high"))
+    assert (created["spec"]["priority"], created["spec"]["preemptionPolicy"]) == (1000, "Never")
+    system = await create(api, PODS, "s", spec=pod(priorityClassName="system-node-critical"))
+    assert system["spec"]["priority"] == 2000001000
+
+
+async def test_a_default_class_is_everybodys() -> None:
+    api = Api()
+    await create(api, CLASSES, "usual", value=5, globalDefault=True)
+    created = await create(api, PODS, spec=pod())
+    assert (created["spec"]["priorityClassName"], created["spec"]["priority"]) == ("usual", 5)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"priorityClassName": "nope"}, "no PriorityClass with name nope was found"),
+        (
+            {"priority": 5},
+            OTHER_PRIORITY,
+        ),
+        (
+            {"serviceAccountName": "nope"},
+            'error looking up service account default/nope: serviceaccount "nope" not found',
+        ),
+    ],
+)
+async def test_what_admission_forbids(spec: Object, words: str) -> None:
+    error = await refused(Api(), PODS, spec=pod(**spec))
+    assert (error.code, error.message) == (403, f'pods "x" is forbidden: {words}')
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        pytest.param({"containers": []}, ["spec.containers: Required value"], id="containers"),
+        pytest.param(
+            {"containers": [CONTAINER, CONTAINER]}, ['spec.containers[1].name: Duplicate value: "c"'], id="duplicate"
+        ),
+        pytest.param({"containers": [{"name": "c"}]}, ["spec.containers[0].image: Required value"], id="image"),
+        pytest.param(
+            {"restartPolicy": "Foo"},
+            ['spec.restartPolicy: Unsupported value: "Foo": supported values: "Always", "OnFailure", "Never"'],
+            id="restart",
+        ),
+        pytest.param(
+            {"nodeName": "n", "schedulingGates": [{"name": "example.com/g"}]},
+            ["spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared"],
+            id="gated",
+        ),
+        pytest.param(
+            {"schedulingGroup": {}},
+            ["spec.schedulingGroup.podGroupName: Invalid value: null: must specify one of: `podGroupName`"],
+            id="group",
+        ),
+        pytest.param(
+            {"containers": [{**CONTAINER, "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]},
+            ['spec.containers[0].volumeMounts[0].name: Not found: "v"'],
+            id="mount",
+        ),
+    ],
+)
+async def test_what_a_pod_may_not_be(spec: Object, words: list[str]) -> None:
+    assert told(await refused(Api("1.37"), PODS, spec={**pod(), **spec})) == words
+
+
+async def test_a_gated_pod_says_so() -> None:
+    created = await create(Api(), PODS, spec=pod(schedulingGates=[{"name": "example.com/g"}]))
+    (condition,) = created["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
+
+
+@pytest.mark.parametrize(
+    ("minor", "field", "reference"),
+    [
+        ("1.37", "schedulingGroup", {"podGroupName": "g"}),
+        ("1.36", "schedulingGroup", {"podGroupName": "g"}),
+        ("1.35", "workloadRef", {"name": "w", "podGroup": "g", "podGroupReplicaKey": "0"}),
+    ],
+)
+async def test_the_reference_is_kept_with_its_gate_and_stays(minor: str, field: str, reference: Object) -> None:
+    api = Api(minor)
+    created = await create(api, PODS, spec=pod(**{field: reference}))
+    assert created["spec"][field] == reference
+    (words,) = told(await patch_refused(api, PODS, {"spec": {field: None}}))
+    assert words.startswith(FIXED)
+    off = Api(minor, gates={"GenericWorkload": False})
+    assert field not in (await create(off, PODS, spec=pod(**{field: reference})))["spec"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"priority": 5},
+        {"nodeName": "n"},
+        {"terminationGracePeriodSeconds": 5},
+        {"containers": [{**CONTAINER, "args": ["x"]}]},
+        {"nodeSelector": {"a": "b"}},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+async def test_what_stays_of_a_pod(change: Object) -> None:
+    api = Api()
+    await create(api, PODS, spec=pod())
+    (words,) = told(await patch_refused(api, PODS, {"spec": change}))
+    assert words.startswith(FIXED)
+
+
+async def test_what_may_change_of_a_pod() -> None:
+    api = Api()
+    created = await create(api, PODS, spec=pod(activeDeadlineSeconds=60))
+    await patch(api, PODS, {"spec": {"containers": [{**CONTAINER, "image": "j"}]}})
+    await patch(api, PODS, {"spec": {"activeDeadlineSeconds": 30}})
+    tolerations = [*created["spec"]["tolerations"], {"key": "x", "operator": "Exists"}]
+    await patch(api, PODS, {"spec": {"tolerations": tolerations}})
+    for change, words in (
+        ({"activeDeadlineSeconds": 90}, "Invalid value: 90: must be less than or equal to previous value"),
+        ({"tolerations": []}, "Forbidden: existing toleration can not be modified except its tolerationSeconds"),
+        (
+            {"containers": [CONTAINER, {"name": "d", "image": "i"}]},
+            "Forbidden: pod updates may not add or remove containers",
+        ),
+    ):
+        error = await patch_refused(api, PODS, {"spec": change})
+        assert f"spec.{next(iter(change))}: {words}" in told(error)
+
+
+async def test_gates_only_go_and_narrow_the_choice_meanwhile() -> None:
+    api = Api()
+    gate = {"name": "example.com/g"}
+    await create(api, PODS, spec=pod(schedulingGates=[gate]))
+    error = await patch_refused(api, PODS, {"spec": {"schedulingGates": [gate, {"name": "example.com/h"}]}})
+    why = "only deletion is allowed, but found new scheduling gate 'example.com/h'"
+    assert told(error) == [f"spec.schedulingGates[1].name: Forbidden: {why}"]
+    await patch(api, PODS, {"spec": {"nodeSelector": {"a": "b"}}})
+    error = await patch_refused(api, PODS, {"spec": {"nodeSelector": {"a": "c"}}})
+    assert told(error)[0].startswith("spec.nodeSelector: Invalid value: ")
+    assert "schedulingGates" not in (await patch(api, PODS, {"spec": {"schedulingGates": None}}))["spec"]
