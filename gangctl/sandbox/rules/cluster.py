@@ -10,6 +10,7 @@ from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import names
 from gangctl.sandbox.rules.causes import Causes
 from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
+from gangctl.sandbox.rules.pod_defaults import default_conditions
 
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -43,6 +44,7 @@ def default_node(node: Object) -> None:
         spec.setdefault("podCIDRs", [spec["podCIDR"]])
     if "capacity" in status:
         status.setdefault("allocatable", dict(status["capacity"]))
+    default_conditions(node, "lastHeartbeatTime", "lastTransitionTime")
     status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
     info = status.setdefault("nodeInfo", {})
     for field in _NODE_INFO:

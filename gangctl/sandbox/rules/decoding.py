@@ -21,32 +21,8 @@ _QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+
 # Fields that Go writes although they are empty.
 _KEPT_EMPTY: Final = frozenset(
     {
-        *(
-            "containers",
-            "name",
-            "key",
-            "value",
-            "ready",
-            "restartCount",
-            "image",
-            "imageID",
-            "message",
-            "reason",
-            "source",
-        ),
-        *(
-            "namespace",
-            "type",
-            "status",
-            "effect",
-            "topologyKey",
-            "rules",
-            "subjects",
-            "verbs",
-            "users",
-            "whenUnsatisfiable",
-        ),
-        *("maxSkew", "containerPort", "port", "mountPath", "devicePath", "expression", "scope"),
+        *("name", "containers", "type", "status", "rules", "verbs", "topologyKey", "whenUnsatisfiable", "maxSkew"),
+        *("port", "mountPath", "devicePath", "scope"),
     }
 )
 # Booleans that Go leaves out when false; all others are pointers, whose false is kept.

@@ -91,6 +91,9 @@ def default_group(group: Object, minor: str) -> None:
     spec.setdefault("disruptionMode", {"single": {}} if minor == "1.37" else "Pod")
     if minor == "1.36":
         spec.setdefault("podGroupTemplateRef", None)
+    for condition in group.get("status", {}).get("conditions", ()):
+        for field in ("reason", "message"):
+            condition.setdefault(field, "")
 
 
 def prepare_group(group: Object) -> None:

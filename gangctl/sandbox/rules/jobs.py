@@ -12,7 +12,7 @@ from gangctl.sandbox.rules import names
 from gangctl.sandbox.rules.causes import Causes
 from gangctl.sandbox.rules.job_policies import validate_policies
 from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
-from gangctl.sandbox.rules.pod_defaults import default_template
+from gangctl.sandbox.rules.pod_defaults import default_conditions, default_template
 from gangctl.sandbox.rules.pod_validation import validate_template
 from gangctl.sandbox.rules.world import World
 from gangctl.sandbox.selectors import selector_object_test
@@ -46,6 +46,10 @@ def default(job: Object) -> None:
     spec.setdefault("manualSelector", False)
     template = spec.setdefault("template", {})
     default_template(template)
+    for rule in spec.get("podFailurePolicy", {}).get("rules", ()):
+        for pattern in rule.get("onPodConditions", ()):
+            pattern.setdefault("status", "True")
+    default_conditions(job, "lastProbeTime", "lastTransitionTime")
     _label_like_template(job)
 
 

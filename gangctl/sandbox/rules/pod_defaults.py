@@ -16,6 +16,14 @@ _SPEC_DEFAULTS: Final = {
     "terminationGracePeriodSeconds": 30,
     "schedulerName": "default-scheduler",
 }
+_CONTAINER_STATUS: Final[Object] = {
+    "state": {},
+    "lastState": {},
+    "ready": False,
+    "restartCount": 0,
+    "image": "",
+    "imageID": "",
+}
 _FILE_MODE: Final = 0o644
 _TOKEN_SECONDS: Final = 3600
 _VOLUMES_WITH_MODE: Final = ("configMap", "secret", "downwardAPI", "projected")
@@ -64,8 +72,20 @@ def default_pod(pod: Object) -> None:
             for port in container.get("ports", ()):
                 port.setdefault("hostPort", port.get("containerPort"))
     spec.setdefault("enableServiceLinks", True)
+    default_conditions(pod, "lastProbeTime", "lastTransitionTime")
+    for field in ("containerStatuses", "initContainerStatuses"):
+        for status in pod.get("status", {}).get(field, ()):
+            for name, value in _CONTAINER_STATUS.items():
+                status.setdefault(name, dict(value) if isinstance(value, dict) else value)
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
+
+
+def default_conditions(obj: Object, *times: str) -> None:
+    """The times that Go writes of a condition, null where they are not known."""
+    for condition in obj.get("status", {}).get("conditions", ()):
+        for time in times:
+            condition.setdefault(time, None)
 
 
 def _default_container(container: Object) -> None:
@@ -86,9 +106,15 @@ def _default_container(container: Object) -> None:
         if isinstance(hook, dict):
             _default_action(hook)
     for variable in container.get("env", ()):
-        reference = variable.get("valueFrom", {}).get("fieldRef")
-        if reference is not None:
-            reference.setdefault("apiVersion", "v1")
+        _default_source(variable.get("valueFrom", {}))
+
+
+def _default_source(source: Object) -> None:
+    """Where a value or a file comes from that tells of the pod itself."""
+    if "fieldRef" in source:
+        source["fieldRef"].setdefault("apiVersion", "v1")
+    if "resourceFieldRef" in source:
+        source["resourceFieldRef"].setdefault("divisor", "0")
 
 
 def _default_action(action: Object) -> None:
@@ -126,8 +152,11 @@ def _default_volume(volume: Object) -> None:
     for source in volume.get("projected", {}).get("sources", ()):
         items += source.get("downwardAPI", {}).get("items", ())
     for item in items:
-        if "fieldRef" in item:
-            item["fieldRef"].setdefault("apiVersion", "v1")
+        _default_source(item)
+    claim = volume.get("ephemeral", {}).get("volumeClaimTemplate")
+    if claim is not None:
+        claim.setdefault("metadata", {})
+        claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
 
 def add_default_tolerations(spec: Object) -> None:

@@ -52,6 +52,9 @@ def validate_spec(spec: Object, path: str, causes: Causes) -> None:
     grace = spec.get("terminationGracePeriodSeconds")
     if grace is not None and grace < 0:
         causes.invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0")
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline < 2**31:
+        causes.invalid(f"{path}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
     validate_labels(spec.get("nodeSelector", {}), f"{path}.nodeSelector", causes)
     for field, check in (
         ("serviceAccountName", names.dns_subdomain),
@@ -62,9 +65,6 @@ def validate_spec(spec: Object, path: str, causes: Causes) -> None:
     ):
         if spec.get(field):
             causes.invalid_each(f"{path}.{field}", spec[field], check(spec[field]))
-    deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and not 1 <= deadline < 2**31:
-        causes.invalid(f"{path}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
     for index, toleration in enumerate(spec.get("tolerations", ())):
         _toleration(toleration, f"{path}.tolerations[{index}]", causes)
     _scheduling_gates(spec.get("schedulingGates", ()), f"{path}.schedulingGates", causes)
@@ -91,6 +91,9 @@ def validate_reference(spec: Object, path: str, causes: Causes) -> None:
 
 
 def _volume(volume: Object, path: str, seen: set[str], causes: Causes) -> None:
+    sources = [field for field in volume if field != "name"]
+    for field in sources[1:]:
+        causes.forbidden(f"{path}.{field}", "may not specify more than 1 volume type")
     name = volume.get("name", "")
     if not name:
         causes.required(f"{path}.name")
@@ -99,9 +102,6 @@ def _volume(volume: Object, path: str, seen: set[str], causes: Causes) -> None:
         if name in seen:
             causes.duplicate(f"{path}.name", name)
         seen.add(name)
-    sources = [field for field in volume if field != "name"]
-    for field in sources[1:]:
-        causes.forbidden(f"{path}.{field}", "may not specify more than 1 volume type")
 
 
 def _containers(spec: Object, field: str, path: str, volumes: set[str], causes: Causes) -> None:
@@ -129,11 +129,11 @@ def _container(container: Object, path: str, volumes: set[str], causes: Causes) 
         causes.required(f"{path}.image")
     elif image != image.strip():
         causes.invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
-    if container.get("imagePullPolicy") not in _PULL:
-        causes.unsupported(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), _PULL)
     _ports(container.get("ports", ()), f"{path}.ports", causes)
     _environment(container.get("env", ()), f"{path}.env", causes)
     _mounts(container.get("volumeMounts", ()), f"{path}.volumeMounts", volumes, causes)
+    if container.get("imagePullPolicy") not in _PULL:
+        causes.unsupported(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), _PULL)
     _resources(container.get("resources", {}), f"{path}.resources", causes)
 
 
@@ -178,19 +178,22 @@ def _ports(ports: Sequence[Object], path: str, causes: Causes) -> None:
 
 def _resources(resources: Object, path: str, causes: Causes) -> None:
     limits: Mapping[str, str] = resources.get("limits", {})
-    requests: Mapping[str, str] = resources.get("requests", {})
-    for field, quantities in (("limits", limits), ("requests", requests)):
-        for name, text in quantities.items():
-            if parse_quantity(text) < 0:
-                causes.invalid(f"{path}.{field}[{name}]", text, "must be greater than or equal to 0")
-            if "/" not in name and name not in _STANDARD_RESOURCES and not name.startswith("hugepages-"):
-                causes.invalid(f"{path}.{field}[{name}]", name, "must be a standard resource type or fully qualified")
-                causes.invalid(f"{path}.{field}[{name}]", name, "must be a standard resource for containers")
-    for name, text in requests.items():
+    for name, text in limits.items():
+        _quantity(name, text, f"{path}.limits[{name}]", causes)
+    for name, text in resources.get("requests", {}).items():
+        _quantity(name, text, f"{path}.requests[{name}]", causes)
         if name in limits and parse_quantity(text) > parse_quantity(limits[name]):
             causes.invalid(f"{path}.requests", text, f"must be less than or equal to {name} limit of {limits[name]}")
         elif name not in limits and "/" in name and "kubernetes.io/" not in name:
             causes.required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+
+
+def _quantity(name: str, text: str, path: str, causes: Causes) -> None:
+    if "/" not in name and name not in _STANDARD_RESOURCES and not name.startswith("hugepages-"):
+        causes.invalid(path, name, "must be a standard resource type or fully qualified")
+        causes.invalid(path, name, "must be a standard resource for containers")
+    if parse_quantity(text) < 0:
+        causes.invalid(path, text, "must be greater than or equal to 0")
 
 
 def _toleration(toleration: Object, path: str, causes: Causes) -> None:
