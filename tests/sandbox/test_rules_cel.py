@@ -1,0 +1,44 @@
+"""Rules of schemas that are answered in Python say what cel-python says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangctl.sandbox.admission.conditions import Conditions
+from gangctl.sandbox.objects import walk
+from gangctl.sandbox.rules.celrules import IN_PYTHON
+from gangctl.sandbox.rules.jobset_schema import jobset_schema
+
+IN_ORDER = {"startupPolicyOrder": "InOrder"}
+(STARTUP,) = (rule for rule in IN_PYTHON if "startupPolicy" in rule)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"startupPolicy": IN_ORDER, "replicatedJobs": [{"name": "a"}, {"name": "b", "dependsOn": [{"name": "a"}]}]},
+        {"startupPolicy": IN_ORDER, "replicatedJobs": [{"name": "a"}]},
+        {"startupPolicy": {"startupPolicyOrder": "AnyOrder"}, "replicatedJobs": [{"name": "b", "dependsOn": []}]},
+        {"replicatedJobs": [{"name": "b", "dependsOn": []}]},
+    ],
+    ids=["both", "in-order", "dependencies", "no-policy"],
+)
+def test_startup_in_python_is_startup_in_cel(spec: dict[str, Any]) -> None:
+    condition = {"name": "rule", "expression": STARTUP}
+    assert IN_PYTHON[STARTUP](spec, None) is Conditions([condition]).hold({"self": spec})
+
+
+def test_a_jobset_without_volume_claims_needs_no_cel() -> None:
+    schema = jobset_schema()
+    spec = schema["properties"]["spec"]["properties"]
+    claims = {id(each) for each in walk(spec["volumeClaimPolicies"]["items"])}
+    rules = {
+        rule["rule"]
+        for each in walk(schema)
+        if isinstance(each, dict) and id(each) not in claims
+        for rule in each.get("x-kubernetes-validations", ())
+    }
+    assert rules
+    assert rules <= IN_PYTHON.keys()
