@@ -33,10 +33,11 @@ def _about_gangs(name: str) -> str:
     """CEL: the JobSet ``name`` carries any gang configuration or stamp."""
     own = " || ".join(f"'{key}' in {name}.metadata.annotations" for key in (GANG_MODE, GANG_OPTIONS))
     each = " || ".join(f"'{key}' in r.template.metadata.annotations" for key in _TEMPLATE_KEYS)
+    # A JobSet may be without a spec: an expression that failed there would refuse it.
     return (
-        f"({_HAS_ANNOTATIONS.format(name)} && ({own})) || has({name}.spec.gangConfig) || "
+        f"({_HAS_ANNOTATIONS.format(name)} && ({own})) || (has({name}.spec) && (has({name}.spec.gangConfig) || "
         f"(has({name}.spec.replicatedJobs) && {name}.spec.replicatedJobs.exists(r, has(r.gangConfig) || "
-        f"(has(r.template) && {_HAS_ANNOTATIONS.format('r.template')} && ({each}))))"
+        f"(has(r.template) && {_HAS_ANNOTATIONS.format('r.template')} && ({each}))))))"
     )
 
 
@@ -55,7 +56,8 @@ _UNSTAMPED: Final = (
 )
 FINAL_CONDITION: Final = {
     "name": "updated-or-not-all-stamped",
-    "expression": f"request.operation == 'UPDATE' || object.spec.replicatedJobs.exists(r, {_UNSTAMPED})",
+    "expression": "request.operation == 'UPDATE' || (has(object.spec) && has(object.spec.replicatedJobs) && "
+    f"object.spec.replicatedJobs.exists(r, {_UNSTAMPED}))",
 }
 """At CREATE the stamps were written a moment before: only where one is missing is there anything to look at again."""
 

@@ -1,0 +1,74 @@
+"""The matchConditions have an answer for every object the API server may hold: one that fails refuses the object."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from gangctl.sandbox.admission.conditions import Conditions
+from gangctl.webhooks.configurations import (
+    FINAL_CONDITION,
+    JOBSET_CONDITION,
+    LOST_CONDITION,
+    STAMPED_CONDITION,
+)
+from tests.jobsets import MODE, REF, jobset, rj
+
+Object = dict[str, Any]
+
+ABOUT = {
+    "by the JobSet": (jobset("a", rj("w"), mode="Gang"), True),
+    "by its options alone": (jobset("a", rj("w"), options="{}"), True),
+    "by a ReplicatedJob": (jobset("a", rj("o"), rj("w", mode="Gang")), True),
+    "by a stamp": (jobset("a", rj("w", annotations={REF: "{}"})), True),
+    "by gangConfig": (jobset("a", rj("w"), gangConfig={"gangMode": "Gang"}), True),
+    "by a ReplicatedJob's gangConfig": (jobset("a", {**rj("w"), "gangConfig": {}}), True),
+    "not at all": (jobset("a", rj("w")), False),
+    "with other annotations": (jobset("a", rj("w", annotations={"a": "b"}), annotations={"c": "d"}), False),
+    "without ReplicatedJobs": (jobset("a"), False),
+    "with an empty spec": ({"metadata": {"name": "a"}, "spec": {}}, False),
+    "without a spec": ({"metadata": {"name": "a"}}, False),
+    "with nothing but a mode": ({"metadata": {"name": "a", "annotations": {MODE: "Gang"}}}, True),
+    "with an empty ReplicatedJob": (jobset("a", {}), False),
+}
+
+
+def holds(condition: dict[str, str], obj: Object, old: Object | None = None) -> bool:
+    operation = "CREATE" if old is None else "UPDATE"
+    return Conditions([condition]).hold({"object": obj, "oldObject": old, "request": {"operation": operation}})
+
+
+@pytest.mark.parametrize("name", ABOUT)
+def test_a_jobset_is_sent_if_it_is_about_gangs(name: str) -> None:
+    obj, sent = ABOUT[name]
+    assert holds(JOBSET_CONDITION, obj) is sent
+
+
+@pytest.mark.parametrize(("new", "old"), list(product(ABOUT, ABOUT)))
+def test_an_update_is_sent_if_either_is(new: str, old: str) -> None:
+    assert holds(JOBSET_CONDITION, ABOUT[new][0], ABOUT[old][0]) is (ABOUT[new][1] or ABOUT[old][1])
+
+
+@pytest.mark.parametrize("name", ABOUT)
+def test_the_final_look_is_spared_only_where_no_replicated_job_is_without_a_stamp(name: str) -> None:
+    obj, _ = ABOUT[name]
+    unstamped = bool((obj.get("spec") or {}).get("replicatedJobs")) and name != "by a stamp"
+    assert holds(FINAL_CONDITION, obj) is unstamped
+    assert holds(FINAL_CONDITION, obj, obj)
+
+
+@pytest.mark.parametrize("reference", ["schedulingGroup", "workloadRef"])
+def test_a_job_that_lost_its_reference_is_sent(reference: str) -> None:
+    pods: Object = {"spec": {"template": {"spec": {reference: {"name": "x"}}}}}
+    without: Object = {"spec": {"template": {"spec": {}}}}
+    assert holds(LOST_CONDITION, without, pods)
+    assert not holds(LOST_CONDITION, pods, pods)
+    assert not holds(LOST_CONDITION, without, without)
+
+
+def test_a_job_is_sent_if_it_is_stamped() -> None:
+    assert holds(STAMPED_CONDITION, {"metadata": {"annotations": {REF: "{}"}}})
+    assert not holds(STAMPED_CONDITION, {"metadata": {"annotations": {"a": "b"}}})
+    assert not holds(STAMPED_CONDITION, {"metadata": {}})
