@@ -61,7 +61,12 @@ def test_commands_that_simulate_take_these_flags(name: str, command: click.Comma
 
 def test_make_demo_is_gangctl_demo_and_needs_no_development_tools() -> None:
     done = subprocess.run(
-        ["make", "-n", "-B", "demo"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        ["make", "--no-print-directory", "-n", "-B", "demo"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1].endswith("-m gangctl demo")

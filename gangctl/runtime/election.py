@@ -288,5 +288,8 @@ async def _end(task: asyncio.Future[None]) -> None:
     """Cancel a task and wait until it has ended."""
     stopping = task.cancel()
     await asyncio.wait((task,))
-    if stopping and not task.cancelled() and (error := task.exception()) is not None:
+    if not stopping or task.cancelled() or (error := task.exception()) is None:
+        return
+    # A write that waited for its turn is stopped by the guard: that is how it is meant.
+    if not isinstance(error, LeadershipLostError):
         _log.error("failed while stopping", exc_info=error)

@@ -42,8 +42,14 @@ async def test_a_job_made_past_the_webhook(cluster: Cluster) -> None:
         await wait_for(made_anew, what="JobSet to make the Job again", tolerate=(KeyError,))
         event = await said(cluster, "FieldDropped")
         assert "js-b-0 name no gang" in event["note"]
-        after = {pod["metadata"]["uid"] for pod in await running_pods(cluster, 4)}
-        assert len(before & after) == 2
+
+        async def replaced() -> bool:
+            after = {pod["metadata"]["uid"] for pod in await running_pods(cluster, 4)}
+            if len(before & after) != 2:
+                raise NotYet(f"{len(before & after)} of the first pods still run")
+            return True
+
+        await wait_for(replaced, what="the pods of the new Job beside those of the other")
         if cluster.minor == "1.37":
             group = object_name("js", created["metadata"]["uid"], "jobset")
 

@@ -365,12 +365,18 @@ async def test_work_slow_to_stop_after_a_loss_knows_it_does_not_lead(room: Room,
         await a.task
 
 
-async def test_errors_while_stopping_are_told(room: Room, clock: VirtualClock) -> None:
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(RuntimeError("could not clean up"), ["failed while stopping"]), (LeadershipLostError("not leading"), [])],
+)
+async def test_errors_while_stopping_are_told_but_not_that_writes_stopped(
+    room: Room, clock: VirtualClock, error: Exception, told: list[str]
+) -> None:
     async def untidy() -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            raise RuntimeError("could not clean up") from None
+            raise error from None
 
     election = LeaseElection(
         Client(room.server, Settings(throttled=False)), name="x", namespace="ns", identity="a", clock=clock
@@ -381,7 +387,7 @@ async def test_errors_while_stopping_are_told(room: Room, clock: VirtualClock) -
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert [line["event"] for line in logs if line["log_level"] == "error"] == ["failed while stopping"]
+    assert [line["event"] for line in logs if line["log_level"] == "error"] == told
 
 
 async def test_trouble_is_logged_once_and_tried_again(room: Room, clock: VirtualClock) -> None:
