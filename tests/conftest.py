@@ -1,9 +1,20 @@
 """Fixtures that every test may use."""
 
 import signal
+from collections.abc import Iterator
+
+import pytest
+import structlog
 
 # A shell starts what runs in the background with SIGINT ignored, and every process that a test starts would inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ("tests.controlplane.fixtures", "tests.live.fixtures")
+
+
+@pytest.fixture(autouse=True)
+def _logs_of_their_own() -> Iterator[None]:
+    """Commands that a test calls in this process set up logging for all of it: undo that."""
+    yield
+    structlog.reset_defaults()
