@@ -122,14 +122,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for name in set(getattr(item, "fixturenames", ())) & _MINOR_OF.keys():
             item.add_marker(pytest.mark.xdist_group(_MINOR_OF[name]))
-    # What may take longest begins first, so that no worker waits for it alone at the end.
-    items.sort(key=_longest, reverse=True)
-
-
-def _longest(item: pytest.Item) -> float:
-    """Seconds that a test may take, if it says so."""
-    marker = item.get_closest_marker("timeout")
-    return float(marker.args[0]) if marker is not None and marker.args else 0.0
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
