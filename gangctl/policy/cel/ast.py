@@ -1,0 +1,114 @@
+"""The tree of an expression, the same whichever engine evaluates it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """``start`` and ``end`` as offsets in code points of the expression's text."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant; ``kind`` tells 1 from 1u, and 'a' from b'a'."""
+
+    span: Span
+    kind: OneOf["null", "bool", "int", "uint", "double", "string", "bytes"]
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A variable."""
+
+    span: Span
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """``operand.field``; ``optional`` for ``.?``, ``test`` inside of ``has()``."""
+
+    span: Span
+    operand: Node
+    field: str
+    optional: bool = False
+    test: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """``operand[index]``; ``optional`` for ``[?``."""
+
+    span: Span
+    operand: Node
+    index: Node
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function or, with ``target``, a method; operators by CEL's names (``_+_``, ``!_``, ``_?_:_``, ``@in``).
+
+    ``target`` is None for a function. A namespaced function has its whole name (``sets.contains``).
+    ``name_span`` is where the name or the operator stands.
+    """
+
+    span: Span
+    function: str
+    target: Node | None
+    arguments: tuple[Node, ...]
+    name_span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list literal; ``optional`` are the indexes of elements written ``?x``."""
+
+    span: Span
+    elements: tuple[Node, ...]
+    optional: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """A map literal."""
+
+    span: Span
+    entries: tuple[tuple[Node, Node], ...]
+    optional: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension:
+    """A macro over ``target``.
+
+    ``macro`` is all, exists, exists_one, existsOne, filter, map, transformList, transformMap, transformMapEntry, and
+    for optionals optMap, optFlatMap; ``names`` its one or two variables; ``arguments`` the predicate and the
+    transformation as written. ``cel.bind`` is :class:`Bind`.
+    """
+
+    span: Span
+    macro: str
+    target: Node
+    names: tuple[str, ...]
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """``cel.bind(name, value, body)``."""
+
+    span: Span
+    name: str
+    value: Node
+    body: Node
+
+
+Node = Literal | Name | Select | Index | Call | ListOf | MapOf | Comprehension | Bind

@@ -1,0 +1,32 @@
+"""One request as policies see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+Object = Mapping[str, Any]
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What is asked for: picklable, and complete, so that it can be judged anywhere.
+
+    ``request`` is the CEL variable of that name: the AdmissionRequest without its objects.
+    ``namespace`` is the Namespace object of a namespaced request, None where it is unknown.
+    ``gang`` is the plan of the JobSet as ``gangctl plan -o json`` prints it, None at DELETE
+    and where the JobSet cannot be planned. ``now`` decides whether exceptions have expired.
+    """
+
+    operation: Operation
+    now: datetime
+    request: Object
+    object: Object | None = None
+    old_object: Object | None = None
+    namespace: Object | None = None
+    gang: Object | None = None
+    params: Mapping[str, tuple[Object, ...]] = field(default_factory=dict)
+    """Parameter objects by policy name, resolved by :mod:`gangctl.policy.params`; no entry: the policy takes none."""

@@ -1,0 +1,124 @@
+"""What policies say of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+
+class Action(StrEnum):
+    """``validationActions``."""
+
+    DENY = "Deny"
+    WARN = "Warn"
+    AUDIT = "Audit"
+
+
+class Result(StrEnum):
+    """Of one rule for one request."""
+
+    PASS = "pass"  # noqa: S105 - a verdict
+    FAIL = "fail"
+    ERROR = "error"
+    """It has no answer; failurePolicy decides what that means."""
+    EXEMPT = "exempt"
+    """It failed, and an exception covers that."""
+
+
+CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
+"""HTTP status by ``reason``, as natively."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One rule's result. ``rule`` is its name, or its index where it has none.
+
+    ``message`` is what the author wrote (message, messageExpression) or the native default;
+    of an error its class and place. ``params`` names the parameter object, if any.
+    """
+
+    policy: str
+    rule: str
+    result: Result
+    message: str = ""
+    reason: str = "Invalid"
+    params: str = ""
+    error: str = ""
+    """The kind of a run-time error (:class:`~gangctl.policy.cel.faults.EvalKind`)."""
+    exception: str = ""
+    """Name of the exception that covers it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one policy says: picklable.
+
+    ``matched`` is whether it applied at all; ``skipped`` says why not, in a few words.
+    ``violations`` are what has consequences: fails, and errors where failurePolicy is Fail.
+    """
+
+    policy: str
+    matched: bool
+    skipped: str = ""
+    actions: frozenset[Action] = frozenset()
+    findings: tuple[Finding, ...] = ()
+    violations: tuple[Finding, ...] = ()
+    audit_annotations: tuple[tuple[str, str], ...] = ()
+    steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Of all policies together; ``denials`` in the order of the policies' names, the first one leads."""
+
+    outcomes: tuple[Outcome, ...] = ()
+    denials: tuple[Finding, ...] = ()
+    warnings: tuple[str, ...] = ()
+    audit_annotations: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the request may go on."""
+        return not self.denials
+
+    @property
+    def code(self) -> int:
+        """HTTP status of the denial."""
+        return CODES.get(self.denials[0].reason, 422) if self.denials else 200
+
+
+def show(finding: Finding) -> str:
+    """A violation as a sentence for people: natively worded, with GangPolicy for ValidatingAdmissionPolicy."""
+    return f"GangPolicy '{finding.policy}' denied request: {finding.message}"
+
+
+def merge(outcomes: Iterable[Outcome]) -> Verdict:
+    """One verdict of what every policy said."""
+    ordered = sorted(outcomes, key=lambda outcome: outcome.policy)
+    denials: list[Finding] = []
+    warnings: list[str] = []
+    annotations: dict[str, str] = {}
+    for outcome in ordered:
+        if Action.DENY in outcome.actions:
+            denials += outcome.violations
+        if Action.WARN in outcome.actions:
+            warnings += [_warning(finding) for finding in outcome.violations]
+        if Action.AUDIT in outcome.actions and outcome.violations:
+            annotations[f"{outcome.policy}/validation_failure"] = _audited(outcome.violations)
+        annotations.update({f"{outcome.policy}/{key}": value for key, value in outcome.audit_annotations})
+    return Verdict(tuple(ordered), tuple(denials), tuple(warnings), annotations)
+
+
+def _warning(finding: Finding) -> str:
+    return f"Validation failed for GangPolicy '{finding.policy}': {finding.message}"
+
+
+def _audited(findings: Sequence[Finding]) -> str:
+    return "; ".join(finding.message for finding in findings)[:10240]
+
+
+def cause(finding: Finding) -> dict[str, Any]:
+    """An entry of the Status' ``details.causes``: which policy and rule, and its message."""
+    return {"reason": finding.reason, "message": finding.message, "field": f"{finding.policy}/{finding.rule}"}
