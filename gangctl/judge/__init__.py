@@ -1,1 +1,1 @@
-"""Carries out the evaluation of policies: on the event loop what is cheap, in processes that can be killed what is not."""
+"""Carries out the evaluation of policies: what is cheap on the event loop, the rest in processes that can be killed."""
