@@ -8,13 +8,14 @@ is one :class:`~gangctl.api.sourcetext.SourceError`, ``source:line:column: messa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gangctl.api.documents_json import JsonReader
 from gangctl.api.documents_yaml import YamlReader
 from gangctl.api.fieldpath import FieldPath, Index, Key, Step
+from gangctl.api.scalarplaces import places_in
 from gangctl.api.sourcetext import SourceError, SourceText
 from gangctl.api.valuetree import Built, Parts, Place, TooManyValuesError
 
@@ -60,14 +61,44 @@ class Document:
         or ``<<`` brought in is found where it was written. InputError when the path is
         text that cannot be read.
         """
+        place, _ = self._find((FieldPath.parse(path) if isinstance(path, str) else path).steps)
+        return self._origin.position(place if isinstance(place, int) else place[0])
+
+    def position_in(self, path: FieldPath | str, offset: int) -> tuple[int, int]:
+        """Line and column of one character of the text in a field, however that text is quoted, folded or indented.
+
+        ``offset`` counts code points of the value, its length is its end. Where the field
+        holds no text, or is not there, as :meth:`position`.
+        """
         steps = (FieldPath.parse(path) if isinstance(path, str) else path).steps
-        place = self._place
+        place, value = self._find(steps)
+        if isinstance(place, int) and isinstance(value, str) and steps:
+            behind_key = not isinstance(steps[-1], Index) or self._is_key(steps)
+            places = places_in(self._origin.text, place, value, behind_key=behind_key)
+            if places is not None:
+                return self._origin.position(places[min(max(offset, 0), len(value))])
+        return self.position(path)
+
+    def line_at(self, line: int) -> str:
+        """The text of a line, from 1, without its end."""
+        return self._origin.line(line)
+
+    def _find(self, steps: Sequence[Step]) -> tuple[Place, Any]:
+        """The place of a field and its value, or of the nearest one around it, whose value is then None."""
+        place: Place = self._place
+        value: Any = self.value
         for step in steps:
             inner = None if isinstance(place, int) else _part(place[1], step)
             if inner is None:
-                break
+                return place, None
+            value = _inner_value(value, step)
             place = inner
-        return self._origin.position(place if isinstance(place, int) else place[0])
+        return place, value
+
+    def _is_key(self, steps: Sequence[Step]) -> bool:
+        """Whether the last step goes into a map: a map may have a key that reads as an index."""
+        place, _ = self._find(steps[:-1])
+        return not isinstance(place, int) and isinstance(place[1], dict)
 
     def where(self, path: FieldPath | str = "") -> str:
         """Write the position of a field as ``source:line:column``, as compilers and editors do."""
@@ -75,12 +106,19 @@ class Document:
         return f"{self.source}:{line}:{column}"
 
 
+def _key(step: Step) -> str:
+    """What a step is called in a map."""
+    return str(step.position) if isinstance(step, Index) else step.key if isinstance(step, Key) else step.name
+
+
+def _inner_value(value: Any, step: Step) -> Any:
+    return value[_key(step)] if isinstance(value, dict) else value[step.position] if isinstance(step, Index) else None
+
+
 def _part(parts: Parts, step: Step) -> Place | None:
     """The place one step further; the notation does not tell the key "0" from the index 0, so the data decides."""
     if isinstance(parts, dict):
-        return parts.get(
-            str(step.position) if isinstance(step, Index) else step.key if isinstance(step, Key) else step.name
-        )
+        return parts.get(_key(step))
     if isinstance(step, Index) and step.position < len(parts):
         return parts[step.position]
     return None

@@ -41,6 +41,14 @@ class SourceText:
         line = bisect_right(self._line_starts, offset)
         return line, offset - self._line_starts[line - 1] + 1
 
+    def line(self, number: int) -> str:
+        """The text of a line, from 1, without its end; empty when there is no such line."""
+        starts = self._line_starts
+        if not 0 < number <= len(starts):
+            return ""
+        end = starts[number] if number < len(starts) else len(self.text)
+        return self.text[starts[number - 1] : end].rstrip("\r\n")
+
     def error(self, offset: int, message: str, *, hint: str = "") -> SourceError:
         """Make the error for something wrong at ``offset``."""
         return SourceError(self, offset, message, hint=hint)
