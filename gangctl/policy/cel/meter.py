@@ -1,0 +1,76 @@
+"""What evaluations may spend: steps, and time of an injected clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from gangctl.policy.cel.faults import EvalError, EvalKind
+
+Clock = Callable[[], float]
+"""Monotonic seconds."""
+
+EXPRESSION_STEPS: Final = 200_000
+EXPRESSION_SECONDS: Final = 0.1
+POLICY_STEPS: Final = 1_000_000
+POLICY_SECONDS: Final = 1.0
+REQUEST_STEPS: Final = 1_000_000
+REQUEST_SECONDS: Final = 1.0
+
+STEPS_PER_LOOK: Final = 1_024
+"""How many steps pass between two looks at the clock: some tenths of a millisecond."""
+
+EXHAUSTED: Final = frozenset({EvalKind.BUDGET_EXCEEDED, EvalKind.DEADLINE_EXCEEDED})
+"""Errors that nothing absorbs: not ``||``, not ``exists``."""
+
+
+class StepMeter:
+    """Steps and a deadline, for one expression or for all that share it.
+
+    A meter with a ``parent`` spends from both, so a request's meter sees every step of its policies' expressions.
+    Each looks at the clock on its own count: many short expressions reach their request's deadline too.
+    """
+
+    __slots__ = ("_clock", "_deadline", "_parent", "_steps", "_unlooked", "spent")
+
+    def __init__(self, steps: int, deadline: float, clock: Clock, parent: StepMeter | None = None) -> None:
+        """``deadline`` is a time of ``clock``."""
+        self._steps = steps
+        self._deadline = deadline
+        self._clock = clock
+        self._parent = parent
+        self._unlooked = 0
+        self.spent = 0
+
+    @classmethod
+    def request(cls, clock: Clock, steps: int = REQUEST_STEPS, seconds: float = REQUEST_SECONDS) -> StepMeter:
+        """The meter that all policies of a request share, from now on."""
+        return cls(steps, clock() + seconds, clock)
+
+    def policy(self, steps: int = POLICY_STEPS, seconds: float = POLICY_SECONDS) -> StepMeter:
+        """A meter for one policy below this one, from now on."""
+        return StepMeter(steps, self._clock() + seconds, self._clock, self)
+
+    def expression(self, steps: int = EXPRESSION_STEPS, seconds: float = EXPRESSION_SECONDS) -> StepMeter:
+        """A meter for one expression below this one, from now on."""
+        return StepMeter(steps, self._clock() + seconds, self._clock, self)
+
+    def step(self, count: int = 1) -> None:
+        """Spend ``count`` steps here and of every meter above.
+
+        EvalError BUDGET_EXCEEDED when there are not so many left, DEADLINE_EXCEEDED when it is too late.
+        """
+        meter: StepMeter | None = self
+        while meter is not None:
+            meter._spend(count)  # noqa: SLF001 - the same class
+            meter = meter._parent  # noqa: SLF001 - the same class
+
+    def _spend(self, count: int) -> None:
+        self.spent += count
+        if self.spent > self._steps:
+            raise EvalError(EvalKind.BUDGET_EXCEEDED, f"more than {self._steps} steps")
+        self._unlooked += count
+        if self._unlooked >= STEPS_PER_LOOK:
+            self._unlooked = 0
+            if self._clock() >= self._deadline:
+                raise EvalError(EvalKind.DEADLINE_EXCEEDED, "out of time")
