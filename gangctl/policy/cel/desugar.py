@@ -1,0 +1,231 @@
+r"""Rewrites what cel-python's grammar lacks or misreads into calls and literals that it reads as CEL means them.
+
+============================  ======================================
+written                       becomes
+============================  ======================================
+``a.?b``                      ``a.__optional_select("b")``
+``a[?i]``                     ``a.__optional_index(i)``
+``a.`b-c```                   ``a.__field("b-c")``
+``[?x]``, ``{?k: v}``         ``[__optional_entry(x)]``, ``{__optional_entry(k): v}``
+``[a, b,]``, ``{k: v,}``      without the last comma
+``r'\d'``, ``'''x'''``       ``"\\d"``, ``"x"``: one form for all strings
+comments                      a blank
+============================  ======================================
+
+Everything happens between tokens; what is inside of strings and comments is never looked at.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gangctl.policy.cel.literals import bytes_value, quoted, quoted_bytes, string_value
+from gangctl.policy.cel.tokens import Token, tokens
+
+SELECT: Final = "__optional_select"
+INDEX: Final = "__optional_index"
+FIELD: Final = "__field"
+ENTRY: Final = "__optional_entry"
+SUGAR: Final = frozenset({SELECT, INDEX, FIELD, ENTRY})
+"""Names that only rewriting makes; who writes them is refused by the parser."""
+
+_ENDS_VALUE: Final = frozenset({"name", "int", "uint", "float", "string", "bytes"})
+_KEYWORDS: Final = frozenset({"in"})
+
+
+@dataclass(frozen=True, slots=True)
+class Desugared:
+    """``text`` for cel-python's parser, and where each of its tokens came from."""
+
+    text: str
+    starts: tuple[int, ...]
+    tokens: tuple[Token, ...]
+
+    def original(self, offset: int) -> int:
+        """The offset in what was written, of an offset in :attr:`text`: the beginning of a token that was rewritten."""
+        index = bisect_right(self.starts, offset) - 1
+        if index < 0:
+            return 0
+        token = self.tokens[index]
+        return min(token.start + max(0, offset - self.starts[index]), max(token.start, token.end - 1))
+
+
+def desugar(text: str) -> Desugared:
+    """``text`` in the words of cel-python's grammar; CompileError for what is no token at all.
+
+    Between two tokens that were apart there is one blank, or one newline where there was one.
+    """
+    parts: list[str] = []
+    starts: list[int] = []
+    kept = plain(text)
+    length = 0
+    end = 0
+    for token in kept:
+        if token.start > end and parts:
+            gap = "\n" if "\n" in text[end : token.start] else " "
+            parts.append(gap)
+            length += 1
+        word = _word(token)
+        starts.append(length)
+        parts.append(word)
+        length += len(word)
+        end = max(end, token.end)
+    return Desugared("".join(parts), tuple(starts), tuple(kept))
+
+
+def plain(text: str) -> list[Token]:
+    """The tokens of ``text`` with the sugar rewritten; a token that was added has the place of what it stands for."""
+    return list(_Rewriter(list(tokens(text))).run())
+
+
+def _word(token: Token) -> str:
+    if token.kind == "string":
+        return quoted(string_value(token))
+    if token.kind == "bytes":
+        return quoted_bytes(bytes_value(token))
+    return token.text
+
+
+@dataclass(slots=True)
+class _Bracket:
+    """An open bracket: how it was opened, and what of a ``?`` entry in it is still open."""
+
+    opening: str
+    closing: str
+    entry: bool = False
+    questions: int = 0
+    empty: bool = True
+
+
+class _Rewriter:
+    def __init__(self, words: list[Token]) -> None:
+        self.words = words
+        self.at = 0
+        self.open: list[_Bracket] = []
+        self.previous: Token | None = None
+
+    def run(self) -> Iterator[Token]:
+        while self.at < len(self.words):
+            token = self.words[self.at]
+            self.at += 1
+            yield from self._one(token)
+            self.previous = self.words[self.at - 1]
+
+    def _one(self, token: Token) -> Iterator[Token]:
+        if token.kind != "operator":
+            yield token
+        elif token.text == ".":
+            yield from self._dot(token)
+        elif token.text in "([{":
+            yield from self._opening(token)
+        elif token.text in ")]}":
+            yield from self._closing(token)
+        elif token.text in ",:?" and self.open:
+            yield from self._separator(token)
+        else:
+            yield token
+
+    def _peek(self, ahead: int = 0) -> Token | None:
+        index = self.at + ahead
+        return self.words[index] if index < len(self.words) else None
+
+    def _dot(self, dot: Token) -> Iterator[Token]:
+        """``.?name``, ``.`name``` and ``.?`name```."""
+        following = self._peek()
+        optional = following is not None and following.is_operator("?")
+        name = self._peek(1) if optional else following
+        yield dot
+        if name is None or name.kind not in {"name", "escaped"} or (name.kind == "name" and not optional):
+            return
+        self.at += 2 if optional else 1
+        field = name.text.strip("`")
+        yield replace(name, kind="name", text=SELECT if optional else FIELD)
+        yield _operator("(", name)
+        yield replace(name, kind="string", text=quoted(field))
+        yield _operator(")", name)
+
+    def _opening(self, token: Token) -> Iterator[Token]:
+        following = self._peek()
+        if token.text == "[" and self._after_value():
+            if following is not None and following.is_operator("?"):
+                self.at += 1
+                self.open.append(_Bracket("index", ")"))
+                yield replace(token, text=".")
+                yield Token("name", INDEX, token.start, following.end)
+                yield _operator("(", following)
+                return
+            self.open.append(_Bracket("index", "]"))
+            yield token
+            return
+        kind = {"(": "call", "[": "list", "{": "map"}[token.text]
+        self.open.append(_Bracket(kind, {"(": ")", "[": "]", "{": "}"}[token.text]))
+        yield token
+        if kind != "call":
+            yield from self._entry()
+
+    def _entry(self) -> Iterator[Token]:
+        """The ``?`` in front of an element."""
+        mark = self._peek()
+        if mark is None or not mark.is_operator("?"):
+            return
+        self.at += 1
+        self.open[-1].entry = True
+        yield Token("name", ENTRY, mark.start, mark.end)
+        yield _operator("(", mark)
+
+    def _end_entry(self, token: Token) -> Iterator[Token]:
+        if self.open[-1].entry:
+            self.open[-1].entry = False
+            yield _operator(")", token)
+        self.open[-1].questions = 0
+
+    def _closing(self, token: Token) -> Iterator[Token]:
+        if not self.open:
+            yield token
+            return
+        yield from self._end_entry(token)
+        bracket = self.open.pop()
+        matches = token.text == {"call": ")", "list": "]", "map": "}", "index": "]"}[bracket.opening]
+        yield replace(token, text=bracket.closing) if matches else token
+
+    def _separator(self, token: Token) -> Iterator[Token]:
+        bracket = self.open[-1]
+        if token.text == "?":
+            bracket.questions += 1
+            yield token
+        elif token.text == ":":
+            if bracket.questions:
+                bracket.questions -= 1
+            elif bracket.opening == "map":
+                yield from self._end_entry(token)
+            yield token
+        else:
+            yield from self._comma(token, bracket)
+
+    def _comma(self, token: Token, bracket: _Bracket) -> Iterator[Token]:
+        if bracket.opening not in {"list", "map"}:
+            yield token
+            return
+        following = self._peek()
+        last = following is not None and following.is_operator("]" if bracket.opening == "list" else "}")
+        twice = self.previous is not None and self.previous.is_operator(",")
+        if last and not twice:
+            return
+        yield from self._end_entry(token)
+        yield token
+        yield from self._entry()
+
+    def _after_value(self) -> bool:
+        """Whether what came before is a value: then ``[`` indexes it."""
+        if self.previous is None:
+            return False
+        if self.previous.kind in _ENDS_VALUE:
+            return self.previous.text not in _KEYWORDS
+        return self.previous.kind == "escaped" or self.previous.is_operator(")", "]", "}")
+
+
+def _operator(text: str, place: Token) -> Token:
+    return Token("operator", text, place.start, place.end)
