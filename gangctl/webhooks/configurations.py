@@ -118,10 +118,10 @@ class _Hook:
     only_jobset_children: bool = False
 
 
-_JOBSETS: Final = ("jobset.x-k8s.io", "v1alpha2", "jobsets")
+JOBSETS: Final = ("jobset.x-k8s.io", "v1alpha2", "jobsets")
 _JOBS: Final = ("batch", "v1", "jobs")
 MUTATING: Final = (
-    _Hook("jobsets.gangs.gangctl.dev", MUTATE_JOBSETS, *_JOBSETS, ("CREATE", "UPDATE"), (JOBSET_CONDITION,)),
+    _Hook("jobsets.gangs.gangctl.dev", MUTATE_JOBSETS, *JOBSETS, ("CREATE", "UPDATE"), (JOBSET_CONDITION,)),
     _Hook("jobs.gangs.gangctl.dev", MUTATE_JOBS, *_JOBS, ("CREATE",), (STAMPED_CONDITION,), only_jobset_children=True),
     _Hook(
         "jobs-repair.gangs.gangctl.dev",
@@ -136,14 +136,15 @@ VALIDATING: Final = (
     _Hook(
         "jobsets.gangs.gangctl.dev",
         VALIDATE_JOBSETS,
-        *_JOBSETS,
+        *JOBSETS,
         ("CREATE", "UPDATE"),
         (JOBSET_CONDITION, FINAL_CONDITION),
     ),
 )
 
 
-def _namespaces(settings: WebhookSettings) -> dict[str, Any]:
+def namespace_selector(settings: WebhookSettings) -> dict[str, Any]:
+    """Whose objects are sent at all: break-glass, gangctl's own and kube-system are out, further selectors narrow."""
     break_glass = {"key": SKIP_LABEL, "operator": "NotIn", "values": ["true"]}
     excluded = {
         "key": "kubernetes.io/metadata.name",
@@ -172,7 +173,7 @@ def _webhook(hook: _Hook, settings: WebhookSettings, ca_bundle: bytes) -> dict[s
         "failurePolicy": _failure_policy(hook, settings),
         "matchConditions": [dict(condition) for condition in hook.conditions],
         "matchPolicy": "Equivalent",
-        "namespaceSelector": _namespaces(settings),
+        "namespaceSelector": namespace_selector(settings),
         "rules": [rule],
         "sideEffects": "None",
         "timeoutSeconds": settings.timeout_seconds,
@@ -182,11 +183,12 @@ def _webhook(hook: _Hook, settings: WebhookSettings, ca_bundle: bytes) -> dict[s
     return webhook
 
 
-def _configuration(kind: str, webhooks: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def configuration(kind: str, name: str, webhooks: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """A configuration of gangctl's."""
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
-        "metadata": {"name": NAME, "labels": {"app.kubernetes.io/managed-by": MANAGER}},
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": MANAGER}},
         "webhooks": list(webhooks),
     }
 
@@ -197,4 +199,4 @@ def build_configurations(settings: WebhookSettings, ca_bundle: bytes) -> list[di
     # change the validating webhook sees.
     mutating = [{**_webhook(hook, settings, ca_bundle), "reinvocationPolicy": "Never"} for hook in MUTATING]
     validating = [_webhook(hook, settings, ca_bundle) for hook in VALIDATING]
-    return [_configuration(KINDS[0], mutating), _configuration(KINDS[1], validating)]
+    return [configuration(KINDS[0], NAME, mutating), configuration(KINDS[1], NAME, validating)]

@@ -10,7 +10,9 @@ from typing import Final
 
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse, decode_review, encode_review
 
-Handler = Callable[[AdmissionRequest], AdmissionResponse]
+Handler = Callable[[AdmissionRequest], AdmissionResponse | Awaitable[AdmissionResponse]]
+"""Answers at once from memory, or when it has asked somebody."""
+
 Endpoint = Callable[[bytes], Awaitable[bytes]]
 Observe = Callable[[str, str, float], None]
 """Told of every answer: the path, ``allowed``, ``patched``, ``denied`` or ``unready``, and the seconds it took."""
@@ -26,16 +28,26 @@ _UNREADY: Final = AdmissionResponse.deny(
 
 
 def build_endpoints(
-    handlers: Mapping[str, Handler], ready: Callable[[], Awaitable[object]], observe: Observe
+    handlers: Mapping[str, Handler],
+    ready: Callable[[], Awaitable[object]],
+    observe: Observe,
+    unready: Callable[[str], AdmissionResponse] = lambda _: _UNREADY,
 ) -> dict[str, Endpoint]:
     """Endpoints by path; each request first waits a little until ``ready`` returns.
 
-    A body that is no AdmissionReview raises :class:`~gangctl.errors.InputError`.
+    One that has waited in vain is answered with what ``unready`` says for its path. A body
+    that is no AdmissionReview raises :class:`~gangctl.errors.InputError`.
     """
-    return {path: _endpoint(path, handler, ready, observe) for path, handler in handlers.items()}
+    return {path: _endpoint(path, handler, ready, observe, unready) for path, handler in handlers.items()}
 
 
-def _endpoint(path: str, handler: Handler, ready: Callable[[], Awaitable[object]], observe: Observe) -> Endpoint:
+def _endpoint(
+    path: str,
+    handler: Handler,
+    ready: Callable[[], Awaitable[object]],
+    observe: Observe,
+    unready: Callable[[str], AdmissionResponse],
+) -> Endpoint:
     async def endpoint(body: bytes) -> bytes:
         began = time.perf_counter()
         request = decode_review(body)
@@ -43,9 +55,10 @@ def _endpoint(path: str, handler: Handler, ready: Callable[[], Awaitable[object]
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await ready()
         except TimeoutError:
-            answer, verdict = _UNREADY, "unready"
+            answer, verdict = unready(path), "unready"
         else:
-            answer = handler(request)
+            answered = handler(request)
+            answer = answered if isinstance(answered, AdmissionResponse) else await answered
             verdict = "denied" if not answer.allowed else "patched" if answer.patch else "allowed"
         observe(path, verdict, time.perf_counter() - began)
         return encode_review(request, answer)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import Any, Final, Protocol
 
 import structlog
@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 Object = dict[str, Any]
 # From the PEM bundle of trusted authorities to complete configurations, kind and name included. One that is not needed
-# any more is wanted without webhooks.
+# (any more) is wanted without webhooks.
 Wanted = Callable[[bytes], list[Object]]
 
 _RESOURCES: Final = {
@@ -35,9 +35,14 @@ _ATTEMPTS: Final = 5
 
 
 class Registration(StrEnum):
-    """Who looks after the configurations: gangctl, somebody else but for the caBundle, or somebody else altogether."""
+    """Who looks after the configurations: gangctl, somebody else but for the caBundle, or somebody else altogether.
+
+    With ``fill`` somebody else makes them, and gangctl fills in the webhooks, because only gangctl knows them: that takes
+    no right to create configurations, which cannot be granted by name.
+    """
 
     MANAGE = "manage"
+    FILL = "fill"
     CA_ONLY = "ca-only"
     NONE = "none"
 
@@ -185,39 +190,54 @@ class Registrar:
         return [await self._look_at(wanted) for wanted in self._wanted(self._authorities or b"")]
 
     async def _look_at(self, plain: Object) -> _Look:
-        manage = self._mode is Registration.MANAGE
-        wanted = fingerprinted(plain) if manage else plain
+        manage, ours = self._mode is Registration.MANAGE, self._mode is not Registration.CA_ONLY
+        wanted = fingerprinted(plain) if ours else plain
         resource = _RESOURCES[wanted["kind"]]
+        needed = bool(wanted.get("webhooks"))
         try:
             live = await self._client.get(resource, wanted["metadata"]["name"])
         except NotFoundError:
-            return _Look(resource, wanted if manage else None, f"{_title(wanted)} is missing", new=True)
+            if not needed:
+                return _Look(resource, None, "")
+            return _Look(resource, wanted if manage else None, f"{_title(wanted)} is missing", _Way.CREATE)
+        if manage and not needed:
+            return _Look(resource, wanted, f"{_title(wanted)} is not needed", _Way.DELETE)
         # Whose name was asked for: what is written back goes there.
         metadata = {**(live.get("metadata") or {}), "name": wanted["metadata"]["name"]}
         live = {**live, "apiVersion": wanted["apiVersion"], "kind": wanted["kind"], "metadata": metadata}
-        target = replaced(live, wanted) if manage else with_authorities(live, self._authorities or b"")
-        same = contains(live, wanted if manage else target)
+        target = replaced(live, wanted) if ours else with_authorities(live, self._authorities or b"")
+        same = contains(live, wanted if ours else target)
         return _Look(resource, target, "" if same else f"{_title(wanted)} is not as wanted")
 
     async def _mend(self, look: _Look) -> str:
-        """Create or update one configuration; what is still wrong with it."""
+        """Create, update or delete one configuration; what is still wrong with it."""
         if look.body is None:
             return look.difference
         try:
-            if look.new:
-                await self._client.create(look.resource, look.body)
-            else:
-                await self._client.update(look.resource, look.body)
+            match look.way:
+                case _Way.CREATE:
+                    await self._client.create(look.resource, look.body)
+                case _Way.UPDATE:
+                    await self._client.update(look.resource, look.body)
+                case _Way.DELETE:
+                    await self._client.delete(look.resource, look.body["metadata"]["name"])
         except (AlreadyExistsError, ConflictError, NotFoundError):
             # Somebody else was quicker; the next look sees what they did.
             return look.difference
-        _log.info("webhooks registered", configuration=_title(look.body), because=look.difference)
+        done = "webhooks unregistered" if look.way is _Way.DELETE else "webhooks registered"
+        _log.info(done, configuration=_title(look.body), because=look.difference)
         return ""
 
     def _set_problem(self, problem: str | None) -> None:
         if problem != self._problem and problem is not None:
             _log.warning("webhooks not registered", problem=problem)
         self._problem = problem
+
+
+class _Way(Enum):
+    CREATE = auto()
+    UPDATE = auto()
+    DELETE = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +247,7 @@ class _Look:
     resource: Resource
     body: Object | None
     difference: str
-    new: bool = False
+    way: _Way = _Way.UPDATE
 
 
 async def watch_configurations(client: Client, registrar: Registrar, configurations: list[Object]) -> None:

@@ -23,6 +23,7 @@ KIND: Final = "AdmissionReview"
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 _OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+_NOT_IN_CEL: Final = frozenset({"uid", "object", "oldObject"})
 
 # Once the warnings of one request exceed 4096 characters, the API server cuts each at 256. Warnings of other
 # plugins count too, so ours are made to survive that cut.
@@ -84,6 +85,8 @@ class AdmissionRequest:
     user: User = User()
     dry_run: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+    variable: Mapping[str, Any] = field(default_factory=dict)
+    """The request as CEL's ``request`` has it: as it was sent, without the objects and the call's own uid."""
 
 
 def decode_review(body: bytes) -> AdmissionRequest:
@@ -102,7 +105,8 @@ def decode_review(body: bytes) -> AdmissionRequest:
             f"the body is {got}, not {KIND} of {API_VERSION}",
             hint='set admissionReviewVersions: ["v1"] in the webhook configuration',
         )
-    request = _Fields(_Fields(review, "").required("request", dict), "request")
+    raw = _Fields(review, "").required("request", dict)
+    request = _Fields(raw, "request")
     operation = request.required("operation", str)
     if operation not in _OPERATIONS:
         raise InputError(f"request.operation is {_shown(operation)}, not one of {', '.join(_OPERATIONS)}")
@@ -122,6 +126,7 @@ def decode_review(body: bytes) -> AdmissionRequest:
         user=_user(request),
         dry_run=request.optional("dryRun", bool, default=False),
         options=request.optional("options", dict, {}),
+        variable={name: value for name, value in raw.items() if name not in _NOT_IN_CEL},
     )
     return _with_objects(decoded)
 
@@ -190,8 +195,20 @@ def _shown(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """An entry of a Status' ``details.causes`` that is not about a field of the object."""
+
+    reason: str
+    message: str
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """An answer; make one with :meth:`allow` or :meth:`deny`."""
+    """An answer; make one with :meth:`allow` or :meth:`deny`.
+
+    ``audit_annotations`` have keys without a slash: the API server puts the webhook's name before each.
+    """
 
     allowed: bool
     patch: tuple[Mapping[str, Any], ...] = ()
@@ -199,12 +216,23 @@ class AdmissionResponse:
     code: int = 0
     reason: str = ""
     message: str = ""
-    causes: tuple[FieldError, ...] = ()
+    causes: tuple[FieldError | Cause, ...] = ()
+    audit_annotations: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def allow(cls, patch: Sequence[Mapping[str, Any]] | None = None, warnings: Iterable[str] = ()) -> AdmissionResponse:
+    def allow(
+        cls,
+        patch: Sequence[Mapping[str, Any]] | None = None,
+        warnings: Iterable[str] = (),
+        audit_annotations: Mapping[str, str] | None = None,
+    ) -> AdmissionResponse:
         """Let the request pass, changed by a JSON patch (of a mutating webhook only: elsewhere it fails the call)."""
-        return cls(allowed=True, patch=tuple(patch or ()), warnings=limit_warnings(warnings))
+        return cls(
+            allowed=True,
+            patch=tuple(patch or ()),
+            warnings=limit_warnings(warnings),
+            audit_annotations=audit_annotations or {},
+        )
 
     @classmethod
     def deny(
@@ -212,8 +240,10 @@ class AdmissionResponse:
         code: int,
         reason: str,
         message: str,
-        causes: Iterable[FieldError] = (),
+        causes: Iterable[FieldError | Cause] = (),
+        *,
         warnings: Iterable[str] = (),
+        audit_annotations: Mapping[str, str] | None = None,
     ) -> AdmissionResponse:
         """Refuse with an HTTP status of 400 or more and a ``metav1.StatusReason`` such as ``Invalid`` (422).
 
@@ -228,6 +258,7 @@ class AdmissionResponse:
             message=message,
             causes=tuple(causes),
             warnings=limit_warnings(warnings),
+            audit_annotations=audit_annotations or {},
         )
 
 
@@ -242,6 +273,8 @@ def encode_review(request: AdmissionRequest, response: AdmissionResponse) -> byt
         answer["patch"] = base64.b64encode(orjson.dumps(response.patch)).decode()
     if response.warnings:
         answer["warnings"] = list(response.warnings)
+    if response.audit_annotations:
+        answer["auditAnnotations"] = {key: _encodable(text) for key, text in response.audit_annotations.items()}
     return orjson.dumps({"apiVersion": API_VERSION, "kind": KIND, "response": answer})
 
 
@@ -258,12 +291,15 @@ def _status(request: AdmissionRequest, response: AdmissionResponse) -> dict[str,
             "group": request.kind.group,
             "kind": request.kind.kind,
             "name": request.name,
-            "causes": [
-                {"reason": str(cause.kind), "message": _encodable(cause.detail), "field": _encodable(cause.path)}
-                for cause in response.causes
-            ],
+            "causes": [_cause(cause) for cause in response.causes],
         }
     return status
+
+
+def _cause(cause: FieldError | Cause) -> dict[str, str]:
+    if isinstance(cause, FieldError):
+        cause = Cause(str(cause.kind), cause.detail, cause.path)
+    return {"reason": cause.reason, "message": _encodable(cause.message), "field": _encodable(cause.field)}
 
 
 def _encodable(text: str) -> str:

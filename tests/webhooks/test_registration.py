@@ -312,19 +312,49 @@ async def test_trouble_changes_nothing_and_is_said_once(
     ] * 2
 
 
-async def test_a_configuration_without_webhooks_withdraws_them(api: FakeConfigurations, clock: VirtualClock) -> None:
-    needed = True
+class Sometimes:
+    """Configurations that are needed for a while."""
 
-    def sometimes(authorities: bytes) -> list[dict[str, Any]]:
-        return [each if needed else {**each, "webhooks": []} for each in wanted(authorities)]
+    def __init__(self, *, needed: bool) -> None:
+        self.needed = needed
 
+    def __call__(self, authorities: bytes) -> list[dict[str, Any]]:
+        return [each if self.needed else {**each, "webhooks": []} for each in wanted(authorities)]
+
+
+async def test_what_is_not_needed_is_not_made_and_goes(api: FakeConfigurations, clock: VirtualClock) -> None:
+    sometimes = Sometimes(needed=False)
     each = Registrar(api, sometimes, clock=clock)
     each.trust(b"ours")
-    await each.look()
-    needed = False
+    assert not await each.look()
+    assert (each.registered(), api.objects) == (True, {})
+    sometimes.needed = True
+    assert await each.look()
+    assert len(api.objects) == 2
+    sometimes.needed = False
+    assert await each.look()
+    assert (each.registered(), api.objects) == (True, {})
+    assert not await each.look()
+
+
+async def test_what_others_made_is_filled_and_emptied(api: FakeConfigurations, clock: VirtualClock) -> None:
+    sometimes = Sometimes(needed=False)
+    each = Registrar(api, sometimes, mode=Registration.FILL, clock=clock)
+    each.trust(b"ours")
+    assert not await each.look()
+    assert each.registered()
+    sometimes.needed = True
+    assert not await each.look()
+    assert each.problem() == f"MutatingWebhookConfiguration {NAME} is missing"
+    for resource, configuration in zip(BOTH, wanted(b""), strict=True):
+        api.put(resource, {**configuration, "webhooks": []})
+    assert await each.look()
+    assert (each.registered(), api.trusted()) == (True, {b"ours"})
+    sometimes.needed = False
     assert await each.look()
     assert [live["webhooks"] for live in api.objects.values()] == [[], []]
-    assert not await each.look()
+    await each.unregister()
+    assert len(api.objects) == 2
 
 
 # Other modes

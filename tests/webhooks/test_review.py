@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gangctl.errors import ErrorKind, FieldError, InputError
 from gangctl.webhooks.review import (
     AdmissionResponse,
+    Cause,
     Kind,
     RequestedResource,
     decode_review,
@@ -194,3 +195,23 @@ def test_the_api_servers_limits_hold(texts: list[str]) -> None:
 @given(st.lists(st.text(max_size=400, alphabet=st.characters(exclude_categories=())), max_size=30))
 def test_limiting_twice_changes_nothing(texts: list[str]) -> None:
     assert limit_warnings(limit_warnings(texts)) == limit_warnings(texts)
+
+
+def test_audit_annotations_travel_with_either_answer() -> None:
+    kept = {"a_validation_failure": "no \ud800"}
+    for response in (
+        AdmissionResponse.allow(audit_annotations=kept),
+        AdmissionResponse.deny(422, "Invalid", "no", [Cause("Invalid", "m", "a/b")], audit_annotations=kept),
+    ):
+        assert answer(response)["auditAnnotations"] == {"a_validation_failure": "no ?"}
+
+
+def test_a_cause_may_be_about_a_policys_rule() -> None:
+    body = answer(AdmissionResponse.deny(422, "Invalid", "no", [Cause("Forbidden", "because", "a/b")]))
+    assert body["status"]["details"]["causes"] == [{"reason": "Forbidden", "message": "because", "field": "a/b"}]
+
+
+def test_the_variable_request_has_neither_objects_nor_the_calls_uid() -> None:
+    variable = decoded(subResource="status", dryRun=True).variable
+    assert not {"uid", "object", "oldObject"} & set(variable)
+    assert (variable["userInfo"]["username"], variable["subResource"], variable["dryRun"]) == ("jane", "status", True)

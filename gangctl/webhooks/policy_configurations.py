@@ -1,0 +1,84 @@
+"""The configurations through which policies are asked, as data: they follow what the policies need.
+
+No policy, no webhook: a cluster without GangPolicies never waits for gangctl here. One entry
+stands for each failurePolicy, so that every policy's own one holds while gangctl is away, and it
+names the operations that policies of that kind match, no others. Which objects a policy matches
+beyond that (its namespaceSelector, objectSelector, matchConditions) gangctl decides itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gangctl.webhooks.configurations import JOBSETS, KINDS, FailurePolicy, WebhookSettings, configuration
+from gangctl.webhooks.configurations import namespace_selector as whose
+
+POLICIES: Final = "gangctl-policies"
+DEFAULTS: Final = "gangctl-defaults"
+"""Sorts before ``gangctl-gangs``, which resolves a gang mode that a default has set."""
+
+VALIDATE_FAIL: Final = "/validate/policies/fail"
+VALIDATE_IGNORE: Final = "/validate/policies/ignore"
+MUTATE_DEFAULTS: Final = "/mutate/defaults"
+
+OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE")
+"""What there is to ask about JobSets, in the order in which configurations name it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What policies have to be asked for: operations by failurePolicy, and whether any sets defaults.
+
+    ``defaults`` is None without such a policy, ``Fail`` when one of them says so: a gang mode or queue
+    that was missed is missed for the life of the JobSet, so the author who forbids it is heeded.
+    """
+
+    fail: frozenset[str] = frozenset()
+    ignore: frozenset[str] = frozenset()
+    defaults: FailurePolicy | None = None
+
+
+def build_policy_configurations(settings: WebhookSettings, demand: Demand, ca_bundle: bytes) -> list[dict[str, Any]]:
+    """The mutating and the validating configuration; one that nothing needs has no webhooks."""
+    defaults, policies = [], []
+    if demand.defaults is not None:
+        hook = _webhook(settings, "defaults.gangctl.dev", MUTATE_DEFAULTS, ["CREATE"], ca_bundle)
+        # What later webhooks change is not defaulted again: the object's own value wins, wherever it comes from.
+        defaults.append({**hook, "failurePolicy": demand.defaults, "reinvocationPolicy": "Never"})
+    entries: tuple[tuple[FailurePolicy, str, frozenset[str]], ...] = (
+        ("Fail", VALIDATE_FAIL, demand.fail),
+        ("Ignore", VALIDATE_IGNORE, demand.ignore),
+    )
+    for failure_policy, path, wanted in entries:
+        operations = [each for each in OPERATIONS if each in wanted]
+        if operations:
+            name = f"{failure_policy.lower()}.policies.gangctl.dev"
+            hook = _webhook(settings, name, path, operations, ca_bundle)
+            policies.append({**hook, "failurePolicy": failure_policy})
+    return [configuration(KINDS[0], DEFAULTS, defaults), configuration(KINDS[1], POLICIES, policies)]
+
+
+def _webhook(
+    settings: WebhookSettings, name: str, path: str, operations: Sequence[str], ca_bundle: bytes
+) -> dict[str, Any]:
+    group, version, resource = JOBSETS
+    rule = {
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "operations": list(operations),
+        # Not its subresources: what the JobSet controller writes there is no request of a person's.
+        "resources": [resource],
+        "scope": "Namespaced",
+    }
+    return {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": settings.endpoint.client_config(path, ca_bundle),
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": whose(settings),
+        "rules": [rule],
+        "sideEffects": "None",
+        "timeoutSeconds": settings.timeout_seconds,
+    }

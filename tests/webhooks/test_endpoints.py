@@ -1,0 +1,51 @@
+"""Bytes in, bytes out: handlers that answer at once and such that ask somebody, and what is said before all is known."""
+
+from __future__ import annotations
+
+import asyncio
+
+import orjson
+import pytest
+
+from gangctl.webhooks import endpoints
+from gangctl.webhooks.endpoints import build_endpoints
+from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
+from tests.webhooks.test_review import review
+
+
+async def ready() -> None:
+    return
+
+
+def at_once(_: AdmissionRequest) -> AdmissionResponse:
+    return AdmissionResponse.allow(warnings=["at once"])
+
+
+async def later(_: AdmissionRequest) -> AdmissionResponse:
+    await asyncio.sleep(0)
+    return AdmissionResponse.allow(warnings=["later"])
+
+
+async def test_handlers_answer_at_once_or_later() -> None:
+    seen: list[tuple[str, str]] = []
+    built = build_endpoints({"/a": at_once, "/b": later}, ready, lambda path, verdict, _: seen.append((path, verdict)))
+    bodies = [orjson.loads(await built[path](orjson.dumps(review()))) for path in ("/a", "/b")]
+    assert [body["response"]["warnings"] for body in bodies] == [["at once"], ["later"]]
+    assert seen == [("/a", "allowed"), ("/b", "allowed")]
+
+
+async def test_who_is_not_ready_says_what_is_chosen_for_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoints, "PATIENCE_SECONDS", 0.01)
+    never = asyncio.Event()
+    seen: list[str] = []
+    built = build_endpoints(
+        {"/a": at_once, "/b": at_once},
+        never.wait,
+        lambda _path, verdict, _: seen.append(verdict),
+        lambda path: (
+            AdmissionResponse.allow() if path == "/a" else AdmissionResponse.deny(503, "ServiceUnavailable", "")
+        ),
+    )
+    bodies = [orjson.loads(await built[path](orjson.dumps(review()))) for path in ("/a", "/b")]
+    assert [body["response"]["allowed"] for body in bodies] == [True, False]
+    assert seen == ["unready", "unready"]

@@ -1,0 +1,78 @@
+"""The configurations of policies as data: no policy, no webhook; one entry a failurePolicy; never a subresource."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangctl.webhooks.configurations import NAME, Endpoint, FailurePolicy, WebhookSettings
+from gangctl.webhooks.policy_configurations import (
+    DEFAULTS,
+    MUTATE_DEFAULTS,
+    POLICIES,
+    VALIDATE_FAIL,
+    VALIDATE_IGNORE,
+    Demand,
+    build_policy_configurations,
+)
+from tests.webhooks.test_configurations import OTHERS
+
+BY_URL = Endpoint(url="https://127.0.0.1:9443")
+EVERYTHING = Demand(frozenset({"CREATE", "UPDATE"}), frozenset({"DELETE", "CREATE"}), "Fail")
+
+
+def hooks(demand: Demand, settings: WebhookSettings | None = None) -> dict[str, dict[str, Any]]:
+    """Webhooks by path."""
+    built = build_policy_configurations(settings or WebhookSettings(BY_URL), demand, b"pem")
+    found = [hook for configuration in built for hook in configuration["webhooks"]]
+    return {hook["clientConfig"]["url"].removeprefix(BY_URL.url): hook for hook in found}
+
+
+def test_they_sort_around_the_gangs_and_before_everybody_else() -> None:
+    names = [each["metadata"]["name"] for each in build_policy_configurations(WebhookSettings(BY_URL), Demand(), b"")]
+    assert names == [DEFAULTS, POLICIES]
+    assert DEFAULTS < NAME
+    assert all(name > POLICIES for name in OTHERS)
+
+
+def test_without_a_policy_there_is_no_webhook() -> None:
+    assert hooks(Demand()) == {}
+
+
+def test_an_entry_for_each_failure_policy_with_the_operations_of_its_policies() -> None:
+    found = hooks(EVERYTHING)
+    said = {path: (hook["failurePolicy"], hook["rules"][0]["operations"]) for path, hook in found.items()}
+    assert said == {
+        VALIDATE_FAIL: ("Fail", ["CREATE", "UPDATE"]),
+        VALIDATE_IGNORE: ("Ignore", ["CREATE", "DELETE"]),
+        MUTATE_DEFAULTS: ("Fail", ["CREATE"]),
+    }
+    assert len({hook["name"] for hook in found.values()}) == 3
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+def test_defaults_fail_as_their_policies_say(policy: FailurePolicy) -> None:
+    (hook,) = hooks(Demand(defaults=policy)).values()
+    assert hook["failurePolicy"] == policy
+    assert hook["reinvocationPolicy"] == "Never"
+
+
+def test_all_jobsets_are_sent_and_never_their_status() -> None:
+    for hook in hooks(EVERYTHING).values():
+        (rule,) = hook["rules"]
+        assert (rule["apiGroups"], rule["resources"]) == (["jobset.x-k8s.io"], ["jobsets"])
+        assert "matchConditions" not in hook
+        assert "objectSelector" not in hook
+        assert hook["sideEffects"] == "None"
+
+
+def test_namespaces_that_are_never_sent() -> None:
+    further = {"key": "team", "operator": "In", "values": ["ml"]}
+    settings = WebhookSettings(BY_URL, excluded_namespaces=("kube-system", "home"), namespace_selector=(further,))
+    for hook in hooks(EVERYTHING, settings).values():
+        assert hook["namespaceSelector"]["matchExpressions"] == [
+            {"key": "gangctl.dev/skip", "operator": "NotIn", "values": ["true"]},
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["home", "kube-system"]},
+            further,
+        ]
