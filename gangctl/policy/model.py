@@ -1,0 +1,223 @@
+"""What people write: GangPolicy and GangPolicyException of ``gangctl.dev/v1alpha1``.
+
+A GangPolicy is a ValidatingAdmissionPolicy and its one binding in one object, with the
+fields, the limits and the defaults of those, plus names of rules and ``defaults``. The
+models know types, sizes and words; what spans several fields is in :mod:`gangctl.policy.reading`.
+The CustomResourceDefinitions are written from them (:mod:`gangctl.policy.crd`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Final, Literal
+
+from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StringConstraints
+from pydantic.alias_generators import to_camel
+
+from gangctl.gang.config import GangOptions
+from gangctl.policy.constraints import (
+    LABEL_KEY_CHARACTERS,
+    LabelSelector,
+    LabelValue,
+    MatchResources,
+    Name,
+    Part,
+)
+from gangctl.policy.status import ExceptionStatus, PolicyStatus
+
+API_VERSION: Final = "gangctl.dev/v1alpha1"
+POLICY_KIND: Final = "GangPolicy"
+EXCEPTION_KIND: Final = "GangPolicyException"
+
+MESSAGE_BYTES: Final = 5 * 1024
+"""Of a message, written or computed: ``MaxEvaluatedMessageExpressionSizeBytes`` of the API server."""
+EXPRESSION_CHARACTERS: Final = 4 * 1024
+POLICY_CHARACTERS: Final = 64 * 1024
+"""Of all expressions of a policy together."""
+MATCH_CONDITIONS: Final = 64
+AUDIT_ANNOTATIONS: Final = 20
+RULES: Final = 64
+VARIABLES: Final = 64
+RULE_NAME: Final = r"^[A-Za-z]([-A-Za-z0-9_]{0,61}[A-Za-z0-9])?$"
+"""No digit first, so that no name is another rule's index; no dot, so that none is a field path."""
+
+Expression = Annotated[str, StringConstraints(min_length=1, max_length=EXPRESSION_CHARACTERS)]
+ValidationAction = Literal["Deny", "Warn", "Audit"]
+StatusReason = Literal["Unauthorized", "Forbidden", "Invalid", "RequestEntityTooLarge"]
+
+
+class MatchCondition(Part):
+    """A condition for the policy to apply."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=LABEL_KEY_CHARACTERS)] = Field(
+        description="Name of the condition, unique in the policy."
+    )
+    expression: Expression = Field(description="CEL, true where the policy applies; it cannot read variables.")
+
+
+class Variable(Part):
+    """A value that later expressions read as ``variables.NAME``."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=63)] = Field(
+        description="A CEL identifier, unique in the policy."
+    )
+    expression: Expression = Field(description="CEL of any type; it reads the variables above it.")
+
+
+class Validation(Part):
+    """A rule."""
+
+    name: Annotated[str, StringConstraints(pattern=RULE_NAME)] = Field(
+        default="",
+        validate_default=False,
+        description="Name of the rule in results, reports and exceptions; without one it goes by its index.",
+    )
+    expression: Expression = Field(description="CEL, true where the object keeps the rule.")
+    message: Annotated[str, StringConstraints(max_length=MESSAGE_BYTES)] = Field(
+        default="", description="What is said when the rule is broken, on one line."
+    )
+    message_expression: Annotated[str, StringConstraints(max_length=EXPRESSION_CHARACTERS)] = Field(
+        default="", description="CEL of a string that takes the place of message, unless it fails or is empty."
+    )
+    reason: StatusReason = Field(default="Invalid", description="Decides the HTTP status of a denial.")
+
+
+class AuditAnnotation(Part):
+    """A note in the API server's audit log."""
+
+    key: Annotated[str, StringConstraints(min_length=1, max_length=LABEL_KEY_CHARACTERS)] = Field(
+        description="Name of the note behind the policy's name and a slash."
+    )
+    value_expression: Expression = Field(description="CEL of a string, or of null for no note.")
+
+
+class ParamKind(Part):
+    """What kind of objects the parameters are."""
+
+    api_version: Name = Field(description="API group and version, such as v1 or example.com/v1.")
+    kind: Name = Field(description="Kind, such as ConfigMap.")
+
+
+class ParamRef(Part):
+    """Which objects the parameters are: one by name or several by labels; each is an evaluation of its own."""
+
+    name: Annotated[str, StringConstraints(max_length=253)] = Field(default="", description="Name of the object.")
+    namespace: Annotated[str, StringConstraints(max_length=63)] = Field(
+        default="", description="Its namespace; empty for the namespace of the request."
+    )
+    selector: LabelSelector | None = Field(default=None, description="Labels of the objects, instead of a name.")
+    parameter_not_found_action: Literal["Allow", "Deny"] = Field(
+        description="Where there is no such object: Allow leaves the policy out, Deny leaves it to failurePolicy."
+    )
+
+
+class Defaults(Part):
+    """What JobSets get at CREATE where they say nothing themselves."""
+
+    gang_mode: Literal["Off", "Gang"] | None = Field(
+        default=None, description="Annotation gangctl.dev/gang-mode of the JobSet."
+    )
+    replicated_job_gang_mode: Literal["Off", "Gang", "ReplicatedGang"] | None = Field(
+        default=None, description="Annotation gangctl.dev/gang-mode of each replicated job; not beside gangMode Gang."
+    )
+    options: GangOptions | None = Field(
+        default=None, description="Entries of annotation gangctl.dev/gang-options, for JobSets that become gangs."
+    )
+    queue: LabelValue | None = Field(default=None, description="Label kueue.x-k8s.io/queue-name.")
+    priority_class: LabelValue | None = Field(default=None, description="Label kueue.x-k8s.io/priority-class.")
+
+
+class GangPolicySpec(Part):
+    """Fields of ValidatingAdmissionPolicySpec and ValidatingAdmissionPolicyBindingSpec, and ``defaults``."""
+
+    match_constraints: MatchResources = Field(
+        default=MatchResources(), description="Which JobSets; absent for every one that is created or updated."
+    )
+    match_conditions: tuple[MatchCondition, ...] = Field(
+        default=(), max_length=MATCH_CONDITIONS, description="Further conditions; the first one that is false decides."
+    )
+    param_kind: ParamKind | None = Field(default=None, description="Kind of the objects that params reads.")
+    param_ref: ParamRef | None = Field(default=None, description="Which of them.")
+    variables: tuple[Variable, ...] = Field(
+        default=(), max_length=VARIABLES, description="Named values, computed when they are first read."
+    )
+    validations: tuple[Validation, ...] = Field(default=(), max_length=RULES, description="Rules; all are evaluated.")
+    audit_annotations: tuple[AuditAnnotation, ...] = Field(
+        default=(), max_length=AUDIT_ANNOTATIONS, description="Notes in the audit log."
+    )
+    validation_actions: tuple[ValidationAction, ...] = Field(
+        default=("Deny",), min_length=1, max_length=3, description="What follows when a rule is broken."
+    )
+    failure_policy: Literal["Fail", "Ignore"] = Field(
+        default="Fail", description="Whether what cannot be evaluated counts as broken, or is left out."
+    )
+    defaults: Defaults | None = Field(default=None, description="What JobSets get where they say nothing.")
+    background: StrictBool = Field(default=True, description="Whether JobSets that exist already are evaluated too.")
+
+
+class Metadata(Part):
+    """What gangctl reads of ``metadata``; the rest is the API server's."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, alias_generator=to_camel)
+
+    name: Name
+    generation: int = 0
+    uid: str = ""
+
+
+class GangPolicy(Part):
+    """A policy for JobSets, in CEL, which may read the gang that a JobSet becomes."""
+
+    api_version: Literal["gangctl.dev/v1alpha1"]
+    kind: Literal["GangPolicy"]
+    metadata: Metadata
+    spec: GangPolicySpec
+    status: PolicyStatus | None = None
+
+
+class ExceptedPolicy(Part):
+    """A policy, and which of its rules."""
+
+    name: Name = Field(description="Name of the GangPolicy.")
+    rules: tuple[Annotated[str, StringConstraints(min_length=1, max_length=63)], ...] = Field(
+        default=(), max_length=RULES, description="Names (or indexes) of its rules; empty for the whole policy."
+    )
+
+
+class ExceptionMatch(Part):
+    """For which JobSets: everything that is given has to fit."""
+
+    namespaces: tuple[Name, ...] = Field(default=(), max_length=100, description="Names of namespaces; empty for all.")
+    names: tuple[Name, ...] = Field(
+        default=(),
+        max_length=100,
+        description="Names of JobSets, or beginnings of names followed by *; empty for all.",
+    )
+    namespace_selector: LabelSelector = Field(default=LabelSelector(), description="Labels of the Namespace.")
+    object_selector: LabelSelector = Field(default=LabelSelector(), description="Labels of the JobSet.")
+
+
+class GangPolicyExceptionSpec(Part):
+    """What is allowed although a policy forbids it, who answers for that, and until when."""
+
+    policies: tuple[ExceptedPolicy, ...] = Field(min_length=1, max_length=50, description="Policies and their rules.")
+    match: ExceptionMatch = Field(default=ExceptionMatch(), description="For which JobSets; absent for all.")
+    owner: Annotated[str, StringConstraints(min_length=1, max_length=253)] = Field(
+        description="Who answers for it: a person or a team."
+    )
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=1024)] = Field(description="Why it is needed.")
+    expires_at: AwareDatetime = Field(description="When it ends by itself.")
+
+
+class GangPolicyException(Part):
+    """An exception from policies, with an owner, a reason and an end."""
+
+    api_version: Literal["gangctl.dev/v1alpha1"]
+    kind: Literal["GangPolicyException"]
+    metadata: Metadata
+    spec: GangPolicyExceptionSpec
+    status: ExceptionStatus | None = None
+
+    def expired(self, now: datetime) -> bool:
+        """Whether it has ended."""
+        return now >= self.spec.expires_at
