@@ -37,7 +37,7 @@ _ATTEMPTS: Final = 5
 class Registration(StrEnum):
     """Who looks after the configurations: gangctl, somebody else but for the caBundle, or somebody else altogether.
 
-    With ``fill`` somebody else makes them, and gangctl fills in the webhooks, because only gangctl knows them: that takes
+    With ``fill`` somebody else makes them, and gangctl fills in the webhooks, which only it knows: that takes
     no right to create configurations, which cannot be granted by name.
     """
 

@@ -1,4 +1,4 @@
-"""Bytes in, bytes out: handlers that answer at once and such that ask somebody, and what is said before all is known."""
+"""Bytes in, bytes out: handlers that answer at once, such that ask somebody, and what is said before all is known."""
 
 from __future__ import annotations
 
