@@ -1,0 +1,120 @@
+"""What runs inside a worker process, started by :mod:`gangctl.runtime.workerprocess`.
+
+Little is imported, because every worker waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import json
+import math
+import os
+import pickle
+import resource
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from gangctl.runtime.frames import HEADER, Kind, pack, unpack_header
+
+EXIT_MEMORY: Final = 12
+"""Exit code of a worker that ran into its limit of memory, and could still say so: ENOMEM."""
+EXIT_ORPHANED: Final = 3
+
+Service = Callable[[Any], Iterable[Any]]
+"""Answers one request; what is imported as ``module:name`` is called without arguments and returns one."""
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def main() -> None:
+    """Answer requests until the starter closes the channel."""
+    launch = json.loads(sys.argv[1])
+    _die_with(launch["parent"])
+    # Who signals a whole group or container does not mean answers in flight: those end with the starter.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_AS, launch["memoryBytes"])
+    channel = socket.socket(fileno=launch["channel"])
+    try:
+        module, _, name = launch["service"].partition(":")
+        service = getattr(importlib.import_module(module), name)()
+        # From here on nothing is opened or written any more; before it, modules were.
+        _limit(resource.RLIMIT_FSIZE, 0)
+        _serve(channel, service, launch["frameBytes"], launch["cpuSeconds"])
+    except MemoryError:
+        os._exit(EXIT_MEMORY)
+    except (BrokenPipeError, ConnectionResetError):
+        os._exit(EXIT_ORPHANED)
+    except Exception as error:  # noqa: BLE001 -- told without its words, which may hold whole objects
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        sys.stderr.write(f"{type(error).__name__} in {last.name} ({last.filename}:{last.lineno})\n")
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def _die_with(parent: int) -> None:
+    """Have the kernel kill this process when the starter is gone, however it went.
+
+    Elsewhere than on Linux the end of the channel does so between two requests, and the limit of CPU time in one.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        # It may have gone before the line above took effect.
+        if os.getppid() != parent:
+            os._exit(EXIT_ORPHANED)
+
+
+def _limit(what: int, value: int) -> None:
+    """Set a limit where the system has it, never above one that is set already."""
+    _, hard = resource.getrlimit(what)
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(what, (value, value))
+
+
+def _limit_cpu(seconds: float) -> None:
+    """Let the kernel end this process after so much more CPU time: the last resort when nobody watches."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    soft = math.ceil(usage.ru_utime + usage.ru_stime + seconds) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+
+
+def _serve(channel: socket.socket, service: Service, limit: int, cpu_seconds: float) -> None:
+    channel.sendall(pack(Kind.HELLO, None, limit))
+    while (request := _receive(channel, limit)) is not None:
+        _limit_cpu(cpu_seconds)
+        for answer in service(pickle.loads(request)):  # noqa: S301 -- from who started this process
+            channel.sendall(pack(Kind.ANSWER, answer, limit))
+        channel.sendall(pack(Kind.END, None, limit))
+
+
+def _receive(channel: socket.socket, limit: int) -> bytearray | None:
+    """The payload of one request, None when there will be no more."""
+    header = _exactly(channel, HEADER.size)
+    if header is None:
+        return None
+    _, size = unpack_header(bytes(header), limit)
+    return _exactly(channel, size)
+
+
+def _exactly(channel: socket.socket, size: int) -> bytearray | None:
+    data = bytearray(size)
+    view, filled = memoryview(data), 0
+    while filled < size:
+        count = channel.recv_into(view[filled:])
+        if not count:
+            return None
+        filled += count
+    return data
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,286 @@
+"""One worker process from its start to its end: it answers requests, and can be killed at any moment.
+
+A thread cannot be stopped inside C, a process can. It is spawned, never forked from a
+process with threads, and knows nothing of its starter but one end of a socketpair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+import structlog
+
+from gangctl.errors import GangctlError, one_line
+from gangctl.runtime.frames import HEADER, FrameError, Kind, Reader, pack, unpack_header
+from gangctl.runtime.workerchild import EXIT_MEMORY
+
+_log = structlog.get_logger(__name__)
+
+_ENVIRONMENT: Final = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH", "PYTHONDONTWRITEBYTECODE", "TZ")
+"""What a worker may see of the environment: no credentials."""
+_STDERR_LINES: Final = 10
+_STDERR_CHARACTERS: Final = 256
+_CLOSE_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What a worker runs and may use.
+
+    ``service`` is ``module:name``: called without arguments in the worker it returns what
+    answers requests, see :data:`~gangctl.runtime.workerchild.Service`. ``classes`` are those
+    whose instances answers may hold. ``memory_bytes`` bounds the address space, libraries
+    included; ``cpu_seconds`` the CPU time of one request, as the last resort when the starter
+    does not kill in time; ``start_seconds`` the time until it takes requests.
+    """
+
+    name: str
+    service: str
+    classes: frozenset[type] = frozenset()
+    memory_bytes: int = 512 << 20
+    frame_bytes: int = 64 << 20
+    cpu_seconds: float = 60.0
+    start_seconds: float = 30.0
+
+
+class Exit(NamedTuple):
+    """How a process ended: its exit code (minus the signal), and whether we killed it."""
+
+    code: int
+    killed: bool
+
+    @property
+    def for_memory(self) -> bool:
+        """Whether it ran out of memory, as far as that shows: it said so, C++ aborted, or the kernel ended it."""
+        return not self.killed and self.code in {EXIT_MEMORY, -signal.SIGABRT, -signal.SIGKILL}
+
+    @property
+    def for_time(self) -> bool:
+        """Whether it used up its CPU time."""
+        return not self.killed and self.code == -signal.SIGXCPU
+
+    def __str__(self) -> str:
+        if self.killed:
+            return "killed by gangctl"
+        if self.for_memory:
+            return "out of memory"
+        if self.code < 0:
+            return f"ended by {signal.Signals(-self.code).name}"
+        return f"exited with {self.code}"
+
+
+class WorkerDiedError(GangctlError):
+    """The process is gone, or speaks nonsense and was killed for that."""
+
+    code = "WorkerDied"
+
+    def __init__(self, name: str, ended: Exit) -> None:
+        """Say how it ended."""
+        super().__init__(f"worker {name}: {ended}")
+        self.ended = ended
+
+
+class Answer(NamedTuple):
+    """One answer to a request."""
+
+    value: Any
+
+
+class WorkerProcess:
+    """Made by :meth:`start`; one request at a time: :meth:`send`, then :meth:`receive` until it returns None.
+
+    A cancelled :meth:`receive` may have taken half a message: only :meth:`kill` remains.
+    """
+
+    def __init__(
+        self, spec: WorkerSpec, process: Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Use :meth:`start`."""
+        self.spec = spec
+        self.started_seconds = 0.0
+        """From the spawn until it took requests."""
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+        self._answers = Reader(spec.classes)
+        self._killed = False
+        self._stderr = asyncio.create_task(self._tell(), name=f"{spec.name}-stderr")
+        self.exited: asyncio.Task[Exit] = asyncio.create_task(self._end(), name=f"{spec.name}-exit")
+        """Done when the process is gone and reaped; wait for it behind a shield."""
+
+    @classmethod
+    async def start(cls, spec: WorkerSpec) -> Self:
+        """Spawn one and wait until it takes requests.
+
+        :class:`WorkerDiedError` when it ends before, TimeoutError when it takes too long.
+        Whatever ends the waiting ends the process.
+        """
+        began = asyncio.get_running_loop().time()
+        worker = await cls._spawn(spec)
+        try:
+            async with asyncio.timeout(spec.start_seconds):
+                await worker.greeted()
+        except BaseException:
+            worker.kill()
+            await asyncio.shield(worker.exited)
+            raise
+        worker.started_seconds = asyncio.get_running_loop().time() - began
+        return worker
+
+    @classmethod
+    async def _spawn(cls, spec: WorkerSpec) -> Self:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *_command(spec, theirs.fileno()),
+                    stdin=DEVNULL,
+                    stdout=DEVNULL,
+                    stderr=PIPE,
+                    env=_environment(),
+                    pass_fds=(theirs.fileno(),),
+                    # Ctrl-C goes to a whole group: what is asked for now is still answered.
+                    start_new_session=True,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        reader, writer = await asyncio.open_unix_connection(sock=ours)
+        return cls(spec, process, reader, writer)
+
+    @property
+    def pid(self) -> int:
+        """Of the process, also when it is gone."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked, as far as is known."""
+        return not self._killed and self._process.returncode is None
+
+    async def greeted(self) -> None:
+        """Wait until it says that it takes requests: part of :meth:`start`."""
+        kind, _ = await self._frame()
+        if kind is not Kind.HELLO:
+            raise WorkerDiedError(self.spec.name, await self._gone())
+
+    async def send(self, request: Any) -> None:
+        """Ask; :class:`FrameError` when that is too large, :class:`WorkerDiedError` when nobody is there."""
+        self._writer.write(pack(Kind.REQUEST, request, self.spec.frame_bytes))
+        try:
+            await self._writer.drain()
+        except ConnectionError:
+            raise WorkerDiedError(self.spec.name, await self._gone()) from None
+
+    async def receive(self) -> Answer | None:
+        """The next answer to what was sent, None after the last; :class:`WorkerDiedError`."""
+        kind, payload = await self._frame()
+        try:
+            return None if kind is Kind.END else Answer(self._answers.load(payload))
+        except FrameError as error:
+            raise await self._nonsense(error) from error
+
+    def kill(self) -> None:
+        """End it now, whatever it does; :attr:`exited` tells when it is gone."""
+        if self.alive:
+            self._killed = True
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    def lower_priority(self, niceness: int = 10) -> None:
+        """Let others go first; a process that is gone has no priority."""
+        with contextlib.suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, self.pid, niceness)
+
+    async def close(self) -> None:
+        """Let it end by itself, or kill it when it does not at once."""
+        self._writer.close()
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await asyncio.shield(self.exited)
+        except TimeoutError:
+            pass
+        finally:
+            self.kill()
+        await asyncio.shield(self.exited)
+
+    async def _frame(self) -> tuple[Kind, bytes]:
+        try:
+            kind, size = unpack_header(await self._reader.readexactly(HEADER.size), self.spec.frame_bytes)
+            return kind, await self._reader.readexactly(size)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            raise WorkerDiedError(self.spec.name, await self._gone()) from None
+        except FrameError as error:
+            raise await self._nonsense(error) from error
+
+    async def _nonsense(self, error: FrameError) -> WorkerDiedError:
+        _log.warning("worker speaks nonsense and is killed", worker=self.spec.name, error=error.message)
+        self.kill()
+        return WorkerDiedError(self.spec.name, await self._gone())
+
+    async def _gone(self) -> Exit:
+        """Wait for the end of a process that has closed its channel: it can be of no use any more."""
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                return await asyncio.shield(self.exited)
+        except TimeoutError:
+            self.kill()
+            return await asyncio.shield(self.exited)
+
+    async def _end(self) -> Exit:
+        code = await self._process.wait()
+        await self._stderr
+        self._writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self._writer.wait_closed()
+        return Exit(code, self._killed)
+
+    async def _tell(self) -> None:
+        """Log what the process says, a few lines of bounded length; read all of it, so that it never waits."""
+        stderr = self._process.stderr
+        if stderr is None:
+            raise AssertionError("workers are started with a pipe")
+        told, rest = 0, b""
+        while chunk := await stderr.read(4096):
+            *lines, rest = (rest + chunk).split(b"\n")
+            rest = rest[: 4 * _STDERR_CHARACTERS]
+            for line in lines[: _STDERR_LINES - told]:
+                told += self._tell_line(line)
+        if told < _STDERR_LINES:
+            self._tell_line(rest)
+
+    def _tell_line(self, line: bytes) -> bool:
+        text = one_line(line.decode("utf-8", "replace").strip(), _STDERR_CHARACTERS)
+        if text:
+            _log.warning("worker says", worker=self.spec.name, pid=self.pid, line=text)
+        return bool(text)
+
+
+def _command(spec: WorkerSpec, channel: int) -> list[str]:
+    launch = {
+        "channel": channel,
+        "parent": os.getpid(),
+        "service": spec.service,
+        "memoryBytes": spec.memory_bytes,
+        "frameBytes": spec.frame_bytes,
+        "cpuSeconds": spec.cpu_seconds,
+    }
+    # -P: what lies in the working directory is not imported, it may be anybody's.
+    return [sys.executable, "-P", "-m", "gangctl.runtime.workerchild", json.dumps(launch)]
+
+
+def _environment() -> dict[str, str]:
+    """A few variables of ours, and where we import from."""
+    kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    # Only what this process itself imports from: an empty entry stands for the working directory.
+    return {**kept, "PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}

@@ -1,0 +1,215 @@
+"""A supply of worker processes: started ahead, handed out one by one, replaced when they end.
+
+Whoever takes a worker has it alone, and gives it up with :meth:`Workers.discard`. So who
+kills one has the next at once, and nobody waits for the start of a process unless several
+end together. One that ends by itself is replaced with a growing delay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Final, Self
+
+import structlog
+
+from gangctl.client.pacing import Backoff, Clock
+from gangctl.errors import GangctlError
+from gangctl.runtime.workerprocess import WorkerDiedError, WorkerProcess, WorkerSpec
+
+_log = structlog.get_logger(__name__)
+
+_BACKOFF_BASE: Final = 0.1
+_BACKOFF_CAP: Final = 10.0
+_CALM_SECONDS: Final = 30.0
+"""After so long without a death the delay begins anew."""
+
+Prepare = Callable[[WorkerProcess], Awaitable[None]]
+"""Tells a worker what it will need, before anybody takes it; may be called again after :meth:`Workers.refresh`."""
+
+
+class WorkersObserver:
+    """Told how workers come and go; the default ignores it."""
+
+    def started(self, seconds: float) -> None:
+        """Tell that a process took so long to take requests."""
+
+    def died(self, why: str) -> None:
+        """Tell that a process ended by itself: memory, time, crash or start."""
+
+
+class WorkersClosedError(GangctlError):
+    """There will be no more workers."""
+
+    code = "WorkersClosed"
+
+
+async def _unprepared(_: WorkerProcess) -> None:
+    """Nothing to tell."""
+
+
+class Workers:
+    """An async context: entered it starts ``spares`` processes in the background, left it ends all that it started."""
+
+    def __init__(
+        self,
+        spec: WorkerSpec,
+        *,
+        spares: int = 1,
+        prepare: Prepare = _unprepared,
+        observer: WorkersObserver | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Keep ``spares`` in reserve; with 0 one is started when somebody waits for it."""
+        self._spec = spec
+        self._spares = spares
+        self._prepare = prepare
+        self._observer = observer or WorkersObserver()
+        self._clock = clock or Clock()
+        self._backoff = Backoff(_BACKOFF_BASE, _BACKOFF_CAP)
+        self._last_death: float | None = None
+        self._ready: deque[WorkerProcess] = deque()
+        self._stale: deque[WorkerProcess] = deque()
+        self._lent: set[WorkerProcess] = set()
+        self._waiters: deque[asyncio.Future[WorkerProcess]] = deque()
+        self._changed = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._keeper = asyncio.create_task(self._keep(), name=f"{self._spec.name}-workers")
+        self._keeper.add_done_callback(self._kept)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.wait([keeper])
+        for lent in self._lent:
+            lent.kill()
+        everybody = [*self._ready, *self._stale, *self._lent]
+        await asyncio.shield(asyncio.gather(*(process.close() for process in everybody)))
+
+    @property
+    def idle(self) -> int:
+        """How many are prepared and wait to be taken."""
+        return len(self._ready)
+
+    async def take(self) -> WorkerProcess:
+        """Have one alone, waiting until one is prepared; :meth:`discard` must follow."""
+        if self._keeper is None or self._keeper.done():
+            raise WorkersClosedError(f"worker {self._spec.name}: closed")
+        while self._ready:
+            if (process := self._ready.popleft()).alive:
+                return self._lend(process)
+        waiter: asyncio.Future[WorkerProcess] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        self._changed.set()
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self._offer(self._take_back(waiter.result()))
+            raise
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    async def discard(self, process: WorkerProcess) -> None:
+        """End a worker that was taken: kill it, if it is not gone already."""
+        self._take_back(process)
+        process.kill()
+        ended = await asyncio.shield(process.exited)
+        if not ended.killed:
+            self._died("memory" if ended.for_memory else "time" if ended.for_time else "crash")
+
+    def refresh(self) -> None:
+        """Prepare those in reserve again: what they will need has changed."""
+        self._stale.extend(self._ready)
+        self._ready.clear()
+        self._changed.set()
+
+    def _lend(self, process: WorkerProcess) -> WorkerProcess:
+        self._lent.add(process)
+        self._changed.set()
+        return process
+
+    def _take_back(self, process: WorkerProcess) -> WorkerProcess:
+        self._lent.discard(process)
+        return process
+
+    def _offer(self, process: WorkerProcess) -> None:
+        """Give a prepared worker to who waits longest, or keep it in reserve."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(self._lend(process))
+                return
+        self._ready.append(process)
+
+    def _died(self, why: str) -> None:
+        now = self._clock.now()
+        if self._last_death is not None and now - self._last_death > _CALM_SECONDS:
+            self._backoff.reset()
+        self._last_death = now
+        self._observer.died(why)
+
+    def _kept(self, keeper: asyncio.Task[None]) -> None:
+        """Let nobody wait for workers that will not come: closed, or a preparation failed as none should."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_exception(WorkersClosedError(f"worker {self._spec.name}: closed"))
+        if not keeper.cancelled() and (error := keeper.exception()) is not None:
+            _log.error("no more workers are started", worker=self._spec.name, exc_info=error)
+
+    async def _keep(self) -> None:
+        """Start what is missing, one process at a time, until cancelled."""
+        waited_for: float | None = None
+        while True:
+            if self._last_death is not None and self._last_death != waited_for:
+                waited_for = self._last_death
+                await self._clock.sleep(self._backoff.next())
+            await self._bury()
+            if self._stale:
+                await self._prepared(self._stale.popleft())
+            elif len(self._ready) < max(self._spares, len(self._waiters)):
+                await self._start()
+            else:
+                await self._changed.wait()
+            self._changed.clear()
+
+    async def _bury(self) -> None:
+        """Forget those in reserve that ended by themselves."""
+        for process in [each for each in self._ready if not each.alive]:
+            self._ready.remove(process)
+            await self.discard(process)
+
+    async def _start(self) -> None:
+        try:
+            process = await WorkerProcess.start(self._spec)
+        except (WorkerDiedError, TimeoutError, OSError) as error:
+            _log.error("worker did not start", worker=self._spec.name, error=str(error) or "it took too long")
+            self._died("start")
+            return
+        self._observer.started(process.started_seconds)
+        process.exited.add_done_callback(lambda _: self._changed.set())
+        await self._prepared(process)
+
+    async def _prepared(self, process: WorkerProcess) -> None:
+        try:
+            await self._prepare(process)
+        except (WorkerDiedError, TimeoutError) as error:
+            _log.warning("worker was not prepared", worker=self._spec.name, error=str(error) or "it took too long")
+            await self.discard(process)
+            if isinstance(error, TimeoutError):
+                self._died("start")
+        except BaseException:
+            process.kill()
+            await asyncio.shield(process.exited)
+            raise
+        else:
+            self._offer(process)

@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from gangctl.runtime.frames import FrameError, Reader
+from gangctl.runtime.workerprocess import Answer, WorkerDiedError, WorkerProcess, WorkerSpec
+from gangctl.runtime.workers import Workers, WorkersClosedError, WorkersObserver
+from tests.controlplane.wait import wait_for
+from tests.runtime.workerservices import Stranger
+
+SPEC = WorkerSpec("test", "tests.runtime.workerservices:Answers", memory_bytes=256 << 20)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended; one that its new parent has not reaped yet has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+async def until_gone(pid: int) -> None:
+    async def ended() -> bool:
+        return gone(pid)
+
+    await wait_for(ended, what=f"process {pid} to be gone")
+
+
+@pytest.fixture
+async def worker() -> AsyncIterator[WorkerProcess]:
+    process = await WorkerProcess.start(SPEC)
+    yield process
+    await process.close()
+    assert gone(process.pid)
+
+
+async def ask(process: WorkerProcess, *request: Any) -> list[Any]:
+    await process.send(request)
+    answers = []
+    while (answer := await process.receive()) is not None:
+        answers.append(answer.value)
+    return answers
+
+
+async def test_a_worker_answers_any_number_of_requests_with_any_number_of_answers(worker: WorkerProcess) -> None:
+    assert await ask(worker, "count", 3) == [0, 1, 2]
+    assert await ask(worker, "count", 0) == []
+    big = "x" * 5_000_000
+    assert await ask(worker, "echo", {"big": big}) == [{"big": big}]
+    assert 0 < worker.started_seconds < SPEC.start_seconds
+
+
+async def test_a_hanging_worker_is_killed(worker: WorkerProcess) -> None:
+    await worker.send(["hang"])
+    assert await worker.receive() == Answer("hanging")
+    worker.kill()
+    assert (await worker.exited).killed
+    assert not worker.alive
+    with pytest.raises(WorkerDiedError, match="killed by gangctl"):
+        await worker.receive()
+
+
+async def test_memory_ends_at_the_limit(worker: WorkerProcess) -> None:
+    await worker.send(["memory", 1 << 30])
+    assert await worker.receive() == Answer("filling")
+    with pytest.raises(WorkerDiedError, match="out of memory") as caught:
+        await worker.receive()
+    assert caught.value.ended.for_memory
+    assert not worker.alive
+
+
+@pytest.mark.parametrize(
+    ("code", "memory", "words"),
+    [
+        (-signal.SIGABRT, True, "out of memory"),
+        (-signal.SIGKILL, True, "out of memory"),
+        (-signal.SIGSEGV, False, "ended by SIGSEGV"),
+        (5, False, "exited with 5"),
+    ],
+)
+async def test_the_way_a_worker_ends_is_told(worker: WorkerProcess, code: int, memory: bool, words: str) -> None:
+    await worker.send(["exit", code])
+    assert await worker.receive() == Answer("leaving")
+    with pytest.raises(WorkerDiedError, match=words) as caught:
+        await worker.receive()
+    assert caught.value.ended.for_memory is memory
+    assert not caught.value.ended.for_time
+
+
+async def test_the_kernel_ends_what_nobody_watches() -> None:
+    process = await WorkerProcess.start(replace(SPEC, cpu_seconds=0))
+    await process.send(["hang"])
+    assert await process.receive() == Answer("hanging")
+    with pytest.raises(WorkerDiedError, match="SIGXCPU") as caught:
+        await process.receive()
+    assert caught.value.ended.for_time
+
+
+async def test_an_error_is_told_without_its_words(worker: WorkerProcess) -> None:
+    with structlog.testing.capture_logs() as logs:
+        await worker.send(["raise", "a secret"])
+        assert await worker.receive() == Answer("failing")
+        with pytest.raises(WorkerDiedError, match="exited with 1"):
+            await worker.receive()
+    [line] = [each["line"] for each in logs if each["event"] == "worker says"]
+    assert line.startswith("RuntimeError in fail (")
+    assert "secret" not in str(logs)
+
+
+async def test_what_a_worker_says_is_cut_to_few_short_lines(worker: WorkerProcess) -> None:
+    with structlog.testing.capture_logs() as logs:
+        assert await ask(worker, "say", "\x1b[2J" + "x" * 100_000 + "\n" + "more\n" * 1000) == ["said"]
+        await worker.close()
+    lines = [each["line"] for each in logs if each["event"] == "worker says"]
+    assert len(lines) == 10
+    assert all(len(line) <= 256 and line.isprintable() for line in lines)
+
+
+async def test_answers_hold_no_classes_that_were_not_named(worker: WorkerProcess) -> None:
+    await worker.send(["stranger"])
+    with pytest.raises(WorkerDiedError):
+        await worker.receive()
+    assert (await worker.exited).killed
+
+
+async def test_a_worker_that_speaks_nonsense_is_killed(worker: WorkerProcess) -> None:
+    await worker.send(["garbage"])
+    with pytest.raises(WorkerDiedError):
+        await worker.receive()
+    assert (await worker.exited).killed
+
+
+def test_a_reader_loads_builtins_and_what_it_was_told() -> None:
+    import pickle  # noqa: PLC0415 - only to make what must be refused
+
+    reader = Reader([Stranger])
+    assert reader.load(pickle.dumps([1, {"a": (2.5, None)}, frozenset({"x"})])) == [1, {"a": (2.5, None)}, {"x"}]
+    assert isinstance(reader.load(pickle.dumps(Stranger())), Stranger)
+    for payload in (pickle.dumps(os.system), pickle.dumps(eval), b"", b"garbage", b"\x80\x05."):
+        with pytest.raises(FrameError):
+            reader.load(payload)
+
+
+async def test_a_request_that_is_too_large_is_not_sent(worker: WorkerProcess) -> None:
+    with pytest.raises(FrameError, match="larger than"):
+        await worker.send(["echo", bytes(SPEC.frame_bytes)])
+    assert await ask(worker, "echo", 1) == [1]
+
+
+async def test_a_worker_sees_no_credentials_and_imports_nothing_from_where_it_was_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "gangctl").mkdir()
+    (tmp_path / "json.py").write_text("raise SystemExit('taken over')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    process = await WorkerProcess.start(SPEC)
+    try:
+        [seen] = await ask(process, "see")
+    finally:
+        await process.close()
+    assert "SECRET_TOKEN" not in seen["environment"]
+    assert str(tmp_path) not in seen["path"]
+    assert seen["ignored"] == [True, True]
+    assert seen["group"] not in {os.getpgid(0), 0}
+
+
+async def test_interrupting_the_group_does_not_lose_answers(worker: WorkerProcess) -> None:
+    os.kill(worker.pid, signal.SIGINT)
+    os.kill(worker.pid, signal.SIGTERM)
+    assert await ask(worker, "echo", "still here") == ["still here"]
+
+
+async def test_a_start_that_fails_or_takes_too_long_leaves_nothing() -> None:
+    with pytest.raises(WorkerDiedError, match="exited with 7"):
+        await WorkerProcess.start(replace(SPEC, service="tests.runtime.workerservices:dies_at_once"))
+    with pytest.raises(TimeoutError):
+        await WorkerProcess.start(replace(SPEC, service="tests.runtime.workerservices:never_starts", start_seconds=0.5))
+    assert not children()
+
+
+async def test_a_cancelled_start_leaves_nothing() -> None:
+    starting = asyncio.create_task(
+        WorkerProcess.start(replace(SPEC, service="tests.runtime.workerservices:never_starts"))
+    )
+
+    async def born() -> bool:
+        return bool(children())
+
+    await wait_for(born, what="the process to be there")
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert not children()
+
+
+def children() -> list[int]:
+    """Processes started by this one that run this module's services."""
+    mine = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            status = entry.joinpath("stat").read_text(encoding="ascii").rpartition(")")[2].split()
+            command = entry.joinpath("cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(status[1]) == os.getpid() and b"workerchild" in command:
+            mine.append(int(entry.name))
+    return mine
+
+
+ORPHANS = """
+    import asyncio, sys
+    from gangctl.runtime.workerprocess import WorkerProcess, WorkerSpec
+
+    async def main():
+        spec = WorkerSpec("test", "tests.runtime.workerservices:Answers")
+        idle, busy = await WorkerProcess.start(spec), await WorkerProcess.start(spec)
+        await busy.send(["hang"])
+        await busy.receive()
+        print(idle.pid, busy.pid, flush=True)
+        await asyncio.sleep(60)
+
+    asyncio.run(main())
+"""
+
+
+async def test_no_worker_outlives_a_starter_that_is_killed() -> None:
+    starter = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", textwrap.dedent(ORPHANS), stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+    )
+    assert starter.stdout
+    idle, busy = map(int, (await starter.stdout.readline()).split())
+    assert not gone(idle)
+    assert not gone(busy)
+    starter.kill()
+    await starter.wait()
+    await until_gone(idle)
+    await until_gone(busy)
+
+
+class Seen(WorkersObserver):
+    def __init__(self) -> None:
+        self.starts: list[float] = []
+        self.deaths: list[str] = []
+
+    def started(self, seconds: float) -> None:
+        self.starts.append(seconds)
+
+    def died(self, why: str) -> None:
+        self.deaths.append(why)
+
+
+async def test_the_next_worker_is_there_when_one_is_killed() -> None:
+    seen = Seen()
+    async with Workers(SPEC, spares=1, observer=seen) as workers:
+        first = await workers.take()
+
+        async def spare() -> bool:
+            return workers.idle == 1
+
+        await wait_for(spare, what="a spare worker")
+        await first.send(["hang"])
+        await workers.discard(first)
+        began = time.monotonic()
+        second = await workers.take()
+        assert time.monotonic() - began < min(seen.starts)
+        assert await ask(second, "echo", 1) == [1]
+    assert gone(first.pid)
+    assert gone(second.pid)
+    assert not children()
+    assert not seen.deaths
+
+
+async def test_without_spares_nothing_is_started_until_somebody_waits() -> None:
+    async with Workers(SPEC, spares=0) as workers:
+        assert not children()
+        process = await workers.take()
+        assert children() == [process.pid]
+
+
+async def test_workers_are_prepared_before_they_are_taken_and_again_when_it_changes() -> None:
+    told: list[int] = []
+
+    async def prepare(process: WorkerProcess) -> None:
+        assert await ask(process, "echo", 1) == [1]
+        told.append(process.pid)
+
+    async with Workers(SPEC, prepare=prepare) as workers:
+
+        async def times(count: int) -> bool:
+            return len(told) == count and workers.idle == 1
+
+        await wait_for(lambda: times(1), what="the first preparation")
+        workers.refresh()
+        await wait_for(lambda: times(2), what="the second preparation")
+        assert (await workers.take()).pid == told[0] == told[1]
+
+
+async def test_one_that_ends_by_itself_is_replaced_and_told() -> None:
+    seen = Seen()
+    async with Workers(SPEC, observer=seen) as workers:
+
+        async def spare() -> bool:
+            return workers.idle == 1
+
+        await wait_for(spare, what="a spare worker")
+        [pid] = children()
+        os.kill(pid, signal.SIGSEGV)
+
+        async def replaced() -> bool:
+            return workers.idle == 1 and children() not in ([pid], [])
+
+        await wait_for(replaced, what="another worker")
+        assert seen.deaths == ["crash"]
+
+
+async def test_starts_that_fail_come_again_with_a_delay_and_cost_nobody_else() -> None:
+    seen = Seen()
+    spec = replace(SPEC, service="tests.runtime.workerservices:dies_at_once")
+    async with Workers(spec, observer=seen) as workers:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(workers.take(), 1)
+
+        async def thrice() -> bool:
+            return len(seen.deaths) >= 3
+
+        await wait_for(thrice, what="three starts")
+    assert set(seen.deaths) == {"start"}
+    assert not children()
+
+
+async def test_who_waits_is_told_that_there_will_be_none() -> None:
+    spec = replace(SPEC, service="tests.runtime.workerservices:never_starts")
+    async with Workers(spec) as workers:
+        waiting = asyncio.create_task(workers.take())
+        await asyncio.sleep(0)
+    with pytest.raises(WorkersClosedError):
+        await waiting
+    with pytest.raises(WorkersClosedError):
+        await workers.take()
+    assert not children()
+
+
+async def test_a_cancelled_taker_leaves_the_worker_to_the_next() -> None:
+    async with Workers(SPEC, spares=0) as workers:
+        for steps in range(4):
+            taker = asyncio.create_task(workers.take())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            taker.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await taker
+        process = await asyncio.wait_for(workers.take(), 30)
+        assert await ask(process, "echo", 1) == [1]
+    assert not children()

@@ -1,0 +1,92 @@
+"""What the workers of these tests run: harmless and hostile answers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+class Stranger:
+    """A class that a starter has not named."""
+
+
+class Answers:
+    """Does what a request asks for."""
+
+    def __call__(self, request: Any) -> Iterator[Any]:
+        verb, *rest = request
+        deeds: dict[str, Callable[..., Iterator[Any]]] = {
+            "echo": self.echo,
+            "count": self.count,
+            "hang": self.hang,
+            "memory": self.memory,
+            "raise": self.fail,
+            "exit": self.leave,
+            "say": self.say,
+            "see": self.see,
+            "stranger": self.stranger,
+            "garbage": self.garbage,
+        }
+        yield from deeds[verb](*rest)
+
+    def echo(self, value: Any) -> Iterator[Any]:
+        yield value
+
+    def count(self, upto: int) -> Iterator[Any]:
+        yield from range(upto)
+
+    def hang(self) -> Iterator[Any]:
+        yield "hanging"
+        while True:
+            pass
+
+    def memory(self, size: int) -> Iterator[Any]:
+        yield "filling"
+        yield len(bytearray(size))
+
+    def fail(self, words: str) -> Iterator[Any]:
+        yield "failing"
+        raise RuntimeError(words)
+
+    def leave(self, code: int) -> Iterator[Any]:
+        yield "leaving"
+        if code < 0:
+            os.kill(os.getpid(), -code)
+        os._exit(code)
+
+    def say(self, words: str) -> Iterator[Any]:
+        sys.stderr.write(words)
+        sys.stderr.flush()
+        yield "said"
+
+    def see(self) -> Iterator[Any]:
+        # A process cannot see itself with signals ignored in any other way that is as simple.
+        ignored = [signal.getsignal(each) is signal.SIG_IGN for each in (signal.SIGINT, signal.SIGTERM)]
+        yield {"environment": dict(os.environ), "path": list(sys.path), "ignored": ignored, "group": os.getpgid(0)}
+
+    def stranger(self) -> Iterator[Any]:
+        yield Stranger()
+
+    def garbage(self) -> Iterator[Any]:
+        for descriptor in range(3, 20):
+            try:
+                os.write(descriptor, b"x" * 100)
+            except OSError:
+                continue
+        time.sleep(60)
+        yield None
+
+
+def dies_at_once() -> Answers:
+    """Cannot be started."""
+    os._exit(7)
+
+
+def never_starts() -> Answers:
+    """Says no hello."""
+    while True:
+        time.sleep(60)
