@@ -1,0 +1,66 @@
+"""Equality and order of CEL values: numbers of any type compare as numbers, and true is not 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gangctl.policy.cel.library.values import Extension, Optional, kind
+
+_NUMBERS: Final = frozenset({"int", "uint", "double"})
+_ORDERED: Final = frozenset(
+    {"bool", "string", "bytes", "google.protobuf.Timestamp", "google.protobuf.Duration"},
+)
+
+
+def equal(left: object, right: object) -> bool:
+    """``left == right`` as CEL sees it; values of unlike types are unlike."""
+    one, other = kind(left), kind(right)
+    if one in _NUMBERS:
+        return other in _NUMBERS and left == right
+    if one != other:
+        return False
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return _equal_maps(left, right)
+    if one == "list" and isinstance(left, Sequence) and isinstance(right, Sequence):
+        return len(left) == len(right) and all(equal(a, b) for a, b in zip(left, right, strict=True))
+    if isinstance(left, Optional) and isinstance(right, Optional):
+        return left.present == right.present and (not left.present or equal(left.value, right.value))
+    return left == right
+
+
+def _equal_maps(left: Mapping[Any, Any], right: Mapping[Any, Any]) -> bool:
+    if len(left) != len(right):
+        return False
+    for key, value in left.items():
+        if key not in right or not equal(value, right[key]):
+            return False
+    # Python finds True under 1.
+    return {(kind(key) == "bool", key) for key in left} == {(kind(key) == "bool", key) for key in right}
+
+
+def compare(left: object, right: object) -> int | None:
+    """-1, 0 or 1; None for values without an order among each other (unlike types, NaN, lists)."""
+    one, other = kind(left), kind(right)
+    comparable = (one in _NUMBERS and other in _NUMBERS) or (one == other and one in _ORDERED)
+    if not comparable or _not_a_number(left) or _not_a_number(right):
+        return None
+    # The kinds are alike, which no type checker can see.
+    a: Any = left.encode("utf-8", "surrogatepass") if isinstance(left, str) else left
+    b: Any = right.encode("utf-8", "surrogatepass") if isinstance(right, str) else right
+    return int(a > b) - int(a < b)
+
+
+def ordered(name: str) -> bool:
+    """Whether values of this kind have an order."""
+    return name in _NUMBERS or name in _ORDERED
+
+
+def is_extension(value: object) -> bool:
+    """Whether a value is of a type that Kubernetes adds."""
+    return isinstance(value, Extension)
+
+
+def _not_a_number(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)

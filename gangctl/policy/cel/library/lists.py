@@ -1,0 +1,203 @@
+"""Functions of lists: those of Kubernetes, and those of CEL's extension that came with Kubernetes 1.34."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import cmp_to_key
+from typing import Any, Final
+
+from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.policy.cel.library.equality import compare, equal, ordered
+from gangctl.policy.cel.library.overload import Overload, function, method
+from gangctl.policy.cel.library.values import (
+    INT_MAX,
+    INT_MIN,
+    UINT_MAX,
+    Uint,
+    bounded,
+    invalid,
+    kind,
+    no_such_overload,
+)
+
+LONGEST_RANGE: Final = 100_000
+"""Elements of ``lists.range``. The API server makes ten times as many, and charges their cost."""
+LONGEST_DISTINCT: Final = 10_000
+"""Elements of a list without hashable values, each of which is compared with each."""
+
+_DURATION: Final = "google.protobuf.Duration"
+_LONGEST_DURATION: Final = timedelta(microseconds=INT_MAX // 1000)
+"""Nanoseconds in an int64, as Go counts them."""
+
+
+def _first_must_be_ordered(values: Sequence[Any], name: str) -> None:
+    """At run time Kubernetes tells the type of a list by its first element."""
+    if values and not ordered(kind(values[0])):
+        raise no_such_overload(name)
+
+
+def _must_be_ordered(value: object, name: str) -> None:
+    if not ordered(kind(value)):
+        raise no_such_overload(name)
+
+
+def _is_sorted(values: Sequence[Any]) -> bool:
+    _first_must_be_ordered(values, "isSorted")
+    previous: Any = None
+    for position, value in enumerate(values):
+        _must_be_ordered(value, "isSorted")
+        if position and compare(previous, value) == 1:
+            return False
+        previous = value
+    return True
+
+
+def _sum(values: Sequence[Any]) -> object:
+    if not values:
+        return 0
+    name = kind(values[0])
+    if name not in {"int", "uint", "double", _DURATION} or any(kind(value) != name for value in values):
+        raise no_such_overload("sum")
+    total: Any = timedelta() if name == _DURATION else 0.0 if name == "double" else 0
+    for value in values:
+        total = total + value
+        if _overflows(name, total):
+            raise EvalError(EvalKind.OVERFLOW, "sum overflows")
+    return Uint(total) if name == "uint" else total
+
+
+def _overflows(name: str, total: Any) -> bool:
+    if name == "int":
+        return not INT_MIN <= total <= INT_MAX
+    if name == "uint":
+        return bool(total > UINT_MAX)
+    return name == _DURATION and abs(total) > _LONGEST_DURATION
+
+
+def _extreme(values: Sequence[Any], name: str, replaced_when: int) -> object:
+    _first_must_be_ordered(values, name)
+    if not values:
+        raise invalid(f"{name} called on empty list")
+    best = values[0]
+    for value in values[1:]:
+        _must_be_ordered(value, name)
+        if compare(best, value) == replaced_when:
+            best = value
+    return best
+
+
+def _min(values: Sequence[Any]) -> object:
+    return _extreme(values, "min", 1)
+
+
+def _max(values: Sequence[Any]) -> object:
+    return _extreme(values, "max", -1)
+
+
+def _index_of(values: Sequence[Any], sought: object) -> int:
+    return next((index for index, value in enumerate(values) if equal(value, sought)), -1)
+
+
+def _last_index_of(values: Sequence[Any], sought: object) -> int:
+    return next((index for index in range(len(values) - 1, -1, -1) if equal(values[index], sought)), -1)
+
+
+def _includes(values: object, sought: object) -> bool:
+    if isinstance(values, Sequence) and kind(values) == "list":
+        return _index_of(values, sought) >= 0
+    return equal(values, sought)
+
+
+def _slice(values: Sequence[Any], start: int, end: int) -> list[Any]:
+    if not 0 <= start <= end <= len(values):
+        raise EvalError(EvalKind.INDEX_OUT_OF_BOUNDS, f"cannot slice({start}, {end}) a list of {len(values)}")
+    return list(values[start:end])
+
+
+def _flatten_once(values: Sequence[Any]) -> list[Any]:
+    return _flatten(values, 1)
+
+
+def _flatten(values: Sequence[Any], depth: int) -> list[Any]:
+    if depth < 0:
+        raise invalid("flatten: level must be non-negative")
+    flat: list[Any] = []
+    for value in values:
+        if depth and kind(value) == "list":
+            flat.extend(_flatten(value, depth - 1))
+        else:
+            flat.append(value)
+    bounded(len(flat), "flatten")
+    return flat
+
+
+def _reverse(values: Sequence[Any]) -> list[Any]:
+    return list(values)[::-1]
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    scalars = {"string", "bool", "bytes", "null_type"}
+    found: list[Any] = []
+    seen: set[object] = set()
+    others: list[Any] = []
+    for value in values:
+        name = kind(value)
+        if name in scalars:
+            if (name, value) in seen:
+                continue
+            seen.add((name, value))
+        elif any(equal(value, other) for other in others):
+            continue
+        else:
+            others.append(value)
+            if len(others) > LONGEST_DISTINCT:
+                raise EvalError(EvalKind.BUDGET_EXCEEDED, "distinct compares too many elements")
+        found.append(value)
+    return found
+
+
+def _sort(values: Sequence[Any]) -> list[Any]:
+    return _sort_by_keys(values, values)
+
+
+def _sort_by_keys(values: Sequence[Any], keys: Sequence[Any]) -> list[Any]:
+    if len(values) != len(keys):
+        raise invalid("sortBy: as many keys as elements are needed")
+    if not keys:
+        return []
+    name = kind(keys[0])
+    if not ordered(name):
+        raise no_such_overload("sort")
+    if any(kind(key) != name for key in keys):
+        raise invalid("sort: the elements must have the same type")
+    by_key = cmp_to_key(lambda one, other: compare(one, other) or 0)
+    indexes = sorted(range(len(values)), key=lambda index: by_key(keys[index]))
+    return [values[index] for index in indexes]
+
+
+def _range(length: int) -> list[int]:
+    if length < 0:
+        raise invalid("lists.range: the size must not be negative")
+    if length > LONGEST_RANGE:
+        raise EvalError(EvalKind.BUDGET_EXCEEDED, f"lists.range makes at most {LONGEST_RANGE} elements")
+    return list(range(length))
+
+
+OVERLOADS: Final[tuple[Overload, ...]] = (
+    method("isSorted", _is_sorted, "list"),
+    method("sum", _sum, "list"),
+    method("min", _min, "list"),
+    method("max", _max, "list"),
+    method("indexOf", _index_of, "list", "dyn"),
+    method("lastIndexOf", _last_index_of, "list", "dyn"),
+    method("includes", _includes, "dyn", "dyn"),
+    method("slice", _slice, "list", "int", "int"),
+    method("flatten", _flatten_once, "list"),
+    method("flatten", _flatten, "list", "int"),
+    method("reverse", _reverse, "list"),
+    method("distinct", _distinct, "list"),
+    method("sort", _sort, "list"),
+    method("@sortByAssociatedKeys", _sort_by_keys, "list", "list"),
+    function("lists.range", _range, "int"),
+)

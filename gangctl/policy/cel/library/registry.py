@@ -1,0 +1,47 @@
+"""Every function of the library by the name that the tree of an expression calls it (``ast.Call.function``).
+
+A name may stand in both tables: ``ip('10.0.0.1')`` is one of :data:`FUNCTIONS`,
+``cidr('10.0.0.0/8').ip()`` one of :data:`METHODS`. Namespaced functions have their whole
+name (``sets.contains``). Of CEL's own functions only the overloads for Kubernetes' types
+are here (``string(ip)``), and ``matches``, whose patterns are compiled once.
+
+``x.sortBy(e, key)`` is a macro: the method ``@sortByAssociatedKeys`` of the list, called
+with the list of keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gangctl.policy.cel.library import (
+    cidr,
+    ip,
+    jsonpatch,
+    lists,
+    named_format,
+    quantity,
+    regex,
+    semver,
+    sets,
+    strings,
+    url,
+)
+from gangctl.policy.cel.library.overload import Function, Overload, table
+
+_OVERLOADS: Final[tuple[Overload, ...]] = (
+    *cidr.OVERLOADS,
+    *ip.OVERLOADS,
+    *jsonpatch.OVERLOADS,
+    *lists.OVERLOADS,
+    *named_format.OVERLOADS,
+    *quantity.OVERLOADS,
+    *regex.OVERLOADS,
+    *semver.OVERLOADS,
+    *sets.OVERLOADS,
+    *strings.OVERLOADS,
+    *url.OVERLOADS,
+)
+
+FUNCTIONS: Final[Mapping[str, Function]] = table(_OVERLOADS, member=False)
+METHODS: Final[Mapping[str, Function]] = table(_OVERLOADS, member=True)

@@ -1,0 +1,113 @@
+"""Values as the library's functions take and return them.
+
+==================================  =======================================
+CEL                                 Python
+==================================  =======================================
+bool, int, double, string, bytes    bool, int, float, str, bytes
+uint                                :class:`Uint`
+null                                None
+list, map                           any Sequence, any Mapping
+timestamp, duration                 datetime with a zone, timedelta
+optional                            :class:`Optional`
+type                                :class:`TypeValue`
+Quantity, URL, IP, CIDR, ...        the frozen classes of the modules beside
+==================================  =======================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Final
+
+from gangctl.policy.cel.faults import EvalError, EvalKind
+
+LARGEST: Final = 1024 * 1024
+"""Bytes of a string or elements of a list that a function may make."""
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+UINT_MAX: Final = 2**64 - 1
+
+
+class Uint(int):
+    """An unsigned integer: ``1u`` is not the type that ``1`` is, though they are equal."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """``optional.of(value)``, or with ``present`` False ``optional.none()``."""
+
+    present: bool
+    value: Any = None
+
+
+NONE: Final = Optional(present=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """What ``type(x)`` gives."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """Base of the types that Kubernetes adds; ``KIND`` is CEL's name of the type."""
+
+    KIND: ClassVar[str]
+
+
+_KINDS: Final[tuple[tuple[type, str], ...]] = (
+    (bool, "bool"),
+    (Uint, "uint"),
+    (int, "int"),
+    (float, "double"),
+    (str, "string"),
+    (bytes, "bytes"),
+    (type(None), "null_type"),
+    (datetime, "google.protobuf.Timestamp"),
+    (timedelta, "google.protobuf.Duration"),
+    (Optional, "optional_type"),
+    (TypeValue, "type"),
+    (Mapping, "map"),
+    (Sequence, "list"),
+)
+_known: dict[type, str] = {}
+"""Kinds of the classes seen so far: there are about twenty."""
+
+
+def kind(value: object) -> str:
+    """The name of a value's CEL type, without parameters; TypeError for what is no CEL value."""
+    found = _known.get(type(value))
+    if found is None:
+        found = _known[type(value)] = _kind_of_class(type(value))
+    return found
+
+
+def _kind_of_class(cls: type) -> str:
+    if issubclass(cls, Extension):
+        return cls.KIND
+    for base, name in _KINDS:
+        if issubclass(cls, base):
+            return name
+    raise TypeError(f"{cls.__name__} is no CEL value")
+
+
+def invalid(message: str) -> EvalError:
+    """An argument that a function does not take; messages never hold the values of a request."""
+    return EvalError(EvalKind.INVALID_ARGUMENT, message)
+
+
+def no_such_overload(name: str) -> EvalError:
+    """A function that does not exist for the types at hand."""
+    return EvalError(EvalKind.NO_SUCH_OVERLOAD, f"no such overload: {name}")
+
+
+def bounded(size: int, name: str) -> None:
+    """EvalError when a function is about to make something larger than :data:`LARGEST`."""
+    if size > LARGEST:
+        raise EvalError(EvalKind.BUDGET_EXCEEDED, f"{name} makes a value of more than {LARGEST} elements")
