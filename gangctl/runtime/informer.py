@@ -79,12 +79,17 @@ class Informer(Generic[T]):
         namespace: str | None = None,
         selection: Selection = EVERYTHING,
         on_absent: Callable[[], None] | None = None,
+        on_synced: Callable[[], None] | None = None,
         observer: InformerObserver | None = None,
         options: InformerOptions | None = None,
         clock: Clock | None = None,
         randomness: Callable[[], float] = random.random,
     ) -> None:
-        """Do nothing yet; ``on_absent`` is called when the server turns out not to serve the resource."""
+        """Do nothing yet.
+
+        ``on_absent`` is called when the server turns out not to serve the resource, ``on_synced`` when the store
+        is complete for the first time, and for the first time after that.
+        """
         self.resource = resource
         self.store: Store[T] = store if store is not None else Store()
         self.synced = asyncio.Event()
@@ -94,6 +99,7 @@ class Informer(Generic[T]):
         self._namespace = namespace
         self._selection = selection
         self._on_absent = on_absent or (lambda: None)
+        self._on_synced = on_synced or (lambda: None)
         self._observer = observer or InformerObserver()
         self._options = options or InformerOptions()
         self._clock = clock or Clock()
@@ -168,6 +174,7 @@ class Informer(Generic[T]):
         if not self.synced.is_set():
             self._log.info("informer synced", objects=len(self.store))
             self.synced.set()
+            self._on_synced()
 
     async def _follow(self) -> None:
         """Apply one watch's events until the stream ends; the version to resume from keeps up with them."""

@@ -46,6 +46,7 @@ class Rig:
         self.server, self.clock, self.notes = server, clock, Notes()
         self.told: list[tuple[str | None, str | None]] = []
         self.absent = 0
+        self.completions = 0
         self.lists: list[Answer] = []
         self.watches: list[Answer] = []
         self.informer = Informer(
@@ -54,6 +55,7 @@ class Rig:
             project,
             store=Store({"phase": lambda phase: [phase]}),
             on_absent=self._note_absent,
+            on_synced=self._note_synced,
             observer=self.notes,
             options=InformerOptions(watch=WatchOptions(read_timeout_seconds=30)),
             clock=clock,
@@ -71,6 +73,9 @@ class Rig:
 
     def _note_absent(self) -> None:
         self.absent += 1
+
+    def _note_synced(self) -> None:
+        self.completions += 1
 
     def start(self) -> None:
         self.task = asyncio.create_task(self.informer.run())
@@ -239,7 +244,7 @@ async def test_an_absent_resource_is_told_once_and_awaited(rig: Rig) -> None:
     assert [await rig.next_attempt() for _ in range(2)] == [30.0, 30.0]
     await stream.opened.wait()
     assert rig.informer.synced.is_set()
-    assert rig.absent == 1
+    assert (rig.absent, rig.completions) == (1, 1)
     # The resource goes away while it is watched; what was known stays until a list says otherwise.
     rig.lists = [text("404 page not found", code=404), page(version="30")]
     stream.close()
@@ -253,6 +258,7 @@ async def test_an_absent_resource_is_told_once_and_awaited(rig: Rig) -> None:
     await rig.informer.synced.wait()
     assert rig.known == {}
     assert rig.told[-1] == ("P", None)
+    assert rig.completions == 2
 
 
 async def test_a_list_that_breaks_off_deletes_nothing(rig: Rig) -> None:

@@ -1,0 +1,181 @@
+"""What policies are made of and judged by: the policies, their exceptions, and the namespaces.
+
+All three are few and small, so the whole objects are kept. The definitions of the first two may be
+missing, appear and go while gangctl runs; missing ones are as good as none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from gangctl.client.client import Client
+from gangctl.client.resources import NAMESPACES, Resource
+from gangctl.controllers.caches import Observer
+from gangctl.policy.model import API_VERSION, EXCEPTION_KIND, POLICY_KIND
+from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
+
+Object = Mapping[str, Any]
+
+_GROUP, _VERSION = API_VERSION.split("/")
+GANG_POLICIES: Final = Resource(_GROUP, _VERSION, "gangpolicies", POLICY_KIND, namespaced=False)
+GANG_POLICY_EXCEPTIONS: Final = Resource(_GROUP, _VERSION, "gangpolicyexceptions", EXCEPTION_KIND, namespaced=False)
+
+LOOK_SECONDS: Final = 10.0
+"""How often a definition that is missing is looked for."""
+DOUBT_SECONDS: Final = 15.0
+"""An API server that starts may deny for a moment what it serves: policies go when it has done so twice."""
+NEW_NAMESPACE_SECONDS: Final = 2.0
+"""How long a namespace that was made a moment ago may take to be seen."""
+
+
+def project_whole(raw: dict[str, Any]) -> dict[str, Any]:
+    """Everything but who wrote which field."""
+    metadata = {key: value for key, value in (raw.get("metadata") or {}).items() if key != "managedFields"}
+    return {**raw, "metadata": metadata}
+
+
+def typed(resource: Resource) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """The projection that also says what an object is: items of a list do not."""
+
+    def project(raw: dict[str, Any]) -> dict[str, Any]:
+        return {**project_whole(raw), "apiVersion": resource.api_version, "kind": resource.kind}
+
+    return project
+
+
+class PolicySources:
+    """The informers; ``on_change`` is called when there is something to load anew, as often as that is so."""
+
+    def __init__(
+        self,
+        client: Client,
+        on_change: Callable[[], None],
+        *,
+        observer: Observer = lambda _: InformerObserver(),
+        options: InformerOptions | None = None,
+        doubt_seconds: float = DOUBT_SECONDS,
+    ) -> None:
+        """Make the informers; :meth:`run` runs them."""
+        self._on_change = on_change
+        self._doubt_seconds = doubt_seconds
+        self._missing: set[str] = set()
+        """Kinds whose definition is believed to be missing."""
+        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
+        settings = options or InformerOptions(cap_delay_seconds=LOOK_SECONDS)
+        self._documents = {
+            resource.kind: Informer(
+                client,
+                resource,
+                typed(resource),
+                on_absent=self._absence_of(resource.kind),
+                on_synced=self._presence_of(resource.kind),
+                observer=observer(resource),
+                options=settings,
+            )
+            for resource in (GANG_POLICIES, GANG_POLICY_EXCEPTIONS)
+        }
+        self.namespaces: Informer[dict[str, Any]] = Informer(
+            client,
+            NAMESPACES,
+            typed(NAMESPACES),
+            on_synced=on_change,
+            observer=observer(NAMESPACES),
+            options=settings,
+        )
+        for kind, informer in self._documents.items():
+            informer.subscribe(self._seen(kind))
+        self.namespaces.subscribe(self._on_namespace)
+
+    @property
+    def informers(self) -> list[Informer[dict[str, Any]]]:
+        """All of them."""
+        return [*self._documents.values(), self.namespaces]
+
+    async def run(self) -> None:
+        """Keep everything current until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self.informers:
+                group.create_task(informer.run())
+
+    def unsynced(self) -> list[str]:
+        """Plural names of what has not been seen completely yet; what the cluster does not have is complete."""
+        missing = [
+            informer.resource.plural
+            for kind, informer in self._documents.items()
+            if not informer.synced.is_set() and kind not in self._missing and not len(informer.store)
+        ]
+        return missing + (["namespaces"] if not self.namespaces.synced.is_set() else [])
+
+    def policies(self) -> list[Object]:
+        """Every GangPolicy as last seen."""
+        return self._all(POLICY_KIND)
+
+    def exceptions(self) -> list[Object]:
+        """Every GangPolicyException as last seen."""
+        return self._all(EXCEPTION_KIND)
+
+    def document(self, kind: str, name: str) -> Object | None:
+        """One of them by kind and name."""
+        return None if kind in self._missing else self._documents[kind].store.get("", name)
+
+    async def namespace(self, name: str) -> Object | None:
+        """A namespace; one that is not known yet is waited for a little, None when it does not turn up."""
+        if (found := self.namespaces.store.get("", name)) is not None:
+            return found
+        seen: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(name, set()).add(seen)
+        try:
+            await asyncio.wait({seen}, timeout=NEW_NAMESPACE_SECONDS)
+        finally:
+            waiting = self._waiting[name]
+            waiting.discard(seen)
+            if not waiting:
+                del self._waiting[name]
+        return self.namespaces.store.get("", name)
+
+    def _all(self, kind: str) -> list[Object]:
+        return [] if kind in self._missing else list(self._documents[kind].store.values())
+
+    def _absence_of(self, kind: str) -> Callable[[], None]:
+        def on_absent() -> None:
+            if not len(self._documents[kind].store):
+                self._believe(kind)
+            else:
+                asyncio.get_running_loop().call_later(self._doubt_seconds, lambda: self._believe(kind))
+
+        return on_absent
+
+    def _believe(self, kind: str) -> None:
+        if not self._documents[kind].synced.is_set() and kind not in self._missing:
+            self._missing.add(kind)
+            self._on_change()
+
+    def _presence_of(self, kind: str) -> Callable[[], None]:
+        def on_synced() -> None:
+            # Told here, because an empty list, or the same as before, changes no object.
+            self._missing.discard(kind)
+            self._on_change()
+
+        return on_synced
+
+    def _seen(self, kind: str) -> Callable[[Object | None, Object | None], None]:
+        def on_change(old: Object | None, new: Object | None) -> None:
+            self._missing.discard(kind)
+            if old is None or new is None or _identity(old) != _identity(new):
+                self._on_change()
+
+        return on_change
+
+    def _on_namespace(self, _old: Object | None, new: Object | None) -> None:
+        if new is not None:
+            for waiting in self._waiting.get(new["metadata"]["name"], ()):
+                if not waiting.done():
+                    waiting.set_result(None)
+
+
+def _identity(document: Object) -> tuple[str, int]:
+    """What changes when there is something to load anew: not with the status."""
+    metadata = document["metadata"]
+    return str(metadata.get("uid", "")), int(metadata.get("generation") or 0)
