@@ -1,0 +1,1 @@
+"""The same expressions on gangctl's engines and on a real kube-apiserver, which has the last word."""
