@@ -1,7 +1,7 @@
 """
 Expressions of every topic, all of them boolean, and the object they are about.
 
-What each gives is not written here: `recorded.json` holds what kube-apiserver answered (`python -m tests.parity record`).
+What each gives is not written here: `recorded.json` holds the answers of kube-apiserver (`python -m tests.parity record`).
 """
 
 from typing import Any, Final

@@ -25,7 +25,7 @@ _BINDINGS: Final = path_of("admissionregistration.k8s.io/v1", "validatingadmissi
 _CRDS: Final = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
 _WARNING: Final = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
 _OF: Final = re.compile(
-    r"Validation failed for ValidatingAdmissionPolicy 'parity-(\d+)' with binding '[^']*': (.*)", re.S
+    r"Validation failed for ValidatingAdmissionPolicy 'parity-(\d+)' with binding '[^']*': (.*)", re.DOTALL
 )
 
 Object = dict[str, Any]
