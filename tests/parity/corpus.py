@@ -1,7 +1,8 @@
 """
 Expressions of every topic, all of them boolean, and the object they are about.
 
-What each gives is not written here: `recorded.json` holds the answers of kube-apiserver (`python -m tests.parity record`).
+What each gives is not written here: `recorded.json` holds the answers of a kube-apiserver, asked by
+`python -m tests.parity record`.
 """
 
 from typing import Any, Final
