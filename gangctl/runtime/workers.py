@@ -202,10 +202,10 @@ class Workers:
     async def _prepared(self, process: WorkerProcess) -> None:
         try:
             await self._prepare(process)
-        except (WorkerDiedError, TimeoutError) as error:
+        except (GangctlError, TimeoutError) as error:
             _log.warning("worker was not prepared", worker=self._spec.name, error=str(error) or "it took too long")
             await self.discard(process)
-            if isinstance(error, TimeoutError):
+            if not isinstance(error, WorkerDiedError):
                 self._died("start")
         except BaseException:
             process.kill()

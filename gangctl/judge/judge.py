@@ -1,0 +1,258 @@
+"""The judge: what every policy in force says of a review, in bounded time, whatever the policies are.
+
+Cheap reviews are judged on the event loop, by the bounds of their policies and the pace of
+the engine. All others go to a worker in the fast lane with all their policies at once, and
+policies that are costly by their bound, or were seen to be, to the slow lane, each by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Final, Self
+
+import structlog
+
+from gangctl.client.pacing import Clock
+from gangctl.judge.hearing import Hearing
+from gangctl.judge.lane import TOO_LATE, UNTEACHABLE, Lane
+from gangctl.judge.options import JudgeObserver, JudgeOptions
+from gangctl.judge.options import Lane as LaneName
+from gangctl.judge.pace import Pace, measure
+from gangctl.judge.policyset import Docket, Entry, PolicySet, docket
+from gangctl.judge.quarantine import Quarantine
+from gangctl.judge.school import School, worker_spec
+from gangctl.judge.size import Size, size_of
+from gangctl.policy.cel.engine import Engine
+from gangctl.policy.cel.engines import make_engine
+from gangctl.policy.cel.faults import EvalKind
+from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.evaluate import Evaluation, refused_by_broken
+from gangctl.policy.load import load_policy
+from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.match import matches
+from gangctl.policy.native import load_native
+from gangctl.policy.review import Object, Review
+from gangctl.policy.verdict import Outcome
+from gangctl.runtime.workerprocess import WorkerProcess
+from gangctl.runtime.workers import Workers
+
+_log = structlog.get_logger(__name__)
+
+_GRACE_SECONDS: Final = 0.1
+"""Lanes have settled everything by then; what they have not is settled here."""
+
+TOO_MANY: Final = "too many requests wait to be evaluated"
+FAILED: Final = "its evaluation failed unexpectedly"
+
+
+class Judge:
+    """An async context; :meth:`install` gives it policies, :meth:`judge` asks them."""
+
+    def __init__(
+        self, options: JudgeOptions | None = None, *, observer: JudgeObserver | None = None, clock: Clock | None = None
+    ) -> None:
+        """Know no policies."""
+        self._options = options or JudgeOptions()
+        self._observer = observer or JudgeObserver()
+        self._clock = clock or Clock()
+        self._docket = docket(PolicySet())
+        self._quarantine = Quarantine(self._options.quarantine_seconds, self._options.quarantine_cap_seconds)
+        self._school = School(self._options, self._clock)
+        self._stack = AsyncExitStack()
+        self._loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="policy-loader")
+        self._engine: Engine | None = None
+        self._pace = Pace(0.0, 0.0)
+        self._workers = Workers(
+            worker_spec(self._options),
+            spares=self._options.spares if self._options.ahead else 0,
+            prepare=self._prepare,
+            observer=self._observer,
+            clock=self._clock,
+        )
+        self._fast = self._lane("fast")
+        self._slow = self._lane("slow")
+
+    def _lane(self, name: LaneName) -> Lane:
+        return Lane(
+            name,
+            self._workers,
+            self._school,
+            self._options,
+            strike=self._strike,
+            appeal=self._appeal if name == "fast" else None,
+            observer=self._observer,
+            clock=self._clock,
+        )
+
+    async def __aenter__(self) -> Self:
+        """Import the engine and try it, off the event loop."""
+        loop = asyncio.get_running_loop()
+        engine = await loop.run_in_executor(self._loader, make_engine, self._options.engine)
+        self._engine, self._pace = engine, await loop.run_in_executor(self._loader, measure, engine)
+        async with AsyncExitStack() as stack:
+            stack.callback(self._loader.shutdown, wait=False, cancel_futures=True)
+            await stack.enter_async_context(self._workers)
+            for _ in range(self._options.workers):
+                _serve(stack, self._fast)
+            _serve(stack, self._slow)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def engine(self) -> Engine:
+        """What policies are loaded for."""
+        if self._engine is None:
+            raise RuntimeError("a judge is a context: enter it first")
+        return self._engine
+
+    @property
+    def policies(self) -> PolicySet:
+        """What is in force."""
+        return self._docket.policies
+
+    async def load(self, document: Object) -> LoadedPolicy:
+        """Load a GangPolicy, one at a time, beside the event loop; :class:`~gangctl.policy.loaded.PolicyError`."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._loader, load_policy, document, self.engine, self._options.minor)
+
+    async def load_native(self, documents: Sequence[Object]) -> list[LoadedPolicy]:
+        """Load ValidatingAdmissionPolicies with their bindings; :class:`~gangctl.policy.loaded.PolicyError`."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._loader, load_native, documents, self.engine, self._options.minor)
+
+    async def install(self, policies: PolicySet) -> None:
+        """Put a set in force from the next review on; workers learn it in the background."""
+        found = docket(policies)
+        self._docket = self._school.current = found
+        self._quarantine.retain(found.keys)
+        self._workers.refresh()
+        if self._options.ahead:
+            for _ in range(self._options.workers):
+                self._fast.teach(found, self._replaced)
+
+    async def judge(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
+        """What each policy of the set in force now says, in the set's order; only the named ones, if names are given.
+
+        Never later than the options' ``request_seconds`` and a moment: what has no answer by then is an error.
+        """
+        current = self._docket
+        exceptions = current.policies.exceptions
+        broken = [each for each in current.policies.broken if policies is None or each.name in policies]
+        entries = [entry for entry in current.entries if policies is None or entry.policy.name in policies]
+        outcomes = await self._hear(review, current, entries)
+        return (*outcomes, *(refused_by_broken(each, review, exceptions) for each in broken))
+
+    async def _hear(self, review: Review, current: Docket, entries: Sequence[Entry]) -> list[Outcome]:
+        hearing = Hearing(review, current, entries, self._clock.now() + self._options.request_seconds)
+        evaluation = Evaluation(self.engine, review)
+        for entry in [*hearing.pending.values()]:
+            if matches(entry.policy, review):
+                hearing.settle(entry, evaluation.judge(entry.policy, self._meter()))
+        if not hearing.over:
+            self._place(hearing, evaluation)
+        try:
+            async with asyncio.timeout_at(hearing.deadline + _GRACE_SECONDS):
+                await hearing.wait()
+        except TimeoutError:
+            for entry in [*hearing.pending.values()]:
+                self._observer.refused("fast", "late")
+                hearing.fail(entry, EvalKind.DEADLINE_EXCEEDED, TOO_LATE)
+        finally:
+            hearing.close()
+        return [hearing.outcomes[entry.key] for entry in entries]
+
+    def _place(self, hearing: Hearing, evaluation: Evaluation) -> None:
+        """Judge at once what is cheap, and put the rest where it belongs."""
+        size, now = size_of(hearing.review), self._clock.now()
+        for entry in [each for each in hearing.pending.values() if not self._school.teachable(each)]:
+            hearing.fail(entry, EvalKind.OTHER, UNTEACHABLE)
+        pending = [*hearing.pending.values()]
+        seconds = {entry.key: self._pace.evaluating(_steps(entry, hearing.review, size)) for entry in pending}
+        patience = self._options.patience_seconds
+        slow = [e for e in pending if self._quarantine.holds(e.key, now) or seconds[e.key] > patience]
+        apart = {entry.key for entry in slow}
+        fast = [entry for entry in pending if entry.key not in apart]
+        for entry in slow:
+            if not self._slow.put(hearing, [entry], entry.key):
+                self._refuse(hearing, [entry], "slow")
+        estimate = self._pace.reading(size) + sum(seconds[entry.key] for entry in fast)
+        if estimate <= self._options.inline_seconds and size.text <= self._options.inline_text:
+            fast = self._judge_here(hearing, evaluation, fast)
+        if fast and not self._fast.put(hearing, fast):
+            self._refuse(hearing, fast, "fast")
+
+    def _judge_here(self, hearing: Hearing, evaluation: Evaluation, entries: Sequence[Entry]) -> list[Entry]:
+        """Judge on the event loop, as long as that takes no longer than was thought; returns what is left."""
+        began = time.perf_counter()
+        for position, entry in enumerate(entries):
+            before = time.perf_counter()
+            if before - began > self._options.inline_seconds:
+                return [*entries[position:]]
+            try:
+                outcome = evaluation.judge(entry.policy, self._meter(), hearing.docket.policies.exceptions)
+            except Exception as error:  # noqa: BLE001 -- one policy that nobody understands must not decide for others
+                _log.error("policy failed unexpectedly", policy=entry.policy.name, kind=type(error).__name__)
+                hearing.fail(entry, EvalKind.OTHER, FAILED)
+                continue
+            seconds = time.perf_counter() - before
+            self._observer.judged(entry.policy.name, "inline", seconds)
+            if seconds >= self._options.fair_seconds:
+                self._strike(entry, "inline", "slow")
+            hearing.settle(entry, outcome)
+        return []
+
+    def _meter(self) -> StepMeter:
+        return StepMeter.request(time.monotonic, seconds=self._options.policy_seconds)
+
+    def _refuse(self, hearing: Hearing, entries: Iterable[Entry], lane: LaneName) -> None:
+        for entry in entries:
+            self._observer.refused(lane, "full")
+            hearing.fail(entry, EvalKind.DEADLINE_EXCEEDED, TOO_MANY)
+
+    def _strike(self, entry: Entry, lane: LaneName, why: str) -> None:
+        """Keep a policy apart that took too much."""
+        seconds = self._quarantine.strike(entry.key, self._clock.now())
+        if why != "slow":
+            self._observer.killed(entry.policy.name, lane, why)
+        _log.warning(
+            "policy is evaluated apart from others", policy=entry.policy.name, lane=lane, why=why, seconds=seconds
+        )
+
+    def _appeal(self, hearing: Hearing, entry: Entry) -> bool:
+        return self._slow.put(hearing, [entry], entry.key)
+
+    def _replaced(self, taught: Docket) -> bool:
+        return taught is not self._docket
+
+    async def _prepare(self, worker: WorkerProcess) -> None:
+        """Teach a worker in reserve what is in force."""
+        await self._school.set_up(worker)
+        await self._school.teach(worker, self._docket, [*filter(self._school.teachable, self._docket.entries)])
+
+
+def _steps(entry: Entry, review: Review, size: Size) -> int:
+    """What a policy may take at most, once for each of its parameter objects."""
+    return entry.policy.bound(size.elements) * max(1, len(review.params.get(entry.policy.name, ())))
+
+
+def _serve(stack: AsyncExitStack, lane: Lane) -> None:
+    """Run a lane until the stack unwinds."""
+    task = asyncio.create_task(lane.run(), name=f"judge-{lane.name}")
+
+    async def end() -> None:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
+
+    stack.push_async_callback(end)

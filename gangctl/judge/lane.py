@@ -1,0 +1,300 @@
+"""A lane: reviews that wait, and the workers that judge one after the other.
+
+A policy that keeps the lane too long, or ends its worker, is the one that the worker was
+at: it alone answers for that. The others go on with the next worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from gangctl.client.pacing import Clock
+from gangctl.errors import GangctlError
+from gangctl.judge.hearing import Hearing
+from gangctl.judge.line import Line
+from gangctl.judge.messages import BOUND, LATE, MEMORY, Question
+from gangctl.judge.options import JudgeObserver, JudgeOptions
+from gangctl.judge.options import Lane as LaneName
+from gangctl.judge.policyset import Docket, Entry
+from gangctl.judge.school import School, Unteachable
+from gangctl.policy.cel.faults import EvalKind
+from gangctl.runtime.frames import FrameError
+from gangctl.runtime.workerprocess import Answer, Exit, WorkerDiedError, WorkerProcess
+from gangctl.runtime.workers import Workers
+
+_log = structlog.get_logger(__name__)
+
+_GRACE_SECONDS: Final = 0.05
+"""How much later than a worker, which looks at the clock itself, its judge loses patience."""
+_LESSON: Final = 8
+"""Policies that are taught at once while reviews may wait."""
+_ATTEMPTS: Final = 3
+"""How often a review is sent when workers end before they have read it."""
+
+TOO_LATE: Final = "it was not evaluated in the time that a request may take"
+TIMED_OUT: Final = "it took longer than it may"
+OUT_OF_MEMORY: Final = "it used more memory than it may"
+CRASHED: Final = "it ended the process that evaluated it"
+UNREADABLE: Final = "the request could not be read in the memory and time there is"
+UNTEACHABLE: Final = "it could not be loaded for evaluation"
+
+
+@dataclass(eq=False)
+class Work:
+    """Some policies of a review; ``left`` gets shorter as they speak."""
+
+    hearing: Hearing
+    left: deque[Entry]
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return self.hearing.over
+
+
+@dataclass(eq=False)
+class Teaching:
+    """A docket that workers should know before they are asked; ``replaced`` tells whether there is another by now."""
+
+    docket: Docket
+    replaced: Callable[[Docket], bool]
+
+    @property
+    def over(self) -> bool:
+        """Whether it is of no use any more."""
+        return self.replaced(self.docket)
+
+
+Strike = Callable[[Entry, LaneName, str], None]
+"""Told that a policy had to be killed, in which lane and why."""
+Appeal = Callable[[Hearing, Entry], bool]
+"""Takes a policy that the lane has no patience for; False when it cannot be judged anywhere else."""
+
+
+class Lane:
+    """:meth:`run` judges until it is cancelled; several may run at once, each with a worker of its own."""
+
+    def __init__(
+        self,
+        name: LaneName,
+        workers: Workers,
+        school: School,
+        options: JudgeOptions,
+        *,
+        strike: Strike,
+        appeal: Appeal | None = None,
+        observer: JudgeObserver,
+        clock: Clock,
+    ) -> None:
+        """Without ``appeal`` a policy may take all of its time here, with it no more than the options' patience."""
+        self.name: LaneName = name
+        self._workers = workers
+        self._school = school
+        self._options = options
+        self._strike = strike
+        self._appeal = appeal
+        self._observer = observer
+        self._clock = clock
+        self._line: Line[Work | Teaching] = Line(options.waiting if appeal else options.waiting_each)
+
+    def put(self, hearing: Hearing, entries: Iterable[Entry], group: str = "") -> bool:
+        """Have policies judged; False when too many wait."""
+        taken = self._line.put(Work(hearing, deque(entries)), group)
+        self._observer.waiting(self.name, len(self._line))
+        return taken
+
+    def teach(self, docket: Docket, replaced: Callable[[Docket], bool]) -> None:
+        """Have the workers learn a docket, between reviews."""
+        self._line.put(Teaching(docket, replaced), "lessons")
+
+    async def run(self) -> None:
+        """Judge what comes, with one worker after the other."""
+        desk = _Desk(self._workers, self._school, slow=self._appeal is None)
+        try:
+            while True:
+                item = await self._line.get()
+                self._observer.waiting(self.name, len(self._line))
+                try:
+                    await (self._learn(desk, item) if isinstance(item, Teaching) else self._judge(desk, item))
+                except Exception as error:  # noqa: BLE001 -- one review that nobody understands must not stop all later ones
+                    _log.error("lane failed unexpectedly", lane=self.name, exc_info=error)
+                    await desk.leave()
+        finally:
+            await desk.leave()
+
+    async def _learn(self, desk: _Desk, teaching: Teaching) -> None:
+        docket = teaching.docket
+        try:
+            worker = await desk.worker()
+            missing = self._school.ignorance(worker, docket.entries)
+            await self._school.teach(worker, docket, missing[:_LESSON])
+        except (GangctlError, TimeoutError) as error:
+            # Reviews that need it are told when they come.
+            _log.warning("worker was not taught ahead", lane=self.name, error=str(error) or "it took too long")
+            await desk.leave()
+            return
+        if len(missing) > _LESSON:
+            self._line.put(teaching, "lessons")
+
+    async def _judge(self, desk: _Desk, work: Work) -> None:
+        for _ in range(_ATTEMPTS + len(work.left)):
+            if not work.left or work.over:
+                return
+            try:
+                await self._ask(desk, work)
+            except _Ended as ended:
+                await desk.leave()
+                self._blame(work, ended)
+        self._fail_all(work, EvalKind.OTHER, CRASHED)
+
+    async def _ask(self, desk: _Desk, work: Work) -> None:
+        """Ask one worker about what is left."""
+        hearing = work.hearing
+        worker = await self._prepared(desk, work)
+        if work.over:
+            return
+        seconds = hearing.deadline - self._clock.now()
+        question = Question(
+            hearing.review,
+            tuple(entry.key for entry in work.left),
+            hearing.docket.exceptions_key,
+            self._options.policy_seconds,
+            seconds,
+        )
+        try:
+            await worker.send(question)
+            answer = await self._answer(worker, max(hearing.deadline, self._clock.now() + self._options.fair_seconds))
+        except FrameError:
+            self._fail_all(work, EvalKind.BUDGET_EXCEEDED, UNREADABLE)
+            return
+        except WorkerDiedError as error:
+            raise _Ended(None, error.ended, 0.0) from error
+        if answer is None or answer.value != BOUND:
+            raise AssertionError("a worker answered something else")
+        while work.left:
+            await self._hear(worker, work)
+        await self._answer(worker, self._clock.now() + self._options.fair_seconds)
+
+    async def _prepared(self, desk: _Desk, work: Work) -> WorkerProcess:
+        """A worker that knows what it will be asked."""
+        try:
+            worker = await desk.worker()
+            await self._school.teach(worker, work.hearing.docket, work.left)
+        except Unteachable as error:
+            raise _Ended(error.entry, None, 0.0) from error
+        except (GangctlError, TimeoutError) as error:
+            raise _Ended(None, None, 0.0) from error
+        return worker
+
+    async def _hear(self, worker: WorkerProcess, work: Work) -> None:
+        """Hear the next policy out, as long as it may take."""
+        entry, began = work.left[0], self._clock.now()
+        most = self._options.policy_seconds if self._appeal is None else self._options.patience_seconds
+        # At the review's end a policy that has only just begun is let go on: killing it costs everybody more.
+        until = min(began + most, max(work.hearing.deadline, began + self._options.fair_seconds))
+        try:
+            answer = await self._answer(worker, until)
+        except WorkerDiedError as error:
+            raise _Ended(entry, error.ended, self._clock.now() - began) from error
+        seconds = self._clock.now() - began
+        if answer is None:
+            raise AssertionError("a worker answered less than it was asked")
+        work.left.popleft()
+        if answer.value == LATE:
+            work.hearing.fail(entry, EvalKind.DEADLINE_EXCEEDED, TOO_LATE)
+            return
+        self._observer.judged(entry.policy.name, self.name, seconds)
+        if answer.value == MEMORY:
+            self._strike(entry, self.name, "memory")
+            work.hearing.fail(entry, EvalKind.BUDGET_EXCEEDED, OUT_OF_MEMORY)
+            return
+        if self._appeal is not None and seconds >= self._options.fair_seconds:
+            self._strike(entry, self.name, "slow")
+        work.hearing.settle(entry, answer.value)
+
+    async def _answer(self, worker: WorkerProcess, until: float) -> Answer | None:
+        """What the worker says next; one that says nothing until then is killed."""
+        try:
+            async with asyncio.timeout_at(until + _GRACE_SECONDS):
+                return await worker.receive()
+        except TimeoutError:
+            worker.kill()
+            raise WorkerDiedError(worker.spec.name, await asyncio.shield(worker.exited)) from None
+
+    def _blame(self, work: Work, ended: _Ended) -> None:
+        """Settle the policy that a worker ended with."""
+        hearing, entry = work.hearing, ended.entry
+        if entry is None:
+            self._unread(work, ended)
+            return
+        work.left.remove(entry)
+        if ended.exit is None:
+            self._strike(entry, self.name, "lesson")
+            hearing.fail(entry, EvalKind.OTHER, UNTEACHABLE)
+        elif ended.exit.killed or ended.exit.for_time:
+            # One that had only just begun when the review's time was over has done nothing wrong.
+            if ended.seconds >= self._options.patience_seconds:
+                self._strike(entry, self.name, "time")
+            if self._appeal is None or self._clock.now() >= hearing.deadline or not self._appeal(hearing, entry):
+                hearing.fail(entry, EvalKind.DEADLINE_EXCEEDED, TIMED_OUT)
+        elif ended.exit.for_memory:
+            self._strike(entry, self.name, "memory")
+            hearing.fail(entry, EvalKind.BUDGET_EXCEEDED, OUT_OF_MEMORY)
+        else:
+            self._strike(entry, self.name, "crash")
+            hearing.fail(entry, EvalKind.OTHER, CRASHED)
+
+    def _unread(self, work: Work, ended: _Ended) -> None:
+        """Settle a review that no worker could read; one may have ended for its own reasons before it was asked."""
+        if ended.exit is None or not (ended.exit.killed or ended.exit.for_memory):
+            return
+        kind = EvalKind.DEADLINE_EXCEEDED if ended.exit.killed else EvalKind.BUDGET_EXCEEDED
+        self._fail_all(work, kind, UNREADABLE)
+
+    def _fail_all(self, work: Work, kind: EvalKind, message: str) -> None:
+        for entry in work.left:
+            work.hearing.fail(entry, kind, message)
+        work.left.clear()
+
+
+class _Ended(Exception):  # noqa: N818 - it states what happened
+    """A worker ended: at which policy (None: before any), how (None: it cannot load it), and how long it was at it."""
+
+    def __init__(self, entry: Entry | None, ended: Exit | None, seconds: float) -> None:
+        super().__init__("a worker ended")
+        self.entry = entry
+        self.exit = ended
+        self.seconds = seconds
+
+
+class _Desk:
+    """Has one worker at a time."""
+
+    def __init__(self, workers: Workers, school: School, *, slow: bool) -> None:
+        self._workers = workers
+        self._school = school
+        self._slow = slow
+        self._worker: WorkerProcess | None = None
+
+    async def worker(self) -> WorkerProcess:
+        """The present worker or, when that is gone, the next."""
+        if self._worker is not None and not self._worker.alive:
+            await self.leave()
+        if self._worker is None:
+            self._worker = await self._workers.take()
+            await self._school.set_up(self._worker)
+            if self._slow:
+                self._worker.lower_priority()
+        return self._worker
+
+    async def leave(self) -> None:
+        """End the present worker."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await self._workers.discard(worker)

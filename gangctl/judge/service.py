@@ -1,0 +1,78 @@
+"""What a judge's worker does: compiles policies from their documents, keeps them, and evaluates them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from gangctl.judge.messages import BOUND, LATE, MEMORY, Lesson, Question, Setup
+from gangctl.judge.policyset import Source
+from gangctl.policy.cel.engine import Engine
+from gangctl.policy.cel.engines import make_engine
+from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.evaluate import Evaluation
+from gangctl.policy.exemptions import LoadedException
+from gangctl.policy.load import load_policy
+from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.match import matches
+from gangctl.policy.native import load_native
+from gangctl.policy.verdict import Outcome
+
+
+def load_source(source: Source, name: str, engine: Engine, minor: str) -> LoadedPolicy:
+    """Load one policy again, as it was loaded from the same document before."""
+    if not source.native:
+        return load_policy(source.document, engine, minor)
+    return next(policy for policy in load_native([source.document], engine, minor) if policy.name == name)
+
+
+class Service:
+    """Answers :class:`Setup` first, then :class:`Lesson` and :class:`Question` in any order."""
+
+    def __init__(self) -> None:
+        """Know nothing."""
+        self._engine: Engine | None = None
+        self._minor = ""
+        self._policies: dict[str, LoadedPolicy] = {}
+        self._exceptions: dict[str, tuple[LoadedException, ...]] = {}
+
+    def __call__(self, request: Setup | Lesson | Question) -> Iterator[Any]:
+        """One request's answers."""
+        if isinstance(request, Setup):
+            self._engine, self._minor = make_engine(request.engine), request.minor
+            return iter(())
+        if self._engine is None:
+            raise RuntimeError("asked before it was set up")
+        return self._learn(request, self._engine) if isinstance(request, Lesson) else self._judge(request, self._engine)
+
+    def _learn(self, lesson: Lesson, engine: Engine) -> Iterator[str]:
+        for key in lesson.forget:
+            self._policies.pop(key, None)
+            self._exceptions.pop(key, None)
+        self._exceptions |= lesson.exceptions
+        for key, (name, source) in lesson.policies.items():
+            self._policies[key] = load_source(source, name, engine, self._minor)
+            yield key
+
+    def _judge(self, question: Question, engine: Engine) -> Iterator[Outcome | str]:
+        end = time.monotonic() + question.seconds
+        policies = [self._policies[key] for key in question.policies]
+        evaluation = Evaluation(engine, question.review)
+        if not all(matches(policy, question.review) for policy in policies):
+            # Now, so that its time is not the first policy's.
+            _ = evaluation.bindings
+        yield BOUND
+        for policy in policies:
+            seconds = min(question.policy_seconds, end - time.monotonic())
+            yield LATE if seconds <= 0 else _answer(evaluation, policy, self._exceptions[question.exceptions], seconds)
+
+
+def _answer(
+    evaluation: Evaluation, policy: LoadedPolicy, exceptions: tuple[LoadedException, ...], seconds: float
+) -> Outcome | str:
+    """A policy's outcome; each has a meter of its own, so that none is short of steps because of another."""
+    try:
+        return evaluation.judge(policy, StepMeter.request(time.monotonic, seconds=seconds), exceptions)
+    except MemoryError:
+        return MEMORY
