@@ -1,11 +1,14 @@
-"""Which requests a policy is about: models of ``MatchResources`` (``admissionregistration.k8s.io/v1``) and its selectors."""
+"""Which requests a policy is about: ``MatchResources`` of ``admissionregistration.k8s.io/v1`` and its selectors."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
+
+from gangctl.api.labelselector import holds
 
 LABEL_KEY_CHARACTERS: Final = 253 + 1 + 63
 LABEL_VALUE_CHARACTERS: Final = 63
@@ -49,6 +52,12 @@ class LabelSelector(Part):
     def selects_everything(self) -> bool:
         """Whether there is no term."""
         return not self.match_labels and not self.match_expressions
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether these labels are selected."""
+        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
+            holds(term.key, term.operator, term.values, labels) for term in self.match_expressions
+        )
 
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT", "*"]

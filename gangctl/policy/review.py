@@ -30,3 +30,5 @@ class Review:
     gang: Object | None = None
     params: Mapping[str, tuple[Object, ...]] = field(default_factory=dict)
     """Parameter objects by policy name, resolved by :mod:`gangctl.policy.params`; no entry: the policy takes none."""
+    param_errors: Mapping[str, str] = field(default_factory=dict)
+    """Why the parameters of some policies cannot be had, by policy name: their failurePolicy decides."""

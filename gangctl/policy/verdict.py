@@ -49,6 +49,8 @@ class Finding:
     """The kind of a run-time error (:class:`~gangctl.policy.cel.faults.EvalKind`)."""
     exception: str = ""
     """Name of the exception that covers it."""
+    always: bool = False
+    """It denies whatever validationActions say, as natively: parameters are missing, an auditAnnotation failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +103,12 @@ def merge(outcomes: Iterable[Outcome]) -> Verdict:
     warnings: list[str] = []
     annotations: dict[str, str] = {}
     for outcome in ordered:
-        if Action.DENY in outcome.actions:
-            denials += outcome.violations
+        denials += [each for each in outcome.violations if each.always or Action.DENY in outcome.actions]
         if Action.WARN in outcome.actions:
-            warnings += [_warning(finding) for finding in outcome.violations]
-        if Action.AUDIT in outcome.actions and outcome.violations:
-            annotations[f"{outcome.policy}/validation_failure"] = _audited(outcome.violations)
+            warnings += [_warning(finding) for finding in outcome.violations if not finding.always]
+        audited = [finding for finding in outcome.violations if not finding.always]
+        if Action.AUDIT in outcome.actions and audited:
+            annotations[f"{outcome.policy}/validation_failure"] = _audited(audited)
         annotations.update({f"{outcome.policy}/{key}": value for key, value in outcome.audit_annotations})
     return Verdict(tuple(ordered), tuple(denials), tuple(warnings), annotations)
 

@@ -1,0 +1,69 @@
+"""What pydantic says of a document, as field errors with the paths that the API server would write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from gangctl.api.fieldpath import FieldPath
+from gangctl.errors import ErrorKind, FieldError, one_line
+
+_MOST_ERRORS: Final = 50
+_SHOWN: Final = 64
+_MAPS: Final = frozenset({"matchLabels", "labels", "annotations"})
+"""Fields whose entries have keys, not names."""
+_KEY: Final = "[key]"
+
+_KINDS: Final = {
+    "missing": ErrorKind.REQUIRED,
+    "too_short": ErrorKind.REQUIRED,
+    "string_too_short": ErrorKind.REQUIRED,
+    "extra_forbidden": ErrorKind.FORBIDDEN,
+    "literal_error": ErrorKind.NOT_SUPPORTED,
+    "string_too_long": ErrorKind.TOO_LONG,
+    "too_long": ErrorKind.TOO_MANY,
+}
+
+
+def field_errors(problem: ValidationError) -> list[FieldError]:
+    """One error for each thing that is wrong, at most fifty; values are quoted cut to a few words."""
+    details = problem.errors(include_url=False)[:_MOST_ERRORS]
+    return [FieldError(_path(each["loc"]), _kind(each["type"]), _words(each)) for each in details]
+
+
+def _kind(code: str) -> ErrorKind:
+    if code in _KINDS:
+        return _KINDS[code]
+    return ErrorKind.TYPE_INVALID if code.endswith("_type") else ErrorKind.INVALID
+
+
+def _path(location: Sequence[str | int]) -> str:
+    path = FieldPath()
+    inside = ""
+    for step in location:
+        if step == _KEY:
+            continue
+        if isinstance(step, int):
+            path = path.index(step)
+        elif inside in _MAPS:
+            path = path.key(step)
+        else:
+            path = path.child(step)
+        inside = str(step)
+    return str(path)
+
+
+def _words(error: ErrorDetails) -> str:
+    code = error["type"]
+    if code == "missing":
+        return "is required"
+    if code == "extra_forbidden":
+        return "unknown field"
+    if code == "literal_error":
+        value = error["input"]
+        shown = f'"{one_line(value, _SHOWN)}"' if isinstance(value, str) else type(value).__name__
+        return f"unsupported value {shown}, allowed: {error.get('ctx', {}).get('expected', '')}"
+    return one_line(error["msg"])

@@ -1,0 +1,337 @@
+"""What one policy says of one request: the semantics of ValidatingAdmissionPolicy, step by step.
+
+Match, then for each parameter object: match conditions, rules with their messages, audit
+annotations; variables when they are first read. Source of every rule and word:
+``k8s.io/apiserver``, ``pkg/admission/plugin/policy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from gangctl.policy.cel.engine import Bindings, Engine, Value
+from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.exemptions import LoadedException, covering
+from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, Rule
+from gangctl.policy.match import matches
+from gangctl.policy.model import MESSAGE_BYTES
+from gangctl.policy.params import NOT_FOUND, name_of, takes_params
+from gangctl.policy.review import Object, Review
+from gangctl.policy.verdict import Finding, Outcome, Result
+
+BROKEN: Final = "Broken"
+NO_PARAMS: Final = "NoParams"
+"""Errors beside those of expressions."""
+
+WHOLE_POLICY: Final = "spec"
+PARAMS: Final = "spec.paramRef"
+MATCH_CONDITIONS: Final = "spec.matchConditions"
+ANNOTATION_BYTES: Final = 10 * 1024
+
+_NAMESPACE_METADATA: Final = frozenset(
+    {
+        "name",
+        "generateName",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "labels",
+        "annotations",
+        "finalizers",
+    }
+)
+"""What ``namespaceObject.metadata`` shows."""
+_NOT_IN_REQUEST: Final = frozenset({"uid", "object", "oldObject"})
+
+
+class Evaluation:
+    """One request, bound once for all policies of an engine that judge it."""
+
+    def __init__(self, engine: Engine, review: Review) -> None:
+        """Bind nothing yet: a request that no policy is about costs nothing."""
+        self.engine = engine
+        self.review = review
+        self._bound: Bindings = None
+
+    @property
+    def bindings(self) -> Bindings:
+        """Every variable but ``params``, which is null."""
+        if self._bound is None:
+            review = self.review
+            self._bound = self.engine.bind(
+                {
+                    "object": review.object,
+                    "oldObject": review.old_object,
+                    "request": {key: value for key, value in review.request.items() if key not in _NOT_IN_REQUEST},
+                    "namespaceObject": namespace_object(review),
+                    "gang": review.gang,
+                    "params": None,
+                }
+            )
+        return self._bound
+
+    def judge(self, policy: LoadedPolicy, meter: StepMeter, exceptions: Sequence[LoadedException] = ()) -> Outcome:
+        """What one policy says; ``meter`` is the request's."""
+        review = self.review
+        if reason := matches(policy, review):
+            return Outcome(policy.name, matched=False, skipped=reason, actions=policy.actions)
+        if (missing := review.param_errors.get(policy.name)) is not None:
+            return _exempted(_without_params(policy, missing), exceptions, review)
+        if not takes_params(policy.spec):
+            return self._judge_with(policy, (None,), meter, exceptions)
+        params = review.params.get(policy.name, ())
+        if params:
+            return self._judge_with(policy, params, meter, exceptions)
+        if policy.spec.param_ref is not None and policy.spec.param_ref.parameter_not_found_action == "Deny":
+            return _exempted(_without_params(policy, NOT_FOUND), exceptions, review)
+        return Outcome(policy.name, matched=False, skipped="paramRef", actions=policy.actions)
+
+    def _judge_with(
+        self,
+        policy: LoadedPolicy,
+        params: Sequence[Object | None],
+        meter: StepMeter,
+        exceptions: Sequence[LoadedException],
+    ) -> Outcome:
+        own = meter.policy()
+        runs = [_Run(self, policy, one, own) for one in params]
+        for run in runs:
+            run.judge()
+        findings = tuple(finding for run in runs for finding in run.findings)
+        applied = [run for run in runs if not run.skipped]
+        outcome = Outcome(
+            policy=policy.name,
+            matched=bool(applied),
+            skipped="" if applied else runs[0].skipped,
+            actions=policy.actions,
+            findings=findings,
+            violations=tuple(each for each in findings if _counts(each, policy)) if applied else (),
+            audit_annotations=_joined(pair for run in runs for pair in run.annotations),
+            steps=own.spent,
+        )
+        return _exempted(outcome, exceptions, self.review)
+
+
+def evaluate(
+    policy: LoadedPolicy,
+    review: Review,
+    engine: Engine,
+    meter: StepMeter,
+    exceptions: Sequence[LoadedException] = (),
+) -> Outcome:
+    """What one policy says of one request; several policies share an :class:`Evaluation` instead."""
+    return Evaluation(engine, review).judge(policy, meter, exceptions)
+
+
+def refused_by_broken(policy: BrokenPolicy, review: Review, exceptions: Sequence[LoadedException] = ()) -> Outcome:
+    """What follows from a policy that could not be loaded, as its failurePolicy says."""
+    if reason := matches(policy, review):
+        return Outcome(policy.name, matched=False, skipped=reason, actions=policy.actions)
+    finding = Finding(policy.name, WHOLE_POLICY, Result.ERROR, policy.reason, error=BROKEN)
+    outcome = Outcome(
+        policy=policy.name,
+        matched=True,
+        actions=policy.actions,
+        findings=(finding,),
+        violations=(finding,) if policy.fail_closed else (),
+    )
+    return _exempted(outcome, exceptions, review)
+
+
+def unanswered(
+    policy: LoadedPolicy, review: Review, kind: EvalKind, message: str, exceptions: Sequence[LoadedException] = ()
+) -> Outcome:
+    """What follows from a policy that applies and got no answer: it was killed, or used up the request's budget."""
+    finding = Finding(policy.name, WHOLE_POLICY, Result.ERROR, message, error=str(kind))
+    return _exempted(_erroneous(policy, finding), exceptions, review)
+
+
+def _erroneous(policy: LoadedPolicy, finding: Finding) -> Outcome:
+    return Outcome(
+        policy=policy.name,
+        matched=True,
+        actions=policy.actions,
+        findings=(finding,),
+        violations=(finding,) if policy.fail_closed else (),
+    )
+
+
+def _without_params(policy: LoadedPolicy, message: str) -> Outcome:
+    finding = Finding(policy.name, PARAMS, Result.ERROR, f"failed to configure binding: {message}", error=NO_PARAMS)
+    return _erroneous(policy, replace(finding, always=True))
+
+
+def _counts(finding: Finding, policy: LoadedPolicy) -> bool:
+    """Whether a finding has consequences."""
+    return finding.result is Result.FAIL or (finding.result is Result.ERROR and policy.fail_closed)
+
+
+def _exempted(outcome: Outcome, exceptions: Sequence[LoadedException], review: Review) -> Outcome:
+    """The outcome with what exceptions cover marked, and out of its violations."""
+    if not outcome.violations or not exceptions:
+        return outcome
+    found = {
+        finding: replace(finding, result=Result.EXEMPT, exception=name)
+        for finding in outcome.violations
+        if (name := covering(exceptions, outcome.policy, finding.rule, review))
+    }
+    return replace(
+        outcome,
+        findings=tuple(found.get(each, each) for each in outcome.findings),
+        violations=tuple(each for each in outcome.violations if each not in found),
+    )
+
+
+def _joined(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Audit annotations by key: different values of several parameters are joined."""
+    values: dict[str, list[str]] = {}
+    for key, value in pairs:
+        known = values.setdefault(key, [])
+        if value not in known:
+            known.append(value)
+    return tuple((key, ", ".join(each)) for key, each in values.items())
+
+
+def namespace_object(review: Review) -> Object | None:
+    """``namespaceObject``: null without a namespace; of its metadata what Kubernetes shows, and no type."""
+    namespace = review.namespace
+    if namespace is None or not review.request.get("namespace"):
+        return None
+    metadata = namespace.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    return {
+        "metadata": {key: value for key, value in metadata.items() if key in _NAMESPACE_METADATA},
+        "spec": namespace.get("spec") or {},
+        "status": namespace.get("status") or {},
+    }
+
+
+class _Variables(Mapping[str, Value]):
+    """``variables``: each computed when it is first read, and never again, whether it failed or not."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+        self._known: dict[str, Value | EvalError] = {}
+
+    def __getitem__(self, name: str) -> Value:
+        if name not in self._known:
+            try:
+                self._known[name] = self._run.value(self._run.policy.programs.variables[name])
+            except EvalError as error:
+                message = f'composited variable "{name}" fails to evaluate: {error.message}'
+                self._known[name] = EvalError(error.kind, message)
+        known = self._known[name]
+        if isinstance(known, EvalError):
+            raise known
+        return known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._run.policy.programs.variables)
+
+    def __len__(self) -> int:
+        return len(self._run.policy.programs.variables)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One evaluation of a policy: with one parameter object, or with none."""
+
+    evaluation: Evaluation
+    policy: LoadedPolicy
+    params: Object | None
+    meter: StepMeter
+    skipped: str = ""
+    findings: list[Finding] = field(default_factory=list)
+    annotations: list[tuple[str, str]] = field(default_factory=list)
+    bindings: Bindings = None
+    variables: Mapping[str, Value] = field(default_factory=dict)
+
+    def judge(self) -> None:
+        """Fill the findings, or say why there are none."""
+        values: dict[str, Any] = {} if self.params is None else {"params": self.params}
+        engine, bindings = self.evaluation.engine, self.evaluation.bindings
+        # Natively, match conditions do not see the Namespace.
+        self.bindings = engine.rebind(bindings, {**values, "namespaceObject": None})
+        if not self._conditions_hold():
+            return
+        self.bindings = engine.rebind(bindings, values) if values else bindings
+        self.variables = _Variables(self)
+        self.findings += [self._finding(rule) for rule in self.policy.programs.rules]
+        for key, expression in self.policy.programs.audit_annotations:
+            self._annotate(key, expression)
+
+    def value(self, expression: Expression) -> Value:
+        """An expression's value within its own budget and the policy's; EvalError."""
+        return expression.program.evaluate(self.bindings, self.variables, self.meter.expression())
+
+    def _plain(self, expression: Expression) -> Any:
+        return self.evaluation.engine.plain(self.value(expression))
+
+    def _conditions_hold(self) -> bool:
+        """One that is false decides, whatever else fails; otherwise what fails is one error."""
+        failed: list[tuple[Expression, EvalError]] = []
+        for index, condition in enumerate(self.policy.programs.match_conditions):
+            try:
+                if self._plain(condition) is not True:
+                    self.skipped = f"matchConditions[{self.policy.spec.match_conditions[index].name}]"
+                    return False
+            except EvalError as error:
+                failed.append((condition, error))
+        if not failed:
+            return True
+        words = [_error_words(condition, error) for condition, error in failed]
+        message = words[0] if len(words) == 1 else f"[{', '.join(dict.fromkeys(words))}]"
+        finding = self._made(MATCH_CONDITIONS, Result.ERROR, message, error=str(failed[0][1].kind))
+        self.findings.append(finding)
+        if not self.policy.fail_closed:
+            self.skipped = "matchConditions: an error, and failurePolicy is Ignore"
+        return False
+
+    def _made(self, rule: str, result: Result, message: str = "", **more: Any) -> Finding:
+        params = "" if self.params is None else name_of(self.params)
+        return Finding(self.policy.name, rule, result, message, params=params, **more)
+
+    def _finding(self, rule: Rule) -> Finding:
+        try:
+            kept = self._plain(rule.condition) is True
+        except EvalError as error:
+            return self._made(rule.id, Result.ERROR, _error_words(rule.condition, error), error=str(error.kind))
+        if kept:
+            return self._made(rule.id, Result.PASS)
+        return self._made(rule.id, Result.FAIL, self._message(rule), reason=rule.reason)
+
+    def _message(self, rule: Rule) -> str:
+        """What messageExpression says if that is fit to be said, else message, else the expression itself."""
+        said = "" if rule.message_expression is None else self._said(rule.message_expression)
+        return said or rule.message.strip() or f"failed expression: {rule.condition.text.strip()}"
+
+    def _said(self, expression: Expression) -> str:
+        try:
+            value = self._plain(expression)
+        except EvalError:
+            return ""  # as natively: why is nobody's business but the author's, whom lint and test tell
+        text = value.strip() if isinstance(value, str) else ""
+        return "" if "\n" in text or len(text.encode(errors="replace")) > MESSAGE_BYTES else text
+
+    def _annotate(self, key: str, expression: Expression) -> None:
+        try:
+            value = self._plain(expression)
+        except EvalError as error:
+            rule = f"spec.auditAnnotations[{key}]"
+            made = self._made(rule, Result.ERROR, _error_words(expression, error), error=str(error.kind), always=True)
+            self.findings.append(made)
+            return
+        text = value.strip() if isinstance(value, str) else ""
+        if text:
+            cut = text.encode(errors="replace")[:ANNOTATION_BYTES].decode(errors="ignore")
+            self.annotations.append((key, cut))
+
+
+def _error_words(expression: Expression, error: EvalError) -> str:
+    return f"expression '{expression.text}' resulted in error: {error.message}"

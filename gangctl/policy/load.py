@@ -1,0 +1,197 @@
+"""From documents to policies that can be evaluated: all expressions checked and compiled, all problems told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gangctl.errors import ValidationError
+from gangctl.policy.cel.check import check
+from gangctl.policy.cel.checked import Checked, Environment
+from gangctl.policy.cel.engine import Engine
+from gangctl.policy.cel.faults import CompileError, CompileKind
+from gangctl.policy.cel.types import DYN, Type
+from gangctl.policy.gangvariable import GANG_TYPE
+from gangctl.policy.loaded import (
+    BrokenPolicy,
+    Expression,
+    LoadedPolicy,
+    PolicyError,
+    Problem,
+    Programs,
+    Rule,
+    problem_of_expression,
+    problem_of_field,
+)
+from gangctl.policy.model import GangPolicy, GangPolicySpec, Validation
+from gangctl.policy.reading import check_policy, read_model
+from gangctl.policy.review import Object
+from gangctl.policy.verdict import Action
+
+__all__ = ["BrokenPolicy", "LoadedPolicy", "PolicyError", "Problem", "compile_spec", "load_policy"]
+
+DEFAULT_MINOR: Final = "1.37"
+_BOOL: Final = frozenset({"bool"})
+_STRING: Final = frozenset({"string"})
+_STRING_OR_NULL: Final = frozenset({"string", "null_type"})
+
+
+def load_policy(document: Mapping[str, Any], engine: Engine, minor: str = DEFAULT_MINOR) -> LoadedPolicy:
+    """A GangPolicy as it can be evaluated by ``engine``, with the CEL libraries of a Kubernetes minor.
+
+    :class:`PolicyError` with all problems: fields that are wrong, expressions that Kubernetes
+    or the engine refuses, and those that may cost too much.
+    """
+    try:
+        model = read_model(document, GangPolicy)
+    except ValidationError as error:
+        problems = [problem_of_field(each) for each in error.errors]
+        raise _refusal(document, None, problems) from error
+    problems = [problem_of_field(each) for each in check_policy(model)]
+    programs = compile_spec(model.spec, engine, minor, {"gang": GANG_TYPE}, problems)
+    if problems:
+        raise _refusal(document, model, problems)
+    return LoadedPolicy(
+        name=model.metadata.name,
+        spec=model.spec,
+        source=document,
+        native=False,
+        programs=programs,
+        generation=model.metadata.generation,
+    )
+
+
+def _refusal(document: Object, model: GangPolicy | None, problems: list[Problem]) -> PolicyError:
+    """The error, and what is left of the policy."""
+    metadata, spec = document.get("metadata"), document.get("spec")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    name = name if isinstance(name, str) and name else "(without a name)"
+    spec = spec if isinstance(spec, dict) else {}
+    actions = frozenset({Action.DENY}) if model is None else frozenset(map(Action, model.spec.validation_actions))
+    broken = BrokenPolicy(
+        name=name,
+        source=document,
+        reason=f"the policy cannot be used: {problems[0]}",
+        model=model,
+        fail_closed=spec.get("failurePolicy") != "Ignore",
+        actions=actions,
+    )
+    return PolicyError(name, problems, broken)
+
+
+def compile_spec(
+    spec: GangPolicySpec, engine: Engine, minor: str, extra: Mapping[str, Type], problems: list[Problem]
+) -> Programs:
+    """Compile every expression; what is wrong is appended to ``problems``, and the programs then lack something.
+
+    ``extra`` are variables beside those that Kubernetes declares.
+    """
+    return _Compiler(engine, _roots(spec, extra), minor, problems).programs(spec)
+
+
+def _roots(spec: GangPolicySpec, extra: Mapping[str, Type]) -> dict[str, Type]:
+    roots = {"object": DYN, "oldObject": DYN, "request": DYN, "namespaceObject": DYN, **extra}
+    if spec.param_kind is not None:
+        roots["params"] = DYN
+    return roots
+
+
+@dataclass(slots=True)
+class _Compiler:
+    """Compiles the expressions of one policy, in the order in which the API server does."""
+
+    engine: Engine
+    roots: Mapping[str, Type]
+    minor: str
+    problems: list[Problem]
+    variables: dict[str, Type] = field(default_factory=dict)
+
+    def programs(self, spec: GangPolicySpec) -> Programs:
+        """Everything that can be compiled."""
+        conditions = [
+            self._bool(each.expression, f"spec.matchConditions[{index}].expression", composes=False)
+            for index, each in enumerate(spec.match_conditions)
+        ]
+        variables: dict[str, Expression] = {}
+        for index, variable in enumerate(spec.variables):
+            compiled = self._compile(variable.expression, f"spec.variables[{index}].expression")
+            # One that is wrong is still a name: what reads it is not wrong for that.
+            self.variables[variable.name] = DYN if compiled is None else compiled.checked.type
+            if compiled is not None:
+                variables[variable.name] = compiled
+        rules = [self._rule(each, index) for index, each in enumerate(spec.validations)]
+        annotations = [
+            (each.key, self._typed(each.value_expression, _value_path(index), _STRING_OR_NULL, "string or null"))
+            for index, each in enumerate(spec.audit_annotations)
+        ]
+        return Programs(
+            match_conditions=tuple(each for each in conditions if each is not None),
+            variables=variables,
+            rules=tuple(each for each in rules if each is not None),
+            audit_annotations=tuple((key, each) for key, each in annotations if each is not None),
+        )
+
+    def _rule(self, validation: Validation, index: int) -> Rule | None:
+        path = f"spec.validations[{index}]"
+        condition = self._bool(validation.expression, f"{path}.expression")
+        message = None
+        if validation.message_expression:
+            message = self._typed(validation.message_expression, f"{path}.messageExpression", _STRING, "string")
+        if condition is None:
+            return None
+        name = validation.name or str(index)
+        return Rule(name, condition, validation.message, message, validation.reason)
+
+    def _bool(self, text: str, path: str, *, composes: bool = True) -> Expression | None:
+        return self._typed(text, path, _BOOL, "bool", composes=composes)
+
+    def _typed(
+        self, text: str, path: str, types: frozenset[str], wanted: str, *, composes: bool = True
+    ) -> Expression | None:
+        """An expression of exactly one of these types: dyn is none of them, as natively."""
+        return self._compile(text, path, lambda checked: _type_problem(checked, path, types, wanted), composes=composes)
+
+    def _compile(
+        self,
+        text: str,
+        path: str,
+        wrong: Callable[[Checked], Problem | None] = lambda _: None,
+        *,
+        composes: bool = True,
+    ) -> Expression | None:
+        if not text.strip():
+            return None  # told by its field
+        environment = Environment(self.roots, self.variables if composes else {}, self.minor)
+        try:
+            checked = check(text, environment)
+            if problem := wrong(checked):
+                self.problems.append(problem)
+                return None
+            return Expression(path, checked, self.engine.compile(checked))
+        except CompileError as error:
+            self.problems.append(problem_of_expression(path, text, error))
+            return None
+
+
+def _value_path(index: int) -> str:
+    return f"spec.auditAnnotations[{index}].valueExpression"
+
+
+def _type_problem(checked: Checked, path: str, types: frozenset[str], wanted: str) -> Problem | None:
+    if checked.type.name in types:
+        return None
+    hint = ""
+    if checked.type.name == "dyn" and "bool" in types:
+        hint = "compare it, such as with == true"
+    elif checked.type.name == "dyn":
+        hint = "wrap it in string(...)"
+    return Problem(
+        path=path,
+        message=f"must evaluate to {wanted} but got {checked.type}",
+        kind=str(CompileKind.TYPE),
+        offset=0,
+        length=len(checked.text),
+        hint=hint,
+        expression=checked.text,
+    )

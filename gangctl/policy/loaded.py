@@ -1,0 +1,184 @@
+"""Policies that can be evaluated, and what is wrong with those that cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gangctl.errors import FieldError, GangctlError
+from gangctl.policy.cel.checked import Checked
+from gangctl.policy.cel.engine import Program
+from gangctl.policy.cel.faults import CompileError
+from gangctl.policy.constraints import MatchResources
+from gangctl.policy.model import GangPolicy, GangPolicySpec
+from gangctl.policy.review import Object
+from gangctl.policy.verdict import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a policy: where, and for an expression where in its text.
+
+    ``path`` is a field path such as ``spec.validations[0].expression``; ``kind`` is an
+    :class:`~gangctl.errors.ErrorKind` or a :class:`~gangctl.policy.cel.faults.CompileKind`.
+    ``offset`` and ``length`` count code points of ``expression`` and are None for other fields.
+    """
+
+    path: str
+    message: str
+    kind: str
+    offset: int | None = None
+    length: int | None = None
+    hint: str = ""
+    expression: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+def problem_of_field(error: FieldError) -> Problem:
+    """A problem that is not in an expression."""
+    return Problem(error.path, error.detail, str(error.kind))
+
+
+def problem_of_expression(path: str, text: str, error: CompileError) -> Problem:
+    """A problem in the expression ``text`` at ``path``."""
+    return Problem(path, error.message, str(error.kind), error.offset, error.length, error.hint, text)
+
+
+class PolicyError(GangctlError):
+    """A policy that cannot be used: CLI exit code 2, a condition of its status; failurePolicy decides meanwhile.
+
+    ``problems`` are all there are. ``broken`` is what is left of the policy: enough to say
+    which requests it was about.
+    """
+
+    code = "InvalidPolicy"
+    exit_code = 2
+
+    def __init__(self, policy: str, problems: Iterable[Problem], broken: BrokenPolicy) -> None:
+        """Keep the parts; the message joins the problems."""
+        self.policy = policy
+        self.problems = tuple(problems)
+        self.broken = broken
+        super().__init__(f"{policy}: {'; '.join(map(str, self.problems))}")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenPolicy:
+    """A policy that could not be loaded. ``model`` is None where not even its shape is right.
+
+    It applies where its model says so, without one to every JobSet that is created or updated.
+    """
+
+    name: str
+    source: Object
+    reason: str
+    """What is said to those whose requests it refuses."""
+    model: GangPolicy | None
+    fail_closed: bool
+    actions: frozenset[Action]
+
+    @property
+    def spec(self) -> GangPolicySpec:
+        """The fields that were read, or those of a policy that has none."""
+        return GangPolicySpec() if self.model is None else self.model.spec
+
+    @property
+    def narrowing(self) -> MatchResources | None:
+        """Nothing further."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A compiled expression and the field it stands in."""
+
+    path: str
+    checked: Checked
+    program: Program
+
+    @property
+    def text(self) -> str:
+        """As it was written."""
+        return self.checked.text
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One validation; ``id`` is its name or its index."""
+
+    id: str
+    condition: Expression
+    message: str
+    message_expression: Expression | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Everything of a policy that is evaluated, in the order in which it is written."""
+
+    match_conditions: tuple[Expression, ...] = ()
+    variables: Mapping[str, Expression] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    audit_annotations: tuple[tuple[str, Expression], ...] = ()
+
+    def expressions(self) -> Iterator[Expression]:
+        """All of them."""
+        yield from self.match_conditions
+        yield from self.variables.values()
+        for rule in self.rules:
+            yield rule.condition
+            if rule.message_expression is not None:
+                yield rule.message_expression
+        for _, expression in self.audit_annotations:
+            yield expression
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPolicy:
+    """A policy that can be evaluated by the engine it was compiled for.
+
+    ``source`` is the document (of a native policy both, as a ``v1`` List), from which
+    another process loads it again. ``name`` is a native policy's and its binding's with a
+    slash between them. ``warnings`` are probable mistakes that Kubernetes would only warn of, too.
+    """
+
+    name: str
+    spec: GangPolicySpec
+    source: Object
+    native: bool
+    programs: Programs
+    warnings: tuple[Problem, ...] = ()
+    narrowing: MatchResources | None = None
+    generation: int = 0
+
+    @property
+    def fail_closed(self) -> bool:
+        """Whether what cannot be evaluated counts as broken."""
+        return self.spec.failure_policy == "Fail"
+
+    @property
+    def actions(self) -> frozenset[Action]:
+        """What follows when a rule is broken."""
+        return frozenset(map(Action, self.spec.validation_actions))
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Ids of the rules: what findings, exceptions and reports call them."""
+        return tuple(rule.id for rule in self.programs.rules)
+
+    @property
+    def judges(self) -> bool:
+        """Whether it says anything about a request beyond its defaults."""
+        return bool(self.programs.rules or self.programs.audit_annotations)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The CEL variables that any expression reads: without ``gang``, no plan has to be made for it."""
+        return frozenset[str]().union(*(each.checked.reads for each in self.programs.expressions()))
+
+    def bound(self, elements: int) -> int:
+        """Steps that one evaluation takes at most, for objects whose longest list or map has so many elements."""
+        return sum(each.checked.profile.bound(elements) for each in self.programs.expressions())

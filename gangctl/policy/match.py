@@ -1,0 +1,141 @@
+"""Whether a policy is about a request: rules, names and selectors, before any expression.
+
+The rules of ``MatchResources`` as the API server reads them (``k8s.io/apiserver``,
+``pkg/admission/plugin/policy/matching``), for requests as they are made: which other
+versions of an API a cluster would convert to is not known here, so ``Equivalent`` is ``Exact``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol
+
+from gangctl.api.labelselector import NAMESPACE_NAME
+from gangctl.api.meta import JOBSET_GROUP
+from gangctl.policy.constraints import LabelSelector, MatchResources, ResourceRule
+from gangctl.policy.model import GangPolicySpec
+from gangctl.policy.review import Review
+
+JOBSETS: Final = "jobsets"
+
+JOBSET_RULES: Final = (
+    ResourceRule.model_validate(
+        {"apiGroups": [JOBSET_GROUP], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"], "resources": [JOBSETS]}
+    ),
+)
+"""What a GangPolicy without rules is about."""
+
+APPLIES: Final = ""
+
+
+class Bounded(Protocol):
+    """What is about some requests: a GangPolicy as it was read, or a policy that was loaded."""
+
+    @property
+    def spec(self) -> GangPolicySpec:
+        """With ``matchConstraints``."""
+
+    @property
+    def narrowing(self) -> MatchResources | None:
+        """``matchResources`` of a native binding, which have to fit as well."""
+
+
+def matches(policy: Bounded, review: Review) -> str:
+    """:data:`APPLIES` (the empty string), or what keeps the policy from applying, in the words of its fields."""
+    constraints = policy.spec.match_constraints
+    if reason := _misses(constraints, constraints.resource_rules or JOBSET_RULES, review):
+        return reason
+    narrowing = policy.narrowing
+    if narrowing is not None and (reason := _misses(narrowing, narrowing.resource_rules, review)):
+        return f"binding: {reason}"
+    return APPLIES
+
+
+def _misses(constraints: MatchResources, rules: Iterable[ResourceRule], review: Review) -> str:
+    if not selects_namespace(constraints.namespace_selector, review):
+        return "namespaceSelector"
+    if not selects_object(constraints.object_selector, review):
+        return "objectSelector"
+    if not all(_uncovered(rule, review) for rule in constraints.exclude_resource_rules):
+        return "excludeResourceRules"
+    return _nearest([_uncovered(rule, review) for rule in rules])
+
+
+_ORDER: Final = ("resource", "scope", "operation", "resourceNames")
+"""What may keep a rule from covering a request, the furthest away first."""
+
+
+def _nearest(reasons: list[str]) -> str:
+    """Why no rule covers a request, as said by the one that came closest; no rules cover everything."""
+    if not reasons or APPLIES in reasons:
+        return APPLIES
+    return max(reasons, key=_ORDER.index)
+
+
+def _uncovered(rule: ResourceRule, review: Review) -> str:
+    resource = review.request.get("resource") or {}
+    if not (
+        _has(rule.api_groups, str(resource.get("group") or ""))
+        and _has(rule.api_versions, str(resource.get("version") or ""))
+        and any(_names(pattern, review) for pattern in rule.resources)
+    ):
+        return "resource"
+    if rule.scope != "*" and (rule.scope == "Namespaced") is not _is_namespaced(review):
+        return "scope"
+    if not _has(rule.operations, review.operation):
+        return "operation"
+    if rule.resource_names and review.request.get("name") not in rule.resource_names:
+        return "resourceNames"
+    return APPLIES
+
+
+def _has(values: Iterable[str], value: str) -> bool:
+    return any(each in {"*", value} for each in values)
+
+
+def _names(pattern: str, review: Review) -> bool:
+    """Whether ``pods``, ``pods/status``, ``pods/*``, ``*/status``, ``*`` or ``*/*`` names what is asked for."""
+    wanted, _, part = pattern.partition("/")
+    resource = review.request.get("resource") or {}
+    return wanted in {"*", resource.get("resource")} and part in {"*", review.request.get("subResource") or ""}
+
+
+def _is_of_namespaces(review: Review) -> bool:
+    resource = review.request.get("resource") or {}
+    return not resource.get("group") and resource.get("resource") == "namespaces"
+
+
+def _is_namespaced(review: Review) -> bool:
+    return bool(review.request.get("namespace")) and not _is_of_namespaces(review)
+
+
+def labels_of(obj: Mapping[str, Any] | None) -> dict[str, str]:
+    """Labels of an object of whatever shape; what is no label is left out."""
+    metadata = (obj or {}).get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    if not isinstance(labels, dict):
+        return {}
+    return {key: value for key, value in labels.items() if isinstance(key, str) and isinstance(value, str)}
+
+
+def selects_namespace(selector: LabelSelector, review: Review) -> bool:
+    """Whether the selector fits the Namespace of the request; it says nothing about cluster-scoped objects.
+
+    Of an unknown Namespace only the name is known, which is a label of every Namespace.
+    """
+    if selector.selects_everything:
+        return True
+    if _is_of_namespaces(review):
+        changed = review.operation in {"CREATE", "UPDATE"} and not review.request.get("subResource")
+        return selector.matches(labels_of(review.object if changed else review.namespace or review.old_object))
+    name = review.request.get("namespace")
+    if not name:
+        return True
+    return selector.matches({NAMESPACE_NAME: str(name), **labels_of(review.namespace)})
+
+
+def selects_object(selector: LabelSelector, review: Review) -> bool:
+    """Whether the selector fits the labels of the object, new or old."""
+    if selector.selects_everything:
+        return True
+    return any(selector.matches(labels_of(each)) for each in (review.object, review.old_object) if each is not None)

@@ -1,0 +1,295 @@
+"""From documents to models: what is wrong with a policy or an exception before any expression is compiled.
+
+The rules are those of the API server for ValidatingAdmissionPolicy and its bindings
+(``k8s.io/kubernetes``, ``pkg/apis/admissionregistration/validation``), and a few of gangctl's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel
+from pydantic import ValidationError as PydanticError
+
+from gangctl.api.labelselector import check_labels, check_term, is_dns_subdomain, is_label_value, is_qualified_name
+from gangctl.api.meta import JOBSET_GROUP
+from gangctl.api.modelerrors import field_errors
+from gangctl.errors import ErrorKind, FieldError, ValidationError, one_line
+from gangctl.policy.constraints import LabelSelector, MatchResources, ResourceRule
+from gangctl.policy.match import JOBSETS
+from gangctl.policy.model import (
+    MESSAGE_BYTES,
+    POLICY_CHARACTERS,
+    Defaults,
+    GangPolicy,
+    GangPolicyException,
+    GangPolicySpec,
+    ParamKind,
+    ParamRef,
+    Validation,
+)
+
+_IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
+_RESERVED: Final = frozenset(
+    {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"}
+    | {"import", "let", "loop", "package", "namespace", "return", "var", "void", "while"}
+)
+_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_SHOWN: Final = 80
+_PATH_SEGMENTS: Final = frozenset({".", ".."})
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_model(document: Mapping[str, Any], model: type[Model]) -> Model:
+    """A document without its status as a model; ValidationError when types, sizes or words are wrong."""
+    try:
+        return model.model_validate({key: value for key, value in document.items() if key != "status"})
+    except PydanticError as problem:
+        raise ValidationError(field_errors(problem)) from problem
+
+
+def read_policy(document: Mapping[str, Any]) -> GangPolicy:
+    """A GangPolicy whose fields are right, its expressions apart; ValidationError with everything that is wrong."""
+    policy = read_model(document, GangPolicy)
+    if errors := check_policy(policy):
+        raise ValidationError(errors)
+    return policy
+
+
+def read_exception(document: Mapping[str, Any]) -> GangPolicyException:
+    """A GangPolicyException; ValidationError with everything that is wrong."""
+    exception = read_model(document, GangPolicyException)
+    if errors := list(_check_exception(exception)):
+        raise ValidationError(errors)
+    return exception
+
+
+def check_policy(policy: GangPolicy) -> list[FieldError]:
+    """What is wrong with a GangPolicy that has the right shape."""
+    spec = policy.spec
+    errors = [*_check_name(policy.metadata.name), *check_spec(spec, policy.metadata.name)]
+    for field, rules in (
+        ("resourceRules", spec.match_constraints.resource_rules),
+        ("excludeResourceRules", spec.match_constraints.exclude_resource_rules),
+    ):
+        for index, rule in enumerate(rules):
+            errors += _check_jobsets_only(rule, f"spec.matchConstraints.{field}[{index}]")
+    if spec.param_kind is None and spec.param_ref is not None:
+        errors.append(FieldError("spec.paramKind", ErrorKind.REQUIRED, "paramRef needs the kind of the objects"))
+    if spec.param_kind is not None and spec.param_ref is None:
+        errors.append(FieldError("spec.paramRef", ErrorKind.REQUIRED, "paramKind needs the name or labels of objects"))
+    if not spec.validations and not spec.audit_annotations and spec.defaults is None:
+        detail = "a policy needs at least one of validations, auditAnnotations and defaults"
+        errors.append(FieldError("spec.validations", ErrorKind.REQUIRED, detail))
+    if spec.defaults is not None:
+        errors += _check_defaults(spec.defaults)
+    return errors
+
+
+def check_spec(spec: GangPolicySpec, name: str) -> list[FieldError]:
+    """What is wrong with the fields that native policies have, too; ``name`` is the policy's."""
+    errors = list(check_constraints(spec.match_constraints, "spec.matchConstraints"))
+    errors += _check_match_conditions(spec)
+    errors += _check_variables(spec)
+    errors += _check_validations(spec.validations)
+    errors += _check_audit_annotations(spec, name)
+    errors += check_actions(spec.validation_actions, "spec.validationActions")
+    if spec.param_kind is not None:
+        errors += _check_param_kind(spec.param_kind)
+    if spec.param_ref is not None:
+        errors += check_param_ref(spec.param_ref, "spec.paramRef")
+    total = sum(map(len, _texts(spec)))
+    if total > POLICY_CHARACTERS:
+        detail = f"all expressions together have {total} characters, at most {POLICY_CHARACTERS} are read"
+        errors.append(FieldError("spec", ErrorKind.TOO_LONG, detail))
+    return errors
+
+
+def _texts(spec: GangPolicySpec) -> Iterator[str]:
+    yield from (each.expression for each in spec.match_conditions)
+    yield from (each.expression for each in spec.variables)
+    for rule in spec.validations:
+        yield rule.expression
+        yield rule.message_expression
+    yield from (each.value_expression for each in spec.audit_annotations)
+
+
+def _check_name(name: str) -> Iterator[FieldError]:
+    if not is_dns_subdomain(name):
+        detail = f'"{one_line(name, _SHOWN)}" is no name: lower case letters, digits, "-" and "."'
+        yield FieldError("metadata.name", ErrorKind.INVALID, detail)
+
+
+def _duplicates(values: Iterable[str], place: str, key: str = "") -> Iterator[FieldError]:
+    """Errors for each value that an earlier entry has, the empty one apart; ``key`` is the field of the entries."""
+    seen: set[str] = set()
+    for index, value in enumerate(values):
+        if value and value in seen:
+            path = f"{place}[{index}]{f'.{key}' if key else ''}"
+            yield FieldError(path, ErrorKind.DUPLICATE, f'"{one_line(value, _SHOWN)}" is written twice')
+        seen.add(value)
+
+
+def _blank(text: str, path: str) -> Iterator[FieldError]:
+    if not text.strip():
+        yield FieldError(path, ErrorKind.REQUIRED, "expression is not specified")
+
+
+def _check_match_conditions(spec: GangPolicySpec) -> Iterator[FieldError]:
+    place = "spec.matchConditions"
+    for index, condition in enumerate(spec.match_conditions):
+        yield from _blank(condition.expression, f"{place}[{index}].expression")
+        if not is_qualified_name(condition.name):
+            detail = f'"{one_line(condition.name, _SHOWN)}" is no qualified name, such as only-gangs'
+            yield FieldError(f"{place}[{index}].name", ErrorKind.INVALID, detail)
+    yield from _duplicates((each.name for each in spec.match_conditions), place, "name")
+
+
+def _check_variables(spec: GangPolicySpec) -> Iterator[FieldError]:
+    place = "spec.variables"
+    for index, variable in enumerate(spec.variables):
+        yield from _blank(variable.expression, f"{place}[{index}].expression")
+        if not _IDENTIFIER.fullmatch(variable.name) or variable.name in _RESERVED:
+            detail = f'"{one_line(variable.name, _SHOWN)}" is no CEL identifier'
+            yield FieldError(f"{place}[{index}].name", ErrorKind.INVALID, detail)
+    yield from _duplicates((each.name for each in spec.variables), place, "name")
+
+
+def _check_validations(validations: Sequence[Validation]) -> Iterator[FieldError]:
+    for index, rule in enumerate(validations):
+        path = f"spec.validations[{index}]"
+        yield from _blank(rule.expression, f"{path}.expression")
+        if rule.message and not rule.message.strip():
+            yield FieldError(f"{path}.message", ErrorKind.INVALID, "must be non-empty if specified")
+        elif set("\r\n") & set(rule.message.strip()):
+            yield FieldError(f"{path}.message", ErrorKind.INVALID, "must not contain line breaks")
+        if len(rule.message.encode(errors="replace")) > MESSAGE_BYTES:
+            yield FieldError(f"{path}.message", ErrorKind.TOO_LONG, f"must not have more than {MESSAGE_BYTES} bytes")
+        if rule.message_expression and not rule.message_expression.strip():
+            yield FieldError(f"{path}.messageExpression", ErrorKind.INVALID, "must be non-empty if specified")
+    yield from _duplicates((rule.name for rule in validations), "spec.validations", "name")
+
+
+def _check_audit_annotations(spec: GangPolicySpec, name: str) -> Iterator[FieldError]:
+    place = "spec.auditAnnotations"
+    for index, annotation in enumerate(spec.audit_annotations):
+        yield from _blank(annotation.value_expression, f"{place}[{index}].valueExpression")
+        if not is_qualified_name(f"{name}/{annotation.key}"):
+            detail = f'"{one_line(annotation.key, _SHOWN)}" is no name for a note: letters, digits, "-", "_" and "."'
+            yield FieldError(f"{place}[{index}].key", ErrorKind.INVALID, detail)
+    yield from _duplicates((each.key for each in spec.audit_annotations), place, "key")
+
+
+def check_actions(actions: Sequence[str], path: str) -> Iterator[FieldError]:
+    """What is wrong with ``validationActions``."""
+    yield from _duplicates(actions, path)
+    if {"Deny", "Warn"} <= set(actions):
+        detail = "must not contain both Deny and Warn: the answer would say the same thing twice"
+        yield FieldError(path, ErrorKind.INVALID, detail)
+
+
+def check_selector(selector: LabelSelector, path: str) -> Iterator[FieldError]:
+    """What is wrong with a label selector."""
+    yield from check_labels(selector.match_labels, f"{path}.matchLabels")
+    for index, term in enumerate(selector.match_expressions):
+        yield from check_term(term.key, term.operator, term.values, f"{path}.matchExpressions[{index}]")
+
+
+def check_constraints(constraints: MatchResources, path: str) -> Iterator[FieldError]:
+    """What is wrong with ``matchConstraints``, or ``matchResources`` of a binding."""
+    yield from check_selector(constraints.namespace_selector, f"{path}.namespaceSelector")
+    yield from check_selector(constraints.object_selector, f"{path}.objectSelector")
+    for index, rule in enumerate(constraints.resource_rules):
+        yield from _check_rule(rule, f"{path}.resourceRules[{index}]")
+    for index, rule in enumerate(constraints.exclude_resource_rules):
+        yield from _check_rule(rule, f"{path}.excludeResourceRules[{index}]")
+
+
+def _check_rule(rule: ResourceRule, path: str) -> Iterator[FieldError]:
+    for values, field in (
+        (rule.operations, "operations"),
+        (rule.api_groups, "apiGroups"),
+        (rule.api_versions, "apiVersions"),
+    ):
+        if len(values) > 1 and "*" in values:
+            yield FieldError(f"{path}.{field}", ErrorKind.INVALID, 'if "*" is present, nothing else must be')
+    yield from _check_resources(rule.resources, f"{path}.resources")
+    yield from _duplicates(rule.resource_names, f"{path}.resourceNames")
+    for index, name in enumerate(rule.resource_names):
+        if name in _PATH_SEGMENTS or set("/%") & set(name):
+            yield FieldError(f"{path}.resourceNames[{index}]", ErrorKind.INVALID, "is no name of an object")
+
+
+def _check_resources(resources: Sequence[str], path: str) -> Iterator[FieldError]:
+    """No entry may cover what another one covers."""
+    if len(resources) > 1 and "*/*" in resources:
+        yield FieldError(path, ErrorKind.INVALID, 'if "*/*" is present, nothing else must be')
+    if "*" in resources and any("/" not in each and each != "*" for each in resources):
+        yield FieldError(path, ErrorKind.INVALID, 'if "*" is present, no other resource without a subresource must be')
+    for index, each in enumerate(resources):
+        resource, slash, part = each.partition("/")
+        wider = {f"{resource}/*", f"*/{part}"} & set(resources[:index]) if slash else set[str]()
+        if wider:
+            detail = f'if "{min(wider)}" is present, "{one_line(each, _SHOWN)}" must not be'
+            yield FieldError(f"{path}[{index}]", ErrorKind.INVALID, detail)
+
+
+def _check_jobsets_only(rule: ResourceRule, path: str) -> Iterator[FieldError]:
+    if rule.api_groups != (JOBSET_GROUP,):
+        detail = f"a GangPolicy is about JobSets: write {JOBSET_GROUP} alone, or leave matchConstraints out"
+        yield FieldError(f"{path}.apiGroups", ErrorKind.NOT_SUPPORTED, detail)
+    if rule.resources != (JOBSETS,):
+        detail = f"a GangPolicy is about JobSets: write {JOBSETS} alone, or leave matchConstraints out"
+        yield FieldError(f"{path}.resources", ErrorKind.NOT_SUPPORTED, detail)
+
+
+def _check_param_kind(kind: ParamKind) -> Iterator[FieldError]:
+    group, slash, version = kind.api_version.rpartition("/")
+    if (slash and not is_dns_subdomain(group)) or not _LABEL.fullmatch(version):
+        detail = f'"{one_line(kind.api_version, _SHOWN)}" is no API version, such as v1 or example.com/v1'
+        yield FieldError("spec.paramKind.apiVersion", ErrorKind.INVALID, detail)
+    if not _LABEL.fullmatch(kind.kind.lower()):
+        detail = f'"{one_line(kind.kind, _SHOWN)}" is no kind, such as ConfigMap'
+        yield FieldError("spec.paramKind.kind", ErrorKind.INVALID, detail)
+
+
+def check_param_ref(reference: ParamRef, path: str) -> Iterator[FieldError]:
+    """What is wrong with ``paramRef``."""
+    if reference.name and reference.selector is not None:
+        yield FieldError(f"{path}.selector", ErrorKind.FORBIDDEN, "name and selector are mutually exclusive")
+    if not reference.name and reference.selector is None:
+        yield FieldError(path, ErrorKind.REQUIRED, "one of name or selector must be specified")
+    if reference.name in _PATH_SEGMENTS or set("/%") & set(reference.name):
+        yield FieldError(f"{path}.name", ErrorKind.INVALID, "is no name of an object")
+    if reference.selector is not None:
+        yield from check_selector(reference.selector, f"{path}.selector")
+
+
+def _check_defaults(defaults: Defaults) -> Iterator[FieldError]:
+    if not defaults.model_fields_set:
+        yield FieldError("spec.defaults", ErrorKind.REQUIRED, "needs at least one default")
+    if defaults.gang_mode == "Gang" and defaults.replicated_job_gang_mode in {"Gang", "ReplicatedGang"}:
+        detail = "cannot stand beside gangMode Gang: a replicated job is in one gang only"
+        yield FieldError("spec.defaults.replicatedJobGangMode", ErrorKind.FORBIDDEN, detail)
+    for field, value in (("queue", defaults.queue), ("priorityClass", defaults.priority_class)):
+        if value is not None and (not value or not is_label_value(value)):
+            detail = f'"{one_line(value, _SHOWN)}" cannot be the value of a label'
+            yield FieldError(f"spec.defaults.{field}", ErrorKind.INVALID, detail)
+
+
+def _check_exception(exception: GangPolicyException) -> Iterator[FieldError]:
+    yield from _check_name(exception.metadata.name)
+    spec = exception.spec
+    yield from _duplicates((each.name for each in spec.policies), "spec.policies", "name")
+    for field, text in (("owner", spec.owner), ("reason", spec.reason)):
+        if not text.strip():
+            yield FieldError(f"spec.{field}", ErrorKind.REQUIRED, "says nothing")
+    for index, pattern in enumerate(spec.match.names):
+        if "*" in pattern[:-1]:
+            detail = "a * stands at the end only"
+            yield FieldError(f"spec.match.names[{index}]", ErrorKind.INVALID, detail)
+    yield from check_selector(spec.match.namespace_selector, "spec.match.namespaceSelector")
+    yield from check_selector(spec.match.object_selector, "spec.match.objectSelector")
