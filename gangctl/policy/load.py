@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from gangctl.policy.cel.checked import Checked, Environment
 from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.faults import CompileError, CompileKind
 from gangctl.policy.cel.types import DYN, Type
+from gangctl.policy.constraints import MatchResources
 from gangctl.policy.gangvariable import GANG_TYPE
 from gangctl.policy.loaded import (
     BrokenPolicy,
@@ -28,8 +29,6 @@ from gangctl.policy.model import GangPolicy, GangPolicySpec, Validation
 from gangctl.policy.reading import check_policy, read_model
 from gangctl.policy.review import Object
 from gangctl.policy.verdict import Action
-
-__all__ = ["BrokenPolicy", "LoadedPolicy", "PolicyError", "Problem", "compile_spec", "load_policy"]
 
 DEFAULT_MINOR: Final = "1.37"
 _BOOL: Final = frozenset({"bool"})
@@ -64,20 +63,32 @@ def load_policy(document: Mapping[str, Any], engine: Engine, minor: str = DEFAUL
 
 def _refusal(document: Object, model: GangPolicy | None, problems: list[Problem]) -> PolicyError:
     """The error, and what is left of the policy."""
-    metadata, spec = document.get("metadata"), document.get("spec")
+    metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     name = name if isinstance(name, str) and name else "(without a name)"
-    spec = spec if isinstance(spec, dict) else {}
-    actions = frozenset({Action.DENY}) if model is None else frozenset(map(Action, model.spec.validation_actions))
-    broken = BrokenPolicy(
-        name=name,
-        source=document,
-        reason=f"the policy cannot be used: {problems[0]}",
-        model=model,
-        fail_closed=spec.get("failurePolicy") != "Ignore",
-        actions=actions,
-    )
-    return PolicyError(name, problems, broken)
+    spec = GangPolicySpec() if model is None else model.spec
+    return refusal(name, document, spec, problems, fails_closed=fails_closed(document))
+
+
+def fails_closed(document: Object) -> bool:
+    """``failurePolicy`` of a document of whatever shape."""
+    spec = document.get("spec")
+    return not isinstance(spec, dict) or spec.get("failurePolicy") != "Ignore"
+
+
+def refusal(
+    name: str,
+    source: Object,
+    spec: GangPolicySpec,
+    problems: Sequence[Problem],
+    *,
+    fails_closed: bool,
+    narrowing: MatchResources | None = None,
+) -> PolicyError:
+    """The error of a policy with these problems."""
+    reason = f"the policy cannot be used: {problems[0]}"
+    actions = frozenset(map(Action, spec.validation_actions))
+    return PolicyError(name, problems, BrokenPolicy(name, source, reason, spec, fails_closed, actions, narrowing))
 
 
 def compile_spec(

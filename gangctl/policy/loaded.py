@@ -10,7 +10,7 @@ from gangctl.policy.cel.checked import Checked
 from gangctl.policy.cel.engine import Program
 from gangctl.policy.cel.faults import CompileError
 from gangctl.policy.constraints import MatchResources
-from gangctl.policy.model import GangPolicy, GangPolicySpec
+from gangctl.policy.model import GangPolicySpec
 from gangctl.policy.review import Object
 from gangctl.policy.verdict import Action
 
@@ -22,6 +22,7 @@ class Problem:
     ``path`` is a field path such as ``spec.validations[0].expression``; ``kind`` is an
     :class:`~gangctl.errors.ErrorKind` or a :class:`~gangctl.policy.cel.faults.CompileKind`.
     ``offset`` and ``length`` count code points of ``expression`` and are None for other fields.
+    ``binding`` is the name of a native policy's binding where the path is in that.
     """
 
     path: str
@@ -31,14 +32,16 @@ class Problem:
     length: int | None = None
     hint: str = ""
     expression: str = ""
+    binding: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
+        place = f"binding {self.binding}: " if self.binding else ""
+        return f"{place}{self.path}: {self.message}"
 
 
-def problem_of_field(error: FieldError) -> Problem:
+def problem_of_field(error: FieldError, binding: str = "") -> Problem:
     """A problem that is not in an expression."""
-    return Problem(error.path, error.detail, str(error.kind))
+    return Problem(error.path, error.detail, str(error.kind), binding=binding)
 
 
 def problem_of_expression(path: str, text: str, error: CompileError) -> Problem:
@@ -66,28 +69,21 @@ class PolicyError(GangctlError):
 
 @dataclass(frozen=True, slots=True)
 class BrokenPolicy:
-    """A policy that could not be loaded. ``model`` is None where not even its shape is right.
+    """A policy that could not be loaded.
 
-    It applies where its model says so, without one to every JobSet that is created or updated.
+    It applies where its constraints say so; without any, which includes a policy not even
+    whose shape is right, to every JobSet that is created or updated.
     """
 
     name: str
     source: Object
     reason: str
     """What is said to those whose requests it refuses."""
-    model: GangPolicy | None
+    spec: GangPolicySpec
+    """The fields that were read, or those of a policy that has none."""
     fail_closed: bool
     actions: frozenset[Action]
-
-    @property
-    def spec(self) -> GangPolicySpec:
-        """The fields that were read, or those of a policy that has none."""
-        return GangPolicySpec() if self.model is None else self.model.spec
-
-    @property
-    def narrowing(self) -> MatchResources | None:
-        """Nothing further."""
-        return None
+    narrowing: MatchResources | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,12 @@ def check_policy(policy: GangPolicy) -> list[FieldError]:
         ("resourceRules", spec.match_constraints.resource_rules),
         ("excludeResourceRules", spec.match_constraints.exclude_resource_rules),
     ):
-        for index, rule in enumerate(rules):
-            errors += _check_jobsets_only(rule, f"spec.matchConstraints.{field}[{index}]")
+        for index, resource_rule in enumerate(rules):
+            errors += _check_jobsets_only(resource_rule, f"spec.matchConstraints.{field}[{index}]")
+    for index, rule in enumerate(spec.validations):
+        if len(rule.message.encode(errors="replace")) > MESSAGE_BYTES:
+            detail = f"must not have more than {MESSAGE_BYTES} bytes"
+            errors.append(FieldError(f"spec.validations[{index}].message", ErrorKind.TOO_LONG, detail))
     if spec.param_kind is None and spec.param_ref is not None:
         errors.append(FieldError("spec.paramKind", ErrorKind.REQUIRED, "paramRef needs the kind of the objects"))
     if spec.param_kind is not None and spec.param_ref is None:
@@ -166,8 +170,6 @@ def _check_validations(validations: Sequence[Validation]) -> Iterator[FieldError
             yield FieldError(f"{path}.message", ErrorKind.INVALID, "must be non-empty if specified")
         elif set("\r\n") & set(rule.message.strip()):
             yield FieldError(f"{path}.message", ErrorKind.INVALID, "must not contain line breaks")
-        if len(rule.message.encode(errors="replace")) > MESSAGE_BYTES:
-            yield FieldError(f"{path}.message", ErrorKind.TOO_LONG, f"must not have more than {MESSAGE_BYTES} bytes")
         if rule.message_expression and not rule.message_expression.strip():
             yield FieldError(f"{path}.messageExpression", ErrorKind.INVALID, "must be non-empty if specified")
     yield from _duplicates((rule.name for rule in validations), "spec.validations", "name")

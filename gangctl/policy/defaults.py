@@ -1,0 +1,245 @@
+"""What JobSets get at CREATE where they say nothing themselves, and from which policy.
+
+The JobSet's own value always wins. Policies that agree are one, policies that disagree
+are an error that names them both: no rule for which one wins would be guessed right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.jsonpatch import Operation, diff
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
+from gangctl.errors import ErrorKind, FieldError
+from gangctl.gang.config import GangMode
+from gangctl.gang.report import QUEUE_LABEL
+from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.match import matches
+from gangctl.policy.model import Defaults
+from gangctl.policy.review import Object, Review
+from gangctl.policy.verdict import Outcome
+
+PRIORITY_CLASS_LABEL: Final = "kueue.x-k8s.io/priority-class"
+"""Names a WorkloadPriorityClass of Kueue."""
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What is added to a JobSet.
+
+    ``patch`` are JSON patch operations. ``conflicts`` are defaults on which policies disagree;
+    with any of them there is no patch. ``sources`` says which policies each field is from.
+    """
+
+    patch: tuple[Operation, ...] = ()
+    conflicts: tuple[FieldError, ...] = ()
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Ballot:
+    """Values that policies want for one field."""
+
+    votes: dict[Any, list[str]] = field(default_factory=dict)
+
+    def add(self, value: Any, policy: str) -> None:
+        self.votes.setdefault(value, []).append(policy)
+
+    def result(self) -> Any:
+        """The value that all want, None when none wants any; only without a :meth:`dispute`."""
+        return next(iter(self.votes), None)
+
+    def dispute(self, path: str) -> FieldError | None:
+        """What is wrong when they want several."""
+        if len(self.votes) < 2:  # noqa: PLR2004 - it takes two
+            return None
+        wishes = ", ".join(
+            f"GangPolicy '{policy}' sets {_shown(value)}"
+            for value, policies in self.votes.items()
+            for policy in policies
+        )
+        detail = f"policies disagree on the default: {wishes}; write a value of your own, or mend one of the policies"
+        return FieldError(path, ErrorKind.INVALID, detail)
+
+
+def _shown(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def applying(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterable[Outcome] = ()) -> list[LoadedPolicy]:
+    """The policies with defaults for this request, by name.
+
+    One with matchConditions gives defaults only where an outcome says that it applies.
+    """
+    matched = {outcome.policy for outcome in outcomes if outcome.matched}
+    return sorted(
+        (
+            each
+            for each in policies
+            if each.spec.defaults is not None
+            and not matches(each, review)
+            and (not each.spec.match_conditions or each.name in matched)
+        ),
+        key=lambda policy: policy.name,
+    )
+
+
+def defaults_of(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterable[Outcome] = ()) -> Applied:
+    """What the JobSet of a CREATE gets; nothing for other operations and for what is no JobSet.
+
+    ``outcomes`` are those of the policies with matchConditions, which are left out without one.
+    """
+    if review.operation != "CREATE" or review.object is None:
+        return Applied()
+    chosen = applying(policies, review, outcomes)
+    if not chosen:
+        return Applied()
+    jobset, malformed = read_jobset(review.object)
+    if malformed:
+        return Applied()
+    return _Draft(jobset, review.object).apply(
+        [(each.name, each.spec.defaults) for each in chosen if each.spec.defaults]
+    )
+
+
+@dataclass(slots=True)
+class _Draft:
+    """Defaults in the making."""
+
+    jobset: JobSet
+    raw: Object
+    conflicts: list[FieldError] = field(default_factory=list)
+    sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def apply(self, policies: Sequence[tuple[str, Defaults]]) -> Applied:
+        """Decide field by field, then write them all."""
+        labels = {
+            key: value
+            for key, wish in ((QUEUE_LABEL, "queue"), (PRIORITY_CLASS_LABEL, "priority_class"))
+            if key not in _strings(self.raw, "labels")
+            and (value := self._settled(f"metadata.labels[{key}]", _wishes(policies, wish)))
+        }
+        annotations: dict[str, str] = {}
+        mode, each_mode = self._modes(policies)
+        if mode is not None:
+            annotations[GANG_MODE] = mode
+        if options := self._options(policies, gangs=_asks_for_gangs(self.jobset, mode, each_mode)):
+            annotations[GANG_OPTIONS] = options
+        if self.conflicts:
+            return Applied(conflicts=tuple(self.conflicts))
+        changed = _with_replicated_job_mode(self.raw, each_mode)
+        changed = _with_metadata(_with_metadata(changed, "labels", labels), "annotations", annotations)
+        return Applied(tuple(diff(self.raw, changed)), sources=self.sources)
+
+    def _settled(self, path: str, wishes: Sequence[tuple[str, Any]]) -> Any:
+        """The value that all of these policies want for a field, None when none does or they disagree."""
+        ballot = _Ballot()
+        for policy, value in wishes:
+            ballot.add(value, policy)
+        if dispute := ballot.dispute(path):
+            self.conflicts.append(dispute)
+            return None
+        if wishes:
+            self.sources[path] = tuple(policy for policy, _ in wishes)
+        return ballot.result()
+
+    def _modes(self, policies: Sequence[tuple[str, Defaults]]) -> tuple[str | None, str | None]:
+        """The mode of the JobSet and that of each ReplicatedJob, None where it is left as it is."""
+        if not _may_get_mode(self.jobset):
+            return None, None
+        path = f"metadata.annotations[{GANG_MODE}]"
+        each_path = f"spec.replicatedJobs[*].template.{path}"
+        wishes = _wishes(policies, "gang_mode")
+        each_wishes = _wishes(policies, "replicated_job_gang_mode")
+        mode, each_mode = self._settled(path, wishes), self._settled(each_path, each_wishes)
+        if mode == GangMode.GANG and each_mode in {GangMode.GANG, GangMode.REPLICATED_GANG}:
+            wanted = f"GangPolicy '{each_wishes[0][0]}' sets {each_mode} on each replicated job"
+            detail = (
+                f"policies disagree on the default: GangPolicy '{wishes[0][0]}' sets Gang on the JobSet, {wanted}; "
+                "write a mode of your own, or mend one of the policies"
+            )
+            self.conflicts.append(FieldError(path, ErrorKind.INVALID, detail))
+        return mode, each_mode
+
+    def _options(self, policies: Sequence[tuple[str, Defaults]], *, gangs: bool) -> str:
+        """The JSON of the options, own ones first; empty when nothing is to be written."""
+        own = _own_options(self.raw)
+        if not gangs or own is None:
+            return ""
+        wishes: dict[str, list[tuple[str, Any]]] = {}
+        for name, defaults in policies:
+            options = {} if defaults.options is None else defaults.options.model_dump(by_alias=True, exclude_unset=True)
+            for key, value in options.items():
+                if key not in own and value is not None:
+                    wishes.setdefault(key, []).append((name, value))
+        path = f"metadata.annotations[{GANG_OPTIONS}]"
+        added = {key: self._settled(f"{path}.{key}", wishes[key]) for key in sorted(wishes)}
+        return orjson.dumps({**own, **added}).decode() if added else ""
+
+
+def _wishes(policies: Sequence[tuple[str, Defaults]], field_name: str) -> list[tuple[str, Any]]:
+    return [(name, value) for name, each in policies if (value := getattr(each, field_name)) is not None]
+
+
+def _strings(raw: Object, key: str) -> Mapping[str, str]:
+    """Labels or annotations of a JobSet that was read without errors."""
+    return (raw.get("metadata") or _NOTHING).get(key) or {}
+
+
+def _may_get_mode(jobset: JobSet) -> bool:
+    """Whether nobody has said yet who schedules these pods: no mode, no Workload of JobSet, no group of its own."""
+    return not (
+        jobset.native_scheduling
+        or GANG_MODE in jobset.annotations
+        or jobset.gang_config is not None
+        or any(
+            GANG_MODE in rj.annotations or rj.gang_config is not None or rj.scheduling_reference
+            for rj in jobset.replicated_jobs
+        )
+    )
+
+
+def _asks_for_gangs(jobset: JobSet, mode: str | None, each_mode: str | None) -> bool:
+    own = [jobset.annotations.get(GANG_MODE), jobset.gang_config]
+    for rj in jobset.replicated_jobs:
+        own += [rj.annotations.get(GANG_MODE), rj.gang_config]
+    return any(each not in {None, GangMode.OFF} for each in (*own, mode, each_mode))
+
+
+def _own_options(raw: Object) -> dict[str, Any] | None:
+    """The options that the JobSet has; None when they cannot be read, which its own webhook will say."""
+    text = _strings(raw, "annotations").get(GANG_OPTIONS)
+    if text is None:
+        return {}
+    try:
+        options = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return options if isinstance(options, dict) else None
+
+
+def _with_metadata(obj: Object, key: str, values: Mapping[str, str]) -> Object:
+    if not values:
+        return obj
+    metadata = obj.get("metadata") or {}
+    return {**obj, "metadata": {**metadata, key: {**(metadata.get(key) or {}), **values}}}
+
+
+def _with_replicated_job_mode(raw: Object, mode: str | None) -> Object:
+    """The mode on the Job template of every ReplicatedJob: none of them has one."""
+    spec = raw.get("spec") or {}
+    entries = spec.get("replicatedJobs")
+    if mode is None or not entries:
+        return raw
+    changed = [
+        {**entry, "template": _with_metadata(entry.get("template") or {}, "annotations", {GANG_MODE: mode})}
+        for entry in entries
+    ]
+    return {**raw, "spec": {**spec, "replicatedJobs": changed}}

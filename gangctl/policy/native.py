@@ -1,0 +1,243 @@
+"""ValidatingAdmissionPolicy and ValidatingAdmissionPolicyBinding as they are, evaluated as the API server would.
+
+Each binding of a policy is a policy of its own here, named ``POLICY/BINDING``: it has
+actions, parameters and a narrower match of its own. They may be about any resource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from gangctl.errors import ErrorKind, FieldError, ValidationError
+from gangctl.policy.cel.engine import Engine
+from gangctl.policy.constraints import MatchResources, Name, Part
+from gangctl.policy.load import DEFAULT_MINOR, compile_spec, fails_closed, refusal
+from gangctl.policy.loaded import LoadedPolicy, Problem, problem_of_field
+from gangctl.policy.model import (
+    AuditAnnotation,
+    GangPolicySpec,
+    MatchCondition,
+    Metadata,
+    ParamKind,
+    ParamRef,
+    Validation,
+    ValidationAction,
+    Variable,
+)
+from gangctl.policy.reading import Model, check_actions, check_constraints, check_param_ref, check_spec, read_model
+from gangctl.policy.review import Object
+
+GROUP: Final = "admissionregistration.k8s.io"
+POLICY_KIND: Final = "ValidatingAdmissionPolicy"
+BINDING_KIND: Final = "ValidatingAdmissionPolicyBinding"
+_Versions = Literal["admissionregistration.k8s.io/v1", "admissionregistration.k8s.io/v1beta1"]
+
+
+class NativeValidation(Part):
+    """A validation of a native policy, which has no name."""
+
+    expression: str
+    message: str = ""
+    message_expression: str = ""
+    reason: Literal["Unauthorized", "Forbidden", "Invalid", "RequestEntityTooLarge"] = "Invalid"
+
+
+class PolicySpec(Part):
+    """ValidatingAdmissionPolicySpec."""
+
+    param_kind: ParamKind | None = None
+    match_constraints: MatchResources
+    validations: tuple[NativeValidation, ...] = ()
+    failure_policy: Literal["Fail", "Ignore"] = "Fail"
+    audit_annotations: tuple[AuditAnnotation, ...] = Field(default=(), max_length=20)
+    match_conditions: tuple[MatchCondition, ...] = Field(default=(), max_length=64)
+    variables: tuple[Variable, ...] = ()
+
+
+class BindingSpec(Part):
+    """ValidatingAdmissionPolicyBindingSpec."""
+
+    policy_name: Name
+    param_ref: ParamRef | None = None
+    match_resources: MatchResources | None = None
+    validation_actions: tuple[ValidationAction, ...] = Field(min_length=1)
+
+
+class NativePolicy(Part):
+    """ValidatingAdmissionPolicy."""
+
+    api_version: _Versions
+    kind: Literal["ValidatingAdmissionPolicy"]
+    metadata: Metadata
+    spec: PolicySpec
+
+
+class NativeBinding(Part):
+    """ValidatingAdmissionPolicyBinding."""
+
+    api_version: _Versions
+    kind: Literal["ValidatingAdmissionPolicyBinding"]
+    metadata: Metadata
+    spec: BindingSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A policy and one of its bindings, as documents; ``binding`` is None where there is none."""
+
+    policy: Object
+    binding: Object | None
+
+    @property
+    def name(self) -> str:
+        """``POLICY/BINDING``, or the policy's name."""
+        own = _name(self.policy)
+        return own if self.binding is None else f"{own}/{_name(self.binding)}"
+
+
+def is_native(document: Mapping[str, Any]) -> bool:
+    """Whether a document claims to be a native policy or binding, in whatever version."""
+    group, _, version = str(document.get("apiVersion", "")).partition("/")
+    return group == GROUP and bool(version) and document.get("kind") in {POLICY_KIND, BINDING_KIND}
+
+
+def _name(document: Object) -> str:
+    metadata = document.get("metadata")
+    return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+
+
+def _policy_name(binding: Object) -> str:
+    spec = binding.get("spec")
+    return str(spec.get("policyName") or "") if isinstance(spec, dict) else ""
+
+
+def pair(documents: Iterable[Mapping[str, Any]]) -> tuple[list[Pair], list[Object]]:
+    """Policies with each of their bindings, in the order of the documents, and bindings of other policies."""
+    natives = [document for document in _flat(documents) if is_native(document)]
+    policies = [document for document in natives if document["kind"] == POLICY_KIND]
+    bindings = [document for document in natives if document["kind"] == BINDING_KIND]
+    names = {_name(policy) for policy in policies}
+    pairs: list[Pair] = []
+    for policy in policies:
+        own = [binding for binding in bindings if _policy_name(binding) == _name(policy)]
+        pairs += [Pair(policy, binding) for binding in own] or [Pair(policy, None)]
+    return pairs, [binding for binding in bindings if _policy_name(binding) not in names]
+
+
+def _flat(documents: Iterable[Object]) -> Iterator[Object]:
+    """The items of Lists in their places."""
+    for document in documents:
+        if document.get("kind") == "List" and document.get("apiVersion") == "v1":
+            yield from document.get("items") or ()
+        else:
+            yield document
+
+
+def load_native(
+    documents: Iterable[Mapping[str, Any]], engine: Engine, minor: str = DEFAULT_MINOR
+) -> list[LoadedPolicy]:
+    """Every policy with each of its bindings; one that has none denies, and is named as the policy.
+
+    :class:`~gangctl.policy.loaded.PolicyError` for the first that cannot be used;
+    :func:`pair` and :func:`load_pair` tell of each.
+    """
+    pairs, _ = pair(documents)
+    return [load_pair(each, engine, minor) for each in pairs]
+
+
+def load_pair(pair: Pair, engine: Engine, minor: str = DEFAULT_MINOR) -> LoadedPolicy:
+    """One policy with one binding; :class:`~gangctl.policy.loaded.PolicyError` with all problems."""
+    problems: list[Problem] = []
+    policy = _read(pair.policy, NativePolicy, problems)
+    binding = None if pair.binding is None else _read(pair.binding, NativeBinding, problems, _name(pair.binding))
+    if policy is None or (binding is None and pair.binding is not None):
+        raise refusal(pair.name, source_of(pair), GangPolicySpec(), problems, fails_closed=fails_closed(pair.policy))
+    spec = _joined(policy.spec, None if binding is None else binding.spec)
+    narrowing = None if binding is None else binding.spec.match_resources
+    problems += map(problem_of_field, _check_policy(policy, spec))
+    if binding is not None:
+        problems += [problem_of_field(error, binding.metadata.name) for error in _check_binding(binding.spec)]
+    programs = compile_spec(spec, engine, minor, {}, problems)
+    if problems:
+        closed = spec.failure_policy == "Fail"
+        raise refusal(pair.name, source_of(pair), spec, problems, fails_closed=closed, narrowing=narrowing)
+    return LoadedPolicy(
+        name=pair.name,
+        spec=spec,
+        source=source_of(pair),
+        native=True,
+        programs=programs,
+        narrowing=narrowing,
+        generation=policy.metadata.generation,
+    )
+
+
+def source_of(pair: Pair) -> Object:
+    """Both documents as a ``v1`` List, from which :func:`load_native` makes the same policy."""
+    items = [pair.policy] if pair.binding is None else [pair.policy, pair.binding]
+    return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def _read(document: Object, model: type[Model], problems: list[Problem], binding: str = "") -> Model | None:
+    try:
+        return read_model(_without_nulls(document), model)
+    except ValidationError as error:
+        problems += [problem_of_field(each, binding) for each in error.errors]
+        return None
+
+
+def _without_nulls(value: Any) -> Any:
+    """The API server reads null as absent in the types that are its own."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+def _joined(policy: PolicySpec, binding: BindingSpec | None) -> GangPolicySpec:
+    """Both in the fields of a GangPolicy, whose limits do not count here."""
+    return GangPolicySpec.model_construct(
+        match_constraints=policy.match_constraints,
+        match_conditions=policy.match_conditions,
+        param_kind=policy.param_kind,
+        param_ref=None if binding is None else binding.param_ref,
+        variables=policy.variables,
+        validations=tuple(_validation(each) for each in policy.validations),
+        audit_annotations=policy.audit_annotations,
+        validation_actions=("Deny",) if binding is None else binding.validation_actions,
+        failure_policy=policy.failure_policy,
+        defaults=None,
+        background=True,
+    )
+
+
+def _validation(native: NativeValidation) -> Validation:
+    return Validation.model_construct(
+        name="",
+        expression=native.expression,
+        message=native.message,
+        message_expression=native.message_expression,
+        reason=native.reason,
+    )
+
+
+def _check_policy(policy: NativePolicy, spec: GangPolicySpec) -> Iterator[FieldError]:
+    # What comes from the binding is checked there, under its own name.
+    own = spec.model_copy(update={"param_ref": None, "validation_actions": ("Deny",)})
+    yield from check_spec(own, policy.metadata.name)
+    if not policy.spec.match_constraints.resource_rules:
+        yield FieldError("spec.matchConstraints.resourceRules", ErrorKind.REQUIRED, "at least one rule is needed")
+    if not policy.spec.validations and not policy.spec.audit_annotations:
+        detail = "validations or auditAnnotations must contain at least one item"
+        yield FieldError("spec.validations", ErrorKind.REQUIRED, detail)
+
+
+def _check_binding(spec: BindingSpec) -> Iterator[FieldError]:
+    yield from check_actions(spec.validation_actions, "spec.validationActions")
+    if spec.param_ref is not None:
+        yield from check_param_ref(spec.param_ref, "spec.paramRef")
+    if spec.match_resources is not None:
+        yield from check_constraints(spec.match_resources, "spec.matchResources")
