@@ -163,7 +163,7 @@ class PolicySources:
     def _seen(self, kind: str) -> Callable[[Object | None, Object | None], None]:
         def on_change(old: Object | None, new: Object | None) -> None:
             self._missing.discard(kind)
-            if old is None or new is None or _identity(old) != _identity(new):
+            if old is None or new is None or identity(old) != identity(new):
                 self._on_change()
 
         return on_change
@@ -175,7 +175,7 @@ class PolicySources:
                     waiting.set_result(None)
 
 
-def _identity(document: Object) -> tuple[str, int]:
+def identity(document: Object) -> tuple[str, int]:
     """What changes when there is something to load anew: not with the status."""
     metadata = document["metadata"]
     return str(metadata.get("uid", "")), int(metadata.get("generation") or 0)

@@ -1,9 +1,10 @@
 """The configurations through which policies are asked, as data: they follow what the policies need.
 
-No policy, no webhook: a cluster without GangPolicies never waits for gangctl here. One entry
-stands for each failurePolicy, so that every policy's own one holds while gangctl is away, and it
-names the operations that policies of that kind match, no others. Which objects a policy matches
-beyond that (its namespaceSelector, objectSelector, matchConditions) gangctl decides itself.
+No policy, no webhook: a cluster without GangPolicies never waits for gangctl here. An operation that
+some policy with failurePolicy Fail is about is sent to the entry that fails with gangctl, one that only
+policies with Ignore are about to the other. Never to both: whichever answers judges by all policies, so
+that one answer holds every violation, the first policy by name leads it, and nothing is judged twice.
+Which objects a policy matches (its selectors and matchConditions) gangctl decides itself.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def build_policy_configurations(settings: WebhookSettings, demand: Demand, ca_bu
         defaults.append({**hook, "failurePolicy": demand.defaults, "reinvocationPolicy": "Never"})
     entries: tuple[tuple[FailurePolicy, str, frozenset[str]], ...] = (
         ("Fail", VALIDATE_FAIL, demand.fail),
-        ("Ignore", VALIDATE_IGNORE, demand.ignore),
+        ("Ignore", VALIDATE_IGNORE, demand.ignore - demand.fail),
     )
     for failure_policy, path, wanted in entries:
         operations = [each for each in OPERATIONS if each in wanted]

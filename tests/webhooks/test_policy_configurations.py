@@ -40,12 +40,13 @@ def test_without_a_policy_there_is_no_webhook() -> None:
     assert hooks(Demand()) == {}
 
 
-def test_an_entry_for_each_failure_policy_with_the_operations_of_its_policies() -> None:
+def test_an_operation_fails_with_gangctl_if_one_of_its_policies_says_so() -> None:
     found = hooks(EVERYTHING)
     said = {path: (hook["failurePolicy"], hook["rules"][0]["operations"]) for path, hook in found.items()}
     assert said == {
         VALIDATE_FAIL: ("Fail", ["CREATE", "UPDATE"]),
-        VALIDATE_IGNORE: ("Ignore", ["CREATE", "DELETE"]),
+        # What is created is judged by all policies at the other entry.
+        VALIDATE_IGNORE: ("Ignore", ["DELETE"]),
         MUTATE_DEFAULTS: ("Fail", ["CREATE"]),
     }
     assert len({hook["name"] for hook in found.values()}) == 3

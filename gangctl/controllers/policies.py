@@ -1,0 +1,151 @@
+"""Keeps the policies in force the ones that the cluster has: loads what changed, and swaps the whole set at once.
+
+A policy that cannot be loaded is not forgotten: it stands beside the set as broken, and its failurePolicy
+decides. Nothing here ends because of what somebody wrote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import structlog
+
+from gangctl.controllers.parameters import Parameters, wanted_by
+from gangctl.controllers.policy_sources import Object, PolicySources, identity
+from gangctl.errors import ValidationError, one_line
+from gangctl.judge.policyset import PolicySet
+from gangctl.policy.exemptions import LoadedException, load_exception
+from gangctl.policy.loaded import LoadedPolicy, PolicyError
+from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND
+
+_log = structlog.get_logger(__name__)
+
+Held = LoadedPolicy | PolicyError
+HeldException = LoadedException | ValidationError
+Key = tuple[str, str]
+"""Kind and name."""
+
+
+class Bench(Protocol):
+    """The part of a :class:`~gangctl.judge.judge.Judge` that is needed here."""
+
+    async def load(self, document: Object) -> LoadedPolicy:
+        """Load a policy without holding the event loop up; :class:`PolicyError`."""
+
+    async def install(self, policies: PolicySet) -> None:
+        """Judge by this set from now on."""
+
+
+class PolicyKeeper:
+    """Run :meth:`run` in a task; :attr:`current` is what is in force."""
+
+    def __init__(
+        self,
+        sources: PolicySources,
+        parameters: Parameters,
+        bench: Bench,
+        *,
+        on_swap: Callable[[], None] = lambda: None,
+        on_news: Callable[[Key], None] = lambda _: None,
+    ) -> None:
+        """``on_swap`` is called when another set is in force, ``on_news`` for what may have another status now."""
+        self._sources = sources
+        self._parameters = parameters
+        self._bench = bench
+        self._on_swap = on_swap
+        self._on_news = on_news
+        self._dirty = asyncio.Event()
+        self._policies: dict[str, tuple[tuple[str, int], Held]] = {}
+        self._exceptions: dict[str, tuple[tuple[str, int], HeldException]] = {}
+        self.current = PolicySet()
+        self.synced = asyncio.Event()
+        """Set once the policies that the cluster has are in force."""
+
+    def wake(self) -> None:
+        """Look again: something changed."""
+        self._dirty.set()
+
+    def policy(self, name: str, generation: int) -> Held | None:
+        """What became of this generation of a policy; None while it is not loaded."""
+        (_, known), held = self._policies.get(name, (("", 0), None))
+        return held if generation == known else None
+
+    def exception(self, name: str, generation: int) -> HeldException | None:
+        """What became of this generation of an exception; None while it is not loaded."""
+        (_, known), held = self._exceptions.get(name, (("", 0), None))
+        return held if generation == known else None
+
+    async def run(self) -> None:
+        """Keep :attr:`current` current until cancelled."""
+        try:
+            while True:
+                await self._dirty.wait()
+                self._dirty.clear()
+                if not self._sources.unsynced():
+                    await self._rebuild()
+        finally:
+            await self._parameters.stop()
+
+    async def _rebuild(self) -> None:
+        """Load what changed, and put it in force once its parameters are known."""
+        policies = {each["metadata"]["name"]: each for each in self._sources.policies()}
+        exceptions = {each["metadata"]["name"]: each for each in self._sources.exceptions()}
+        changed = await self._load(policies)
+        changed |= self._read(exceptions)
+        held = [held for _, (_, held) in sorted(self._policies.items())]
+        loaded = tuple(each for each in held if isinstance(each, LoadedPolicy))
+        wanted = (wanted_by(policy.spec) for policy in loaded)
+        await self._parameters.follow(each for each in wanted if each is not None)
+        if changed or not self.synced.is_set():
+            broken = tuple(each.broken for each in held if isinstance(each, PolicyError))
+            allowed = tuple(each for _, each in self._exceptions.values() if isinstance(each, LoadedException))
+            await self._swap(PolicySet(self.current.generation + 1, loaded, broken, allowed))
+        for kind, names in ((POLICY_KIND, policies), (EXCEPTION_KIND, exceptions)):
+            for name in names:
+                self._on_news((kind, name))
+
+    async def _swap(self, policies: PolicySet) -> None:
+        await self._bench.install(policies)
+        self.current = policies
+        counts = {"policies": len(policies.policies), "broken": len(policies.broken)}
+        _log.info("policies in force", **counts, exceptions=len(policies.exceptions))
+        self.synced.set()
+        self._on_swap()
+
+    async def _load(self, documents: Mapping[str, Object]) -> bool:
+        """Load policies that are new or changed, forget those that are gone; whether there were any."""
+        gone = self._policies.keys() - documents.keys()
+        for name in gone:
+            del self._policies[name]
+        changed = bool(gone)
+        for name, document in documents.items():
+            version = identity(document)
+            if name in self._policies and self._policies[name][0] == version:
+                continue
+            changed = True
+            try:
+                self._policies[name] = version, await self._bench.load(document)
+            except PolicyError as error:
+                _log.warning("policy broken", policy=name, problem=one_line(str(error.problems[0])))
+                self._policies[name] = version, error
+        return changed
+
+    def _read(self, documents: Mapping[str, Object]) -> bool:
+        """The same for exceptions."""
+        gone = self._exceptions.keys() - documents.keys()
+        for name in gone:
+            del self._exceptions[name]
+        changed = bool(gone)
+        for name, document in documents.items():
+            version = identity(document)
+            if name in self._exceptions and self._exceptions[name][0] == version:
+                continue
+            changed = True
+            try:
+                self._exceptions[name] = version, load_exception(document)
+            except ValidationError as error:
+                _log.warning("exception broken", exception=name, problem=one_line(str(error.errors[0])))
+                self._exceptions[name] = version, error
+        return changed

@@ -1,0 +1,182 @@
+"""Answers to the requests of the ``gangctl-policies`` webhooks: what the policies in force say of a JobSet.
+
+A handler makes a :class:`~gangctl.policy.review.Review` of the request, has it judged, and words the verdict.
+Nothing is looked up but from memory, and nothing is written: a dry run is judged like any other request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+from gangctl.errors import one_line
+from gangctl.gang.resolve import ClusterRules
+from gangctl.judge.policyset import PolicySet
+from gangctl.policy.gangvariable import gang_of
+from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy
+from gangctl.policy.match import JOBSET_RULES
+from gangctl.policy.params import ParamCatalogue, with_params
+from gangctl.policy.review import Object, Review
+from gangctl.policy.verdict import Outcome, Verdict, cause, merge, show
+from gangctl.webhooks.endpoints import Handler
+from gangctl.webhooks.policy_configurations import OPERATIONS, VALIDATE_FAIL, VALIDATE_IGNORE, Demand
+from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse, Cause
+
+_MOST_CAUSES: Final = 256
+_MESSAGE_CHARACTERS: Final = 4096
+_NAME_CHARACTERS: Final = 63
+_DIGEST_CHARACTERS: Final = 8
+
+
+class PolicyView(Protocol):
+    """What the webhooks know of the policies and of the cluster."""
+
+    @property
+    def in_force(self) -> PolicySet:
+        """The policies, those that cannot be used, and the exceptions."""
+
+    @property
+    def catalogue(self) -> ParamCatalogue:
+        """Parameter objects."""
+
+    def cluster_rules(self) -> ClusterRules:
+        """Rules by which gangs are planned on this cluster."""
+
+    def now(self) -> datetime:
+        """The time, for exceptions that expire."""
+
+    async def namespace(self, name: str) -> Object | None:
+        """A namespace by name; None where it is not known even after a moment."""
+
+    async def judge(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
+        """What each policy in force says, or each that is named; in bounded time."""
+
+
+class PolicyAdmission:
+    """Both endpoints: they differ in what happens while they cannot answer."""
+
+    def __init__(self, view: PolicyView) -> None:
+        """Answer from ``view``."""
+        self._view = view
+
+    def routes(self) -> Mapping[str, Handler]:
+        """Handlers by path."""
+        return {VALIDATE_FAIL: self.validate_or_refuse, VALIDATE_IGNORE: self.validate_or_pass}
+
+    async def validate_or_refuse(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Judge; some policy must not be passed by."""
+        return await self._validate(request, VALIDATE_FAIL)
+
+    async def validate_or_pass(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Judge; no policy minds being passed by when that is impossible."""
+        return await self._validate(request, VALIDATE_IGNORE)
+
+    async def _validate(self, request: AdmissionRequest, path: str) -> AdmissionResponse:
+        in_force = self._view.in_force
+        if not in_force.policies and not in_force.broken:
+            return AdmissionResponse.allow()
+        namespace = await self._view.namespace(request.namespace) if request.namespace else None
+        if request.namespace and namespace is None:
+            # Whose labels are unknown might be somebody's that no policy leaves alone.
+            return unready(path, f"namespace {one_line(request.namespace, _NAME_CHARACTERS)} has not been seen yet")
+        review = review_of(request, self._view, namespace, gang=reads_gang(in_force.policies))
+        verdict = merge(await self._view.judge(review))
+        return answer(verdict, skipped(verdict.outcomes, in_force.broken))
+
+
+def reads_gang(policies: Iterable[LoadedPolicy]) -> bool:
+    """Whether a plan has to be made for them."""
+    return any("gang" in policy.reads for policy in policies)
+
+
+def review_of(request: AdmissionRequest, view: PolicyView, namespace: Object | None, *, gang: bool) -> Review:
+    """The request as policies see it, complete with the parameters of those that apply."""
+    plan = gang_of(request.object, view.cluster_rules()) if gang and request.object is not None else None
+    review = Review(
+        operation=request.operation,
+        now=view.now(),
+        request=request.variable,
+        object=request.object,
+        old_object=request.old_object,
+        namespace=namespace,
+        gang=plan,
+    )
+    return with_params(review, view.in_force.policies, view.catalogue)
+
+
+def unready(path: str, why: str = "gangctl has just started and does not know the policies yet") -> AdmissionResponse:
+    """The answer of a path that cannot judge: a refusal that passes, or a warning."""
+    if path == VALIDATE_IGNORE:
+        return AdmissionResponse.allow(warnings=[f"GangPolicies were not evaluated: {why}"])
+    text = f"GangPolicies cannot be evaluated: {why}: try again in a few seconds"
+    return AdmissionResponse.deny(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable", text)
+
+
+def skipped(outcomes: Iterable[Outcome], broken: Iterable[BrokenPolicy]) -> list[str]:
+    """Warnings of policies that say nothing because they cannot be used, and whose failurePolicy is Ignore."""
+    passing = {policy.name: policy.reason for policy in broken if not policy.fail_closed}
+    return [
+        f"GangPolicy '{each.policy}' was left out: {passing[each.policy]}"
+        for each in outcomes
+        if each.matched and each.policy in passing
+    ]
+
+
+def answer(verdict: Verdict, warnings: Iterable[str] = ()) -> AdmissionResponse:
+    """The verdict as the API server takes it: the first denial leads, ``causes`` has every one."""
+    told = [*verdict.warnings, *warnings]
+    notes = {annotation_key(key): value for key, value in verdict.audit_annotations.items()}
+    if verdict.allowed:
+        return AdmissionResponse.allow(warnings=told, audit_annotations=notes)
+    first = verdict.denials[0]
+    causes = [cause_of(cause(finding)) for finding in verdict.denials[:_MOST_CAUSES]]
+    if len(verdict.denials) > _MOST_CAUSES:
+        told.append(f"{len(verdict.denials) - _MOST_CAUSES} more violations are not listed")
+    message = one_line(show(first), _MESSAGE_CHARACTERS)
+    return AdmissionResponse.deny(verdict.code, first.reason, message, causes, warnings=told, audit_annotations=notes)
+
+
+def cause_of(entry: Mapping[str, Any]) -> Cause:
+    """An entry of ``details.causes``, of bounded length."""
+    return Cause(str(entry["reason"]), one_line(str(entry["message"])), one_line(str(entry["field"])))
+
+
+def annotation_key(key: str) -> str:
+    """``POLICY/KEY`` as the API server takes it behind the webhook's name and a slash: no slash, 63 characters.
+
+    A policy's name has no underscore, so the first one separates.
+    """
+    name = key.replace("/", "_", 1)
+    if len(name) <= _NAME_CHARACTERS:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    return f"{name[: _NAME_CHARACTERS - _DIGEST_CHARACTERS - 1]}-{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What a policy needs to be asked for."""
+
+    closed: bool
+    operations: frozenset[str]
+
+
+def demand_of(in_force: PolicySet) -> Demand:
+    """What has to be registered for these policies; one that cannot be used has to be told of."""
+    entries = [_entry(each) for each in in_force.policies if each.judges] + [_entry(each) for each in in_force.broken]
+    closed = {each.fail_closed for each in in_force.policies if each.spec.defaults is not None}
+    return Demand(
+        fail=frozenset[str]().union(*(each.operations for each in entries if each.closed)),
+        ignore=frozenset[str]().union(*(each.operations for each in entries if not each.closed)),
+        defaults=None if not closed else "Fail" if True in closed else "Ignore",
+    )
+
+
+def _entry(policy: LoadedPolicy | BrokenPolicy) -> _Entry:
+    rules = policy.spec.match_constraints.resource_rules or JOBSET_RULES
+    named = {operation for rule in rules for operation in rule.operations}
+    return _Entry(policy.fail_closed, frozenset(OPERATIONS if "*" in named else named & set(OPERATIONS)))
