@@ -1,0 +1,108 @@
+"""PolicyReports (``wgpolicyk8s.io/v1alpha2``, of the Kubernetes policy working group): what a scan found, by namespace.
+
+One report a namespace, with everything that is broken, cannot be evaluated or is exempt, and how many rules are kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gangctl.api.meta import JOBSET_API_VERSION, MANAGER
+from gangctl.errors import one_line
+from gangctl.policy.review import Object
+from gangctl.policy.verdict import Action, Finding, Outcome, Result
+
+API_VERSION: Final = "wgpolicyk8s.io/v1alpha2"
+KIND: Final = "PolicyReport"
+NAME: Final = "gangctl"
+LABELS: Final = {"app.kubernetes.io/managed-by": MANAGER}
+MOST_RESULTS: Final = 1000
+"""In one report: about half a megabyte."""
+
+CATEGORY: Final = "policies.gangctl.dev/category"
+SEVERITY: Final = "policies.gangctl.dev/severity"
+SEVERITIES: Final = ("high", "medium", "low")
+"""What every published version of the schema takes."""
+
+_TEXT: Final = 1024
+
+
+@dataclass(slots=True)
+class Report:
+    """Of one namespace while a scan goes on."""
+
+    summary: Counter[str] = field(default_factory=Counter)
+    results: list[dict[str, Any]] = field(default_factory=list)
+    left_out: int = 0
+
+    def add(self, outcomes: Iterable[Outcome], jobset: Object, annotations: Mapping[str, Mapping[str, str]]) -> None:
+        """Add what policies say of one JobSet; ``annotations`` are those of the policies by name."""
+        for outcome in outcomes:
+            for finding in outcome.findings if outcome.matched else ():
+                result = _result(finding, outcome)
+                self.summary[result] += 1
+                if result == "pass":
+                    continue
+                if len(self.results) == MOST_RESULTS:
+                    self.left_out += 1
+                    continue
+                self.results.append(_entry(finding, result, jobset, annotations.get(finding.policy, {})))
+
+    def build(self, namespace: str, before: Mapping[str, Any] | None, now: int) -> dict[str, Any]:
+        """The whole object, equal to ``before`` when the scan found the same.
+
+        A result that the report before has keeps its time, a new one gets ``now`` (Unix seconds).
+        """
+        known = {_identity(each): each.get("timestamp") for each in (before or {}).get("results") or ()}
+        results = [
+            {**each, "timestamp": known.get(_identity(each)) or {"seconds": now, "nanos": 0}} for each in self.results
+        ]
+        annotations = {"gangctl.dev/results-left-out": str(self.left_out)} if self.left_out else {}
+        return {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": NAME, "namespace": namespace, "labels": dict(LABELS), "annotations": annotations},
+            "summary": {key: self.summary[key] for key in ("pass", "fail", "warn", "error", "skip")},
+            "results": results,
+        }
+
+
+def _result(finding: Finding, outcome: Outcome) -> str:
+    """Broken is ``fail`` where admission would refuse it, else ``warn``; exempt is ``skip``."""
+    if finding.result is Result.FAIL:
+        return "fail" if Action.DENY in outcome.actions else "warn"
+    return {Result.PASS: "pass", Result.ERROR: "error"}.get(finding.result, "skip")
+
+
+def _entry(finding: Finding, result: str, jobset: Object, annotations: Mapping[str, str]) -> dict[str, Any]:
+    metadata = jobset.get("metadata") or {}
+    resource = {
+        "apiVersion": JOBSET_API_VERSION,
+        "kind": "JobSet",
+        **{key: str(metadata.get(key, "")) for key in ("namespace", "name", "uid")},
+    }
+    entry: dict[str, Any] = {
+        "source": MANAGER,
+        "policy": finding.policy,
+        "rule": finding.rule,
+        "result": result,
+        "scored": result != "skip",
+        "message": one_line(finding.message, _TEXT),
+        "resources": [resource],
+    }
+    if finding.exception:
+        entry["properties"] = {"exception": finding.exception}
+    if category := annotations.get(CATEGORY):
+        entry["category"] = one_line(category, 256)
+    if annotations.get(SEVERITY) in SEVERITIES:
+        entry["severity"] = annotations[SEVERITY]
+    return entry
+
+
+def _identity(entry: Mapping[str, Any]) -> tuple[object, ...]:
+    """What makes two results the same one."""
+    uids = tuple(each.get("uid") for each in entry.get("resources") or ())
+    return (*(entry.get(key) for key in ("policy", "rule", "result", "message")), uids)

@@ -1,0 +1,84 @@
+"""What a scan adds up to."""
+
+from gangctl.policy.status import NEWEST_VIOLATIONS, PolicyStatus
+from gangctl.policy.tally import Tally, count, tallies_of
+from gangctl.policy.verdict import Finding, Outcome, Result
+
+NOW = "2026-01-01T00:00:00Z"
+LATER = "2026-01-02T00:00:00Z"
+
+
+def jobset(name: str, created: str = "2025-01-01T00:00:00Z") -> dict[str, object]:
+    return {"metadata": {"name": name, "namespace": "team", "uid": f"uid-{name}", "creationTimestamp": created}}
+
+
+def outcome(*results: Result, policy: str = "p", matched: bool = True) -> Outcome:
+    findings = tuple(Finding(policy, str(index), result, f"says {index}") for index, result in enumerate(results))
+    return Outcome(policy, matched, findings=findings)
+
+
+def test_every_result_is_counted() -> None:
+    tally = Tally()
+    tally.add(outcome(Result.PASS, Result.FAIL, Result.ERROR, Result.EXEMPT), jobset("a"))
+    tally.add(outcome(Result.PASS), jobset("b"))
+    status = tally.status({}, NOW)
+    assert status is not None
+    assert status["results"] == {"pass": 2, "fail": 1, "error": 1, "exempt": 1}
+    assert [(each["name"], each["rule"], each["result"]) for each in status["violations"]] == [
+        ("a", "2", "error"),
+        ("a", "1", "fail"),
+    ]
+    PolicyStatus.model_validate(status)
+
+
+def test_a_policy_that_does_not_apply_counts_nothing() -> None:
+    tallies = tallies_of(["p", "q"])
+    count([outcome(Result.FAIL, matched=False), outcome(Result.FAIL, policy="other")], jobset("a"), tallies)
+    assert not tallies["p"].counts
+    assert not tallies["q"].counts
+
+
+def test_the_newest_jobsets_are_shown() -> None:
+    tally = Tally()
+    for day in range(1, 29):
+        tally.add(outcome(Result.FAIL), jobset(f"j{day:02}", f"2025-01-{day:02}T00:00:00Z"))
+    status = tally.status({}, NOW)
+    assert status is not None
+    assert len(status["violations"]) == NEWEST_VIOLATIONS
+    assert status["violations"][0]["name"] == "j28"
+    assert status["results"]["fail"] == 28
+
+
+def test_a_scan_that_finds_the_same_changes_nothing() -> None:
+    def scan() -> Tally:
+        tally = Tally()
+        for name in ("b", "a", "c"):
+            tally.add(outcome(Result.FAIL, Result.PASS), jobset(name))
+        return tally
+
+    before = scan().status({}, NOW)
+    assert before is not None
+    assert scan().status(before, LATER) is None
+
+
+def test_what_was_known_keeps_its_time() -> None:
+    first = Tally()
+    first.add(outcome(Result.FAIL), jobset("old"))
+    before = first.status({}, NOW)
+    second = Tally()
+    second.add(outcome(Result.FAIL), jobset("old"))
+    second.add(outcome(Result.FAIL), jobset("new"))
+    after = second.status(before or {}, LATER)
+    assert after is not None
+    assert {each["name"]: each["time"] for each in after["violations"]} == {"old": NOW, "new": LATER}
+    assert after["lastScanTime"] == LATER
+
+
+def test_what_others_wrote_is_cut_to_a_line() -> None:
+    tally = Tally()
+    tally.add(Outcome("p", matched=True, findings=(Finding("p", "0", Result.FAIL, "a\n" * 5000),)), jobset("a"))
+    status = tally.status({}, NOW)
+    assert status is not None
+    message = status["violations"][0]["message"]
+    assert "\n" not in message
+    assert len(message) <= 1024
