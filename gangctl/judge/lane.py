@@ -47,10 +47,14 @@ UNTEACHABLE: Final = "it could not be loaded for evaluation"
 
 @dataclass(eq=False)
 class Work:
-    """Some policies of a review; ``left`` gets shorter as they speak."""
+    """Some policies of a review; ``left`` gets shorter as they speak.
+
+    ``unread`` counts the workers that ended before they had read the review.
+    """
 
     hearing: Hearing
     left: deque[Entry]
+    unread: int = 0
 
     @property
     def over(self) -> bool:
@@ -179,7 +183,10 @@ class Lane:
             raise AssertionError("a worker answered something else")
         while work.left:
             await self._hear(worker, work)
-        await self._answer(worker, self._clock.now() + self._options.fair_seconds)
+        try:
+            await self._answer(worker, self._clock.now() + self._options.lesson_seconds)
+        except WorkerDiedError as error:
+            raise _Ended(None, error.ended, 0.0) from error
 
     async def _prepared(self, desk: _Desk, work: Work) -> WorkerProcess:
         """A worker that knows what it will be asked."""
@@ -251,8 +258,9 @@ class Lane:
             hearing.fail(entry, EvalKind.OTHER, CRASHED)
 
     def _unread(self, work: Work, ended: _Ended) -> None:
-        """Settle a review that no worker could read; one may have ended for its own reasons before it was asked."""
-        if ended.exit is None or not (ended.exit.killed or ended.exit.for_memory):
+        """Settle a review that no worker could read; the first may have ended for its own reasons, unnoticed."""
+        work.unread += 1
+        if ended.exit is None or not (ended.exit.killed or (ended.exit.for_memory and work.unread > 1)):
             return
         kind = EvalKind.DEADLINE_EXCEEDED if ended.exit.killed else EvalKind.BUDGET_EXCEEDED
         self._fail_all(work, kind, UNREADABLE)
