@@ -9,6 +9,7 @@ written                       becomes
 ``[?x]``, ``{?k: v}``         ``[__optional_entry(x)]``, ``{__optional_entry(k): v}``
 ``[a, b,]``, ``{k: v,}``      without the last comma
 ``r'\d'``, ``'''x'''``       ``"\\d"``, ``"x"``: one form for all strings
+``- 1``                       ``-1``, where it is no difference
 comments                      a blank
 ============================  ======================================
 
@@ -117,6 +118,8 @@ class _Rewriter:
     def _one(self, token: Token) -> Iterator[Token]:
         if token.kind != "operator":
             yield token
+        elif token.text == "-":
+            yield self._minus(token)
         elif token.text == ".":
             yield from self._dot(token)
         elif token.text in "([{":
@@ -131,6 +134,14 @@ class _Rewriter:
     def _peek(self, ahead: int = 0) -> Token | None:
         index = self.at + ahead
         return self.words[index] if index < len(self.words) else None
+
+    def _minus(self, minus: Token) -> Token:
+        """``- 1`` is one number where no value comes before; ``a - 1`` is a difference."""
+        number = self._peek()
+        if number is None or number.kind not in {"int", "float"} or self._after_value():
+            return minus
+        self.at += 1
+        return Token(number.kind, f"-{number.text}", minus.start, number.end)
 
     def _dot(self, dot: Token) -> Iterator[Token]:
         """``.?name``, ``.`name``` and ``.?`name```."""

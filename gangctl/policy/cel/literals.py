@@ -96,9 +96,10 @@ def _pieces(body: str) -> list[tuple[str | None, int | None, str]]:
     return pieces
 
 
-def int_value(token: Token, *, negative: bool) -> int:
-    """An int literal; CompileError outside of 64 bits."""
-    value = int(token.text, 0 if token.text.startswith("0x") else 10) * (-1 if negative else 1)
+def int_value(token: Token) -> int:
+    """An int literal, its sign included; CompileError outside of 64 bits."""
+    digits = token.text.lstrip("-")
+    value = int(digits, 16 if digits.startswith("0x") else 10) * (-1 if token.text.startswith("-") else 1)
     if not INT_MIN <= value <= INT_MAX:
         raise _range("an int has 64 bits", token)
     return value
@@ -107,22 +108,22 @@ def int_value(token: Token, *, negative: bool) -> int:
 def uint_value(token: Token) -> int:
     """An unsigned literal; CompileError outside of 64 bits."""
     digits = token.text[:-1]
-    value = int(digits, 0 if digits.startswith("0x") else 10)
+    value = int(digits, 16 if digits.startswith("0x") else 10)
     if value > UINT_MAX:
         raise _range("a uint has 64 bits", token)
     return value
 
 
-def double_value(token: Token, *, negative: bool) -> float:
-    """A double literal; CompileError when it is too large to be one."""
+def double_value(token: Token) -> float:
+    """A double literal, its sign included; CompileError when it is too large to be one."""
     value = float(token.text)
     if math.isinf(value):
         raise _range("a double is below 1.8e308", token)
-    return -value if negative else value
+    return value
 
 
 def _range(message: str, token: Token) -> CompileError:
-    return CompileError(CompileKind.SYNTAX, f"the number is too large: {message}", token.start, len(token.text))
+    return CompileError(CompileKind.SYNTAX, f"the number is too large: {message}", token.start, token.end - token.start)
 
 
 def quoted(value: str) -> str:

@@ -1,0 +1,137 @@
+"""The libraries of Kubernetes' API server (``k8s.io/apiserver/pkg/cel/library``)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gangctl.policy.cel.declarations.signature import Overload, overloads
+
+_COMPARED: Final = ("bool", "bytes", "double", "int", "string", "uint", "Duration", "Timestamp")
+_NAMED: Final = [
+    "byte",
+    "date",
+    "datetime",
+    "dns1035Label",
+    "dns1035LabelPrefix",
+    "dns1123Label",
+    "dns1123LabelPrefix",
+    "dns1123Subdomain",
+    "dns1123SubdomainPrefix",
+    "labelValue",
+    "qualifiedName",
+    "uri",
+    "uuid",
+]
+
+LISTS: Final[tuple[Overload, ...]] = (
+    *overloads((f"list({each})::isSorted() -> bool" for each in _COMPARED), scans=True),
+    *overloads((f"list({each})::min() -> {each}" for each in _COMPARED), scans=True),
+    *overloads((f"list({each})::max() -> {each}" for each in _COMPARED), scans=True),
+    *overloads((f"list({each})::sum() -> {each}" for each in ("int", "uint", "double", "Duration")), scans=True),
+    *overloads(("list(A)::indexOf(A) -> int", "list(A)::lastIndexOf(A) -> int"), scans=True),
+)
+
+TEXT: Final[tuple[Overload, ...]] = (
+    *overloads(
+        """
+        string::find(string) -> string
+        string::findAll(string) -> list(string)
+        string::findAll(string, int) -> list(string)
+        url(string) -> URL
+        isURL(string) -> bool
+        Format::validate(string) -> optional(list(string))
+        """,
+        scans=True,
+    ),
+    *overloads(
+        """
+        URL::getEscapedPath() -> string
+        URL::getHost() -> string
+        URL::getHostname() -> string
+        URL::getPort() -> string
+        URL::getQuery() -> map(string, list(string))
+        URL::getScheme() -> string
+        format.named(string) -> optional(Format)
+        """
+    ),
+    *overloads(f"format.{each}() -> Format" for each in _NAMED),
+)
+
+QUANTITY: Final[tuple[Overload, ...]] = overloads(
+    """
+    quantity(string) -> Quantity
+    isQuantity(string) -> bool
+    sign(Quantity) -> int
+    Quantity::add(int) -> Quantity
+    Quantity::add(Quantity) -> Quantity
+    Quantity::asApproximateFloat() -> double
+    Quantity::asInteger() -> int
+    Quantity::compareTo(Quantity) -> int
+    Quantity::isGreaterThan(Quantity) -> bool
+    Quantity::isInteger() -> bool
+    Quantity::isLessThan(Quantity) -> bool
+    Quantity::sub(int) -> Quantity
+    Quantity::sub(Quantity) -> Quantity
+    """
+)
+
+NETWORK: Final[tuple[Overload, ...]] = overloads(
+    """
+    ip(string) -> IP
+    isIP(string) -> bool
+    ip.isCanonical(string) -> bool
+    string(IP) -> string
+    IP::family() -> int
+    IP::isGlobalUnicast() -> bool
+    IP::isLinkLocalMulticast() -> bool
+    IP::isLinkLocalUnicast() -> bool
+    IP::isLoopback() -> bool
+    IP::isUnspecified() -> bool
+    cidr(string) -> CIDR
+    isCIDR(string) -> bool
+    string(CIDR) -> string
+    CIDR::containsCIDR(CIDR) -> bool
+    CIDR::containsCIDR(string) -> bool
+    CIDR::containsIP(IP) -> bool
+    CIDR::containsIP(string) -> bool
+    CIDR::ip() -> IP
+    CIDR::masked() -> CIDR
+    CIDR::prefixLength() -> int
+    """
+)
+
+SEMVER: Final[tuple[Overload, ...]] = overloads(
+    """
+    semver(string) -> Semver
+    semver(string, bool) -> Semver
+    isSemver(string) -> bool
+    isSemver(string, bool) -> bool
+    Semver::compareTo(Semver) -> int
+    Semver::isGreaterThan(Semver) -> bool
+    Semver::isLessThan(Semver) -> bool
+    Semver::major() -> int
+    Semver::minor() -> int
+    Semver::patch() -> int
+    """
+)
+
+AUTHORIZER: Final[tuple[Overload, ...]] = overloads(
+    """
+    Authorizer::group(string) -> GroupCheck
+    Authorizer::path(string) -> PathCheck
+    Authorizer::serviceAccount(string, string) -> Authorizer
+    GroupCheck::resource(string) -> ResourceCheck
+    ResourceCheck::subresource(string) -> ResourceCheck
+    ResourceCheck::namespace(string) -> ResourceCheck
+    ResourceCheck::name(string) -> ResourceCheck
+    ResourceCheck::fieldSelector(string) -> ResourceCheck
+    ResourceCheck::labelSelector(string) -> ResourceCheck
+    ResourceCheck::check(string) -> Decision
+    PathCheck::check(string) -> Decision
+    Decision::allowed() -> bool
+    Decision::error() -> string
+    Decision::errored() -> bool
+    Decision::reason() -> string
+    """
+)
+"""Needs a question to the API server for each call: declared so that the refusal can be precise."""

@@ -1,0 +1,74 @@
+"""What an expression may be at most, whatever it says: checked before anything costly is done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from gangctl.policy.cel.ast import Comprehension, Node
+from gangctl.policy.cel.faults import CompileError, CompileKind
+from gangctl.policy.cel.macros import LOOPS as LOOPING
+from gangctl.policy.cel.tokens import Token
+from gangctl.policy.cel.walk import children
+
+CHARACTERS: Final = 4096
+"""Of an expression's text."""
+NODES: Final = 1000
+"""Of its tree, with macros counted as written."""
+NESTING: Final = 30
+"""Brackets within brackets."""
+DEPTH: Final = 100
+"""Of the tree: ``a + b + c`` is one deeper than ``a + b``; ``&&`` and ``||`` are balanced, so they hardly count."""
+GRAMMAR_DEPTH: Final = 340
+"""Of cel-python's own tree of it, whose evaluator takes up to six Python frames for each."""
+LOOPS: Final = 3
+"""Macros within macros."""
+
+_OPENING: Final = {"(": ")", "[": "]", "{": "}"}
+
+
+def check_text(text: str) -> None:
+    """Refuse what is too long to be looked at."""
+    if len(text) > CHARACTERS:
+        message = f"the expression has {len(text)} characters, at most {CHARACTERS} are allowed"
+        raise CompileError(CompileKind.LIMIT, message, CHARACTERS, hint="put parts of it into variables")
+
+
+def check_nesting(tokens: Sequence[Token]) -> None:
+    """Refuse brackets that are nested too deeply."""
+    depth = 0
+    for token in tokens:
+        if token.kind != "operator":
+            continue
+        if token.text in _OPENING:
+            depth += 1
+            if depth > NESTING:
+                raise too_deep(f"more than {NESTING} brackets within each other", token.start)
+        elif token.text in _OPENING.values():
+            depth -= 1
+
+
+def too_deep(what: str, offset: int) -> CompileError:
+    """The refusal of what is nested too deeply."""
+    return CompileError(CompileKind.LIMIT, f"the expression has {what}", offset, hint="put parts of it into variables")
+
+
+def check_tree(node: Node) -> None:
+    """Refuse trees with too many nodes, and macros within macros within macros."""
+    count = 0
+    waiting = [(node, 0)]
+    while waiting:
+        each, loops = waiting.pop()
+        count += 1
+        if count > NODES:
+            message = f"the expression has more than {NODES} parts"
+            raise CompileError(CompileKind.LIMIT, message, each.span.start, hint="put parts of it into variables")
+        inner = loops
+        if isinstance(each, Comprehension) and each.macro in LOOPING:
+            inner += 1
+            if inner > LOOPS:
+                raise too_deep(f"more than {LOOPS} loops within each other", each.span.start)
+            waiting.append((each.target, loops))
+            waiting += [(argument, inner) for argument in reversed(each.arguments)]
+        else:
+            waiting += [(child, loops) for child in reversed(children(each))]

@@ -1,0 +1,83 @@
+"""Macros: calls that mean a loop, a binding or a test, told by name and number of arguments as cel-go does."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gangctl.policy.cel.ast import Bind, Call, Comprehension, Name, Node, Select, Span
+from gangctl.policy.cel.faults import CompileError, CompileKind
+
+VARIABLES: Final = {
+    ("all", 2): 1,
+    ("exists", 2): 1,
+    ("exists_one", 2): 1,
+    ("map", 2): 1,
+    ("map", 3): 1,
+    ("filter", 2): 1,
+    ("sortBy", 2): 1,
+    ("optMap", 2): 1,
+    ("optFlatMap", 2): 1,
+    ("all", 3): 2,
+    ("exists", 3): 2,
+    ("exists_one", 3): 2,
+    ("existsOne", 3): 2,
+    ("transformList", 3): 2,
+    ("transformList", 4): 2,
+    ("transformMap", 3): 2,
+    ("transformMap", 4): 2,
+    ("transformMapEntry", 3): 2,
+    ("transformMapEntry", 4): 2,
+}
+"""How many variables a macro with so many arguments has."""
+
+LOOPS: Final = frozenset(name for name, _ in VARIABLES) - {"optMap", "optFlatMap"}
+"""Macros that visit every element; the others look at one value at most."""
+
+_BIND_ARGUMENTS: Final = 3
+
+
+def expand(call: Call) -> Node:
+    """The macro that ``call`` means, or the call itself; CompileError for a macro with the wrong arguments."""
+    if call.target is None:
+        return _has(call) if call.function == "has" and len(call.arguments) == 1 else call
+    if isinstance(call.target, Name) and call.target.name == "cel" and call.function == "bind":
+        return _bind(call)
+    count = VARIABLES.get((call.function, len(call.arguments)))
+    if count is None:
+        return call
+    names = tuple(_variable(each, call.function) for each in call.arguments[:count])
+    if len(set(names)) < count:
+        message = f"the variables of {call.function} have the same name '{names[1]}'"
+        raise _refused(message, call.arguments[1].span)
+    return Comprehension(call.span, call.function, call.target, names, call.arguments[count:])
+
+
+def _has(call: Call) -> Node:
+    (argument,) = call.arguments
+    if not isinstance(argument, Select) or argument.optional or argument.test:
+        hint = "has(object.field) asks for a field; for keys of maps write 'key' in object.map"
+        raise CompileError(
+            CompileKind.SYNTAX,
+            "has() takes the selection of a field",
+            argument.span.start,
+            argument.span.end - argument.span.start,
+            hint=hint,
+        )
+    return Select(call.span, argument.operand, argument.field, test=True)
+
+
+def _bind(call: Call) -> Node:
+    if len(call.arguments) != _BIND_ARGUMENTS:
+        raise _refused("cel.bind takes a name, its value and an expression", call.span)
+    name, value, body = call.arguments
+    return Bind(call.span, _variable(name, "cel.bind"), value, body)
+
+
+def _variable(node: Node, macro: str) -> str:
+    if not isinstance(node, Name):
+        raise _refused(f"{macro} takes the name of a variable here", node.span)
+    return node.name
+
+
+def _refused(message: str, span: Span) -> CompileError:
+    return CompileError(CompileKind.SYNTAX, message, span.start, span.end - span.start)
