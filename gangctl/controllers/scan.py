@@ -1,0 +1,168 @@
+"""The background scan: what policies say of the JobSets that exist already.
+
+It pages through all JobSets and keeps none of them, asks about one at a time, and writes only what
+differs from what the last scan wrote: a cluster in which nothing changes sees reads alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+import structlog
+
+from gangctl.client.client import Client
+from gangctl.client.resources import JOBSETS
+from gangctl.controllers.policy_sources import GANG_POLICIES, Object
+from gangctl.controllers.reports import Reports
+from gangctl.errors import ApiError, NotFoundError
+from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.tally import Tally, count, tallies_of
+from gangctl.policy.verdict import Outcome, Result
+
+PAGE: Final = 100
+"""JobSets in memory at once: some may be megabytes."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """A scan follows a change of policies after ``settle_seconds`` without another, and every ``period_seconds``."""
+
+    period_seconds: float = 600.0
+    settle_seconds: float = 2.0
+    retry_seconds: float = 30.0
+    page: int = PAGE
+
+
+class ScanView(Protocol):
+    """What a scan knows of policies and cluster."""
+
+    def scanned(self) -> Sequence[LoadedPolicy]:
+        """The policies in force that want what exists to be evaluated."""
+
+    def document(self, name: str) -> Object | None:
+        """A policy as it was last seen, with its status."""
+
+    async def evaluate(self, jobset: Object) -> tuple[Outcome, ...] | None:
+        """What these policies say of one JobSet; None where policies do not apply, as in namespaces left alone."""
+
+
+class ScanObserver:
+    """Told of every scan; the default does nothing."""
+
+    def scan_done(self, jobsets: int, seconds: float, results: Mapping[str, Counter[Result]]) -> None:
+        """Tell of a scan that got to its end: how many JobSets, and the results by policy."""
+
+    def scan_failed(self) -> None:
+        """Tell of one that did not."""
+
+
+class PolicyScan:
+    """Run :meth:`run` in a task of the leader, and :meth:`wake` it when other policies are in force."""
+
+    def __init__(
+        self,
+        reader: Client,
+        writer: Client,
+        view: ScanView,
+        reports: Reports,
+        *,
+        options: ScanOptions | None = None,
+        observer: ScanObserver | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Read through one client and write through the other, whose guard stops a replica that lost the lease."""
+        self._reader = reader
+        self._writer = writer
+        self._view = view
+        self._reports = reports
+        self._options = options or ScanOptions()
+        self._observer = observer or ScanObserver()
+        self._now = now
+        self._dirty = asyncio.Event()
+        self._dirty.set()
+
+    def wake(self) -> None:
+        """Scan again soon: policies, exceptions or parameters changed."""
+        self._dirty.set()
+
+    async def run(self) -> None:
+        """Scan until cancelled."""
+        while True:
+            delay = self._options.period_seconds
+            self._dirty.clear()
+            try:
+                await self.scan()
+            except ApiError as error:
+                _log.warning("scan failed", error=str(error), status=error.status)
+                self._observer.scan_failed()
+                delay = self._options.retry_seconds
+            await self._wait(delay)
+
+    async def _wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._dirty.wait()
+        except TimeoutError:
+            return
+        while self._dirty.is_set():
+            self._dirty.clear()
+            await asyncio.sleep(self._options.settle_seconds)
+
+    async def scan(self) -> None:
+        """Evaluate everything once, and write what is new; :class:`~gangctl.errors.ApiError` when reading fails."""
+        began = asyncio.get_running_loop().time()
+        policies = self._view.scanned()
+        tallies = tallies_of([policy.name for policy in policies])
+        annotations = {policy.name: _annotations(policy.source) for policy in policies}
+        jobsets = 0
+        async with self._reports.scan(annotations) as reports:
+            if policies:
+                async with aclosing(self._jobsets()) as found:
+                    async for jobset in found:
+                        outcomes = await self._view.evaluate(jobset)
+                        if outcomes is not None:
+                            jobsets += 1
+                            count(outcomes, jobset, tallies)
+                            await reports.add(outcomes, jobset)
+        for name, tally in tallies.items():
+            await self._write(name, tally)
+        results = {name: tally.counts for name, tally in tallies.items()}
+        self._observer.scan_done(jobsets, asyncio.get_running_loop().time() - began, results)
+
+    async def _jobsets(self) -> AsyncGenerator[Object, None]:
+        try:
+            async with aclosing(self._reader.pages(JOBSETS, limit=self._options.page)) as pages:
+                async for page in pages:
+                    for item in page.items:
+                        if not item["metadata"].get("deletionTimestamp"):
+                            # Items of a list do not say what they are.
+                            yield {**item, "apiVersion": JOBSETS.api_version, "kind": JOBSETS.kind}
+        except NotFoundError:
+            return  # a cluster without JobSets has none that break a rule
+
+    async def _write(self, name: str, tally: Tally) -> None:
+        document = self._view.document(name)
+        if document is None:
+            return
+        now = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
+        status = tally.status(document.get("status") or {}, now)
+        if status is None:
+            return
+        try:
+            await self._writer.merge_patch(GANG_POLICIES, name, {"status": status}, subresource="status")
+        except NotFoundError:
+            return  # it went while the scan was going on
+
+
+def _annotations(document: Object) -> Mapping[str, str]:
+    metadata = document.get("metadata")
+    found: Any = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
