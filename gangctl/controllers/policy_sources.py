@@ -93,6 +93,19 @@ class PolicySources:
         """All of them."""
         return [*self._documents.values(), self.namespaces]
 
+    def subscribe(self, on_change: Callable[[tuple[str, str]], None]) -> None:
+        """Call ``on_change`` with kind and name of each policy or exception that changes, be it in its status only."""
+        for kind, informer in self._documents.items():
+            informer.subscribe(_teller(kind, on_change))
+
+    def keys(self) -> list[tuple[str, str]]:
+        """Kind and name of every policy and exception."""
+        return [
+            (kind, name)
+            for kind, informer in self._documents.items()
+            for _, name in informer.store.keys()  # noqa: SIM118 - a store is no mapping
+        ]
+
     async def run(self) -> None:
         """Keep everything current until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -173,6 +186,15 @@ class PolicySources:
             for waiting in self._waiting.get(new["metadata"]["name"], ()):
                 if not waiting.done():
                     waiting.set_result(None)
+
+
+def _teller(kind: str, on_change: Callable[[tuple[str, str]], None]) -> Callable[[Object | None, Object | None], None]:
+    def tell(old: Object | None, new: Object | None) -> None:
+        changed = new or old
+        if changed is not None:
+            on_change((kind, changed["metadata"]["name"]))
+
+    return tell
 
 
 def identity(document: Object) -> tuple[str, int]:

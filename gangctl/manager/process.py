@@ -15,7 +15,7 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -30,12 +30,13 @@ from gangctl.client.transport import Transport, TransportOptions
 from gangctl.errors import ApiError, LeadershipLostError, NotFoundError
 from gangctl.manager import logs
 from gangctl.manager.gangs import Clients, GangPart
+from gangctl.manager.policies import PolicyPart
 from gangctl.manager.settings import ControllerSettings, split_address
 from gangctl.manager.webhooks import WebhookPart, listening
 from gangctl.runtime.election import ElectionOptions, LeaseElection
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import RuntimeMetrics
-from gangctl.runtime.probes import ProbeServer
+from gangctl.runtime.probes import Check, ProbeServer
 
 LEASE: Final = "gangctl"
 SYSTEM_NAMESPACE: Final = "gangctl-system"
@@ -44,6 +45,9 @@ LAME_DUCK_SECONDS: Final = 5.0
 """How long a Service may go on sending requests to a replica that is not ready, until every node has heard of it."""
 
 log = structlog.get_logger(__name__)
+
+Part = Callable[[], Coroutine[None, None, None]]
+"""What the leader does in one room, until cancelled."""
 
 
 async def run(settings: ControllerSettings) -> None:
@@ -97,7 +101,12 @@ class Process:
 
     async def run(self) -> None:
         """Everything, until :meth:`stop` is called."""
-        ready = {"webhooks": self._webhooks_unready, "caches": self._caches_unready, "shutdown": self._ending}
+        ready: dict[str, Check] = {
+            "webhooks": self._webhooks_unready,
+            "caches": self._caches_unready,
+            "policies": self._policies_unready,
+            "shutdown": self._ending,
+        }
         address = split_address(self._settings.metrics_bind_address)
         probes = ProbeServer(address, ready=ready, registry=self._registry)
         async with listening(probes, f"--metrics-bind-address {self._settings.metrics_bind_address}"):
@@ -116,6 +125,9 @@ class Process:
 
     def _caches_unready(self) -> str | None:
         return "starting" if self._gangs is None else self._gangs.unready() or None
+
+    def _policies_unready(self) -> str | None:
+        return "starting" if self._webhooks is None else self._webhooks.policies_unready()
 
     async def _until_stopped(self, work: Coroutine[None, None, None]) -> None:
         """Run ``work`` until it fails or the end is asked for; the end of ``work`` is awaited in either case."""
@@ -167,19 +179,32 @@ class Process:
         election = self._election(own_namespace)
         guard = election.ensure_leading if election is not None else None
         writer = Client(self._transport, Settings(guard=guard))
-        gangs = GangPart(Clients(self._client, writer), self._settings, own_namespace, recorder, self._metrics)
+        clients = Clients(self._client, writer)
+        gangs = GangPart(clients, self._settings, own_namespace, recorder, self._metrics)
+        policies = None
+        if self._settings.policies != "off":
+            policies = PolicyPart(clients, self._settings, gangs, self._metrics, self._registry)
         # During a rolling update two versions would undo each other's registration: only the leader's counts.
         may_register = (lambda: election.is_leader) if election is not None else (lambda: True)
         webhooks = WebhookPart(
-            self._client, self._settings, own_namespace, gangs, registry=self._registry, may_write=may_register
+            self._client,
+            self._settings,
+            own_namespace,
+            gangs,
+            policies,
+            registry=self._registry,
+            may_write=may_register,
         )
+        leading: list[Part] = [gangs.lead] if policies is None else [gangs.lead, policies.lead]
         self._gangs, self._webhooks = gangs, webhooks
         async with _task(recorder.run(), "events"), webhooks.serving():
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(gangs.watch(), name="watch")
+                    if policies is not None:
+                        group.create_task(policies.watch(), name="watch-policies")
                     group.create_task(webhooks.keep(gangs.synced), name="webhooks")
-                    self._leading = group.create_task(_lead(election, gangs), name="lead")
+                    self._leading = group.create_task(_lead(election, leading), name="lead")
             finally:
                 await _drain(recorder)
 
@@ -220,16 +245,29 @@ def election_options(seconds: float) -> ElectionOptions:
     return ElectionOptions(lease, lease * 0.75, seconds / 10, seconds / 5)
 
 
-async def _lead(election: LeaseElection | None, gangs: GangPart) -> None:
-    """Reconcile whenever this replica holds the Lease."""
+async def _lead(election: LeaseElection | None, parts: Sequence[Part]) -> None:
+    """Do what the leader does whenever this replica holds the Lease."""
     if election is None:
-        await gangs.lead()
+        await _together(parts)
         return
     while True:
         try:
-            await election.run(gangs.lead)
+            await election.run(lambda: _together(parts))
         except LeadershipLostError as lost:
             log.warning("leadership lost, standing by", error=str(lost))
+
+
+async def _together(parts: Iterable[Part]) -> None:
+    """All at once; when one says that leadership is lost, all end with that."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for part in parts:
+                group.create_task(part())
+    except BaseExceptionGroup as errors:
+        lost, others = errors.split(LeadershipLostError)
+        if lost is None or others is not None:
+            raise
+        raise LeadershipLostError(str(lost.exceptions[0])) from lost
 
 
 async def _drain(recorder: EventRecorder) -> None:

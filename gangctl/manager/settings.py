@@ -93,6 +93,14 @@ class ControllerSettings(BaseModel):
     unavailable: Literal["reject", "allow"] = Field(
         default="reject", description="What happens to an opted-in JobSet where no gang can be made."
     )
+    policies: Literal["auto", "off"] = Field(
+        default="auto",
+        description="Judge JobSets by the GangPolicies that there are (auto; where their definition is missing it is "
+        "looked for), or leave GangPolicies alone.",
+    )
+    cel_engine: Literal["auto", "cel-python", "cel-cpp"] = Field(
+        default="auto", description="What evaluates policies: cel-cpp where it is installed (auto), or just this one."
+    )
     discovery_period: Annotated[float, Field(ge=1)] = Field(
         default=30.0, description="Seconds between looks at what the cluster serves."
     )

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from gangctl.api.meta import MANAGER
 from gangctl.client.client import Client
 from gangctl.errors import ApiError, ConfigError
 from gangctl.manager.gangs import GangPart
+from gangctl.manager.policies import PolicyPart
 from gangctl.manager.settings import ControllerSettings, parse_selector
 from gangctl.runtime.certs import Rotation
 from gangctl.runtime.certsource import (
@@ -26,18 +28,29 @@ from gangctl.runtime.certsource import (
     Serving,
 )
 from gangctl.runtime.clientca import ClientAuthorities
-from gangctl.runtime.listener import Listener
+from gangctl.runtime.listener import Listener, Refusal
 from gangctl.runtime.selfcheck import self_check
 from gangctl.runtime.server import WebhookServer
 from gangctl.runtime.tls import ServerTls
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
+from gangctl.webhooks.defaults import DefaultsAdmission
 from gangctl.webhooks.endpoints import build_endpoints
 from gangctl.webhooks.gangs import GangAdmission
-from gangctl.webhooks.registration import Registrar, Registration, watch_configurations
+from gangctl.webhooks.policies import PolicyAdmission, unready
+from gangctl.webhooks.policy_configurations import MUTATE_DEFAULTS, Demand, build_policy_configurations
+from gangctl.webhooks.registration import Registrar, Registration, Wanted, watch_configurations
+from gangctl.webhooks.review import AdmissionResponse
 
 SECRET: Final = "gangctl-webhook-certs"  # noqa: S105 - the name of one
 LABELS: Final = {"app.kubernetes.io/managed-by": MANAGER}
 RETRY_SECONDS: Final = 2.0
+
+_FOR_POLICIES: Final = {
+    "manage": Registration.MANAGE,
+    # Their webhooks come and go with the policies: no manifest can know them.
+    "ca-only": Registration.FILL,
+    "none": Registration.NONE,
+}
 
 log = structlog.get_logger(__name__)
 
@@ -51,11 +64,13 @@ class WebhookPart:
         settings: ControllerSettings,
         own_namespace: str,
         gangs: GangPart,
+        policies: PolicyPart | None = None,
         *,
         registry: CollectorRegistry,
         may_write: Callable[[], bool],
     ) -> None:
         """Make everything, start nothing; ``may_write`` says whether this replica may change the registration."""
+        self._policies = policies
         self._client = client
         self._settings = settings
         self._metrics = _WebhookMetrics(registry)
@@ -70,8 +85,20 @@ class WebhookPart:
             refresh=self._refreshed,
             may_write=may_write,
         )
+        self._policy_registrar = Registrar(
+            client,
+            self._wanted_for_policies,
+            mode=_FOR_POLICIES[settings.webhook_registration],
+            refresh=self._refreshed,
+            may_write=may_write,
+        )
+        self._policies_registered = False
         admission = GangAdmission(gangs, fail_open=settings.unavailable == "allow")
         self._endpoints = build_endpoints(admission.routes(), gangs.synced, self._metrics.answered)
+        if policies is not None:
+            routes = {**PolicyAdmission(policies).routes(), **DefaultsAdmission(policies).routes()}
+            self._endpoints |= build_endpoints(routes, policies.synced, self._metrics.answered, _unready)
+            policies.on_swap(self._policy_registrar.wake)
         self._tls: ServerTls | None = None
         self._server: WebhookServer | None = None
         self._serving: Serving | None = None
@@ -81,6 +108,18 @@ class WebhookPart:
         if self._server is None or self._serving is None:
             return "not listening yet"
         return self._registrar.problem() or await self_check(self._server.address, self._serving)
+
+    def policies_unready(self) -> str | None:
+        """What keeps policies from being asked at the start; None when they are, or once they were.
+
+        What happens to their registration later is told in the log: a replica that turned unready for it would take
+        the gangs' webhooks down with it.
+        """
+        if self._policies is None or self._policies_registered:
+            return None
+        problem = self._policies.unready() or self._policy_registrar.problem()
+        self._policies_registered = problem is None
+        return problem
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -111,10 +150,18 @@ class WebhookPart:
             group.create_task(self._source.run(self._deliver), name="certificates")
             if self._clients is not None and self._tls is not None:
                 group.create_task(self._clients.run(self._tls.accept), name="client-authorities")
-            await ready()
-            group.create_task(self._registrar.run(), name="registrar")
+            if self._policies is not None:
+                kept = self._register(self._policies.synced, self._policy_registrar, self._wanted_for_policies)
+                group.create_task(kept, name="policy-registrations")
+            await self._register(ready, self._registrar, self._wanted)
+
+    async def _register(self, ready: Callable[[], Awaitable[object]], registrar: Registrar, wanted: Wanted) -> None:
+        """Register once ``ready``, and look after it until cancelled."""
+        await ready()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(registrar.run(), name="registrar")
             if self._settings.webhook_registration != "none":
-                watched = watch_configurations(self._client, self._registrar, self._wanted(b""))
+                watched = watch_configurations(self._client, registrar, wanted(b""))
                 group.create_task(watched, name="registrations")
 
     def _certificates(self, own_namespace: str) -> CertificateSource:
@@ -148,15 +195,21 @@ class WebhookPart:
     def _wanted(self, authorities: bytes) -> list[dict[str, Any]]:
         return build_configurations(self._configuration, authorities)
 
+    def _wanted_for_policies(self, authorities: bytes) -> list[dict[str, Any]]:
+        demand = Demand() if self._policies is None else self._policies.demand()
+        return build_policy_configurations(self._configuration, demand, authorities)
+
     def _deliver(self, serving: Serving) -> None:
         if self._tls is not None:
             self._tls.load(serving.pair)
         self._serving = serving
         self._metrics.expires.set(serving.expires.timestamp())
         self._registrar.trust(serving.authorities)
+        self._policy_registrar.trust(serving.authorities)
 
     async def _unregister(self) -> None:
         try:
+            await self._policy_registrar.unregister()
             await self._registrar.unregister()
         except ApiError as error:
             log.warning("webhooks stay registered", error=str(error))
@@ -173,6 +226,14 @@ async def listening(listener: Listener, flag: str) -> AsyncIterator[None]:
         yield
     finally:
         await listener.stop()
+
+
+def _unready(path: str) -> AdmissionResponse:
+    if path == MUTATE_DEFAULTS:
+        # A call that fails: the failurePolicy that is registered decides, and only the API server knows it by now.
+        text = "gangctl has just started and does not know the policies yet: try again in a few seconds"
+        raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
+    return unready(path)
 
 
 def _configuration(settings: ControllerSettings, own_namespace: str) -> WebhookSettings:

@@ -1,0 +1,176 @@
+"""The policy part of the process: sources, judge, what is in force, its status, and the view of the webhooks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry
+
+from gangctl.controllers.parameters import Parameters
+from gangctl.controllers.policies import Key, PolicyKeeper
+from gangctl.controllers.policy_sources import Object, PolicySources
+from gangctl.controllers.policy_status import PolicyStatusWriter
+from gangctl.gang.resolve import ClusterRules
+from gangctl.judge.options import JudgeOptions
+from gangctl.judge.policyset import PolicySet
+from gangctl.manager.gangs import Clients, GangPart, error_policy
+from gangctl.manager.policymetrics import PolicyMetrics
+from gangctl.manager.settings import ControllerSettings
+from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.params import ParamCatalogue
+from gangctl.policy.review import Review
+from gangctl.policy.verdict import Outcome
+from gangctl.runtime.controller import Controller, ControllerOptions
+from gangctl.runtime.metrics import RuntimeMetrics
+from gangctl.runtime.queue import WorkQueue
+from gangctl.webhooks.policies import demand_of
+from gangctl.webhooks.policy_configurations import Demand
+
+if TYPE_CHECKING:
+    from gangctl.judge.judge import Judge
+
+NAME: Final = "policies"
+
+
+class _Bench:
+    """A judge that is made when there is something to judge by: a cluster without policies has no workers."""
+
+    def __init__(self, options: JudgeOptions, metrics: PolicyMetrics) -> None:
+        self._options = options
+        self._metrics = metrics
+        self._stack = AsyncExitStack()
+        self._judge: Judge | None = None
+
+    async def load(self, document: Object) -> LoadedPolicy:
+        return await (await self._made()).load(document)
+
+    async def install(self, policies: PolicySet) -> None:
+        if self._judge is not None or policies.policies or policies.broken:
+            await (await self._made()).install(policies)
+
+    async def judge(self, review: Review, policies: Collection[str] | None) -> tuple[Outcome, ...]:
+        return () if self._judge is None else await self._judge.judge(review, policies)
+
+    async def close(self) -> None:
+        self._judge = None
+        await self._stack.aclose()
+
+    async def _made(self) -> Judge:
+        if self._judge is None:
+            from gangctl.judge.judge import Judge  # noqa: PLC0415 -- engines are large, and most clusters may do without
+
+            self._judge = await self._stack.enter_async_context(Judge(self._options, observer=self._metrics))
+        return self._judge
+
+
+class PolicyPart:
+    """Wires what is about policies; it is also the :class:`~gangctl.webhooks.policies.PolicyView`."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        settings: ControllerSettings,
+        gangs: GangPart,
+        metrics: RuntimeMetrics,
+        registry: CollectorRegistry,
+    ) -> None:
+        """Make everything, start nothing; in the event loop that everything will run in."""
+        self._gangs = gangs
+        self._metrics = PolicyMetrics(registry)
+        self._on_swap: Callable[[], None] = lambda: None
+        self._bench = _Bench(JudgeOptions(engine=settings.cel_engine), self._metrics)
+        self._sources = PolicySources(clients.reader, self._wake, observer=metrics.informer_observer)
+        self._parameters = Parameters(clients.reader, self._wake, observer=metrics.informer_observer)
+        self._keeper = PolicyKeeper(
+            self._sources, self._parameters, self._bench, on_swap=self._swapped, on_news=self._enqueue
+        )
+        writer = PolicyStatusWriter(clients.writer, self._sources, self._keeper, self._parameters, self.now)
+        self._controller: Controller[Key] = Controller(
+            NAME,
+            writer.reconcile,
+            queue=WorkQueue(observer=metrics.queue_observer(NAME)),
+            options=ControllerOptions(workers=1),
+            error_policy=error_policy,
+            observer=metrics.controller_observer(NAME),
+        )
+        for informer in self._sources.informers:
+            metrics.track_informer(informer)
+        self._sources.subscribe(self._enqueue)
+
+    @property
+    def in_force(self) -> PolicySet:
+        """The policies, those that cannot be used, and the exceptions."""
+        return self._keeper.current
+
+    @property
+    def catalogue(self) -> ParamCatalogue:
+        """Parameter objects."""
+        return self._parameters
+
+    def cluster_rules(self) -> ClusterRules:
+        """Rules by which gangs are planned on this cluster; where none can be made, as on the newest one."""
+        return self._gangs.rules(self._gangs.state.generation or ClusterRules().generation)
+
+    def now(self) -> datetime:
+        """The time."""
+        return datetime.now(UTC)
+
+    async def namespace(self, name: str) -> Object | None:
+        """A namespace by name."""
+        return await self._sources.namespace(name)
+
+    async def judge(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
+        """What each policy in force says, or each that is named."""
+        outcomes = await self._bench.judge(review, policies)
+        if policies is None:
+            self._metrics.judged_request(outcomes)
+        return outcomes
+
+    def demand(self) -> Demand:
+        """What has to be registered for the policies in force."""
+        return demand_of(self._keeper.current)
+
+    def on_swap(self, call: Callable[[], None]) -> None:
+        """Call this when other policies are in force."""
+        self._on_swap = call
+
+    def unready(self) -> str | None:
+        """What is still missing before requests can be judged."""
+        if self._keeper.synced.is_set():
+            return None
+        missing = self._sources.unsynced()
+        return f"waiting for {', '.join(missing)}" if missing else "loading the policies"
+
+    async def synced(self) -> None:
+        """Wait until requests can be judged."""
+        await self._keeper.synced.wait()
+
+    async def watch(self) -> None:
+        """Keep policies and what they need current until cancelled: every replica does."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._sources.run(), name="policy-sources")
+                group.create_task(self._keeper.run(), name="policies")
+        finally:
+            await self._bench.close()
+
+    async def lead(self) -> None:
+        """Write statuses until cancelled: the leader does."""
+        await self.synced()
+        for key in self._sources.keys():  # noqa: SIM118 - it is no mapping
+            self._controller.enqueue(key)
+        await self._controller.run()
+
+    def _wake(self) -> None:
+        self._keeper.wake()
+
+    def _enqueue(self, key: Key) -> None:
+        self._controller.enqueue(key)
+
+    def _swapped(self) -> None:
+        self._metrics.in_force(self._keeper.current)
+        self._on_swap()

@@ -1,0 +1,130 @@
+"""What policies do, as Prometheus metrics.
+
+Names of policies are labels: operators write them, and few. Beyond :data:`MOST_POLICIES` they are counted
+together, and those of policies that are gone are dropped. Names of JobSets and of rules never become labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from itertools import product
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from gangctl.judge.options import JudgeObserver, Lane
+from gangctl.judge.policyset import PolicySet
+from gangctl.policy.verdict import Action, Outcome, Result
+
+MOST_POLICIES: Final = 200
+OTHERS: Final = "(others)"
+
+_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1, 2.5)
+_RESULTS: Final = ("pass", "fail", "error", "exempt")
+_ACTIONS: Final = ("deny", "warn", "audit", "none")
+_WHYS: Final = ("time", "memory", "crash", "start")
+
+
+class PolicyMetrics(JudgeObserver):
+    """The collectors, in one registry; also what a judge tells of its work."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Register every family at once."""
+        self._evaluations = Counter(
+            "gangctl_policy_evaluations",
+            "Requests that a policy applied to, by its worst result (pass, exempt, error, fail) and by what followed "
+            "(deny, warn, audit, none).",
+            ["policy", "result", "action"],
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "gangctl_policy_evaluation_duration_seconds",
+            "Seconds one policy took for one request, by where it was evaluated: inline, fast, slow.",
+            ["lane"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._kills = Counter(
+            "gangctl_policy_kills",
+            "Evaluations that were killed, by policy and why: time, memory, crash.",
+            ["policy", "why"],
+            registry=registry,
+        )
+        self._unanswered = Counter(
+            "gangctl_policy_unanswered",
+            "Evaluations that did not happen because too many waited (full) or their time was over (late).",
+            ["lane", "why"],
+            registry=registry,
+        )
+        self._waiting = Gauge(
+            "gangctl_policy_waiting", "Reviews that wait for a worker, by lane.", ["lane"], registry=registry
+        )
+        self._worker_deaths = Counter(
+            "gangctl_policy_worker_deaths", "Workers that ended by themselves, by why.", ["why"], registry=registry
+        )
+        self._policies = Gauge("gangctl_policies", "Policies by state: loaded, broken.", ["state"], registry=registry)
+        self._exceptions = Gauge("gangctl_policy_exceptions", "Exceptions that can be used.", registry=registry)
+        self._names: frozenset[str] = frozenset()
+
+    def in_force(self, policies: PolicySet) -> None:
+        """Tell what is in force from now on."""
+        self._policies.labels("loaded").set(len(policies.policies))
+        self._policies.labels("broken").set(len(policies.broken))
+        self._exceptions.set(len(policies.exceptions))
+        names = sorted([each.name for each in policies.policies] + [each.name for each in policies.broken])
+        kept = frozenset(names[:MOST_POLICIES])
+        self._forget(self._names - kept)
+        self._names = kept
+
+    def judged_request(self, outcomes: Iterable[Outcome]) -> None:
+        """Count what the policies said of one request; those that did not apply are not counted."""
+        for outcome in outcomes:
+            if outcome.matched:
+                self._evaluations.labels(self._label(outcome.policy), _result(outcome), _action(outcome)).inc()
+
+    def judged(self, policy: str, lane: Lane, seconds: float) -> None:
+        """Tell of one policy and one request."""
+        del policy
+        self._seconds.labels(lane).observe(seconds)
+
+    def killed(self, policy: str, lane: Lane, why: str) -> None:
+        """Tell of one policy that ended its worker."""
+        del lane
+        self._kills.labels(self._label(policy), why).inc()
+
+    def refused(self, lane: Lane, why: str) -> None:
+        """Tell of one policy without an answer."""
+        self._unanswered.labels(lane, why).inc()
+
+    def waiting(self, lane: Lane, count: int) -> None:
+        """Tell how many wait."""
+        self._waiting.labels(lane).set(count)
+
+    def died(self, why: str) -> None:
+        """Tell that a worker ended by itself."""
+        self._worker_deaths.labels(why).inc()
+
+    def _label(self, policy: str) -> str:
+        return policy if policy in self._names else OTHERS
+
+    def _forget(self, names: Collection[str]) -> None:
+        for name in names:
+            for result, action in product(_RESULTS, _ACTIONS):
+                self._evaluations.remove(name, result, action)
+            for why in _WHYS:
+                self._kills.remove(name, why)
+
+
+def _result(outcome: Outcome) -> str:
+    found = {finding.result for finding in outcome.findings}
+    worst = (Result.FAIL, Result.ERROR, Result.EXEMPT)
+    return next((result.value for result in worst if result in found), Result.PASS.value)
+
+
+def _action(outcome: Outcome) -> str:
+    """The strongest thing that followed."""
+    if not outcome.violations:
+        return "none"
+    if any(finding.always for finding in outcome.violations):
+        return Action.DENY.value.lower()
+    return next((each.value.lower() for each in Action if each in outcome.actions), "none")
