@@ -1,0 +1,172 @@
+"""What the files of a command hold, by what it is for: policies, exceptions, Namespaces, parameters, subjects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from gangctl.api.documents import Document
+from gangctl.cli.messages import InvalidInputError
+from gangctl.errors import InputError
+from gangctl.policy.constraints import LabelSelector
+from gangctl.policy.match import labels_of
+from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND
+
+GANGCTL_GROUP: Final = "gangctl.dev"
+NATIVE_GROUP: Final = "admissionregistration.k8s.io"
+NATIVE_POLICY: Final = "ValidatingAdmissionPolicy"
+NATIVE_BINDING: Final = "ValidatingAdmissionPolicyBinding"
+
+
+def kind_of(value: Mapping[str, Any]) -> tuple[str, str]:
+    """API group and kind of an object, as far as it says them."""
+    version = value.get("apiVersion")
+    group, slash, _ = str(version if isinstance(version, str) else "").partition("/")
+    kind = value.get("kind")
+    return group if slash else "", kind if isinstance(kind, str) else ""
+
+
+def metadata_of(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``metadata``, or nothing where it is no object."""
+    metadata = value.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def name_of(value: Mapping[str, Any]) -> str:
+    """``metadata.name`` or ``metadata.generateName``; empty where there is neither."""
+    metadata = metadata_of(value)
+    for key in ("name", "generateName"):
+        if isinstance(metadata.get(key), str) and metadata[key]:
+            return str(metadata[key])
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Documents by purpose; ``others`` are parameters or subjects, which only the policies can tell."""
+
+    policies: tuple[Document, ...] = ()
+    natives: tuple[Document, ...] = ()
+    bindings: tuple[Document, ...] = ()
+    exceptions: tuple[Document, ...] = ()
+    namespaces: tuple[Document, ...] = ()
+    others: tuple[Document, ...] = ()
+
+    def __add__(self, more: Bundle) -> Bundle:
+        return Bundle(
+            self.policies + more.policies,
+            self.natives + more.natives,
+            self.bindings + more.bindings,
+            self.exceptions + more.exceptions,
+            self.namespaces + more.namespaces,
+            self.others + more.others,
+        )
+
+    @property
+    def rules(self) -> tuple[Document, ...]:
+        """All policies, of both kinds."""
+        return self.policies + self.natives
+
+
+def sort_documents(documents: Iterable[Document]) -> Bundle:
+    """Each document to its purpose."""
+    found: dict[str, list[Document]] = {}
+    for document in documents:
+        found.setdefault(_purpose(document), []).append(document)
+    return Bundle(**{purpose: tuple(members) for purpose, members in found.items()})
+
+
+def _purpose(document: Document) -> str:
+    match kind_of(document.value):
+        case (group, kind) if group == GANGCTL_GROUP and kind == POLICY_KIND:
+            return "policies"
+        case (group, kind) if group == GANGCTL_GROUP and kind == EXCEPTION_KIND:
+            return "exceptions"
+        case (group, kind) if group == NATIVE_GROUP and kind == NATIVE_POLICY:
+            return "natives"
+        case (group, kind) if group == NATIVE_GROUP and kind == NATIVE_BINDING:
+            return "bindings"
+        case ("", "Namespace"):
+            return "namespaces"
+        case _:
+            return "others"
+
+
+def check_names(documents: Iterable[Document]) -> None:
+    """Every object has a type and a name; InvalidInputError with all that have not."""
+    lines = []
+    for document in documents:
+        _, kind = kind_of(document.value)
+        if not isinstance(document.value.get("apiVersion"), str) or not kind:
+            lines.append(f"{document.where()}: an object needs apiVersion and kind")
+        elif not name_of(document.value):
+            lines.append(f"{document.where('metadata')}: metadata.name: {kind} needs a name")
+    if lines:
+        raise InvalidInputError(lines, f"{len(lines)} error{'' if len(lines) == 1 else 's'} in the input")
+
+
+def check_unique(documents: Iterable[Document], what: str) -> None:
+    """InputError when two documents have one name: which of them counts would depend on their order."""
+    first: dict[str, Document] = {}
+    for document in documents:
+        name = name_of(document.value)
+        if name in first:
+            raise InputError(
+                f'{document.where("metadata.name")}: {what} "{name}" is also at {first[name].where("metadata.name")}',
+                hint="give them different names, or leave one out",
+            )
+        first[name] = document
+
+
+def no_policies(bundle: Bundle) -> InputError:
+    """What to say where there is nothing to judge by."""
+    kinds = Counter(kind_of(document.value)[1] or "object without kind" for document in bundle.others)
+    found = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
+    return InputError(
+        f"no policy in the input: found {found}",
+        hint=f"expected {POLICY_KIND} (gangctl.dev/v1alpha1) or {NATIVE_POLICY} (admissionregistration.k8s.io/v1)",
+    )
+
+
+_CLUSTER_SCOPED: Final = frozenset(
+    {"Namespace", "Node", "ClusterRole", "ClusterQueue", "PriorityClass", "StorageClass", "ResourceFlavor", "Topology"}
+)
+
+
+class FileCatalogue:
+    """Parameter objects from files, as :class:`~gangctl.policy.params.ParamCatalogue`.
+
+    A file does not say whether a kind has namespaces. It has when one of its objects names
+    one or, for a custom kind, when none says otherwise; ConfigMaps without one are in ``namespace``.
+    """
+
+    def __init__(self, objects: Iterable[Mapping[str, Any]], namespace: str = "default") -> None:
+        """Keep the objects by kind."""
+        self._namespace = namespace
+        self._kinds: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        for each in objects:
+            self._kinds.setdefault((str(each.get("apiVersion")), str(each.get("kind"))), []).append(each)
+
+    def scope(self, api_version: str, kind: str) -> Literal["Namespaced", "Cluster"] | None:
+        """Whether objects of a kind have a namespace; a kind without objects is taken to be there, and namespaced."""
+        known = self._kinds.get((api_version, kind), [])
+        if kind in _CLUSTER_SCOPED:
+            return "Cluster"
+        is_core = "/" not in api_version
+        return (
+            "Namespaced" if is_core or not known or any(metadata_of(o).get("namespace") for o in known) else "Cluster"
+        )
+
+    def find(
+        self, api_version: str, kind: str, namespace: str, *, name: str = "", selector: LabelSelector | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """The object of that name, or those that the selector fits."""
+        return [
+            each
+            for each in self._kinds.get((api_version, kind), [])
+            if (not namespace or (metadata_of(each).get("namespace") or self._namespace) == namespace)
+            and (not name or metadata_of(each).get("name") == name)
+            and (selector is None or selector.matches(labels_of(each)))
+        ]

@@ -1,0 +1,64 @@
+"""Flags that several verbs of ``gangctl policy`` share."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.options import Decorator
+
+F = TypeVar("F", bound=Any)
+
+ENGINES: Final = ("cel-python", "cel-cpp")
+AUTO: Final = "auto"
+ALL: Final = "all"
+
+
+def policies(*, required: bool = True) -> Decorator[Any]:
+    """``--policy``: where to read policies."""
+    return click.option(
+        "-p",
+        "--policy",
+        "policy_files",
+        required=required,
+        multiple=True,
+        metavar="FILE|DIR|-",
+        type=click.Path(allow_dash=True),
+        help="Policies, and what belongs to them: bindings, exceptions, parameters, Namespaces. Can be repeated.",
+    )
+
+
+def files_of_policies(command: F) -> F:
+    """``FILE...``: policies as arguments."""
+    decorator = click.argument(
+        "files", nargs=-1, required=True, metavar="FILE|DIR|-...", type=click.Path(allow_dash=True)
+    )
+    decorated: F = decorator(command)
+    return decorated
+
+
+def engine(*, all_engines: bool = False) -> Decorator[Any]:
+    """``--engine``: which engine evaluates CEL; with ``all_engines`` also one after the other."""
+    return click.option(
+        "--engine",
+        "engine_name",
+        type=click.Choice((AUTO, *ENGINES, *((ALL,) if all_engines else ()))),
+        default=AUTO,
+        show_default=True,
+        help="What evaluates CEL: auto takes cel-cpp where it is installed."
+        + (" all: each that is installed, one after the other." if all_engines else ""),
+    )
+
+
+def kubernetes(command: F) -> F:
+    """``--kube``: whose CEL libraries and whose gangs."""
+    decorated: F = click.option(
+        "--kube",
+        type=click.Choice(options.KUBERNETES),
+        default=options.KUBERNETES[-1],
+        show_default=True,
+        help="Kubernetes minor whose CEL libraries count and whose gangs are planned.",
+    )(command)
+    return decorated

@@ -1,0 +1,160 @@
+"""Requests as the API server would send them, for objects in files and in a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from gangctl.api.labelselector import NAMESPACE_NAME
+from gangctl.api.scheduling import NEWEST, Generation
+from gangctl.cli.policy.admitted import as_admitted, is_jobset
+from gangctl.cli.policy.bundle import kind_of, metadata_of, name_of
+from gangctl.gang.resolve import ClusterRules
+from gangctl.policy.gangvariable import gang_of
+from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.params import ParamCatalogue, with_params
+from gangctl.policy.review import Object, Operation, Review
+
+NAMESPACE: Final = "default"
+"""Of what names no other, as for kubectl."""
+USER: Final = "kubernetes-admin"
+GROUPS: Final = ("system:authenticated",)
+_NOBODY: Final = "00000000-0000-0000-0000-000000000000"
+_CLUSTER_SCOPED: Final = {("", "Namespace"), ("", "Node"), ("", "PersistentVolume")}
+_PLURALS: Final = {"Ingress": "ingresses", "NetworkPolicy": "networkpolicies", "Endpoints": "endpoints"}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What requests have in common: who asks, when, and what the cluster around them is."""
+
+    now: datetime
+    namespace: str = NAMESPACE
+    user: str = USER
+    groups: tuple[str, ...] = GROUPS
+    generation: Generation = NEWEST
+    gang_schedulers: tuple[str, ...] = ()
+    namespaces: Mapping[str, Object] = field(default_factory=dict)
+    """Namespace objects by name."""
+
+    @property
+    def rules(self) -> ClusterRules:
+        """What gang plans depend on besides the JobSet."""
+        generation, names = self.generation, frozenset(self.gang_schedulers)
+        return ClusterRules(generation, names) if names else ClusterRules(generation)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request ready to be judged, and what a person should know of how it was made."""
+
+    review: Review
+    notes: tuple[str, ...] = ()
+
+
+def request_of(
+    subject: Object,
+    operation: Operation,
+    setting: Setting,
+    policies: Sequence[LoadedPolicy],
+    catalogue: ParamCatalogue,
+    *,
+    old: Object | None = None,
+) -> Request:
+    """The request that creates ``subject``, turns ``old`` into it, or deletes it, as policies meet it."""
+    subject, wrong = as_admitted(subject)
+    if old is not None:
+        old, _ = as_admitted(old)
+    notes = [f"{title_of(subject, setting)} is judged as written, because JobSet refuses it: {wrong}"] if wrong else []
+    review = review_of(subject, operation, setting, old)
+    namespace = review.request.get("namespace")
+    if namespace and namespace not in setting.namespaces and any(map(_asks_for_namespace, policies)):
+        notes.append(f"no Namespace {namespace} among the files: taken to be one without labels of its own")
+    return Request(with_params(review, policies, catalogue), tuple(notes))
+
+
+def title_of(obj: Object, setting: Setting) -> str:
+    """Kind, namespace and name, as a person calls it."""
+    namespace = metadata_of(obj).get("namespace") or (setting.namespace if is_namespaced(obj) else "")
+    return f"{kind_of(obj)[1]} {namespace}/{name_of(obj)}" if namespace else f"{kind_of(obj)[1]} {name_of(obj)}"
+
+
+def is_namespaced(obj: Object) -> bool:
+    """Whether objects of this kind have a namespace, as far as that is known."""
+    return kind_of(obj) not in _CLUSTER_SCOPED
+
+
+def _asks_for_namespace(policy: LoadedPolicy) -> bool:
+    return "namespaceObject" in policy.reads or not policy.spec.match_constraints.namespace_selector.selects_everything
+
+
+def review_of(subject: Object, operation: Operation, setting: Setting, old: Object | None = None) -> Review:
+    """The request for objects that are complete."""
+    metadata = metadata_of(subject)
+    namespace = str(metadata.get("namespace") or setting.namespace) if is_namespaced(subject) else ""
+    subject = _placed(subject, namespace)
+    old = _placed(old, namespace) if old is not None else None
+    new = None if operation == "DELETE" else subject
+    return Review(
+        operation=operation,
+        now=setting.now,
+        request=_request(subject, operation, namespace, setting),
+        object=new,
+        old_object=subject if operation == "DELETE" else old,
+        namespace=namespace_object(namespace, setting) if namespace else None,
+        gang=gang_of(new, setting.rules) if new is not None and is_jobset(new) else None,
+    )
+
+
+def namespace_object(name: str, setting: Setting) -> Object:
+    """The Namespace of that name, or what is sure to be true of it where nobody gave one."""
+    bare = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {NAMESPACE_NAME: name}}}
+    given = setting.namespaces.get(name)
+    if given is None:
+        return bare
+    metadata = metadata_of(given)
+    labels = metadata.get("labels")
+    return {
+        **given,
+        "metadata": {**metadata, "labels": {NAMESPACE_NAME: name, **(labels if isinstance(labels, dict) else {})}},
+    }
+
+
+def _placed(obj: Object, namespace: str) -> Object:
+    metadata = metadata_of(obj)
+    return {**obj, "metadata": {**metadata, "namespace": namespace}} if namespace else obj
+
+
+def _request(subject: Object, operation: Operation, namespace: str, setting: Setting) -> dict[str, Any]:
+    """``AdmissionRequest`` (``admission.k8s.io/v1``) without its objects."""
+    api_version = str(subject.get("apiVersion") or "")
+    group, kind = kind_of(subject)
+    version = api_version.rpartition("/")[2]
+    metadata = metadata_of(subject)
+    group_version_kind = {"group": group, "version": version, "kind": kind}
+    resource = {"group": group, "version": version, "resource": plural(kind)}
+    return {
+        "uid": _NOBODY,
+        "kind": group_version_kind,
+        "resource": resource,
+        "requestKind": group_version_kind,
+        "requestResource": resource,
+        "name": str(metadata.get("name") or ""),
+        **({"namespace": namespace} if namespace else {}),
+        "operation": operation,
+        "userInfo": {"username": setting.user, "groups": list(setting.groups)},
+        "dryRun": False,
+        "options": {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.capitalize()}Options"},
+    }
+
+
+def plural(kind: str) -> str:
+    """The resource of a kind, by the rule that nearly all of them follow."""
+    if kind in _PLURALS:
+        return _PLURALS[kind]
+    lower = kind.lower()
+    if lower.endswith(("s", "x", "ch", "sh")):
+        return f"{lower}es"
+    return f"{lower[:-1]}ies" if lower.endswith("y") and lower[-2:-1] not in "aeiou" else f"{lower}s"

@@ -1,0 +1,129 @@
+"""Verdicts for people and for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gangctl.cli.output import Section, Table
+from gangctl.policy.review import Object, Review
+from gangctl.policy.verdict import Finding, Outcome, Result, Verdict, show
+
+API_VERSION: Final = "gangctl.dev/v1alpha1"
+KIND: Final = "PolicyVerdict"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One object, what was asked for it, and what was said; ``values`` are variables by policy, where asked for."""
+
+    title: str
+    subject: Object
+    review: Review
+    verdict: Verdict
+    engine: str
+    values: Mapping[str, Mapping[str, str]]
+    notes: tuple[str, ...] = ()
+
+
+def verdict_data(judged: Judged) -> dict[str, Any]:
+    """What ``-o json`` prints for one object."""
+    verdict, review = judged.verdict, judged.review
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "name": str(review.request.get("name") or ""),
+            "namespace": str(review.request.get("namespace") or ""),
+        },
+        "object": {"apiVersion": judged.subject.get("apiVersion"), "kind": judged.subject.get("kind")},
+        "operation": review.operation,
+        "engine": judged.engine,
+        "allowed": verdict.allowed,
+        "code": verdict.code,
+        "message": show(verdict.denials[0]) if verdict.denials else "",
+        "denials": [finding_data(finding) for finding in verdict.denials],
+        "warnings": list(verdict.warnings),
+        "auditAnnotations": dict(verdict.audit_annotations),
+        "policies": [outcome_data(outcome, judged.values.get(outcome.policy)) for outcome in verdict.outcomes],
+        "notes": list(judged.notes),
+    }
+
+
+def outcome_data(outcome: Outcome, values: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """One policy of a verdict."""
+    data = {
+        "policy": outcome.policy,
+        "matched": outcome.matched,
+        "skipped": outcome.skipped,
+        "actions": sorted(outcome.actions),
+        "steps": outcome.steps,
+        "rules": [finding_data(finding) for finding in outcome.findings],
+    }
+    return data if values is None else {**data, "variables": dict(values)}
+
+
+def finding_data(finding: Finding) -> dict[str, Any]:
+    """One rule of a verdict."""
+    return {
+        "policy": finding.policy,
+        "rule": finding.rule,
+        "result": finding.result.value,
+        "message": finding.message,
+        "reason": finding.reason,
+        "params": finding.params,
+        "error": finding.error,
+        "exception": finding.exception,
+    }
+
+
+def verdict_section(judged: Judged, *, everything: bool = False) -> Section:
+    """A verdict for a person: what is wrong or, with ``everything``, what each rule said."""
+    verdict = judged.verdict
+    shown = [
+        (outcome, finding)
+        for outcome in verdict.outcomes
+        for finding in outcome.findings
+        if everything or finding.result is not Result.PASS
+    ]
+    rows = tuple(_row(outcome, finding) for outcome, finding in shown)
+    lines = [*_summary(verdict.outcomes), *_skipped(verdict.outcomes), *_values(judged.values)]
+    answer = "allowed" if verdict.allowed else f"denied ({verdict.code})"
+    if verdict.allowed and verdict.warnings:
+        answer = "allowed, with warnings"
+    return Section(
+        title=f"{judged.title}: {answer}",
+        lines=tuple(lines),
+        table=Table(("POLICY", "RULE", "RESULT", "ACTION", "MESSAGE"), rows) if rows else None,
+        warnings=(*verdict.warnings, *judged.notes),
+    )
+
+
+def _row(outcome: Outcome, finding: Finding) -> tuple[str, ...]:
+    message = finding.message
+    if finding.exception:
+        message = f"allowed by exception {finding.exception}: {message}"
+    if finding.params:
+        message = f"{message} (params {finding.params})" if message else f"params {finding.params}"
+    has_consequences = finding in outcome.violations
+    action = ", ".join(sorted(outcome.actions)) if has_consequences else "-"
+    return (finding.policy, finding.rule, finding.result.value, "Deny" if finding.always else action, message)
+
+
+def _summary(outcomes: Sequence[Outcome]) -> list[str]:
+    results = Counter(finding.result for outcome in outcomes for finding in outcome.findings)
+    counts = ", ".join(f"{results[result]} {result.value}" for result in Result if results[result]) or "no rule"
+    applied = sum(outcome.matched for outcome in outcomes)
+    policies = f"{len(outcomes)} {'policy' if len(outcomes) == 1 else 'policies'}"
+    return [f"{policies}, {applied} {'applies' if applied == 1 else 'apply'}: {counts}"]
+
+
+def _skipped(outcomes: Iterable[Outcome]) -> list[str]:
+    return [f"skipped {outcome.policy}: {outcome.skipped}" for outcome in outcomes if not outcome.matched]
+
+
+def _values(values: Mapping[str, Mapping[str, str]]) -> list[str]:
+    pairs = ((policy, name, value) for policy, variables in values.items() for name, value in variables.items())
+    return [f"{policy}: variables.{name} = {value}" for policy, name, value in pairs]

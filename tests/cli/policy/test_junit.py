@@ -1,0 +1,40 @@
+"""JUnit XML."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import fromstring
+
+from gangctl.cli.policy.junit import Reported, junit
+
+CASES = [
+    Reported("queue", "require-queue", "a [cel-python]", "q/gangctl-test.yaml", 7, 0.25),
+    Reported("queue", "require-queue", "b <&> \x1b", "q/gangctl-test.yaml", 9, 0.5, "expected pass, got 'fail' \x00"),
+    Reported("size", "max-size", "c", "s/gangctl-test.yaml", 3),
+]
+
+
+def test_counts_names_and_failures() -> None:
+    text = junit(CASES)
+    assert text.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites ')
+    root = fromstring(text)
+    assert (root.get("tests"), root.get("failures"), root.get("time")) == ("3", "1", "0.750000")
+    queue, size = root
+    assert (queue.get("name"), queue.get("tests"), queue.get("failures")) == ("queue", "2", "1")
+    assert size.get("failures") == "0"
+    passed, failed = queue
+    assert {key: passed.get(key) for key in ("classname", "name", "file", "line", "time")} == {
+        "classname": "require-queue",
+        "name": "a [cel-python]",
+        "file": "q/gangctl-test.yaml",
+        "line": "7",
+        "time": "0.250000",
+    }
+    assert len(passed) == 0
+    (failure,) = failed
+    assert failure.get("message") == "expected pass, got 'fail' \ufffd"
+    assert failure.text == "q/gangctl-test.yaml:9: expected pass, got 'fail' \ufffd"
+    assert failed.get("name") == "b <&> \ufffd"
+
+
+def test_no_tests_are_still_a_report() -> None:
+    assert fromstring(junit([])).get("tests") == "0"
