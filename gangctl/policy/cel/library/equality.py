@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
 from gangctl.policy.cel.library.values import Extension, Optional, kind
@@ -12,6 +12,7 @@ _NUMBERS: Final = frozenset({"int", "uint", "double"})
 _ORDERED: Final = frozenset(
     {"bool", "string", "bytes", "google.protobuf.Timestamp", "google.protobuf.Duration"},
 )
+_HASHABLE: Final = frozenset({"bool", "string", "bytes", "null_type"})
 
 
 def equal(left: object, right: object) -> bool:
@@ -46,9 +47,9 @@ def compare(left: object, right: object) -> int | None:
     comparable = (one in _NUMBERS and other in _NUMBERS) or (one == other and one in _ORDERED)
     if not comparable or _not_a_number(left) or _not_a_number(right):
         return None
-    # The kinds are alike, which no type checker can see.
-    a: Any = left.encode("utf-8", "surrogatepass") if isinstance(left, str) else left
-    b: Any = right.encode("utf-8", "surrogatepass") if isinstance(right, str) else right
+    # The kinds are alike, which no type checker can see; Python orders strings as UTF-8 does, by code points.
+    a: Any = left
+    b: Any = right
     return int(a > b) - int(a < b)
 
 
@@ -57,9 +58,14 @@ def ordered(name: str) -> bool:
     return name in _NUMBERS or name in _ORDERED
 
 
-def is_extension(value: object) -> bool:
-    """Whether a value is of a type that Kubernetes adds."""
-    return isinstance(value, Extension)
+def key_of(value: object) -> Hashable | None:
+    """Something that is equal for values that are; None for values that must be compared (lists, maps, NaN)."""
+    name = kind(value)
+    if name in _NUMBERS:
+        return None if _not_a_number(value) else ("number", value)
+    if name in _HASHABLE or isinstance(value, Extension):
+        return (name, value)
+    return None
 
 
 def _not_a_number(value: object) -> bool:

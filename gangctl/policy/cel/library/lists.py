@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Sequence
 from functools import cmp_to_key
 from typing import Any, Final
 
 from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.equality import compare, equal, ordered
+from gangctl.policy.cel.library.equality import compare, equal, key_of, ordered
 from gangctl.policy.cel.library.overload import Overload, function, method
 from gangctl.policy.cel.library.values import (
     INT_MAX,
     INT_MIN,
+    NONE,
     UINT_MAX,
+    Optional,
     Uint,
     bounded,
     invalid,
     kind,
     no_such_overload,
 )
+from gangctl.policy.cel.times import Duration
 
 LONGEST_RANGE: Final = 100_000
 """Elements of ``lists.range``. The API server makes ten times as many, and charges their cost."""
-LONGEST_DISTINCT: Final = 10_000
-"""Elements of a list without hashable values, each of which is compared with each."""
-
-_DURATION: Final = "google.protobuf.Duration"
-_LONGEST_DURATION: Final = timedelta(microseconds=INT_MAX // 1000)
-"""Nanoseconds in an int64, as Go counts them."""
+LONGEST_DISTINCT: Final = 500
+"""Lists and maps in a list, each of which is compared with each."""
 
 
 def _first_must_be_ordered(values: Sequence[Any], name: str) -> None:
@@ -57,22 +55,26 @@ def _sum(values: Sequence[Any]) -> object:
     if not values:
         return 0
     name = kind(values[0])
-    if name not in {"int", "uint", "double", _DURATION} or any(kind(value) != name for value in values):
+    if any(kind(value) != name for value in values):
         raise no_such_overload("sum")
-    total: Any = timedelta() if name == _DURATION else 0.0 if name == "double" else 0
-    for value in values:
-        total = total + value
-        if _overflows(name, total):
-            raise EvalError(EvalKind.OVERFLOW, "sum overflows")
-    return Uint(total) if name == "uint" else total
-
-
-def _overflows(name: str, total: Any) -> bool:
+    if name == "double":
+        return sum(values, 0.0)
+    if name == Duration.KIND:
+        return Duration(_sum_between(INT_MIN, INT_MAX, (value.nanoseconds for value in values)))
     if name == "int":
-        return not INT_MIN <= total <= INT_MAX
+        return _sum_between(INT_MIN, INT_MAX, values)
     if name == "uint":
-        return bool(total > UINT_MAX)
-    return name == _DURATION and abs(total) > _LONGEST_DURATION
+        return Uint(_sum_between(0, UINT_MAX, values))
+    raise no_such_overload("sum")
+
+
+def _sum_between(least: int, most: int, values: Iterable[int]) -> int:
+    total = 0
+    for value in values:
+        total += value
+        if not least <= total <= most:
+            raise EvalError(EvalKind.OVERFLOW, "sum overflows")
+    return total
 
 
 def _extreme(values: Sequence[Any], name: str, replaced_when: int) -> object:
@@ -137,24 +139,31 @@ def _reverse(values: Sequence[Any]) -> list[Any]:
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
-    scalars = {"string", "bool", "bytes", "null_type"}
     found: list[Any] = []
-    seen: set[object] = set()
-    others: list[Any] = []
+    keys: set[object] = set()
+    compared: list[Any] = []
     for value in values:
-        name = kind(value)
-        if name in scalars:
-            if (name, value) in seen:
+        key = key_of(value)
+        if key is not None:
+            if key in keys:
                 continue
-            seen.add((name, value))
-        elif any(equal(value, other) for other in others):
+            keys.add(key)
+        elif any(equal(value, other) for other in compared):
             continue
         else:
-            others.append(value)
-            if len(others) > LONGEST_DISTINCT:
+            compared.append(value)
+            if len(compared) > LONGEST_DISTINCT:
                 raise EvalError(EvalKind.BUDGET_EXCEEDED, "distinct compares too many elements")
         found.append(value)
     return found
+
+
+def _first(values: Sequence[Any]) -> Optional:
+    return Optional(True, values[0]) if values else NONE
+
+
+def _last(values: Sequence[Any]) -> Optional:
+    return Optional(True, values[-1]) if values else NONE
 
 
 def _sort(values: Sequence[Any]) -> list[Any]:
@@ -192,6 +201,8 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     method("indexOf", _index_of, "list", "dyn"),
     method("lastIndexOf", _last_index_of, "list", "dyn"),
     method("includes", _includes, "dyn", "dyn"),
+    method("first", _first, "list"),
+    method("last", _last, "list"),
     method("slice", _slice, "list", "int", "int"),
     method("flatten", _flatten_once, "list"),
     method("flatten", _flatten, "list", "int"),

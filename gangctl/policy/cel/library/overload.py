@@ -13,7 +13,7 @@ ANY: Final = "dyn"
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """``call`` for arguments of these kinds (:func:`~gangctl.policy.cel.library.values.kind`), of a method the target first."""
+    """``call`` for arguments of these kinds, as ``values.kind`` names them; of a method, the target is the first."""
 
     name: str
     member: bool

@@ -6,38 +6,29 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.equality import equal
+from gangctl.policy.cel.library.equality import equal, key_of
 from gangctl.policy.cel.library.overload import Overload, function
-from gangctl.policy.cel.library.values import kind
 
-MOST_COMPARISONS: Final = 1_000_000
-"""Of elements that are no scalars, each with each."""
-
-_SCALARS: Final = frozenset({"string", "bool", "bytes", "null_type"})
+MOST_COMPARISONS: Final = 200_000
+"""Of lists and maps, each with each."""
 
 
-def _membership(values: Sequence[Any]) -> Callable[[object], bool]:
-    """Whether something is among ``values``: at once for scalars, by comparing for the rest."""
-    scalars = {(kind(value), value) for value in values if kind(value) in _SCALARS}
-    others = [value for value in values if kind(value) not in _SCALARS]
+def _membership(values: Sequence[Any], other: Sequence[Any], name: str) -> Callable[[object], bool]:
+    """Whether something of ``other`` is among ``values``: at once, but by comparing for lists and maps."""
+    keys = {key for value in values if (key := key_of(value)) is not None}
+    compared = [value for value in values if key_of(value) is None]
+    if len(compared) * len(other) > MOST_COMPARISONS:
+        raise EvalError(EvalKind.BUDGET_EXCEEDED, f"{name} compares too many elements")
 
     def contains(sought: object) -> bool:
-        name = kind(sought)
-        if name in _SCALARS:
-            return (name, sought) in scalars
-        return any(equal(value, sought) for value in others)
+        key = key_of(sought)
+        return key in keys if key is not None else any(equal(value, sought) for value in compared)
 
     return contains
 
 
-def _bound(left: Sequence[Any], right: Sequence[Any], name: str) -> None:
-    if len(left) * len(right) > MOST_COMPARISONS and any(kind(value) not in _SCALARS for value in (*left, *right)):
-        raise EvalError(EvalKind.BUDGET_EXCEEDED, f"{name} compares too many elements")
-
-
 def _contains(values: Sequence[Any], some: Sequence[Any]) -> bool:
-    _bound(values, some, "sets.contains")
-    contains = _membership(values)
+    contains = _membership(values, some, "sets.contains")
     return all(contains(value) for value in some)
 
 
@@ -46,8 +37,7 @@ def _equivalent(left: Sequence[Any], right: Sequence[Any]) -> bool:
 
 
 def _intersects(left: Sequence[Any], right: Sequence[Any]) -> bool:
-    _bound(left, right, "sets.intersects")
-    contains = _membership(right)
+    contains = _membership(right, left, "sets.intersects")
     return any(contains(value) for value in left)
 
 

@@ -7,7 +7,7 @@ bool, int, double, string, bytes    bool, int, float, str, bytes
 uint                                :class:`Uint`
 null                                None
 list, map                           any Sequence, any Mapping
-timestamp, duration                 datetime with a zone, timedelta
+timestamp, duration                 Timestamp, Duration (:mod:`gangctl.policy.cel.times`)
 optional                            :class:`Optional`
 type                                :class:`TypeValue`
 Quantity, URL, IP, CIDR, ...        the frozen classes of the modules beside
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from gangctl.policy.cel.faults import EvalError, EvalKind
@@ -56,7 +55,7 @@ class TypeValue:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """Base of the types that Kubernetes adds; ``KIND`` is CEL's name of the type."""
+    """Base of the types that Python has not; ``KIND`` is CEL's name of the type."""
 
     KIND: ClassVar[str]
 
@@ -69,8 +68,6 @@ _KINDS: Final[tuple[tuple[type, str], ...]] = (
     (str, "string"),
     (bytes, "bytes"),
     (type(None), "null_type"),
-    (datetime, "google.protobuf.Timestamp"),
-    (timedelta, "google.protobuf.Duration"),
     (Optional, "optional_type"),
     (TypeValue, "type"),
     (Mapping, "map"),

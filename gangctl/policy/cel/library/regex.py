@@ -1,0 +1,66 @@
+"""Regular expressions by RE2, which takes time in proportion to the text whatever the pattern is."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import re2
+
+from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.policy.cel.library.overload import Overload, method
+from gangctl.policy.cel.library.values import bounded, invalid
+
+LONGEST_PATTERN: Final = 512
+"""Bytes of a pattern."""
+_MEMORY: Final = 1 << 20
+"""Bytes of a compiled pattern: ``((a{99}){99}){99}`` is short, too."""
+_PATTERNS: Final = 512
+"""Compiled patterns that are kept."""
+
+
+@lru_cache(_PATTERNS)
+def compiled(pattern: str) -> Any:
+    """A pattern for re2; EvalError when it is none or too large."""
+    if len(pattern.encode()) > LONGEST_PATTERN:
+        raise EvalError(EvalKind.BUDGET_EXCEEDED, f"a pattern has more than {LONGEST_PATTERN} bytes")
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    try:
+        return re2.compile(pattern, options)
+    except re2.error:
+        raise invalid("not a regular expression") from None
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return compiled(pattern).search(text) is not None
+
+
+def _find(text: str, pattern: str) -> str:
+    match = compiled(pattern).search(text)
+    return "" if match is None else str(match.group())
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    """Matches that do not overlap; an empty one next to the one before it does not count."""
+    found: list[str] = []
+    end = -1
+    for match in compiled(pattern).finditer(text):
+        if 0 <= limit <= len(found):
+            break
+        start, stop = match.span()
+        if start == stop == end:
+            continue
+        found.append(match.group())
+        end = stop
+    bounded(len(found), "findAll")
+    return found
+
+
+OVERLOADS: Final[tuple[Overload, ...]] = (
+    method("matches", _matches, "string", "string"),
+    method("find", _find, "string", "string"),
+    method("findAll", _find_all, "string", "string"),
+    method("findAll", _find_all, "string", "string", "int"),
+)

@@ -1,0 +1,122 @@
+"""Functions of strings: version 2 of CEL's extension, as Kubernetes has it. Positions count code points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.policy.cel.library.overload import Overload, function, method
+from gangctl.policy.cel.library.string_format import format_string
+from gangctl.policy.cel.library.values import bounded, invalid
+
+_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+"""Unicode's White_Space, which has neither U+001C nor U+200B."""
+_LOWER: Final = {ord(c): c.lower() for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+_UPPER: Final = {ord(c): c.upper() for c in "abcdefghijklmnopqrstuvwxyz"}
+_ESCAPES: Final = {
+    ord(c): escaped
+    for c, escaped in {
+        "\a": "\\a",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+        "\v": "\\v",
+        "\\": "\\\\",
+        '"': '\\"',
+    }.items()
+}
+
+
+def _out_of_range(name: str, index: int) -> EvalError:
+    return EvalError(EvalKind.INDEX_OUT_OF_BOUNDS, f"{name}: index out of range: {index}")
+
+
+def _char_at(text: str, index: int) -> str:
+    if not 0 <= index <= len(text):
+        raise _out_of_range("charAt", index)
+    return text[index : index + 1]
+
+
+def _index_of(text: str, sought: str, start: int = 0) -> int:
+    if start < 0:
+        raise _out_of_range("indexOf", start)
+    return min(start, len(text)) if not sought else text.find(sought, start)
+
+
+def _last_index_of(text: str, sought: str) -> int:
+    return text.rfind(sought)
+
+
+def _last_index_of_before(text: str, sought: str, start: int) -> int:
+    if start < 0:
+        raise _out_of_range("lastIndexOf", start)
+    if not sought:
+        return min(start, len(text))
+    return text.rfind(sought, 0, start + len(sought)) if start < len(text) else -1
+
+
+def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    count = text.count(old) if limit < 0 else min(limit, text.count(old))
+    bounded(len(text) + count * len(new), "replace")
+    return text.replace(old, new, count)
+
+
+def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    if not limit:
+        return []
+    if separator:
+        return text.split(separator, -1 if limit < 0 else limit - 1)
+    if limit < 0 or limit >= len(text):
+        return list(text)
+    return [*text[: limit - 1], text[limit - 1 :]]
+
+
+def _substring(text: str, start: int) -> str:
+    if not 0 <= start <= len(text):
+        raise _out_of_range("substring", start)
+    return text[start:]
+
+
+def _substring_between(text: str, start: int, end: int) -> str:
+    for index in (start, end):
+        if not 0 <= index <= len(text):
+            raise _out_of_range("substring", index)
+    if start > end:
+        raise _out_of_range("substring", start)
+    return text[start:end]
+
+
+def _join(values: Sequence[Any], separator: str = "") -> str:
+    if not all(isinstance(value, str) for value in values):
+        raise invalid("join: all elements must be strings")
+    bounded(sum(map(len, values)) + len(separator) * len(values), "join")
+    return separator.join(values)
+
+
+def _quote(text: str) -> str:
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+OVERLOADS: Final[tuple[Overload, ...]] = (
+    method("charAt", _char_at, "string", "int"),
+    method("indexOf", _index_of, "string", "string"),
+    method("indexOf", _index_of, "string", "string", "int"),
+    method("lastIndexOf", _last_index_of, "string", "string"),
+    method("lastIndexOf", _last_index_of_before, "string", "string", "int"),
+    method("lowerAscii", lambda text: text.translate(_LOWER), "string"),
+    method("upperAscii", lambda text: text.translate(_UPPER), "string"),
+    method("replace", _replace, "string", "string", "string"),
+    method("replace", _replace, "string", "string", "string", "int"),
+    method("split", _split, "string", "string"),
+    method("split", _split, "string", "string", "int"),
+    method("substring", _substring, "string", "int"),
+    method("substring", _substring_between, "string", "int", "int"),
+    method("trim", lambda text: text.strip(_SPACE), "string"),
+    method("join", _join, "list"),
+    method("join", _join, "list", "string"),
+    method("format", format_string, "string", "list"),
+    function("strings.quote", _quote, "string"),
+)

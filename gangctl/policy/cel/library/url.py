@@ -1,0 +1,255 @@
+"""URLs: ``url('https://example.com:80/path?k=v')``, read as Go's ``net/url`` reads them.
+
+Go works on bytes and keeps what is no UTF-8; so does this, by way of surrogate escapes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv6Address
+from string import ascii_letters, digits
+from typing import ClassVar, Final
+
+from gangctl.policy.cel.library.overload import Overload, function, method
+from gangctl.policy.cel.library.values import Extension, invalid
+
+LONGEST: Final = 64 * 1024
+"""Characters of a URL."""
+MOST_PARAMETERS: Final = 10_000
+"""Of a query; with more it has none, as natively."""
+
+_UNRESERVED: Final = frozenset((ascii_letters + digits + "-_.~").encode())
+_IN_PATH: Final = _UNRESERVED | frozenset(b"$&+,/:;=@")
+_IN_HOST: Final = _UNRESERVED | frozenset(b"!$&'()*+,;=:[]<>\"")
+_IN_FRAGMENT: Final = _UNRESERVED | frozenset(b"$&+,/:;=?@!()*")
+_IN_USERINFO: Final = _UNRESERVED | frozenset(b"$&+,;=")
+_LEFT_ALONE: Final = frozenset(b"!$&'()*+,;=:@[]%")
+"""What is not escaped anew when it was not escaped before."""
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)?:", re.ASCII)
+_USERINFO: Final = re.compile(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*", re.ASCII)
+_PORT: Final = re.compile(r"(?::[0-9]*)?", re.ASCII)
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_FIRST_NOT_ASCII: Final = 0x80
+_FIRST_ASCII_ESCAPE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Url(Extension):
+    """A URL; equal when written alike."""
+
+    KIND: ClassVar[str] = "kubernetes.URL"
+    scheme: str
+    host: str
+    path: str
+    """Escaped."""
+    query: str
+    text: str
+    """The whole URL as Go writes it."""
+
+
+def parse_request(text: str) -> Url:
+    """An absolute URL, or a path from the root; ValueError when it is neither.
+
+    A fragment is refused nowhere, but taken for a part of the path or query.
+    """
+    if not text:
+        raise ValueError("empty url")
+    return _parse(text, request=True)
+
+
+def parse(text: str) -> Url:
+    """What CEL's ``url(text)`` is; ValueError when there is none."""
+    parse_request(text)
+    head, _, fragment = text.partition("#")
+    return _parse(head, request=False, fragment=fragment)
+
+
+def _parse(text: str, *, request: bool, fragment: str = "") -> Url:
+    if len(text) > LONGEST:
+        raise ValueError("too long")
+    if _CONTROL.search(text):
+        raise ValueError("net/url: invalid control character in URL")
+    if text == "*":
+        return Url("", "", "*", "", _with_fragment("*", fragment))
+    scheme, rest = _scheme(text)
+    lone_mark = rest.endswith("?") and rest.count("?") == 1
+    rest, _, query = rest.partition("?")
+    tail = f"?{query}" if query or lone_mark else ""
+    if not rest.startswith("/"):
+        if scheme:
+            # Opaque: mailto:somebody@example.com.
+            return Url(scheme, "", "", query, _with_fragment(f"{scheme}:{rest}{tail}", fragment))
+        if request:
+            raise ValueError("invalid URI for request")
+        if ":" in rest.partition("/")[0]:
+            raise ValueError("first path segment in URL cannot contain colon")
+    user = host = ""
+    slashes = ""
+    if rest.startswith("//") and (scheme or (not request and not rest.startswith("///"))):
+        authority, slash, rest = rest[2:].partition("/")
+        rest = slash + rest
+        user, host = _authority(scheme, authority)
+        slashes = "//" if host or user or rest else ""
+    path = _escaped_path(rest)
+    head = f"{scheme}:" if scheme else ""
+    whole = f"{head}{slashes}{user}{_escape(_bytes(host), _IN_HOST)}{path}{tail}"
+    return Url(scheme, host, path, query, _with_fragment(whole, fragment))
+
+
+def _with_fragment(text: str, fragment: str) -> str:
+    if not fragment:
+        return text
+    plain = _unescape(fragment)
+    kept = _is_escaped(fragment, _IN_FRAGMENT)
+    return f"{text}#{fragment if kept else _escape(plain, _IN_FRAGMENT)}"
+
+
+def _scheme(text: str) -> tuple[str, str]:
+    match = _SCHEME.match(text)
+    if match is None:
+        return "", text
+    if not match[1]:
+        raise ValueError("missing protocol scheme")
+    return match[1].lower(), text[match.end() :]
+
+
+def _authority(scheme: str, text: str) -> tuple[str, str]:
+    """User and password as they are written with their ``@``, and the host with its port."""
+    userinfo, at, host = text.rpartition("@")
+    host = _host(scheme, host)
+    if not at:
+        return "", host
+    if not _USERINFO.fullmatch(userinfo):
+        raise ValueError("net/url: invalid userinfo")
+    name, colon, password = userinfo.partition(":")
+    return f"{_escape(_unescape(name), _IN_USERINFO)}{colon}{_escape(_unescape(password), _IN_USERINFO)}@", host
+
+
+def _host(scheme: str, text: str) -> str:
+    bracket = text.rfind("[")
+    if bracket > 0:
+        raise ValueError("invalid IP-literal")
+    if bracket == 0:
+        return _bracketed(text)
+    colon = text.find(":")
+    if colon >= 0:
+        if scheme not in {"http", "https"}:
+            colon = text.rfind(":")
+        if not _PORT.fullmatch(text[colon:]):
+            raise ValueError("invalid port after host")
+    return _text(_unescape_host(text))
+
+
+def _bracketed(text: str) -> str:
+    end = text.rfind("]")
+    if end < 0:
+        raise ValueError("missing ']' in host")
+    if not _PORT.fullmatch(text[end + 1 :]):
+        raise ValueError("invalid port after host")
+    name, percent, zone = text[1:end].partition("%25")
+    address = _text(_unescape_host(name)) + (_text(_unescape(f"%25{zone}")) if percent else "")
+    try:
+        IPv6Address(address)
+    except AddressValueError:
+        raise ValueError("invalid host") from None
+    return f"[{address}]{text[end + 1 :]}"
+
+
+def _unescape(text: str, *, plus: bytes = b"+") -> bytes:
+    raw = _bytes(text).replace(b"+", plus)
+    head, *parts = raw.split(b"%")
+    plain = [head]
+    for part in parts:
+        if not re.match(rb"[0-9A-Fa-f]{2}", part):
+            raise ValueError("invalid URL escape")
+        plain += (bytes((int(part[:2], 16),)), part[2:])
+    return b"".join(plain)
+
+
+def _unescape_host(text: str) -> bytes:
+    """In a host only what is not ASCII may be escaped."""
+    for escape in re.findall(r"%([0-7])[0-9A-Fa-f]", text):
+        if int(escape, 16) < _FIRST_ASCII_ESCAPE and f"%{escape}" != "%25":
+            raise ValueError("invalid URL escape")
+    if any(byte < _FIRST_NOT_ASCII and byte not in _IN_HOST and byte != ord("%") for byte in _bytes(text)):
+        raise ValueError("invalid character in host name")
+    return _unescape(text)
+
+
+def _escape(raw: bytes, plain: frozenset[int]) -> str:
+    return "".join(chr(byte) if byte in plain else f"%{byte:02X}" for byte in raw)
+
+
+def _is_escaped(text: str, plain: frozenset[int]) -> bool:
+    return all(byte in plain or byte in _LEFT_ALONE for byte in _bytes(text))
+
+
+def _escaped_path(text: str) -> str:
+    plain = _unescape(text)
+    return text if _is_escaped(text, _IN_PATH) else _escape(plain, _IN_PATH)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _split_port(host: str) -> tuple[str, str]:
+    name, colon, port = host.rpartition(":")
+    if not colon or not _PORT.fullmatch(f":{port}"):
+        name, port = host, ""
+    return (name[1:-1] if name.startswith("[") and name.endswith("]") else name), port
+
+
+def _get_query(url: Url) -> dict[str, list[str]]:
+    values: dict[str, list[str]] = {}
+    if url.query.count("&") >= MOST_PARAMETERS:
+        return values
+    for parameter in url.query.split("&"):
+        name, _, value = parameter.partition("=")
+        if not parameter or ";" in parameter:
+            continue
+        try:
+            key, entry = _unescape(name, plus=b" "), _unescape(value, plus=b" ")
+        except ValueError:
+            continue
+        values.setdefault(_shown(key), []).append(_shown(entry))
+    return values
+
+
+def _shown(raw: bytes) -> str:
+    """Strings of CEL are UTF-8."""
+    return raw.decode("utf-8", "replace")
+
+
+def _url(text: str) -> Url:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise invalid(f"url: {error}") from None
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parse_request(text)
+    except ValueError:
+        return False
+    return True
+
+
+_KIND: Final = Url.KIND
+OVERLOADS: Final[tuple[Overload, ...]] = (
+    function("url", _url, "string"),
+    function("isURL", _is_url, "string"),
+    method("getScheme", lambda url: url.scheme, _KIND),
+    method("getHost", lambda url: _shown(_bytes(url.host)), _KIND),
+    method("getHostname", lambda url: _shown(_bytes(_split_port(url.host)[0])), _KIND),
+    method("getPort", lambda url: _split_port(url.host)[1], _KIND),
+    method("getEscapedPath", lambda url: url.path, _KIND),
+    method("getQuery", _get_query, _KIND),
+)
