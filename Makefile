@@ -62,6 +62,7 @@ bench: $(STAMP) ## the benchmarks; results are tables under benchmarks/results
 
 lock: $(STAMP) ## rewrite the lock files
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --python-version 3.11 pyproject.toml -o locks/runtime.txt
+	$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --python-version 3.11 pyproject.toml --extra cel-cpp -c locks/runtime.txt -o locks/image.txt
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --python-version 3.11 pyproject.toml --group dev -c locks/runtime.txt -o locks/dev.txt
 
 clean: ## remove what setup made
