@@ -67,7 +67,7 @@ class Variable(Part):
 class Validation(Part):
     """A rule."""
 
-    name: Annotated[str, StringConstraints(pattern=RULE_NAME)] = Field(
+    name: Annotated[str, StringConstraints(pattern=RULE_NAME, max_length=63)] = Field(
         default="",
         validate_default=False,
         description="Name of the rule in results, reports and exceptions; without one it goes by its index.",

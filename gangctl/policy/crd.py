@@ -1,0 +1,234 @@
+"""CustomResourceDefinitions of GangPolicy and GangPolicyException, written from the models.
+
+The models say what the fields are, this module what an API server wants to know beyond
+that: which lists are maps or sets, which defaults it writes, and the rules over several
+fields, in CEL that stays within the cost that it allows (``apiextensions.k8s.io/v1``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from gangctl.api.meta import JOBSET_GROUP
+from gangctl.policy.constraints import LabelSelectorRequirement, MatchResources, ResourceRule
+from gangctl.policy.match import JOBSETS
+from gangctl.policy.model import (
+    API_VERSION,
+    Defaults,
+    GangPolicy,
+    GangPolicyException,
+    GangPolicyExceptionSpec,
+    GangPolicySpec,
+    ParamRef,
+    Validation,
+)
+from gangctl.policy.status import PolicyStatus
+
+Schema = dict[str, Any]
+
+GROUP, _, VERSION = API_VERSION.partition("/")
+POLICIES: Final = "gangpolicies"
+EXCEPTIONS: Final = "gangpolicyexceptions"
+
+_KEPT: Final = frozenset(
+    {"type", "description", "enum", "format", "pattern", "minimum", "maximum", "minLength", "maxLength"}
+    | {"items", "minItems", "maxItems", "properties", "required", "additionalProperties"}
+    | {"minProperties", "maxProperties"}
+)
+
+_WRITTEN_DEFAULTS: Final[Mapping[type[BaseModel], Mapping[str, Any]]] = {
+    GangPolicySpec: {"validationActions": ["Deny"], "failurePolicy": "Fail", "background": True},
+    MatchResources: {"matchPolicy": "Equivalent"},
+    ResourceRule: {"scope": "*"},
+}
+"""Defaults that the API server writes into the object, so that everybody sees them; the others are gangctl's own."""
+
+_LISTS: Final[Mapping[type[BaseModel], Mapping[str, Mapping[str, Any]]]] = {
+    GangPolicySpec: {
+        "matchConditions": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        "variables": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        "auditAnnotations": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key"]},
+        "validationActions": {"x-kubernetes-list-type": "set"},
+    },
+    GangPolicyExceptionSpec: {
+        "policies": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    },
+    PolicyStatus: {"conditions": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}},
+}
+
+_ONE_LINE: Final = r"^\s*[^\r\n]*\s*$"
+_PATTERNS: Final[Mapping[type[BaseModel], Mapping[str, str]]] = {Validation: {"message": _ONE_LINE}}
+
+
+def _rule(rule: str, message: str) -> dict[str, str]:
+    return {"rule": rule, "message": message}
+
+
+_RULES: Final[Mapping[type[BaseModel], list[dict[str, str]]]] = {
+    GangPolicySpec: [
+        _rule(
+            "has(self.defaults) || (has(self.validations) && size(self.validations) > 0) "
+            "|| (has(self.auditAnnotations) && size(self.auditAnnotations) > 0)",
+            "a policy needs at least one of validations, auditAnnotations and defaults",
+        ),
+        _rule(
+            "!('Deny' in self.validationActions && 'Warn' in self.validationActions)",
+            "validationActions must not contain both Deny and Warn: the answer would say the same thing twice",
+        ),
+        _rule("has(self.paramKind) == has(self.paramRef)", "paramKind and paramRef need each other"),
+        _rule(
+            "!has(self.validations) || self.validations.all(v, !has(v.name) "
+            "|| self.validations.exists_one(w, has(w.name) && w.name == v.name))",
+            "names of validations must differ",
+        ),
+    ],
+    ResourceRule: [
+        _rule(
+            f"self.apiGroups == ['{JOBSET_GROUP}'] && self.resources == ['{JOBSETS}']",
+            f"a GangPolicy is about JobSets: write {JOBSET_GROUP} and {JOBSETS} alone, or leave matchConstraints out",
+        )
+    ],
+    LabelSelectorRequirement: [
+        _rule(
+            "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+            "In and NotIn need values, Exists and DoesNotExist take none",
+        )
+    ],
+    ParamRef: [
+        _rule(
+            "(has(self.name) && size(self.name) > 0) != has(self.selector)",
+            "one of name or selector must be specified, and not both",
+        )
+    ],
+    Defaults: [
+        _rule(
+            "!(has(self.gangMode) && self.gangMode == 'Gang' && has(self.replicatedJobGangMode) "
+            "&& self.replicatedJobGangMode != 'Off')",
+            "replicatedJobGangMode cannot stand beside gangMode Gang: a replicated job is in one gang only",
+        )
+    ],
+}
+
+
+def definitions() -> dict[str, dict[str, Any]]:
+    """The definitions by file name."""
+    return {
+        f"{POLICIES}.yaml": _definition(
+            GangPolicy,
+            POLICIES,
+            short_names=["gpol"],
+            columns=[
+                _column("Actions", ".spec.validationActions", "What follows when a rule is broken."),
+                _column("Failure", ".spec.failurePolicy", "What follows when a rule cannot be evaluated."),
+                _column("Ready", ".status.conditions[?(@.type=='Ready')].status", "Whether it is in force."),
+                _column("Violations", ".status.results.fail", "Rules that existing JobSets break.", "integer"),
+                _column("Age", ".metadata.creationTimestamp", "", "date"),
+            ],
+        ),
+        f"{EXCEPTIONS}.yaml": _definition(
+            GangPolicyException,
+            EXCEPTIONS,
+            short_names=["gpolex"],
+            columns=[
+                _column("Policies", ".spec.policies[*].name", "Policies that it is an exception from."),
+                _column("Owner", ".spec.owner", "Who answers for it."),
+                # Of the type date, kubectl would show how long ago it was.
+                _column("Expires", ".spec.expiresAt", "When it ends."),
+                _column("Age", ".metadata.creationTimestamp", "", "date"),
+            ],
+        ),
+    }
+
+
+def _column(name: str, path: str, description: str, kind: str = "string") -> dict[str, Any]:
+    described = {"description": description} if description else {}
+    return {"name": name, "type": kind, "jsonPath": path, **described}
+
+
+def _definition(
+    model: type[BaseModel], plural: str, *, short_names: list[str], columns: list[dict[str, Any]]
+) -> dict[str, Any]:
+    kind = model.__name__
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Cluster",
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": kind.lower(),
+                "shortNames": short_names,
+                "categories": ["gangctl"],
+            },
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": schema_of(model)},
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": columns,
+                }
+            ],
+        },
+    }
+
+
+def schema_of(model: type[BaseModel]) -> Schema:
+    """The structural schema of a whole object; ``metadata`` is the API server's own."""
+    written = model.model_json_schema(by_alias=True)
+    schema = _structural(written, written.get("$defs", {}))
+    properties = schema["properties"]
+    properties["apiVersion"] = properties["kind"] = {"type": "string"}
+    properties["metadata"] = {"type": "object"}
+    schema["required"] = ["spec"]
+    return schema
+
+
+def _models() -> dict[str, type[BaseModel]]:
+    return {model.__name__: model for table in (_WRITTEN_DEFAULTS, _LISTS, _PATTERNS, _RULES) for model in table}
+
+
+def _structural(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    """One schema without references, titles and null, which the API server's own rules replace."""
+    if "$ref" in schema:
+        target = definitions[schema["$ref"].rpartition("/")[2]]
+        return _structural({**target, **{key: value for key, value in schema.items() if key != "$ref"}}, definitions)
+    if "anyOf" in schema:
+        (only,) = [each for each in schema["anyOf"] if each.get("type") != "null"]
+        return _structural({**only, **{key: value for key, value in schema.items() if key != "anyOf"}}, definitions)
+    found = {key: value for key, value in schema.items() if key in _KEPT}
+    if "const" in schema:
+        found["enum"] = [schema["const"]]
+    if "description" in found:
+        found["description"] = found["description"].replace("``", "")
+    if found.get("additionalProperties") is False:
+        del found["additionalProperties"]  # unknown fields are pruned, or refused where the client asks for that
+    elif "additionalProperties" in found:
+        found["additionalProperties"] = _structural(found["additionalProperties"], definitions)
+    if "items" in found:
+        found["items"] = _structural(found["items"], definitions)
+    if "properties" in found:
+        found["properties"] = {key: _structural(each, definitions) for key, each in found["properties"].items()}
+    return _with_extensions(found, _models().get(schema.get("title", "")))
+
+
+def _with_extensions(schema: Schema, model: type[BaseModel] | None) -> Schema:
+    if model is None:
+        return schema
+    for key, value in _WRITTEN_DEFAULTS.get(model, {}).items():
+        schema["properties"][key]["default"] = value
+    for key, extensions in _LISTS.get(model, {}).items():
+        schema["properties"][key].update(extensions)
+    for key, pattern in _PATTERNS.get(model, {}).items():
+        schema["properties"][key]["pattern"] = pattern
+    if model in _RULES:
+        schema["x-kubernetes-validations"] = _RULES[model]
+    return schema
