@@ -23,8 +23,8 @@ class PolicySet:
 
     generation: int = 0
     policies: tuple[LoadedPolicy, ...] = ()
-    broken: tuple[BrokenPolicy, ...] = ()
     exceptions: tuple[LoadedException, ...] = ()
+    broken: tuple[BrokenPolicy, ...] = ()
 
 
 class Source(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from gangctl.judge.messages import BOUND, LATE, MEMORY, Lesson, Question, Setup
 from gangctl.judge.policyset import Source
@@ -29,6 +29,8 @@ def load_source(source: Source, name: str, engine: Engine, minor: str) -> Loaded
 
 class Service:
     """Answers :class:`Setup` first, then :class:`Lesson` and :class:`Question` in any order."""
+
+    evaluation: ClassVar[type[Evaluation]] = Evaluation
 
     def __init__(self) -> None:
         """Know nothing."""
@@ -58,7 +60,7 @@ class Service:
     def _judge(self, question: Question, engine: Engine) -> Iterator[Outcome | str]:
         end = time.monotonic() + question.seconds
         policies = [self._policies[key] for key in question.policies]
-        evaluation = Evaluation(engine, question.review)
+        evaluation = self.evaluation(engine, question.review)
         if not all(matches(policy, question.review) for policy in policies):
             # Now, so that its time is not the first policy's.
             _ = evaluation.bindings

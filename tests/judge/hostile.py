@@ -1,0 +1,41 @@
+"""The judge's own service, except that some policies do by their names what no expression should be able to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+
+from gangctl.judge.service import Service as RealService
+from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.evaluate import Evaluation
+from gangctl.policy.exemptions import LoadedException
+from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.verdict import Outcome
+
+
+class HostileEvaluation(Evaluation):
+    def judge(
+        self,
+        policy: LoadedPolicy,
+        meter: StepMeter,
+        exceptions: tuple[LoadedException, ...] = (),  # type: ignore[override]  # narrower, as the service calls it
+    ) -> Outcome:
+        match policy.name:
+            case "hang":
+                while True:
+                    pass
+            case "crash":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            case "bomb":
+                bytearray(1 << 34)
+            case "slow":
+                time.sleep(0.5)
+        return super().judge(policy, meter, exceptions)
+
+
+class Service(RealService):
+    """Answers as the real one, with the evaluation above."""
+
+    evaluation = HostileEvaluation

@@ -1,0 +1,350 @@
+"""The judge says what policies say when they are simply asked, wherever it asks them, and always in time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gangctl.judge.judge import TOO_MANY, Judge
+from gangctl.judge.options import JudgeOptions
+from gangctl.judge.policyset import PolicySet
+from gangctl.policy.cel.engines import engines, make_engine
+from gangctl.policy.exemptions import load_exception
+from gangctl.policy.load import load_policy
+from gangctl.policy.loaded import PolicyError
+from gangctl.policy.native import load_native
+from gangctl.policy.verdict import Outcome, Result
+from tests.controlplane.wait import wait_for
+from tests.judge.scripted import NOW
+from tests.judge.world import (
+    FAST,
+    INLINE,
+    POLICIES,
+    SLOW,
+    Seen,
+    directly,
+    document,
+    jobset_review,
+    judge_of,
+    loaded,
+    loop_watched,
+)
+from tests.runtime.test_workers import children, until_gone
+
+FINE = document("fine", "object.spec.replicatedJobs.all(j, j.replicas >= 0)")
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_left() -> Iterator[None]:
+    yield
+    assert not children()
+
+
+@pytest.mark.parametrize("options", [INLINE, FAST, SLOW], ids=["inline", "fast", "slow"])
+@pytest.mark.parametrize("engine", engines())
+async def test_judging_equals_asking(engine: str, options: JudgeOptions) -> None:
+    seen = Seen()
+    lane = "inline" if options is INLINE else "fast" if options is FAST else "slow"
+    async with judge_of(replace(options, engine=engine), *POLICIES, observer=seen) as judge:
+        for about in (jobset_review(), jobset_review(0), jobset_review(40)):
+            expected = directly(list(loaded(judge.engine, *POLICIES)), about, judge.engine)
+            assert list(await judge.judge(about)) == expected
+    assert {where for _, where in seen.lanes} == {lane}
+    assert {policy for policy, _ in seen.lanes} == {each["metadata"]["name"] for each in POLICIES} - {"others"}
+    assert len({outcome.policy for outcome in expected if outcome.violations}) == 3
+
+
+async def test_only_named_policies_are_asked() -> None:
+    async with judge_of(FAST, *POLICIES) as judge:
+        outcomes = await judge.judge(jobset_review(), {"named", "all", "unknown"})
+    assert [outcome.policy for outcome in outcomes] == ["all", "named"]
+
+
+async def test_without_policies_nothing_is_said() -> None:
+    async with Judge(JudgeOptions(ahead=False)) as judge:
+        assert await judge.judge(jobset_review()) == ()
+
+
+async def test_a_policy_that_cannot_be_loaded_speaks_by_its_failure_policy() -> None:
+    broken = document("broken", "object.metadata.name ==")
+    async with judge_of(FAST) as judge:
+        with pytest.raises(PolicyError) as caught:
+            await judge.load(broken)
+        fine = await judge.load(FINE)
+        await judge.install(PolicySet(2, (fine,), broken=(caught.value.broken,)))
+        said, refused = await judge.judge(jobset_review())
+    assert not said.violations
+    assert refused.policy == "broken"
+    assert refused.violations[0].result is Result.ERROR
+
+
+async def test_native_policies_are_judged_in_workers_too() -> None:
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "native"},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]
+            },
+            "validations": [{"expression": "object.metadata.name != 'js'"}],
+        },
+    }
+    bindings = [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": "native", "validationActions": [action]},
+        }
+        for name, action in (("one", "Deny"), ("two", "Warn"))
+    ]
+    async with judge_of(FAST) as judge:
+        policies = await judge.load_native([policy, *bindings])
+        await judge.install(PolicySet(1, tuple(policies)))
+        about = jobset_review()
+        outcomes = await judge.judge(about)
+        assert list(outcomes) == directly(policies, about, judge.engine)
+    assert [outcome.policy for outcome in outcomes] == ["native/one", "native/two"]
+    assert policies == load_native([policy, *bindings], judge.engine) or len(policies) == 2
+
+
+@pytest.mark.parametrize("options", [INLINE, FAST], ids=["inline", "fast"])
+async def test_exceptions_are_honoured(options: JudgeOptions) -> None:
+    exception = load_exception(
+        {
+            "apiVersion": "gangctl.dev/v1alpha1",
+            "kind": "GangPolicyException",
+            "metadata": {"name": "until-easter"},
+            "spec": {
+                "policies": [{"name": "no"}],
+                "owner": "team",
+                "reason": "tried",
+                "expiresAt": NOW.replace(year=2027).isoformat(),
+            },
+        }
+    )
+    async with Judge(options) as judge:
+        policy = await judge.load(document("no", "false"))
+        await judge.install(PolicySet(1, (policy,)))
+        about = jobset_review()
+        [denied] = await judge.judge(about)
+        await judge.install(PolicySet(2, (policy,), (exception,)))
+        [allowed] = await judge.judge(about)
+        [expired] = await judge.judge(replace(about, now=NOW.replace(year=2028)))
+    assert (len(denied.violations), len(allowed.violations), len(expired.violations)) == (1, 0, 1)
+    assert allowed.findings[0].exception == "until-easter"
+
+
+async def test_each_review_is_judged_wholly_by_one_set() -> None:
+    async with Judge(FAST) as judge:
+        sets = []
+        for generation in range(4):
+            texts = [document(f"p{n}", f"object.metadata.name != 'js' || {generation} < 0") for n in range(5)]
+            for text in texts:
+                text["spec"]["validations"][0]["message"] = f"set {generation}"
+            sets.append(PolicySet(generation, tuple([await judge.load(text) for text in texts])))
+        await judge.install(sets[0])
+        running: list[asyncio.Task[tuple[Outcome, ...]]] = []
+        for turn in range(40):
+            running.append(asyncio.create_task(judge.judge(jobset_review())))
+            await asyncio.sleep(0)
+            await judge.install(sets[turn % 4])
+            await asyncio.sleep(0)
+        said = [{outcome.violations[0].message for outcome in outcomes} for outcomes in await asyncio.gather(*running)]
+    assert all(len(messages) == 1 for messages in said)
+    assert len(set().union(*said)) == 4
+
+
+async def test_a_large_request_goes_to_a_worker_and_a_small_one_does_not() -> None:
+    seen = Seen()
+    async with judge_of(JudgeOptions(request_seconds=30), FINE, observer=seen) as judge:
+        judge._pace = judge._pace._replace(step=1e-6, value=1e-8)
+        await judge.judge(jobset_review(3))
+        await judge.judge(jobset_review(2000))
+        await judge.judge(jobset_review(3, note="x" * 100_000))
+        judge._pace = judge._pace._replace(step=1e-3)
+        await judge.judge(jobset_review(500))
+    assert seen.lanes == [("fine", "inline"), ("fine", "fast"), ("fine", "fast"), ("fine", "slow")]
+
+
+async def test_a_request_that_comes_before_any_worker_is_up_waits() -> None:
+    async with judge_of(replace(FAST, ahead=False), FINE) as judge:
+        assert not children()
+        [outcome] = await judge.judge(jobset_review())
+        assert outcome.findings[0].result is Result.PASS
+
+
+async def test_what_cannot_be_judged_in_time_is_an_error_of_failure_policy() -> None:
+    options = replace(FAST, ahead=False, request_seconds=0.01)
+    async with judge_of(options, FINE, document("open", "true", failurePolicy="Ignore")) as judge:
+        began = time.monotonic()
+        closed, opened = await judge.judge(jobset_review())
+        assert time.monotonic() - began < 5
+    assert closed.violations[0].error == "DeadlineExceeded"
+    assert opened.findings[0].error == "DeadlineExceeded"
+    assert not opened.violations
+
+
+async def test_no_more_reviews_wait_than_may() -> None:
+    seen = Seen()
+    async with judge_of(replace(FAST, ahead=False, waiting=2), FINE, observer=seen) as judge:
+        many = await asyncio.gather(*(judge.judge(jobset_review()) for _ in range(20)))
+    errors = [outcome.findings[0].message for [outcome] in many if outcome.violations]
+    assert 17 <= len(errors) <= 18, "one may be at it, two wait"
+    assert set(errors) == {TOO_MANY}
+    assert set(seen.refusals) == {("fast", "full")}
+
+
+HOSTILE_OPTIONS = JudgeOptions(inline_seconds=0, patience_seconds=0.3, request_seconds=1.5, policy_seconds=1.5)
+
+
+@pytest.fixture
+def _hostile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gangctl.judge.school.SERVICE", "tests.judge.hostile:Service")
+
+
+async def until_warm(judge: Judge) -> None:
+    async def warm() -> bool:
+        [outcome] = await judge.judge(jobset_review(), {"fine"})
+        return not outcome.violations and judge._workers.idle == 1
+
+    await wait_for(warm, what="a worker and a spare")
+
+
+@pytest.mark.usefixtures("_hostile")
+@pytest.mark.parametrize(
+    ("name", "kind", "why"),
+    [("hang", "DeadlineExceeded", "time"), ("bomb", "BudgetExceeded", "memory"), ("crash", "Other", "crash")],
+)
+async def test_a_hostile_policy_answers_for_itself_and_is_kept_apart(name: str, kind: str, why: str) -> None:
+    seen = Seen()
+    async with judge_of(HOSTILE_OPTIONS, FINE, document(name, "true"), document("too", "true"), observer=seen) as judge:
+        await until_warm(judge)
+        async with loop_watched(most=0.5):
+            outcomes = await judge.judge(jobset_review())
+        assert [outcome.findings[0].error for outcome in outcomes] == ["", kind, ""]
+        assert outcomes[1].violations
+        assert seen.kills[0] == (name, "fast", why)
+        seen.lanes.clear()
+        again = await judge.judge(jobset_review())
+        assert [outcome.findings[0].error for outcome in again] == ["", kind, ""]
+        assert seen.kills[-1] == (name, "slow", why)
+        assert {("fine", "fast"), ("too", "fast")} <= set(seen.lanes)
+
+
+@pytest.mark.usefixtures("_hostile")
+async def test_a_slow_policy_is_heard_out_apart_from_others() -> None:
+    seen = Seen()
+    async with judge_of(HOSTILE_OPTIONS, FINE, document("slow", "true"), observer=seen) as judge:
+        await until_warm(judge)
+        for _ in range(2):
+            outcomes = await judge.judge(jobset_review())
+            assert [outcome.findings[0].result for outcome in outcomes] == [Result.PASS, Result.PASS]
+    assert [kill for kill in seen.kills if kill[0] == "slow"] == [("slow", "fast", "time")]
+    assert seen.lanes.count(("slow", "slow")) == 2
+
+
+@pytest.mark.usefixtures("_hostile")
+async def test_others_are_answered_while_a_hostile_policy_hangs() -> None:
+    async with judge_of(HOSTILE_OPTIONS, FINE, document("hang", "true")) as judge:
+        await until_warm(judge)
+        async with loop_watched(most=0.5):
+            for _ in range(2):
+                hanging = asyncio.create_task(judge.judge(jobset_review()))
+                await asyncio.sleep(0)
+                for _ in range(5):
+                    [other] = await judge.judge(jobset_review(), {"fine"})
+                    assert not other.violations
+                assert not hanging.done(), "five reviews took longer than the deadline of the hostile one"
+                _, refused = await hanging
+                assert refused.violations[0].error == "DeadlineExceeded"
+
+
+@pytest.mark.usefixtures("_hostile")
+async def test_one_that_hangs_cannot_fill_the_line_of_another() -> None:
+    async with judge_of(HOSTILE_OPTIONS, FINE, document("hang", "true"), document("slow", "true")) as judge:
+        await until_warm(judge)
+        await judge.judge(jobset_review())
+        hanging = [asyncio.create_task(judge.judge(jobset_review(), {"hang"})) for _ in range(12)]
+        await asyncio.sleep(0)
+        refused = await asyncio.gather(*hanging)
+        assert {outcome.violations[0].error for [outcome] in refused} == {"DeadlineExceeded"}
+        assert TOO_MANY in {outcome.violations[0].message for [outcome] in refused}
+
+
+@pytest.mark.usefixtures("_hostile")
+async def test_cancelling_a_review_leaves_the_judge_as_it_was() -> None:
+    async with judge_of(HOSTILE_OPTIONS, FINE, document("hang", "true")) as judge:
+        await until_warm(judge)
+        for _ in range(3):
+            leaving = asyncio.create_task(judge.judge(jobset_review()))
+            await asyncio.sleep(0.01)
+            leaving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await leaving
+        [outcome] = await judge.judge(jobset_review(), {"fine"})
+        assert not outcome.violations
+
+
+@pytest.mark.usefixtures("_hostile")
+async def test_closing_a_judge_ends_what_hangs() -> None:
+    async with judge_of(HOSTILE_OPTIONS, FINE, document("hang", "true")) as judge:
+        await until_warm(judge)
+        hanging = asyncio.create_task(judge.judge(jobset_review()))
+        await asyncio.sleep(0.05)
+    outcomes = await hanging
+    assert outcomes[1].violations[0].error == "DeadlineExceeded"
+
+
+async def test_loading_many_policies_does_not_hold_the_loop_up() -> None:
+    async with judge_of(FAST, FINE) as judge:
+        async with loop_watched(most=0.5):
+            policies = [await judge.load(document(f"p{n}", *[f"object.a{n} == {n}"] * 20)) for n in range(20)]
+            await judge.install(PolicySet(2, tuple(policies)))
+        assert len(await judge.judge(jobset_review())) == 20
+
+
+ORPHANS = """
+    import asyncio, os
+    from tests.judge.test_judge import FAST, FINE, children, document, jobset_review, judge_of
+
+    async def main():
+        async with judge_of(FAST, FINE) as judge:
+            await judge.judge(jobset_review())
+            while judge._workers.idle < 1:
+                await asyncio.sleep(0.01)
+            print(*children(), flush=True)
+            await asyncio.sleep(60)
+
+    asyncio.run(main())
+"""
+
+
+async def test_no_worker_outlives_a_judge_that_is_killed() -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", textwrap.dedent(ORPHANS), stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[2]
+    )
+    assert process.stdout
+    pids = [int(word) for word in (await process.stdout.readline()).split()]
+    assert len(pids) == 2
+    os.kill(process.pid, signal.SIGKILL)
+    await process.wait()
+    for pid in pids:
+        await until_gone(pid)
+
+
+@pytest.mark.parametrize("engine", engines())
+def test_policies_load_the_same_from_their_source(engine: str) -> None:
+    made = make_engine(engine)
+    policy = load_policy(FINE, made)
+    assert load_policy(policy.source, made).source == policy.source
