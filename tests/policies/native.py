@@ -18,13 +18,15 @@ from tests.policies.pack import Object, Shipped
 POLICIES: Final = path_of("admissionregistration.k8s.io/v1", "validatingadmissionpolicies")
 BINDINGS: Final = path_of("admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings")
 _WARNING: Final = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
-_OF: Final = re.compile(r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL)
+_OF: Final = re.compile(
+    r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL
+)
 _MOST_CHARACTERS: Final = 4096
 _BINDING_FIELDS: Final = {"validationActions", "paramRef", "background", "defaults"}
 
 
 def policy_of(spec: Object, name: str) -> Object:
-    """The GangPolicy's spec as a ValidatingAdmissionPolicy. An error counts as broken, so that none looks like a pass."""
+    """The spec as that of a ValidatingAdmissionPolicy; errors count as broken, so that none looks like a pass."""
     kept = {key: value for key, value in spec.items() if key not in _BINDING_FIELDS}
     rules = [{key: value for key, value in rule.items() if key != "name"} for rule in spec["validations"]]
     return {"metadata": {"name": name}, "spec": {**kept, "failurePolicy": "Fail", "validations": rules}}
@@ -49,7 +51,9 @@ def binding_of(spec: Object, name: str, objects: list[str]) -> Object:
 
 async def install(api: ApiClient, policies: Sequence[Shipped]) -> None:
     """Create what the policies need, and return once the server refuses an object that breaks each of them."""
-    for name, namespace in {each["metadata"]["name"]: each for policy in policies for each in policy.namespaces}.items():
+    for name, namespace in {
+        each["metadata"]["name"]: each for policy in policies for each in policy.namespaces
+    }.items():
         await create_namespace(api, name)
         await api.patch(f"{NAMESPACES}/{name}", {"metadata": namespace["metadata"]})
     for policy in policies:
@@ -82,7 +86,7 @@ async def said_of(api: ApiClient, obj: Object, old: Object | None, policy: str) 
 
 def difference(old: Object, new: Object) -> Object:
     """The merge patch (RFC 7386) that makes one of the other, leaving alone what the server filled in."""
-    patch: Object = {key: None for key in old.keys() - new.keys()}
+    patch: Object = dict.fromkeys(old.keys() - new.keys())
     for key, value in new.items():
         before = old.get(key)
         if isinstance(before, dict) and isinstance(value, dict):

@@ -1,0 +1,86 @@
+"""The components do what policies/README.md says, as kubectl's own kustomize sees it."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.manifests.kubectl import Kubectl
+from tests.policies.pack import NOTES, PACK, Object, Shipped, shipped
+from tests.policies.table import README
+
+pytestmark = pytest.mark.controlplane
+
+OPTIONAL = tuple(each for each in shipped() if (each.home / "params").is_dir())
+
+
+async def built(directory: Path, home: Path) -> list[Object]:
+    output = await Kubectl(home).run("kustomize", str(directory))
+    assert output.warnings == []
+    return list(yaml.safe_load_all(output.text))
+
+
+def overlay(directory: Path, *components: str, **more: Any) -> Path:
+    """Somebody's own, elsewhere; kustomize wants the way to ours to be relative."""
+    directory.mkdir()
+    ways = [os.path.relpath(PACK / each, directory.resolve()) for each in components]
+    (directory / "kustomization.yaml").write_text(yaml.safe_dump({"components": ways, **more}))
+    return directory
+
+
+def actions(objects: list[Object]) -> dict[str, list[str]]:
+    policies = [each for each in objects if each["kind"] == "GangPolicy"]
+    return {each["metadata"]["name"]: each["spec"]["validationActions"] for each in policies}
+
+
+async def test_all_of_them_warn(tmp_path: Path) -> None:
+    assert actions(await built(PACK, tmp_path)) == {policy.name: ["Warn"] for policy in shipped()}
+
+
+@pytest.mark.parametrize("policy", shipped(), ids=lambda policy: policy.name)
+async def test_one_alone_is_as_it_stands(policy: Shipped, tmp_path: Path) -> None:
+    (found,) = await built(policy.home, tmp_path)
+    assert found == policy.document
+
+
+@pytest.mark.parametrize(("component", "action"), [("warn", "Warn"), ("deny", "Deny"), ("audit", "Audit")])
+async def test_an_action_is_that_of_everything_before_it(component: str, action: str, tmp_path: Path) -> None:
+    found = actions(await built(overlay(tmp_path / "own", "components/kueue", f"components/{component}"), tmp_path))
+    kueue = {each.name for each in shipped() if each.annotations[f"{NOTES}category"] == "Kueue"}
+    assert found == {name: [action] for name in kueue}
+
+
+async def test_categories_go_their_own_ways(tmp_path: Path) -> None:
+    overlay(tmp_path / "denied", "components/gangs", "components/deny")
+    overlay(tmp_path / "audited", "components/cost", "components/audit")
+    both = overlay(tmp_path / "both", resources=["../denied", "../audited"])
+    due = {"Gangs": ["Deny"], "Cost": ["Audit"]}
+    assert actions(await built(both, tmp_path)) == {
+        policy.name: due[category]
+        for policy in shipped()
+        if (category := policy.annotations[f"{NOTES}category"]) in due
+    }
+
+
+async def test_severity_is_a_way_to_select(tmp_path: Path) -> None:
+    example = next(text for text in README.read_text().split("```yaml\n")[1:] if "annotationSelector" in text)
+    told = yaml.safe_load(example.partition("```")[0])
+    components = [each.removeprefix("policies/") for each in told["components"]]
+    own = overlay(tmp_path / "own", *components, patches=told["patches"])
+    found = actions(await built(own, tmp_path))
+    for name, action in found.items():
+        severity = next(each for each in shipped() if each.name == name).annotations[f"{NOTES}severity"]
+        assert action == (["Deny"] if severity == "high" else ["Warn"]), name
+
+
+@pytest.mark.parametrize("policy", OPTIONAL, ids=lambda policy: policy.name)
+async def test_params_bring_a_reference_and_what_it_leads_to(policy: Shipped, tmp_path: Path) -> None:
+    category = policy.annotations[f"{NOTES}category"].lower()
+    found = await built(overlay(tmp_path / "own", f"components/{category}", f"{policy.name}/params"), tmp_path)
+    (params,) = (each for each in found if each["kind"] == "ConfigMap")
+    (referring,) = (each for each in found if each["metadata"]["name"] == policy.name and each["kind"] == "GangPolicy")
+    reference = referring["spec"]["paramRef"]
+    assert (params["metadata"]["name"], params["metadata"]["namespace"]) == (reference["name"], reference["namespace"])
+    assert {**referring["spec"], "paramRef": None} == {**policy.spec, "paramRef": None}

@@ -1,0 +1,137 @@
+"""What every directory of the pack has, so that nobody meets a policy without a reason, a test or an example."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gangctl.cli.policy.suite import FILE_NAME, Expected
+from gangctl.policy.model import GangPolicy
+from tests.manifests.files import documents
+from tests.policies.pack import NOTES, PACK, Shipped, native, shipped
+from tests.policies.table import CATEGORIES, README, replace_table
+
+BROKEN = {Expected.FAIL, Expected.WARN}
+FILES = {"README.md", "policy.yaml", "kustomization.yaml", "example.yaml", FILE_NAME, "resources"}
+SECTIONS = ("## Why", "## To adapt it", "## A denial")
+
+every_policy = pytest.mark.parametrize("policy", shipped(), ids=lambda policy: policy.name)
+
+
+def test_is_a_pack() -> None:
+    assert len(shipped()) >= 18
+    assert len(list(native())) >= 10
+
+
+def test_every_directory_is_a_policy() -> None:
+    directories = {path.name for path in PACK.iterdir() if path.is_dir()} - {"components"}
+    assert directories == {policy.name for policy in shipped()}
+
+
+@every_policy
+def test_has_its_files(policy: Shipped) -> None:
+    found = {path.name for path in policy.home.iterdir()}
+    assert found - {"params"} == FILES
+    assert ("params" in found) == ("paramKind" in policy.spec and "paramRef" not in policy.spec)
+
+
+@every_policy
+def test_is_called_like_its_directory(policy: Shipped) -> None:
+    assert policy.document["metadata"]["name"] == policy.name
+    assert policy.document["kind"] == "GangPolicy"
+    GangPolicy.model_validate(policy.document, strict=False)
+
+
+@every_policy
+def test_says_what_it_is(policy: Shipped) -> None:
+    notes = policy.annotations
+    assert set(notes) == {f"{NOTES}{key}" for key in ("title", "category", "severity", "description")}
+    assert notes[f"{NOTES}category"] in CATEGORIES
+    assert notes[f"{NOTES}severity"] in {"low", "medium", "high"}
+    assert len(notes[f"{NOTES}title"]) <= 60
+    assert 40 <= len(notes[f"{NOTES}description"]) <= 240
+
+
+def test_titles_and_rules_are_used_once() -> None:
+    titles = Counter(policy.annotations[f"{NOTES}title"] for policy in shipped())
+    assert max(titles.values()) == 1
+    for policy in shipped():
+        assert max(Counter(policy.rules).values()) == 1
+
+
+@every_policy
+def test_denies_where_nobody_says_otherwise_and_lets_pass_while_gangctl_is_away(policy: Shipped) -> None:
+    assert policy.spec["validationActions"] == ["Deny"]
+    assert policy.spec["failurePolicy"] == "Ignore"
+
+
+@every_policy
+def test_is_about_jobsets_that_are_created(policy: Shipped) -> None:
+    (rule,) = policy.spec["matchConstraints"]["resourceRules"]
+    assert (rule["apiGroups"], rule["resources"]) == (["jobset.x-k8s.io"], ["jobsets"])
+    assert rule["operations"][0] == "CREATE"
+    if "UPDATE" in rule["operations"]:
+        conditions = " ".join(each["expression"] for each in policy.spec["matchConditions"])
+        assert "request.operation == 'CREATE'" in conditions, "an update of something else would be refused"
+        assert "oldObject" in conditions
+
+
+@every_policy
+def test_every_rule_has_a_message_of_one_line(policy: Shipped) -> None:
+    for rule in policy.spec["validations"]:
+        assert rule["message"]
+        assert "\n" not in rule["message"]
+
+
+@every_policy
+def test_every_rule_is_seen_to_hold_and_to_break_with_its_message(policy: Shipped) -> None:
+    for rule in policy.rules:
+        results = {row.result for row in policy.suite.results if row.rule == rule}
+        assert Expected.PASS in results, rule
+        assert results & BROKEN, rule
+    assert all(row.message for row in policy.suite.results if row.result in BROKEN)
+    assert {row.policy for row in policy.suite.results} == {policy.name}
+    assert {row.rule for row in policy.suite.results} - {None} == set(policy.rules)
+
+
+@every_policy
+def test_every_resource_is_used(policy: Shipped) -> None:
+    used = {case.resource["metadata"]["name"] for case in policy.cases}
+    assert used == set(policy.resources)
+
+
+@every_policy
+def test_the_example_passes(policy: Shipped) -> None:
+    name = policy.example["metadata"]["name"]
+    assert {(each.row.rule, each.row.result) for each in policy.cases if each.resource["metadata"]["name"] == name} == {
+        (None, Expected.PASS)
+    }
+
+
+@every_policy
+def test_readme_says_why_and_shows_a_denial_of_the_tests(policy: Shipped) -> None:
+    text = (policy.home / "README.md").read_text()
+    assert text.startswith(f"# {policy.annotations[f'{NOTES}title']}\n")
+    places = [text.index(section) for section in SECTIONS]
+    assert places == sorted(places)
+    shown = re.findall(r"^ {4}GangPolicy '([^']+)' denied request: (.*)$", text, re.MULTILINE)
+    assert shown
+    assert set(shown) <= {(policy.name, row.message) for row in policy.suite.results if row.message}
+
+
+def test_table_is_that_of_the_policies() -> None:
+    assert README.read_text() == replace_table(README.read_text()), "python -m tests.policies.table"
+
+
+@pytest.mark.parametrize("path", [README, *(policy.home / "README.md" for policy in shipped())], ids=str)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)", path.read_text()):
+        assert (path.parent / target).exists(), target
+
+
+def test_each_policy_is_in_the_component_of_its_category() -> None:
+    for category in CATEGORIES:
+        (component,) = documents(PACK / "components" / category.lower() / "kustomization.yaml")
+        due = [f"../../{each.name}" for each in shipped() if each.annotations[f"{NOTES}category"] == category]
+        assert component["resources"] == due
