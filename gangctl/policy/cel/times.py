@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal
 from functools import lru_cache
-from typing import Final
+from typing import ClassVar, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from gangctl.policy.cel.values import INT_MAX, INT_MIN
+from gangctl.policy.cel.library.values import INT_MAX, INT_MIN, Extension
 
 SECOND: Final = 1_000_000_000
 LONGEST_TEXT: Final = 64
 EARLIEST: Final = -62_135_596_800 * SECOND
 LATEST: Final = 253_402_300_799 * SECOND + SECOND - 1
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_HOURS: Final = 24
+_MINUTES: Final = 60
 
 UNITS: Final = {
     "ns": 1,
@@ -35,13 +37,15 @@ _INSTANT: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
 )
 _TERM: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
-_OFFSET: Final = re.compile(r"([+-]?)([0-9]{2}):([0-9]{2})")
+_OFFSET: Final = re.compile(r"([+-]?)([0-9]{1,2}):([0-9]{1,2})")
 _ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Timestamp:
+class Timestamp(Extension):
     """A moment: nanoseconds since 1970-01-01T00:00:00Z."""
+
+    KIND: ClassVar[str] = "google.protobuf.Timestamp"
 
     nanoseconds: int
 
@@ -54,8 +58,10 @@ class Timestamp:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Duration:
+class Duration(Extension):
     """A span of time in nanoseconds."""
+
+    KIND: ClassVar[str] = "google.protobuf.Duration"
 
     nanoseconds: int
 
@@ -96,6 +102,8 @@ def parse_timestamp(text: str) -> Timestamp:
     if year == 0:
         raise OverflowError("timestamp outside of the years 1 to 9999")
     moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    if sign and int(hours) >= _HOURS:
+        raise ValueError("no such offset from UTC")
     offset = _offset(sign, hours, minutes) if sign else 0
     since = moment - EPOCH
     nanoseconds = int(fraction[:9].ljust(9, "0")) if fraction else 0
@@ -104,14 +112,17 @@ def parse_timestamp(text: str) -> Timestamp:
 
 def _offset(sign: str, hours: str, minutes: str) -> int:
     """Seconds east of UTC."""
-    if int(hours) > 23 or int(minutes) > 59:
+    if int(minutes) >= _MINUTES:
         raise ValueError("no such offset from UTC")
     seconds = int(hours) * 3600 + int(minutes) * 60
     return -seconds if sign == "-" else seconds
 
 
 def parse_duration(text: str) -> Duration:
-    """Go's ``time.ParseDuration``: ``1h30m``, ``-1.5s``, ``0``; ValueError for anything else, OverflowError beyond 64 bits."""
+    """Go's ``time.ParseDuration``: ``1h30m``, ``-1.5s``, ``0``.
+
+    ValueError for anything else, OverflowError where 64 bits of nanoseconds do not hold it.
+    """
     if len(text) > LONGEST_TEXT:
         raise ValueError("not a duration")
     body = text[1:] if text[:1] in {"+", "-"} else text
@@ -136,12 +147,9 @@ def parse_duration(text: str) -> Duration:
 
 @lru_cache(maxsize=64)
 def zone(name: str) -> tzinfo:
-    """A time zone by IANA name, or by its offset such as ``-02:00``; ValueError when there is none such."""
+    """A time zone by its IANA name; ValueError when there is none such."""
     if name in {"", "UTC", "Local"}:
         return UTC
-    fixed = _OFFSET.fullmatch(name)
-    if fixed is not None:
-        return timezone(timedelta(seconds=_offset(*fixed.groups())))
     if len(name) > LONGEST_TEXT or not _ZONE.fullmatch(name):
         raise ValueError("no such time zone")
     try:
@@ -151,5 +159,12 @@ def zone(name: str) -> tzinfo:
 
 
 def local(moment: Timestamp, name: str = "UTC") -> datetime:
-    """The date and time of day in a time zone, whole seconds; ValueError for an unknown one, OverflowError beyond year 9999."""
-    return (EPOCH + timedelta(seconds=moment.nanoseconds // SECOND)).astimezone(zone(name))
+    """The date and time of day in an IANA time zone or at an offset such as ``-02:00``, to seconds.
+
+    ValueError for a zone that there is not, OverflowError before year 1 and after 9999.
+    """
+    utc = EPOCH + timedelta(seconds=moment.nanoseconds // SECOND)
+    fixed = _OFFSET.fullmatch(name)
+    if fixed is None:
+        return utc.astimezone(zone(name))
+    return utc + timedelta(seconds=_offset(*fixed.groups()))

@@ -1,0 +1,154 @@
+"""Operators on numbers, strings, lists and times, as cel-go computes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.policy.cel.library.values import INT_MAX, INT_MIN, UINT_MAX, Uint, bounded, no_such_overload
+from gangctl.policy.cel.times import Duration, Timestamp, duration_of, timestamp_of
+
+Operator = Callable[[Any, Any], Any]
+SHIFT: Final = 6
+"""Copying 64 characters or elements is a step."""
+
+
+def integer(value: int) -> int:
+    """An int of 64 bits, or EvalError OVERFLOW."""
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise EvalError(EvalKind.OVERFLOW, "integer overflow")
+
+
+def unsigned(value: int) -> Uint:
+    """A uint of 64 bits, or EvalError OVERFLOW."""
+    if 0 <= value <= UINT_MAX:
+        return Uint(value)
+    raise EvalError(EvalKind.OVERFLOW, "unsigned integer overflow")
+
+
+def add(left: Any, right: Any) -> Any:
+    """``left + right``."""
+    cls = type(left)
+    if cls is type(right):
+        if cls is int:
+            return integer(left + right)
+        if cls is str or cls is bytes or cls is list:
+            bounded(len(left) + len(right), "+")
+            return left + right
+        if cls is float:
+            return left + right
+        if cls is Uint:
+            return unsigned(int(left) + int(right))
+        if cls is Duration:
+            return duration(left.nanoseconds + right.nanoseconds)
+    pair = (cls, type(right))
+    if pair in {(Timestamp, Duration), (Duration, Timestamp)}:
+        return timestamp(left.nanoseconds + right.nanoseconds)
+    raise no_such_overload("_+_")
+
+
+def subtract(left: Any, right: Any) -> Any:
+    """``left - right``."""
+    cls = type(left)
+    if cls is type(right):
+        if cls is int:
+            return integer(left - right)
+        if cls is float:
+            return left - right
+        if cls is Uint:
+            return unsigned(int(left) - int(right))
+        if cls is Duration or cls is Timestamp:
+            return duration(left.nanoseconds - right.nanoseconds)
+    if cls is Timestamp and type(right) is Duration:
+        return timestamp(left.nanoseconds - right.nanoseconds)
+    raise no_such_overload("_-_")
+
+
+def multiply(left: Any, right: Any) -> Any:
+    """``left * right``."""
+    cls = type(left)
+    if cls is type(right):
+        if cls is int:
+            return integer(left * right)
+        if cls is float:
+            return left * right
+        if cls is Uint:
+            return unsigned(int(left) * int(right))
+    raise no_such_overload("_*_")
+
+
+def divide(left: Any, right: Any) -> Any:
+    """``left / right``: towards zero for whole numbers, IEEE 754 for doubles."""
+    cls = type(left)
+    if cls is type(right):
+        if cls is int or cls is Uint:
+            if not right:
+                raise EvalError(EvalKind.DIVIDE_BY_ZERO, "divide by zero")
+            quotient = abs(left) // abs(right)
+            if cls is Uint:
+                return Uint(quotient)
+            return integer(quotient if (left < 0) == (right < 0) else -quotient)
+        if cls is float:
+            return left / right if right else _by_zero(left, right)
+    raise no_such_overload("_/_")
+
+
+def _by_zero(left: float, right: float) -> float:
+    if left == 0 or math.isnan(left):
+        return math.nan
+    return math.copysign(math.inf, math.copysign(1, left) * math.copysign(1, right))
+
+
+def remainder(left: Any, right: Any) -> Any:
+    """``left % right``, with the sign of ``left``."""
+    cls = type(left)
+    if cls is type(right) and (cls is int or cls is Uint):
+        if not right:
+            raise EvalError(EvalKind.DIVIDE_BY_ZERO, "modulus by zero")
+        if cls is Uint:
+            return Uint(int(left) % int(right))
+        if left == INT_MIN and right == -1:
+            raise EvalError(EvalKind.OVERFLOW, "integer overflow")
+        rest = abs(left) % abs(right)
+        return -rest if left < 0 else rest
+    raise no_such_overload("_%_")
+
+
+def negate(value: Any) -> Any:
+    """``-value``."""
+    cls = type(value)
+    if cls is int:
+        return integer(-value)
+    if cls is float:
+        return -value
+    if cls is Duration:
+        return duration(-value.nanoseconds)
+    raise no_such_overload("-_")
+
+
+def duration(nanoseconds: int) -> Duration:
+    """A duration, or EvalError OVERFLOW."""
+    try:
+        return duration_of(nanoseconds)
+    except OverflowError as error:
+        raise EvalError(EvalKind.OVERFLOW, str(error)) from error
+
+
+def timestamp(nanoseconds: int) -> Timestamp:
+    """A timestamp, or EvalError OVERFLOW."""
+    try:
+        return timestamp_of(nanoseconds)
+    except OverflowError as error:
+        raise EvalError(EvalKind.OVERFLOW, str(error)) from error
+
+
+OPERATORS: Final[dict[str, Operator]] = {
+    "_+_": add,
+    "_-_": subtract,
+    "_*_": multiply,
+    "_/_": divide,
+    "_%_": remainder,
+}

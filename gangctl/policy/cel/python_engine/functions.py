@@ -1,0 +1,110 @@
+"""Which Python function is behind a name, and how many steps a call of it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.policy.cel.library import registry
+from gangctl.policy.cel.python_engine import optionals, text
+from gangctl.policy.cel.python_engine.conversions import CONVERSIONS
+from gangctl.policy.cel.python_engine.moments import ACCESSORS
+
+Cost = Callable[[Sequence[Any]], int]
+
+_CHARACTERS_SHIFT: Final = 6
+"""Reading 64 characters is a step."""
+_MATCHING_SHIFT: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """``call`` takes the values of the arguments, of a method the target first."""
+
+    name: str
+    call: Callable[..., Any]
+    cost: Cost
+
+
+_STANDARD_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    **CONVERSIONS,
+    **optionals.FUNCTIONS,
+    "size": text.size,
+    "matches": text.matches,
+}
+_STANDARD_METHODS: Final[Mapping[str, Callable[..., Any]]] = {
+    **ACCESSORS,
+    **optionals.METHODS,
+    "size": text.size,
+    "contains": text.contains,
+    "startsWith": text.starts_with,
+    "endsWith": text.ends_with,
+    "matches": text.matches,
+}
+
+
+def resolve(name: str, *, member: bool) -> Function | None:
+    """The function of an expression's call; None when there is none."""
+    standard = (_STANDARD_METHODS if member else _STANDARD_FUNCTIONS).get(name)
+    library = (registry.METHODS if member else registry.FUNCTIONS).get(name)
+    if standard is None:
+        return None if library is None else Function(name, library, _cost(name))
+    if name == "matches":
+        return Function(name, standard, _matching)
+    if library is None:
+        return Function(name, standard, _reading)
+    return Function(name, _either(standard, library), _reading)
+
+
+def _either(standard: Callable[..., Any], library: Callable[..., Any]) -> Callable[..., Any]:
+    """CEL's own overloads, then those for Kubernetes' types (``string(ip)``)."""
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return standard(*arguments)
+        except EvalError as error:
+            if error.kind is not EvalKind.NO_SUCH_OVERLOAD:
+                raise
+        return library(*arguments)
+
+    return call
+
+
+def _cost(name: str) -> Cost:
+    if name.startswith("sets."):
+        return _pairs
+    return _square if name == "distinct" else _each
+
+
+def _reading(arguments: Sequence[Any]) -> int:
+    return 1 + sum(len(value) >> _CHARACTERS_SHIFT for value in arguments if isinstance(value, (str, bytes)))
+
+
+def _matching(arguments: Sequence[Any]) -> int:
+    """RE2's time grows with the text and with the pattern."""
+    searched, pattern = arguments
+    if type(searched) is not str or type(pattern) is not str:
+        return 1
+    return 1 + (len(searched) * len(pattern) >> _MATCHING_SHIFT)
+
+
+def _each(arguments: Sequence[Any]) -> int:
+    """A library function may look at every element."""
+    return _reading(arguments) + sum(len(value) for value in arguments if isinstance(value, (list, dict)))
+
+
+def _pairs(arguments: Sequence[Any]) -> int:
+    steps = 1
+    for value in arguments:
+        steps *= max(1, len(value)) if isinstance(value, list) else 1
+    return steps
+
+
+def _square(arguments: Sequence[Any]) -> int:
+    """Lists and maps are compared each with each."""
+    values = arguments[0]
+    if type(values) is list and any(isinstance(value, (list, dict)) for value in values):
+        return len(values) ** 2
+    return _each(arguments)
