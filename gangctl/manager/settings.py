@@ -43,6 +43,9 @@ class ControllerSettings(BaseModel):
         default=None, description="HOST:PORT of the webhook listener (that of --webhook-url, or 0.0.0.0:9443)."
     )
     webhook_service: str = Field(default="gangctl-webhook", description="Service in front of the webhook listener.")
+    webhook_service_port: Annotated[int, Field(ge=1, le=65535)] = Field(
+        default=443, description="Port of that Service, for the webhooks that gangctl registers."
+    )
     webhook_registration: Literal["manage", "ca-only", "none"] = Field(
         default="manage", description="Create and update the webhook configurations, only their caBundle, or neither."
     )

@@ -240,7 +240,12 @@ def _configuration(settings: ControllerSettings, own_namespace: str) -> WebhookS
     # What runs in gangctl's own namespace must not wait for gangctl. Out of a cluster that may be the namespace
     # ``default``, which is everybody's.
     excluded = {"kube-system", own_namespace} - {"default"}
-    endpoint = Endpoint(url=settings.webhook_url or "", service=settings.webhook_service, namespace=own_namespace)
+    endpoint = Endpoint(
+        url=settings.webhook_url or "",
+        service=settings.webhook_service,
+        namespace=own_namespace,
+        port=settings.webhook_service_port,
+    )
     selector = parse_selector(settings.namespace_selector) if settings.namespace_selector else []
     return WebhookSettings(
         endpoint,

@@ -4,8 +4,8 @@ Everything in ``manifests/base`` is applied as kustomize builds it. What loopbac
 
 * both addresses the process listens on: loopback and free ports, instead of 0.0.0.0:9443 and 0.0.0.0:8080;
 * the Service of the webhooks is of type ExternalName and leads to localhost, and the webhook configurations name the
-  listener's port, because nobody routes Service addresses here. The API server still calls it, and verifies its
-  certificate, as gangctl-webhook.gangctl-system.svc;
+  listener's port (in those that gangctl fills, by a flag), because nobody routes Service addresses here. The API server
+  still calls it, and verifies its certificate, as gangctl-webhook.gangctl-system.svc;
 * the Deployment has no replicas: its one pod is this process;
 * the service account's directory is named by an environment variable: the place where a pod has it is the machine's.
 """
@@ -48,7 +48,8 @@ class InCluster(Gangctl):
         self._account = plane.directory / f"{name}-serviceaccount"
         metrics = self.metrics_url.removeprefix("http://")
         adapted = {"--webhook-bind-address": self.webhook_address, "--metrics-bind-address": metrics}
-        self.arguments = [*_adapted(deployed_arguments(manifests), adapted), *further]
+        port_flag = f"--webhook-service-port={self.webhook_address.rpartition(':')[2]}"
+        self.arguments = [*_adapted(deployed_arguments(manifests), adapted), port_flag, *further]
         host, _, port = plane.url.removeprefix("https://").partition(":")
         environment = {
             "KUBERNETES_SERVICE_HOST": host,
@@ -87,7 +88,7 @@ class InCluster(Gangctl):
     async def register(self) -> None:
         """Apply the webhook configurations again, where somebody else has been at them."""
         for body in self._manifests:
-            if body["kind"].endswith("WebhookConfiguration"):
+            if "webhooks" in body:
                 await self.apply(self._on_loopback(body))
 
     def _on_loopback(self, body: Object) -> Object:
@@ -95,7 +96,7 @@ class InCluster(Gangctl):
             return {**body, "spec": {"type": "ExternalName", "externalName": "localhost"}}
         if body["kind"] == "Deployment":
             return {**body, "spec": {**body["spec"], "replicas": 0}}
-        if body["kind"].endswith("WebhookConfiguration"):
+        if "webhooks" in body:
             port = int(self.webhook_address.rpartition(":")[2])
             hooks = [{**hook, "clientConfig": _with_port(hook["clientConfig"], port)} for hook in body["webhooks"]]
             return {**body, "webhooks": hooks}

@@ -29,7 +29,7 @@ class Right:
     name: str = ""
 
     def __str__(self) -> str:
-        return f"{self.role}-{self.resource}-{self.verb}"
+        return "-".join(filter(None, (self.role, self.resource, self.name, self.verb)))
 
     def covers(self, entry: Object) -> bool:
         """Whether an audited request needs this right."""
@@ -48,7 +48,8 @@ class Right:
 
 
 def _rights(role: Object) -> Iterator[Right]:
-    for rule in role["rules"]:
+    # An aggregated role's are those of others.
+    for rule in role.get("rules") or []:
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 for verb in rule["verbs"]:
@@ -99,14 +100,17 @@ async def _missing(api: ApiClient, user: str, right: Right, suffix: str) -> Asyn
 
 
 def _without(rule: Object, right: Right) -> list[Object]:
-    """The rule as one or two rules that grant the same but for this right."""
+    """The rule as one to three rules that grant the same but for this right."""
     names = rule.get("resourceNames") or [""]
     concerned = right.group in rule["apiGroups"] and right.resource in rule["resources"] and right.verb in rule["verbs"]
     if not concerned or right.name not in names:
         return [rule]
     others = {**rule, "resources": [name for name in rule["resources"] if name != right.resource]}
     rest = {**rule, "resources": [right.resource], "verbs": [verb for verb in rule["verbs"] if verb != right.verb]}
-    return [each for each in (others, rest) if each["resources"] and each["verbs"]]
+    found = [each for each in (others, rest) if each["resources"] and each["verbs"]]
+    if left := [name for name in names if name != right.name]:
+        found.append({**rule, "resources": [right.resource], "verbs": [right.verb], "resourceNames": left})
+    return found
 
 
 async def _until(api: ApiClient, user: str, right: Right, *, allowed: bool) -> None:

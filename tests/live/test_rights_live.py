@@ -139,7 +139,7 @@ async def test_a_whole_life_uses_every_right_and_is_refused_nothing(
     rights_plane: ControlPlane, pod: InCluster, cluster: Cluster
 ) -> None:
     since = rights_plane.audit_position
-    assert len(pod.arguments) == len(deployed_arguments(await build(rights_plane.directory)))
+    assert len(pod.arguments) == len(deployed_arguments(await build(rights_plane.directory))) + 1
     await pod.process.start()
     nodes = await add_nodes(rights_plane.api, 1, cpu="8")
     async with Kubelet(rights_plane.api) as kubelet:

@@ -9,7 +9,8 @@ from gangctl.errors import ConfigError
 from gangctl.manager.process import EVENT_DRAIN_SECONDS
 from gangctl.manager.settings import ControllerSettings, load_settings, split_address
 from gangctl.runtime.listener import ListenerOptions
-from gangctl.webhooks.configurations import VALIDATING
+from gangctl.webhooks.configurations import VALIDATING, Endpoint, WebhookSettings
+from gangctl.webhooks.policy_configurations import Demand, build_policy_configurations
 from tests.manifests import webhooks
 from tests.manifests.files import MANIFESTS, ROOT, documents, one
 
@@ -66,6 +67,13 @@ def test_webhook_configurations_name_the_service(settings: ControllerSettings) -
             assert target["name"] == settings.webhook_service
             assert "caBundle" not in webhook["clientConfig"]
     assert len(documents(webhooks.PATH)[1]["webhooks"]) == len(VALIDATING)
+
+
+def test_configurations_for_policies_are_there_to_be_filled() -> None:
+    found = documents(MANIFESTS / "policies" / "configurations.yaml")
+    built = build_policy_configurations(WebhookSettings(Endpoint(service="s", namespace="n")), Demand(), b"")
+    assert [{**each, "webhooks": []} for each in found] == built
+    assert not any("webhooks" in each for each in found), "applied again, they would withdraw what gangctl has put in"
 
 
 def test_namespace_enforces_the_restricted_level() -> None:

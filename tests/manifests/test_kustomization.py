@@ -8,7 +8,7 @@ import yaml
 from tests.manifests.files import MANIFESTS, ROOT, documents, one
 
 KUSTOMIZATIONS = sorted(path.parent for path in MANIFESTS.rglob("kustomization.yaml"))
-OURS = ("base", "out-of-cluster", "rbac", "rbac/registration")
+OURS = ("base", "out-of-cluster", "policies", "policies/crds", "rbac", "rbac/registration")
 BASE = MANIFESTS / "base"
 
 
@@ -17,7 +17,7 @@ def test_lists_every_file_beside_it(name: str) -> None:
     directory = MANIFESTS / name
     listed = set(one(directory / "kustomization.yaml")["resources"])
     beside = {path.name for path in directory.glob("*.yaml")} - {"kustomization.yaml"}
-    assert {entry for entry in listed if "/" not in entry} == beside
+    assert {entry for entry in listed if entry.endswith(".yaml")} == beside
 
 
 @pytest.mark.parametrize("directory", KUSTOMIZATIONS, ids=lambda path: str(path.relative_to(MANIFESTS)))
@@ -45,7 +45,7 @@ def test_namespaced_objects_of_the_base_are_in_its_namespace() -> None:
 
 
 def test_no_name_is_used_twice() -> None:
-    built = [*documents(BASE), *documents(MANIFESTS / "rbac"), *documents(MANIFESTS / "rbac" / "registration")]
+    built = [each for name in OURS for each in documents(MANIFESTS / name)]
     identities = [(each["kind"], each["metadata"]["name"]) for each in built if each["kind"] != "Kustomization"]
     assert len(set(identities)) == len(identities)
 

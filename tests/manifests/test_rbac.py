@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gangctl.webhooks.configurations import NAME
+from gangctl.webhooks.policy_configurations import DEFAULTS, POLICIES
 from tests.manifests.files import MANIFESTS, documents
 from tests.manifests.rbac import rbac_objects
 
@@ -15,6 +16,8 @@ WRITTEN_EVERYWHERE = {
     "workloads": {"create", "patch", "delete"},
     "podgroups": {"create", "patch", "delete"},
     "events": {"create"},
+    "gangpolicies/status": {"patch"},
+    "gangpolicyexceptions/status": {"patch"},
     "mutatingwebhookconfigurations": {"create", "update", "delete"},
     "validatingwebhookconfigurations": {"create", "update", "delete"},
 }
@@ -24,7 +27,7 @@ WRITTEN_AT_HOME = {"leases": {"create", "update"}, "secrets": {"create", "update
 def rules(kind: str) -> Iterator[dict[str, Any]]:
     for document in rbac_objects("gangctl", "gangctl-system"):
         if document["kind"] == kind:
-            yield from document["rules"]
+            yield from document.get("rules") or []
 
 
 def writes(kind: str) -> dict[str, set[str]]:
@@ -57,9 +60,10 @@ def test_running_workloads_are_never_written(resource: str) -> None:
     assert at_home <= {"create"}, "only the dry-run proof's create, in the own namespace"
 
 
-def test_no_status_and_no_rights_over_rights() -> None:
+def test_no_status_but_of_policies_and_no_rights_over_rights() -> None:
     resources = {resource for kind in ("ClusterRole", "Role") for rule in rules(kind) for resource in rule["resources"]}
-    assert not any(resource.endswith("/status") for resource in resources)
+    statuses = {resource for resource in resources if resource.endswith("/status")}
+    assert statuses == {"gangpolicies/status", "gangpolicyexceptions/status"}
     verbs = {verb for kind in ("ClusterRole", "Role") for rule in rules(kind) for verb in rule["verbs"]}
     assert verbs <= READ | {"create", "update", "patch", "delete"}
 
@@ -72,9 +76,24 @@ def test_secrets_are_read_at_home_and_by_name() -> None:
 
 
 def test_webhook_configurations_are_reached_by_name_except_to_create_them() -> None:
+    names = {"mutatingwebhookconfigurations": [NAME, DEFAULTS], "validatingwebhookconfigurations": [NAME, POLICIES]}
     for rule in rules("ClusterRole"):
-        if "mutatingwebhookconfigurations" in rule["resources"] and rule["verbs"] != ["create"]:
-            assert rule["resourceNames"] == [NAME]
+        for resource in names.keys() & set(rule["resources"]):
+            if rule["verbs"] != ["create"]:
+                assert (rule["resources"], rule["resourceNames"]) == ([resource], names[resource])
+
+
+def test_parameters_are_read_by_an_aggregated_role_that_grants_nothing_else() -> None:
+    aggregated, configmaps = documents(MANIFESTS / "rbac" / "params.yaml")
+    assert "rules" not in aggregated
+    (selector,) = aggregated["aggregationRule"]["clusterRoleSelectors"]
+    assert selector["matchLabels"].items() <= configmaps["metadata"]["labels"].items()
+    assert [(rule["resources"], set(rule["verbs"])) for rule in configmaps["rules"]] == [
+        (["configmaps"], {"list", "watch"})
+    ]
+    assert not any(
+        "configmaps" in rule["resources"] for rule in documents(MANIFESTS / "rbac" / "clusterrole.yaml")[0]["rules"]
+    )
 
 
 def test_in_a_cluster_no_configuration_can_be_created_or_deleted() -> None:
@@ -85,7 +104,7 @@ def test_in_a_cluster_no_configuration_can_be_created_or_deleted() -> None:
 
 
 def test_each_rule_says_why() -> None:
-    for name in ("clusterrole.yaml", "role.yaml", "registration/clusterrole.yaml"):
+    for name in ("clusterrole.yaml", "role.yaml", "params.yaml", "registration/clusterrole.yaml"):
         lines = (MANIFESTS / "rbac" / name).read_text().splitlines()
         for before, line in pairwise(lines):
             if line.startswith("  - apiGroups:"):
@@ -105,12 +124,13 @@ def test_shipped_bindings_are_the_service_accounts() -> None:
 def test_retargets_user_and_namespace(user: str, suffix: str) -> None:
     found = rbac_objects(user, "home")
     kinds = [each["kind"] for each in found]
-    assert sorted(kinds) == sorted([*["ClusterRole"] * 2, *["ClusterRoleBinding"] * 2, "Role", "RoleBinding"])
-    assert not any(kind.endswith("Binding") for kind in kinds[:3])
-    roles = {(each["kind"], each["metadata"]["name"]) for each in found[:3]}
+    assert sorted(kinds) == sorted([*["ClusterRole"] * 4, *["ClusterRoleBinding"] * 3, "Role", "RoleBinding"])
+    assert not any(kind.endswith("Binding") for kind in kinds[:5])
+    roles = {(each["kind"], each["metadata"]["name"]) for each in found[:5]}
+    bases = ("gangctl", "gangctl-registration", "gangctl-params", "gangctl-params-configmaps")
     for each in found:
-        assert each["metadata"]["name"] in {f"gangctl{suffix}", f"gangctl-registration{suffix}"}
+        assert each["metadata"]["name"] in {f"{base}{suffix}" for base in bases}
         assert each["metadata"].get("namespace", "home") == "home"
-    for binding in found[3:]:
+    for binding in found[5:]:
         assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
         assert binding["subjects"] == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]
