@@ -101,7 +101,7 @@ class PolicyKeeper:
         if changed or not self.synced.is_set():
             broken = tuple(each.broken for each in held if isinstance(each, PolicyError))
             allowed = tuple(each for _, each in self._exceptions.values() if isinstance(each, LoadedException))
-            await self._swap(PolicySet(self.current.generation + 1, loaded, broken, allowed))
+            await self._swap(PolicySet(self.current.generation + 1, loaded, exceptions=allowed, broken=broken))
         for kind, names in ((POLICY_KIND, policies), (EXCEPTION_KIND, exceptions)):
             for name in names:
                 self._on_news((kind, name))

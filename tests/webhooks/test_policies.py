@@ -1,0 +1,310 @@
+"""Verdicts as the API server takes them: code, first message, causes, warnings, notes; and what is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gangctl.gang.resolve import ClusterRules
+from gangctl.judge.policyset import PolicySet
+from gangctl.policy.cel.ast import Literal, Span
+from gangctl.policy.cel.checked import Checked, Profile
+from gangctl.policy.cel.types import BOOL
+from gangctl.policy.constraints import LabelSelector
+from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, Programs, Rule
+from gangctl.policy.model import GangPolicy
+from gangctl.policy.params import Scope
+from gangctl.policy.review import Object, Review
+from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.webhooks.defaults import DefaultsAdmission
+from gangctl.webhooks.policies import PolicyAdmission, annotation_key, demand_of
+from gangctl.webhooks.policy_configurations import Demand
+from gangctl.webhooks.review import AdmissionRequest, Kind, Operation, RequestedResource
+from tests.jobsets import jobset, rj
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t", "labels": {"team": "a"}}}
+RESOURCE = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "resource": "jobsets"}
+
+
+def model(name: str, **spec: Any) -> GangPolicy:
+    spec = {"validations": [{"expression": "true"}], **spec}
+    document = {"apiVersion": "gangctl.dev/v1alpha1", "kind": "GangPolicy", "metadata": {"name": name}, "spec": spec}
+    return GangPolicy.model_validate(document)
+
+
+class Never:
+    """A program that nobody runs here."""
+
+    def evaluate(self, bindings: Any, variables: Any, meter: Any) -> Any:
+        raise AssertionError((bindings, variables, meter))
+
+
+def loaded(name: str, reads: str = "object", **spec: Any) -> LoadedPolicy:
+    """A policy as the webhooks see it; what its expressions say is up to the view."""
+    span, none = Span(0, 4), frozenset[str]()
+    profile = Profile(1, (1,), (0,))
+    checked = Checked("true", Literal(span, "bool", value=True), BOOL, frozenset({reads}), none, none, profile)
+    rule = Rule("0", Expression("spec.validations[0].expression", checked, Never()), "", None, "Invalid")
+    return LoadedPolicy(name, model(name, **spec).spec, {}, native=False, programs=Programs(rules=(rule,)))
+
+
+def broken(name: str, **spec: Any) -> BrokenPolicy:
+    read = model(name, **spec)
+    closed = read.spec.failure_policy == "Fail"
+    return BrokenPolicy(name, {}, "the policy cannot be used: why", read.spec, closed, frozenset({Action.DENY}))
+
+
+@dataclass
+class View:
+    """A cluster with policies that say what a test wants."""
+
+    in_force: PolicySet = field(default_factory=PolicySet)
+    outcomes: tuple[Outcome, ...] = ()
+    known: Object | None = field(default_factory=lambda: NAMESPACE)
+    parameters: list[Object] = field(default_factory=list)
+    reviews: list[Review] = field(default_factory=list)
+    asked: Collection[str] | None = None
+
+    @property
+    def catalogue(self) -> View:
+        return self
+
+    def scope(self, api_version: str, kind: str) -> Scope | None:
+        return "Namespaced" if (api_version, kind) == ("v1", "ConfigMap") else None
+
+    def find(
+        self, api_version: str, kind: str, namespace: str, *, name: str = "", selector: LabelSelector | None = None
+    ) -> Sequence[Object]:
+        assert (api_version, kind, namespace, selector) == ("v1", "ConfigMap", "t", None)
+        return [each for each in self.parameters if each["metadata"]["name"] == name]
+
+    def cluster_rules(self) -> ClusterRules:
+        return ClusterRules()
+
+    def now(self) -> datetime:
+        return NOW
+
+    async def namespace(self, name: str) -> Object | None:
+        assert name == "t"
+        return self.known
+
+    async def judge(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
+        self.reviews.append(review)
+        self.asked = policies
+        return self.outcomes
+
+
+def asked(operation: Operation = "CREATE", raw: dict[str, Any] | None = None) -> AdmissionRequest:
+    raw = raw or jobset("js", rj("w", 1, 2, 2, mode="Gang"))
+    variable = {"resource": RESOURCE, "namespace": "t", "name": "js", "operation": operation}
+    return AdmissionRequest(
+        "uid",
+        operation,
+        Kind("jobset.x-k8s.io", "v1alpha2", "JobSet"),
+        RequestedResource("jobset.x-k8s.io", "v1alpha2", "jobsets"),
+        "t",
+        "js",
+        object=None if operation == "DELETE" else raw,
+        old_object=raw if operation != "CREATE" else None,
+        variable=variable,
+    )
+
+
+def failed(policy: str, rule: str, *actions: Action, message: str = "no", reason: str = "Invalid") -> Outcome:
+    finding = Finding(policy, rule, Result.FAIL, message, reason)
+    return Outcome(policy, matched=True, actions=frozenset(actions), findings=(finding,), violations=(finding,))
+
+
+async def test_the_first_denial_by_name_leads_and_causes_list_all() -> None:
+    outcomes = (
+        failed("b", "0", Action.DENY, message="second"),
+        failed("a", "named", Action.DENY, message="first", reason="Forbidden"),
+        failed("c", "0", Action.WARN, message="third"),
+    )
+    view = View(PolicySet(1, tuple(loaded(name) for name in "abc")), outcomes)
+    answer = await PolicyAdmission(view).validate_or_refuse(asked())
+    assert (answer.allowed, answer.code, answer.reason) == (False, 403, "Forbidden")
+    assert answer.message == "GangPolicy 'a' denied request: first"
+    assert [(c.reason, c.message, c.field) for c in answer.causes if not hasattr(c, "path")] == [
+        ("Forbidden", "first", "a/named"),
+        ("Invalid", "second", "b/0"),
+    ]
+    assert answer.warnings == ("Validation failed for GangPolicy 'c': third",)
+
+
+async def test_what_is_audited_has_keys_that_the_api_server_takes() -> None:
+    outcome = failed("team.rules", "0", Action.AUDIT)
+    view = View(PolicySet(1, (loaded("team.rules"),)), (outcome,))
+    answer = await PolicyAdmission(view).validate_or_refuse(asked())
+    assert answer.allowed
+    assert answer.audit_annotations == {"team.rules_validation_failure": "no"}
+
+
+def test_long_keys_stay_apart_and_fit() -> None:
+    keys = {annotation_key(f"{'p' * 200}/{key}") for key in ("one", "two")}
+    assert len(keys) == 2
+    assert {len(key) for key in keys} == {63}
+
+
+async def test_the_review_is_complete() -> None:
+    parameter = {"metadata": {"name": "limits", "namespace": "t"}, "data": {"max": "3"}}
+    reference = {"name": "limits", "parameterNotFoundAction": "Deny"}
+    policy = loaded("a", paramKind={"apiVersion": "v1", "kind": "ConfigMap"}, paramRef=reference)
+    view = View(PolicySet(1, (policy,)), parameters=[parameter])
+    await PolicyAdmission(view).validate_or_refuse(asked())
+    (review,) = view.reviews
+    assert (review.operation, review.now, review.namespace) == ("CREATE", NOW, NAMESPACE)
+    assert review.request["name"] == "js"
+    assert [each["data"] for each in review.params["a"]] == [{"max": "3"}]
+    view.parameters.clear()
+    await PolicyAdmission(view).validate_or_refuse(asked())
+    assert "no params found" in view.reviews[1].param_errors["a"]
+
+
+async def test_a_deletion_has_no_object_and_no_gang() -> None:
+    view = View(PolicySet(1, (loaded("a"),)))
+    await PolicyAdmission(view).validate_or_refuse(asked("DELETE"))
+    (review,) = view.reviews
+    assert (review.object, review.gang) == (None, None)
+    assert review.old_object is not None
+
+
+@pytest.mark.parametrize(("reads", "planned"), [("object", False), ("gang", True)])
+async def test_a_gang_is_planned_for_policies_that_read_it(reads: str, planned: bool) -> None:
+    view = View(PolicySet(1, (loaded("a"), loaded("b", reads))))
+    await PolicyAdmission(view).validate_or_refuse(asked())
+    assert (view.reviews[0].gang is not None) is planned
+
+
+async def test_without_policies_nobody_is_asked() -> None:
+    view = View(known=None)
+    assert (await PolicyAdmission(view).validate_or_refuse(asked())).allowed
+    assert view.reviews == []
+
+
+async def test_a_namespace_that_nobody_has_seen_is_not_taken_for_one_without_labels() -> None:
+    view = View(PolicySet(1, (loaded("a"),)), known=None)
+    refused = await PolicyAdmission(view).validate_or_refuse(asked())
+    assert (refused.allowed, refused.code) == (False, 503)
+    passed = await PolicyAdmission(view).validate_or_pass(asked())
+    assert passed.allowed
+    assert "namespace t has not been seen yet" in passed.warnings[0]
+    assert view.reviews == []
+
+
+async def test_a_broken_policy_that_may_be_ignored_is_told_of() -> None:
+    finding = Finding("b", "spec", Result.ERROR, "why")
+    outcome = Outcome("b", matched=True, actions=frozenset({Action.DENY}), findings=(finding,))
+    view = View(PolicySet(1, broken=(broken("b", failurePolicy="Ignore"),)), (outcome,))
+    answer = await PolicyAdmission(view).validate_or_pass(asked())
+    assert answer.allowed
+    assert answer.warnings == ("GangPolicy 'b' was left out: the policy cannot be used: why",)
+
+
+async def test_many_violations_are_counted_beyond_what_is_listed() -> None:
+    findings = tuple(Finding("a", str(number), Result.FAIL, "x" * 2000) for number in range(300))
+    outcome = Outcome("a", matched=True, actions=frozenset({Action.DENY}), findings=findings, violations=findings)
+    answer = await PolicyAdmission(View(PolicySet(1, (loaded("a"),)), (outcome,))).validate_or_refuse(asked())
+    assert len(answer.causes) == 256
+    assert answer.warnings == ("44 more violations are not listed",)
+
+
+# What is registered
+
+
+def rules(*operations: str) -> dict[str, Any]:
+    rule = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"]}
+    return {"resourceRules": [{**rule, "operations": list(operations)}]}
+
+
+@pytest.mark.parametrize(
+    ("policies", "demand"),
+    [
+        ((), Demand()),
+        ((loaded("a"),), Demand(frozenset({"CREATE", "UPDATE"}))),
+        (
+            (loaded("a", failurePolicy="Ignore", matchConstraints=rules("DELETE")),),
+            Demand(ignore=frozenset({"DELETE"})),
+        ),
+        (
+            (loaded("a", matchConstraints=rules("*")), loaded("b", failurePolicy="Ignore")),
+            Demand(frozenset({"CREATE", "UPDATE", "DELETE"}), frozenset({"CREATE", "UPDATE"})),
+        ),
+        ((broken("b", matchConstraints=rules("UPDATE")),), Demand(frozenset({"UPDATE"}))),
+    ],
+)
+def test_what_policies_need(policies: tuple[LoadedPolicy | BrokenPolicy, ...], demand: Demand) -> None:
+    whole = tuple(each for each in policies if isinstance(each, LoadedPolicy))
+    rest = tuple(each for each in policies if isinstance(each, BrokenPolicy))
+    assert demand_of(PolicySet(1, whole, broken=rest)) == demand
+
+
+def defaulting(name: str, failure_policy: str = "Fail", **defaults: Any) -> LoadedPolicy:
+    read = model(name, failurePolicy=failure_policy, defaults=defaults, validations=[])
+    return LoadedPolicy(name, read.spec, {}, native=False, programs=Programs())
+
+
+@pytest.mark.parametrize(("policies", "wanted"), [(["Ignore"], "Ignore"), (["Ignore", "Fail"], "Fail")])
+def test_defaults_are_as_strict_as_the_strictest(policies: list[str], wanted: str) -> None:
+    found = tuple(defaulting(f"p{number}", each, queue="q") for number, each in enumerate(policies))
+    assert demand_of(PolicySet(1, found)) == Demand(defaults=wanted)  # type: ignore[arg-type]  # one of both
+
+
+# Defaults
+
+
+async def test_defaults_are_a_patch() -> None:
+    view = View(PolicySet(1, (defaulting("a", queue="team"),)))
+    answer = await DefaultsAdmission(view).mutate(asked())
+    assert "team" in str(answer.patch)
+    assert view.reviews == []
+    assert (await DefaultsAdmission(view).mutate(asked("UPDATE"))).patch == ()
+
+
+async def test_policies_that_disagree_are_both_named() -> None:
+    view = View(PolicySet(1, (defaulting("a", queue="x"), defaulting("b", queue="y"))))
+    answer = await DefaultsAdmission(view).mutate(asked())
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert "'a'" in answer.message
+    assert "'b'" in answer.message
+    assert len(answer.causes) == 1
+
+
+def conditional(failure_policy: str) -> LoadedPolicy:
+    read = model(
+        "a",
+        failurePolicy=failure_policy,
+        defaults={"queue": "team"},
+        validations=[],
+        matchConditions=[{"name": "c", "expression": "true"}],
+    )
+    return LoadedPolicy("a", read.spec, {}, native=False, programs=Programs())
+
+
+@pytest.mark.parametrize(("failure_policy", "allowed"), [("Fail", False), ("Ignore", True)])
+async def test_conditions_without_an_answer_are_as_the_policy_says(failure_policy: str, allowed: bool) -> None:
+    finding = Finding("a", "spec.matchConditions", Result.ERROR, "no such key")
+    view = View(PolicySet(1, (conditional(failure_policy),)), (Outcome("a", matched=True, findings=(finding,)),))
+    answer = await DefaultsAdmission(view).mutate(asked())
+    assert (answer.allowed, answer.patch) == (allowed, ())
+    assert view.asked == {"a"}
+
+
+@pytest.mark.parametrize("matched", [True, False])
+async def test_conditions_decide_about_defaults(matched: bool) -> None:
+    view = View(PolicySet(1, (conditional("Fail"),)), (Outcome("a", matched=matched),))
+    assert bool((await DefaultsAdmission(view).mutate(asked())).patch) is matched
+
+
+async def test_defaults_need_the_namespace_too() -> None:
+    closed, opened = (
+        View(PolicySet(1, (defaulting("a", each, queue="q"),)), known=None) for each in ("Fail", "Ignore")
+    )
+    assert (await DefaultsAdmission(closed).mutate(asked())).code == 503
+    passed = await DefaultsAdmission(opened).mutate(asked())
+    assert (passed.allowed, passed.patch, len(passed.warnings)) == (True, (), 1)
