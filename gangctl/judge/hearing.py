@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from gangctl.judge.options import Lane
 from gangctl.judge.policyset import Docket, Entry
 from gangctl.policy.cel.faults import EvalKind
 from gangctl.policy.evaluate import unanswered
@@ -21,6 +22,8 @@ class Hearing:
         self.docket = docket
         self.deadline = deadline
         self.outcomes: dict[str, Outcome] = {}
+        self.lanes: dict[str, Lane] = {}
+        """Where each was sent last."""
         self.pending: dict[str, Entry] = {entry.key: entry for entry in entries}
         self._over = asyncio.Event()
         self._closed = False

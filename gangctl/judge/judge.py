@@ -67,20 +67,25 @@ class Judge:
         self._loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="policy-loader")
         self._engine: Engine | None = None
         self._pace = Pace(0.0, 0.0)
-        self._workers = Workers(
-            worker_spec(self._options),
-            spares=self._options.spares if self._options.ahead else 0,
+        self._workers = {name: self._supply(name) for name in ("fast", "slow")}
+        self._fast = self._lane("fast")
+        self._slow = self._lane("slow")
+
+    def _supply(self, lane: LaneName) -> Workers:
+        """Workers of a lane's own: what happens in one costs the other none."""
+        return Workers(
+            worker_spec(self._options, lane),
+            spares=self._options.spares,
+            ahead=self._options.ahead and lane == "fast",
             prepare=self._prepare,
             observer=self._observer,
             clock=self._clock,
         )
-        self._fast = self._lane("fast")
-        self._slow = self._lane("slow")
 
     def _lane(self, name: LaneName) -> Lane:
         return Lane(
             name,
-            self._workers,
+            self._workers[name],
             self._school,
             self._options,
             strike=self._strike,
@@ -92,14 +97,14 @@ class Judge:
     async def __aenter__(self) -> Self:
         """Import the engine and try it, off the event loop."""
         loop = asyncio.get_running_loop()
-        engine = await loop.run_in_executor(self._loader, make_engine, self._options.engine)
-        self._engine, self._pace = engine, await loop.run_in_executor(self._loader, measure, engine)
         async with AsyncExitStack() as stack:
             stack.callback(self._loader.shutdown, wait=False, cancel_futures=True)
-            await stack.enter_async_context(self._workers)
-            for _ in range(self._options.workers):
-                _serve(stack, self._fast)
-            _serve(stack, self._slow)
+            engine = await loop.run_in_executor(self._loader, make_engine, self._options.engine)
+            self._engine, self._pace = engine, await loop.run_in_executor(self._loader, measure, engine)
+            for workers in self._workers.values():
+                await stack.enter_async_context(workers)
+            for lane in (*[self._fast] * self._options.workers, self._slow):
+                _serve(stack, lane)
             self._stack = stack.pop_all()
         return self
 
@@ -135,7 +140,8 @@ class Judge:
         found = docket(policies)
         self._docket = self._school.current = found
         self._quarantine.retain(found.keys)
-        self._workers.refresh()
+        for workers in self._workers.values():
+            workers.refresh()
         if self._options.ahead:
             for _ in range(self._options.workers):
                 self._fast.teach(found, self._replaced)
@@ -165,7 +171,7 @@ class Judge:
                 await hearing.wait()
         except TimeoutError:
             for entry in [*hearing.pending.values()]:
-                self._observer.refused("fast", "late")
+                self._observer.refused(hearing.lanes[entry.key], "late")
                 hearing.fail(entry, EvalKind.DEADLINE_EXCEEDED, TOO_LATE)
         finally:
             hearing.close()
@@ -181,6 +187,7 @@ class Judge:
         patience = self._options.patience_seconds
         slow = [e for e in pending if self._quarantine.holds(e.key, now) or seconds[e.key] > patience]
         apart = {entry.key for entry in slow}
+        hearing.lanes = {entry.key: "slow" if entry.key in apart else "fast" for entry in pending}
         fast = [entry for entry in pending if entry.key not in apart]
         for entry in slow:
             if not self._slow.put(hearing, [entry], entry.key):
@@ -229,6 +236,7 @@ class Judge:
         )
 
     def _appeal(self, hearing: Hearing, entry: Entry) -> bool:
+        hearing.lanes[entry.key] = "slow"
         return self._slow.put(hearing, [entry], entry.key)
 
     def _replaced(self, taught: Docket) -> bool:

@@ -119,7 +119,7 @@ class Lane:
 
     async def run(self) -> None:
         """Judge what comes, with one worker after the other."""
-        desk = _Desk(self._workers, self._school, slow=self._appeal is None)
+        desk = _Desk(self._workers, self._school)
         try:
             while True:
                 item = await self._line.get()
@@ -284,10 +284,9 @@ class _Ended(Exception):  # noqa: N818 - it states what happened
 class _Desk:
     """Has one worker at a time."""
 
-    def __init__(self, workers: Workers, school: School, *, slow: bool) -> None:
+    def __init__(self, workers: Workers, school: School) -> None:
         self._workers = workers
         self._school = school
-        self._slow = slow
         self._worker: WorkerProcess | None = None
 
     async def worker(self) -> WorkerProcess:
@@ -297,8 +296,6 @@ class _Desk:
         if self._worker is None:
             self._worker = await self._workers.take()
             await self._school.set_up(self._worker)
-            if self._slow:
-                self._worker.lower_priority()
         return self._worker
 
     async def leave(self) -> None:

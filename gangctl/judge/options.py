@@ -23,8 +23,8 @@ class JudgeOptions:
     its time in the slow lane. That is where from then on, for a while, it is judged; so are policies that took
     ``fair_seconds`` in the fast lane, and those whose bound is more than its patience.
 
-    ``workers`` processes judge in the fast lane, one in the slow lane; ``spares`` more are ready to take
-    their places. With ``ahead`` they are started at once, otherwise when they are needed. No more than
+    ``workers`` processes judge in the fast lane, one in the slow lane; for each lane ``spares`` more are ready to
+    take their places, from when it is first used. With ``ahead`` the fast lane's are started at once. No more than
     ``waiting`` reviews wait for the fast lane, and ``waiting_each`` of each policy for the slow one.
     """
 

@@ -9,7 +9,7 @@ from typing import Final
 from gangctl.client.pacing import Clock
 from gangctl.errors import GangctlError
 from gangctl.judge.messages import CLASSES, Lesson, Setup
-from gangctl.judge.options import JudgeOptions
+from gangctl.judge.options import JudgeOptions, Lane
 from gangctl.judge.policyset import Docket, Entry
 from gangctl.judge.quarantine import Quarantine
 from gangctl.runtime.workerprocess import WorkerDiedError, WorkerProcess, WorkerSpec
@@ -17,18 +17,20 @@ from gangctl.runtime.workerprocess import WorkerDiedError, WorkerProcess, Worker
 _REST_SECONDS: Final = 5.0
 _REST_CAP_SECONDS: Final = 300.0
 """How long a policy that could not be taught is not tried again."""
+_SLOW_NICENESS: Final = 10
 SERVICE: Final = "gangctl.judge.service:Service"
 
 
-def worker_spec(options: JudgeOptions) -> WorkerSpec:
-    """What a judge's workers run and may use."""
+def worker_spec(options: JudgeOptions, lane: Lane) -> WorkerSpec:
+    """What a lane's workers run and may use; those of the slow lane go last."""
     return WorkerSpec(
-        "judge",
+        f"judge-{lane}",
         SERVICE,
         CLASSES,
         memory_bytes=options.memory_bytes,
         # By then it has been killed, unless this process is gone and the kernel does not tell its children.
         cpu_seconds=max(options.request_seconds, options.lesson_seconds) * 4,
+        niceness=_SLOW_NICENESS if lane == "slow" else 0,
     )
 
 

@@ -39,6 +39,7 @@ def main() -> None:
     # Who signals a whole group or container does not mean answers in flight: those end with the starter.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.nice(launch["niceness"])
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_AS, launch["memoryBytes"])
     channel = socket.socket(fileno=launch["channel"])

@@ -41,7 +41,8 @@ class WorkerSpec:
     answers requests, see :data:`~gangctl.runtime.workerchild.Service`. ``classes`` are those
     whose instances answers may hold. ``memory_bytes`` bounds the address space, libraries
     included; ``cpu_seconds`` the CPU time of one request, as the last resort when the starter
-    does not kill in time; ``start_seconds`` the time until it takes requests.
+    does not kill in time; ``start_seconds`` the time until it takes requests. With ``niceness`` above 0
+    it lets others go first.
     """
 
     name: str
@@ -51,6 +52,7 @@ class WorkerSpec:
     frame_bytes: int = 64 << 20
     cpu_seconds: float = 60.0
     start_seconds: float = 30.0
+    niceness: int = 0
 
 
 class Exit(NamedTuple):
@@ -197,11 +199,6 @@ class WorkerProcess:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
-    def lower_priority(self, niceness: int = 10) -> None:
-        """Let others go first; a process that is gone has no priority."""
-        with contextlib.suppress(ProcessLookupError):
-            os.setpriority(os.PRIO_PROCESS, self.pid, niceness)
-
     async def close(self) -> None:
         """Let it end by itself, or kill it when it does not at once."""
         self._writer.close()
@@ -274,6 +271,7 @@ def _command(spec: WorkerSpec, channel: int) -> list[str]:
         "memoryBytes": spec.memory_bytes,
         "frameBytes": spec.frame_bytes,
         "cpuSeconds": spec.cpu_seconds,
+        "niceness": spec.niceness,
     }
     # -P: what lies in the working directory is not imported, it may be anybody's.
     return [sys.executable, "-P", "-m", "gangctl.runtime.workerchild", json.dumps(launch)]

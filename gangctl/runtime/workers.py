@@ -51,20 +51,22 @@ async def _unprepared(_: WorkerProcess) -> None:
 
 
 class Workers:
-    """An async context: entered it starts ``spares`` processes in the background, left it ends all that it started."""
+    """An async context: entered it starts processes in the background, left it ends all that it started."""
 
     def __init__(
         self,
         spec: WorkerSpec,
         *,
         spares: int = 1,
+        ahead: bool = True,
         prepare: Prepare = _unprepared,
         observer: WorkersObserver | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Keep ``spares`` in reserve; with 0 one is started when somebody waits for it."""
+        """Keep ``spares`` in reserve, from the beginning or, without ``ahead``, from when the first one is taken."""
         self._spec = spec
         self._spares = spares
+        self._in_use = ahead
         self._prepare = prepare
         self._observer = observer or WorkersObserver()
         self._clock = clock or Clock()
@@ -103,6 +105,7 @@ class Workers:
         """Have one alone, waiting until one is prepared; :meth:`discard` must follow."""
         if self._keeper is None or self._keeper.done():
             raise WorkersClosedError(f"worker {self._spec.name}: closed")
+        self._in_use = True
         while self._ready:
             if (process := self._ready.popleft()).alive:
                 return self._lend(process)
@@ -176,7 +179,7 @@ class Workers:
             await self._bury()
             if self._stale:
                 await self._prepared(self._stale.popleft())
-            elif len(self._ready) < max(self._spares, len(self._waiters)):
+            elif len(self._ready) < max(self._spares * self._in_use, len(self._waiters)):
                 await self._start()
             else:
                 await self._changed.wait()

@@ -216,7 +216,7 @@ def _hostile(monkeypatch: pytest.MonkeyPatch) -> None:
 async def until_warm(judge: Judge) -> None:
     async def warm() -> bool:
         [outcome] = await judge.judge(jobset_review(), {"fine"})
-        return not outcome.violations and judge._workers.idle == 1
+        return not outcome.violations and judge._workers["fast"].idle == 1
 
     await wait_for(warm, what="a worker and a spare")
 
@@ -321,7 +321,7 @@ ORPHANS = """
     async def main():
         async with judge_of(FAST, FINE) as judge:
             await judge.judge(jobset_review())
-            while judge._workers.idle < 1:
+            while judge._workers['fast'].idle < 1:
                 await asyncio.sleep(0.01)
             print(*children(), flush=True)
             await asyncio.sleep(60)

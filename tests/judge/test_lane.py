@@ -39,11 +39,12 @@ class Stand:
         self.options = options
         self.observer = JudgeObserver()
         clock = Clock()
-        spec = replace(worker_spec(options), service="tests.judge.scripted:Service")
+        name: LaneName = "fast" if appeals else "slow"
+        spec = replace(worker_spec(options, name), service="tests.judge.scripted:Service")
         self.school = School(options, clock)
         self.workers = Workers(spec, prepare=self.school.set_up)
         self.lane = Lane(
-            "fast" if appeals else "slow",
+            name,
             self.workers,
             self.school,
             options,

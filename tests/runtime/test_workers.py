@@ -291,6 +291,27 @@ async def test_without_spares_nothing_is_started_until_somebody_waits() -> None:
         assert children() == [process.pid]
 
 
+async def test_spares_may_begin_with_the_first_that_is_taken() -> None:
+    async with Workers(SPEC, spares=1, ahead=False) as workers:
+        assert not children()
+        process = await workers.take()
+
+        async def spare() -> bool:
+            return workers.idle == 1
+
+        await wait_for(spare, what="a spare worker")
+        assert len(children()) == 2
+        assert process.pid in children()
+
+
+async def test_a_nice_worker_lets_others_go_first() -> None:
+    process = await WorkerProcess.start(replace(SPEC, niceness=3))
+    try:
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0) + 3
+    finally:
+        await process.close()
+
+
 async def test_workers_are_prepared_before_they_are_taken_and_again_when_it_changes() -> None:
     told: list[int] = []
 
