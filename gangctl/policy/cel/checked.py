@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gangctl.policy.cel.ast import Node
+from gangctl.policy.cel.extent import Extent, symbolic
 from gangctl.policy.cel.types import Type
 
 
@@ -43,6 +44,8 @@ class Environment:
     roots: Mapping[str, Type]
     variables: Mapping[str, Type] = field(default_factory=dict)
     minor: str = "1.37"
+    extents: Mapping[str, Extent] = field(default_factory=dict)
+    """How large the values of ``variables`` can be (:attr:`Checked.extent`); without an entry, as an input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +59,5 @@ class Checked:
     variables: frozenset[str]
     functions: frozenset[str]
     profile: Profile
+    extent: Extent = field(default_factory=symbolic)
+    """How large its value can be."""

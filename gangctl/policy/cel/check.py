@@ -1,0 +1,57 @@
+"""Refuses at load what kube-apiserver refuses, and what breaks gangctl's own limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gangctl.policy.cel.ast import Node
+from gangctl.policy.cel.checked import Checked, Environment
+from gangctl.policy.cel.declarations.signature import minor_of
+from gangctl.policy.cel.faults import CompileError, CompileKind
+from gangctl.policy.cel.growth import check_growth
+from gangctl.policy.cel.infer import Inference
+from gangctl.policy.cel.literal_checks import check_literals
+from gangctl.policy.cel.parser import parse
+from gangctl.policy.cel.profile import profile_of
+from gangctl.policy.cel.types import Type
+from gangctl.policy.cel.unify import same
+
+
+def check(text: str, environment: Environment, *, returns: Sequence[Type] = ()) -> Checked:
+    """The expression with its type; CompileError with a place in ``text`` if it cannot be used.
+
+    ``returns`` are the types that it may have (a validation is BOOL, a message STRING, an
+    audit annotation STRING or NULL); none means any. ``dyn`` is not taken for a bool, as natively.
+    """
+    node = parse(text)
+    inference = Inference(environment)
+    type_ = inference.infer(node)
+    check_literals(node, inference.types)
+    _check_result(node, type_, returns)
+    extent = check_growth(node, inference.types, environment.extents)
+    return Checked(
+        text=text,
+        node=node,
+        type=type_,
+        reads=frozenset(inference.reads),
+        variables=frozenset(inference.variables),
+        functions=frozenset(inference.functions),
+        profile=profile_of(node, inference.types, minor_of(environment.minor)),
+        extent=extent,
+    )
+
+
+def _check_result(node: Node, type_: Type, returns: Sequence[Type]) -> None:
+    if not returns or any(same(type_, each) for each in returns):
+        return
+    wanted = " or ".join(map(str, returns))
+    hint = ""
+    if type_.name == "dyn":
+        hint = (
+            f"its type is only known at run time: write {returns[0]}(...)"
+            if wanted != "bool"
+            else "compare it: == true"
+        )
+    span = node.span
+    message = f"the expression must be {wanted}, but it is {type_}"
+    raise CompileError(CompileKind.TYPE, message, span.start, span.end - span.start, hint=hint)

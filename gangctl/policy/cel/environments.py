@@ -1,0 +1,102 @@
+"""What expressions of policies may name, typed as kube-apiserver types it for a ValidatingAdmissionPolicy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gangctl.policy.cel.checked import Environment
+from gangctl.policy.cel.declarations.kubernetes import AUTHORIZER as AUTHORIZER_FUNCTIONS
+from gangctl.policy.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, Type, list_of, map_of
+
+_KIND: Final = Type("kubernetes.GroupVersionKind", fields={"group": STRING, "version": STRING, "kind": STRING})
+_RESOURCE: Final = Type(
+    "kubernetes.GroupVersionResource", fields={"group": STRING, "version": STRING, "resource": STRING}
+)
+_USER: Final = Type(
+    "kubernetes.UserInfo",
+    fields={
+        "username": STRING,
+        "uid": STRING,
+        "groups": list_of(STRING),
+        "extra": map_of(STRING, list_of(STRING)),
+    },
+)
+REQUEST: Final = Type(
+    "kubernetes.AdmissionRequest",
+    fields={
+        "kind": _KIND,
+        "resource": _RESOURCE,
+        "subResource": STRING,
+        "requestKind": _KIND,
+        "requestResource": _RESOURCE,
+        "requestSubResource": STRING,
+        "name": STRING,
+        "namespace": STRING,
+        "operation": STRING,
+        "userInfo": _USER,
+        "dryRun": BOOL,
+        "options": DYN,
+    },
+)
+"""``request``: an AdmissionRequest without uid, object and oldObject."""
+
+_METADATA: Final = Type(
+    "kubernetes.NamespaceMetadata",
+    fields={
+        "name": STRING,
+        "generateName": STRING,
+        "namespace": STRING,
+        "labels": map_of(STRING, STRING),
+        "annotations": map_of(STRING, STRING),
+        "UID": STRING,
+        "creationTimestamp": TIMESTAMP,
+        "deletionGracePeriodSeconds": INT,
+        "deletionTimestamp": TIMESTAMP,
+        "generation": INT,
+        "resourceVersion": STRING,
+        "finalizers": list_of(STRING),
+    },
+)
+_CONDITION: Final = Type(
+    "kubernetes.NamespaceCondition",
+    fields={"status": STRING, "type": STRING, "lastTransitionTime": TIMESTAMP, "message": STRING, "reason": STRING},
+)
+NAMESPACE: Final = Type(
+    "kubernetes.Namespace",
+    fields={
+        "metadata": _METADATA,
+        "spec": Type("kubernetes.NamespaceSpec", fields={"finalizers": list_of(STRING)}),
+        "status": Type("kubernetes.NamespaceStatus", fields={"conditions": list_of(_CONDITION), "phase": STRING}),
+    },
+)
+"""``namespaceObject``; without ownerReferences and managedFields, as natively."""
+
+AUTHORIZER: Final = AUTHORIZER_FUNCTIONS[0].parameters[0]
+"""``authorizer``: declared, so that its refusal says what it is."""
+
+
+def admission(
+    variables: Mapping[str, Type] | None = None,
+    *,
+    params: bool = True,
+    gang: Type | None = None,
+    minor: str = "1.37",
+) -> Environment:
+    """The environment of matchConditions, variables, validations, messages and audit annotations.
+
+    ``params`` exists where the policy has a paramKind. ``gang`` is the type of that variable,
+    None where there is none (a native policy). ``variables`` are those declared before.
+    """
+    roots = {
+        "object": DYN,
+        "oldObject": DYN,
+        "request": REQUEST,
+        "namespaceObject": NAMESPACE,
+        "authorizer": AUTHORIZER,
+    }
+    if params:
+        roots["params"] = DYN
+    if gang is not None:
+        roots["gang"] = gang
+    return Environment(roots, dict(variables or {}), minor)

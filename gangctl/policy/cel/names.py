@@ -1,0 +1,34 @@
+"""Names with dots, and names of types."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gangctl.policy.cel import types
+from gangctl.policy.cel.ast import Name, Node, Select
+from gangctl.policy.cel.types import DYN, Type, list_of, map_of
+
+_TYPES: Final = {
+    each.name: each
+    for each in (
+        *(types.BOOL, types.BYTES, types.DOUBLE, types.INT, types.NULL, types.STRING, types.UINT),
+        *(types.DURATION, types.TIMESTAMP),
+    )
+} | {"list": list_of(DYN), "map": map_of(DYN, DYN), "type": Type("type", (DYN,))}
+
+
+def type_named(name: str) -> Type | None:
+    """``type(int)`` of ``int``: what a name means as a value, if it is a type's."""
+    found = _TYPES.get(name)
+    return None if found is None else Type("type", (found,))
+
+
+def dotted(node: Node) -> str | None:
+    """``a.b.c`` of plain selections, None of anything else."""
+    parts: list[str] = []
+    while isinstance(node, Select):
+        if node.optional or node.test:
+            return None
+        parts.append(node.field)
+        node = node.operand
+    return ".".join([node.name, *reversed(parts)]) if isinstance(node, Name) else None

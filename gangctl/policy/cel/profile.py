@@ -1,0 +1,52 @@
+"""What an expression may cost: how many of its parts run once, per element, per pair of elements, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gangctl.policy.cel.ast import Call, Comprehension, Literal, Node
+from gangctl.policy.cel.checked import Profile
+from gangctl.policy.cel.declarations import functions
+from gangctl.policy.cel.macros import LOOPS
+from gangctl.policy.cel.types import Type
+from gangctl.policy.cel.walk import children
+
+_BY_TYPE: Final = frozenset({"_==_", "_!=_", "_+_"})
+"""Operators that take long only for what is long."""
+_SHORT: Final = frozenset(
+    {"bool", "int", "uint", "double", "null_type", "google.protobuf.Timestamp", "google.protobuf.Duration"}
+)
+_PER_ELEMENT: Final = frozenset({"distinct", "sets.contains", "sets.equivalent", "sets.intersects"})
+"""Functions that compare each element with others: one more level."""
+
+
+def profile_of(node: Node, types: Mapping[int, Type], minor: int) -> Profile:
+    """The profile of an expression; ``types`` are those of its nodes by ``id``."""
+    scanning = {name for name, found in functions(minor).items() if any(each.scans for each in found)}
+    work: dict[int, int] = {}
+    scans: dict[int, int] = {}
+    waiting = [(node, 0)]
+    while waiting:
+        each, depth = waiting.pop()
+        work[depth] = work.get(depth, 0) + 1
+        if isinstance(each, Call) and each.function in scanning and _takes_long(each, types):
+            level = depth + (each.function in _PER_ELEMENT)
+            scans[level] = scans.get(level, 0) + 1
+        if isinstance(each, Comprehension) and each.macro in LOOPS:
+            waiting.append((each.target, depth))
+            waiting += [(argument, depth + 1) for argument in each.arguments]
+        else:
+            waiting += [(child, depth) for child in children(each)]
+    levels = range(max(*work, *scans, 0) + 1)
+    return Profile(
+        nodes=sum(work.values()),
+        work=tuple(work.get(level, 0) for level in levels),
+        scans=tuple(scans.get(level, 0) for level in levels),
+    )
+
+
+def _takes_long(call: Call, types: Mapping[int, Type]) -> bool:
+    if call.function not in _BY_TYPE:
+        return True
+    return not any(isinstance(each, Literal) or types[id(each)].name in _SHORT for each in call.arguments)
