@@ -31,6 +31,9 @@ _KINDS: Final = {
 def field_errors(problem: ValidationError) -> list[FieldError]:
     """One error for each thing that is wrong, at most fifty; values are quoted cut to a few words."""
     details = problem.errors(include_url=False)[:_MOST_ERRORS]
+    # Entries that are wrong are not counted, so that a list of them seems to be too short, too.
+    inside = {each["loc"][:length] for each in details for length in range(1, len(each["loc"]))}
+    details = [each for each in details if each["type"] != "too_short" or each["loc"] not in inside]
     return [FieldError(_path(each["loc"]), _kind(each["type"]), _words(each)) for each in details]
 
 

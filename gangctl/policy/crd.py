@@ -133,7 +133,8 @@ def definitions() -> dict[str, dict[str, Any]]:
             EXCEPTIONS,
             short_names=["gpolex"],
             columns=[
-                _column("Policies", ".spec.policies[*].name", "Policies that it is an exception from."),
+                # All of it as JSON: of several results of a path only the first would be shown.
+                _column("Policies", ".spec.policies", "Policies and rules that it is an exception from."),
                 _column("Owner", ".spec.owner", "Who answers for it."),
                 # Of the type date, kubectl would show how long ago it was.
                 _column("Expires", ".spec.expiresAt", "When it ends."),

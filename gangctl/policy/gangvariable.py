@@ -47,7 +47,7 @@ def _type(kind: Any) -> Type:
         return _PLAIN[kind]
     if is_typeddict(kind):
         fields = {name: _type(field) for name, field in get_type_hints(kind, include_extras=True).items()}
-        return Type(f"gangctl.{kind.__name__}", fields=fields)
+        return Type(f"gangctl.{kind.__name__.removesuffix('Report')}", fields=fields)
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _type(parts[0])

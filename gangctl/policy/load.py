@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from gangctl.errors import ValidationError
 from gangctl.policy.cel.check import check
-from gangctl.policy.cel.checked import Checked, Environment
+from gangctl.policy.cel.checked import Environment
 from gangctl.policy.cel.engine import Engine
-from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.types import DYN, Type
+from gangctl.policy.cel.environments import admission
+from gangctl.policy.cel.faults import CompileError
+from gangctl.policy.cel.types import BOOL, DURATION, DYN, NULL, STRING, TIMESTAMP, Type
 from gangctl.policy.constraints import MatchResources
 from gangctl.policy.gangvariable import GANG_TYPE
 from gangctl.policy.loaded import (
@@ -31,9 +33,6 @@ from gangctl.policy.review import Object
 from gangctl.policy.verdict import Action
 
 DEFAULT_MINOR: Final = "1.37"
-_BOOL: Final = frozenset({"bool"})
-_STRING: Final = frozenset({"string"})
-_STRING_OR_NULL: Final = frozenset({"string", "null_type"})
 
 
 def load_policy(document: Mapping[str, Any], engine: Engine, minor: str = DEFAULT_MINOR) -> LoadedPolicy:
@@ -48,7 +47,7 @@ def load_policy(document: Mapping[str, Any], engine: Engine, minor: str = DEFAUL
         problems = [problem_of_field(each) for each in error.errors]
         raise _refusal(document, None, problems) from error
     problems = [problem_of_field(each) for each in check_policy(model)]
-    programs = compile_spec(model.spec, engine, minor, {"gang": GANG_TYPE}, problems)
+    programs = compile_spec(model.spec, engine, minor, problems, gang=GANG_TYPE)
     if problems:
         raise _refusal(document, model, problems)
     return LoadedPolicy(
@@ -92,20 +91,27 @@ def refusal(
 
 
 def compile_spec(
-    spec: GangPolicySpec, engine: Engine, minor: str, extra: Mapping[str, Type], problems: list[Problem]
+    spec: GangPolicySpec, engine: Engine, minor: str, problems: list[Problem], *, gang: Type | None = None
 ) -> Programs:
     """Compile every expression; what is wrong is appended to ``problems``, and the programs then lack something.
 
-    ``extra`` are variables beside those that Kubernetes declares.
+    ``gang`` is the type of that variable, None where there is none.
     """
-    return _Compiler(engine, _roots(spec, extra), minor, problems).programs(spec)
+    environment = partial(admission, params=spec.param_kind is not None, gang=gang, minor=minor)
+    return _Compiler(engine, environment, problems).programs(spec)
 
 
-def _roots(spec: GangPolicySpec, extra: Mapping[str, Type]) -> dict[str, Type]:
-    roots = {"object": DYN, "oldObject": DYN, "request": DYN, "namespaceObject": DYN, **extra}
-    if spec.param_kind is not None:
-        roots["params"] = DYN
-    return roots
+_STORED: Final = frozenset(
+    {"bool", "int", "uint", "double", "string", "bytes", "null_type", DURATION.name, TIMESTAMP.name}
+)
+"""Types that the API server keeps for what reads a variable; others become dyn."""
+
+
+def _stored(type_: Type) -> Type:
+    """The type by which a variable is known to later expressions."""
+    if type_.name in {"list", "map"}:
+        return replace(type_, parameters=tuple(map(_stored, type_.parameters)))
+    return type_ if type_.name in _STORED or type_.name.startswith("gangctl.") else DYN
 
 
 @dataclass(slots=True)
@@ -113,27 +119,26 @@ class _Compiler:
     """Compiles the expressions of one policy, in the order in which the API server does."""
 
     engine: Engine
-    roots: Mapping[str, Type]
-    minor: str
+    environment: Callable[[Mapping[str, Type]], Environment]
     problems: list[Problem]
     variables: dict[str, Type] = field(default_factory=dict)
 
     def programs(self, spec: GangPolicySpec) -> Programs:
         """Everything that can be compiled."""
         conditions = [
-            self._bool(each.expression, f"spec.matchConditions[{index}].expression", composes=False)
+            self._compile(each.expression, f"spec.matchConditions[{index}].expression", BOOL)
             for index, each in enumerate(spec.match_conditions)
         ]
         variables: dict[str, Expression] = {}
         for index, variable in enumerate(spec.variables):
             compiled = self._compile(variable.expression, f"spec.variables[{index}].expression")
             # One that is wrong is still a name: what reads it is not wrong for that.
-            self.variables[variable.name] = DYN if compiled is None else compiled.checked.type
+            self.variables[variable.name] = DYN if compiled is None else _stored(compiled.checked.type)
             if compiled is not None:
                 variables[variable.name] = compiled
         rules = [self._rule(each, index) for index, each in enumerate(spec.validations)]
         annotations = [
-            (each.key, self._typed(each.value_expression, _value_path(index), _STRING_OR_NULL, "string or null"))
+            (each.key, self._compile(each.value_expression, _value_path(index), STRING, NULL))
             for index, each in enumerate(spec.audit_annotations)
         ]
         return Programs(
@@ -145,40 +150,21 @@ class _Compiler:
 
     def _rule(self, validation: Validation, index: int) -> Rule | None:
         path = f"spec.validations[{index}]"
-        condition = self._bool(validation.expression, f"{path}.expression")
+        condition = self._compile(validation.expression, f"{path}.expression", BOOL)
         message = None
         if validation.message_expression:
-            message = self._typed(validation.message_expression, f"{path}.messageExpression", _STRING, "string")
+            message = self._compile(validation.message_expression, f"{path}.messageExpression", STRING)
         if condition is None:
             return None
         name = validation.name or str(index)
         return Rule(name, condition, validation.message, message, validation.reason)
 
-    def _bool(self, text: str, path: str, *, composes: bool = True) -> Expression | None:
-        return self._typed(text, path, _BOOL, "bool", composes=composes)
-
-    def _typed(
-        self, text: str, path: str, types: frozenset[str], wanted: str, *, composes: bool = True
-    ) -> Expression | None:
-        """An expression of exactly one of these types: dyn is none of them, as natively."""
-        return self._compile(text, path, lambda checked: _type_problem(checked, path, types, wanted), composes=composes)
-
-    def _compile(
-        self,
-        text: str,
-        path: str,
-        wrong: Callable[[Checked], Problem | None] = lambda _: None,
-        *,
-        composes: bool = True,
-    ) -> Expression | None:
+    def _compile(self, text: str, path: str, *returns: Type) -> Expression | None:
+        """An expression of exactly one of these types (dyn is none of them, as natively), of any without."""
         if not text.strip():
             return None  # told by its field
-        environment = Environment(self.roots, self.variables if composes else {}, self.minor)
         try:
-            checked = check(text, environment)
-            if problem := wrong(checked):
-                self.problems.append(problem)
-                return None
+            checked = check(text, self.environment(self.variables), returns=returns)
             return Expression(path, checked, self.engine.compile(checked))
         except CompileError as error:
             self.problems.append(problem_of_expression(path, text, error))
@@ -187,22 +173,3 @@ class _Compiler:
 
 def _value_path(index: int) -> str:
     return f"spec.auditAnnotations[{index}].valueExpression"
-
-
-def _type_problem(checked: Checked, path: str, types: frozenset[str], wanted: str) -> Problem | None:
-    if checked.type.name in types:
-        return None
-    hint = ""
-    if checked.type.name == "dyn" and "bool" in types:
-        hint = "compare it, such as with == true"
-    elif checked.type.name == "dyn":
-        hint = "wrap it in string(...)"
-    return Problem(
-        path=path,
-        message=f"must evaluate to {wanted} but got {checked.type}",
-        kind=str(CompileKind.TYPE),
-        offset=0,
-        length=len(checked.text),
-        hint=hint,
-        expression=checked.text,
-    )

@@ -8,10 +8,11 @@ The CustomResourceDefinitions are written from them (:mod:`gangctl.policy.crd`).
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StringConstraints
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, StrictBool, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from gangctl.gang.config import GangOptions
@@ -41,6 +42,17 @@ VARIABLES: Final = 64
 RULE_NAME: Final = r"^[A-Za-z]([-A-Za-z0-9_]{0,61}[A-Za-z0-9])?$"
 """No digit first, so that no name is another rule's index; no dot, so that none is a field path."""
 
+_RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[-+]\d\d:\d\d)")
+
+
+def _written_time(value: Any) -> Any:
+    """Only as ``metav1.Time`` is written: pydantic would take a number for seconds, too."""
+    if isinstance(value, datetime) or (isinstance(value, str) and _RFC3339.fullmatch(value)):
+        return value
+    raise ValueError("must be a time such as 2026-12-31T00:00:00Z")
+
+
+Time = Annotated[AwareDatetime, BeforeValidator(_written_time)]
 Expression = Annotated[str, StringConstraints(min_length=1, max_length=EXPRESSION_CHARACTERS)]
 ValidationAction = Literal["Deny", "Warn", "Audit"]
 StatusReason = Literal["Unauthorized", "Forbidden", "Invalid", "RequestEntityTooLarge"]
@@ -211,7 +223,7 @@ class GangPolicyExceptionSpec(Part):
         description="Who answers for it: a person or a team."
     )
     reason: Annotated[str, StringConstraints(min_length=1, max_length=1024)] = Field(description="Why it is needed.")
-    expires_at: AwareDatetime = Field(description="When it ends by itself.")
+    expires_at: Time = Field(description="When it ends by itself.")
 
 
 class GangPolicyException(Part):

@@ -161,7 +161,7 @@ def load_pair(pair: Pair, engine: Engine, minor: str = DEFAULT_MINOR) -> LoadedP
     problems += map(problem_of_field, _check_policy(policy, spec))
     if binding is not None:
         problems += [problem_of_field(error, binding.metadata.name) for error in _check_binding(binding.spec)]
-    programs = compile_spec(spec, engine, minor, {}, problems)
+    programs = compile_spec(spec, engine, minor, problems)
     if problems:
         closed = spec.failure_policy == "Fail"
         raise refusal(pair.name, source_of(pair), spec, problems, fails_closed=closed, narrowing=narrowing)

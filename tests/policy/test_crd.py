@@ -187,7 +187,7 @@ async def test_lists_show_what_an_operator_looks_for(plane_1_37: ControlPlane, g
         "Violations": 2,
     }
     assert await cells(plane_1_37, exceptions) == {
-        "Policies": "p q",
+        "Policies": '[{"name":"p"},{"name":"q"}]',
         "Owner": "team-a",
         "Expires": "2026-07-01T00:00:00Z",
     }

@@ -1,0 +1,84 @@
+"""Label selectors: what is selected, and which words are labels."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.api.labelselector import Operator, check_term, holds, is_dns_subdomain, is_label_value, is_qualified_name
+from gangctl.policy.constraints import LabelSelector
+from tests.strategies import PROPERTY
+
+words = st.sampled_from(["", "a", "b", "c"])
+labels = st.dictionaries(st.sampled_from(["a", "b", "c"]), words)
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "present", "other", "absent"),
+    [
+        ("In", ["x", "y"], True, False, False),
+        ("NotIn", ["x", "y"], False, True, True),
+        ("Exists", [], True, True, False),
+        ("DoesNotExist", [], False, False, True),
+    ],
+)
+def test_a_term(operator: Operator, values: list[str], present: bool, other: bool, absent: bool) -> None:
+    assert holds("k", operator, values, {"k": "x"}) is present
+    assert holds("k", operator, values, {"k": "z"}) is other
+    assert holds("k", operator, values, {"j": "x"}) is absent
+
+
+@PROPERTY
+@given(labels, st.sampled_from(["a", "b", "c"]), st.lists(words, min_size=1))
+def test_opposites_are_opposites(found: dict[str, str], key: str, values: list[str]) -> None:
+    assert holds(key, "In", values, found) is not holds(key, "NotIn", values, found)
+    assert holds(key, "Exists", [], found) is not holds(key, "DoesNotExist", [], found)
+
+
+@PROPERTY
+@given(labels, labels)
+def test_match_labels_are_in_terms_of_one_value(wanted: dict[str, str], found: dict[str, str]) -> None:
+    by_label = LabelSelector.model_validate({"matchLabels": wanted})
+    terms = [{"key": key, "operator": "In", "values": [value]} for key, value in wanted.items()]
+    by_term = LabelSelector.model_validate({"matchExpressions": terms})
+    assert by_label.matches(found) is by_term.matches(found) is (wanted.items() <= found.items())
+
+
+@PROPERTY
+@given(labels)
+def test_an_empty_selector_selects_everything(found: dict[str, str]) -> None:
+    assert LabelSelector().selects_everything
+    assert LabelSelector().matches(found)
+
+
+@pytest.mark.parametrize("name", ["a", "a.b/c", "A_b-c.d", "x" * 63, f"{'a' * 63}.b/c"])
+def test_names_that_are_qualified(name: str) -> None:
+    assert is_qualified_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "/a", "a/", "-a", "a-", "x" * 64, "A.b/c", "a/b/c", "a b", f"{'a' * 64}/c", "a\n"]
+)
+def test_names_that_are_not(name: str) -> None:
+    assert not is_qualified_name(name)
+
+
+def test_values_and_subdomains() -> None:
+    assert is_label_value("")
+    assert is_label_value("Ab.c_d-1")
+    assert not is_label_value("a b")
+    assert not is_label_value("x" * 64)
+    assert is_dns_subdomain("a-1.b")
+    assert not is_dns_subdomain("A")
+    assert not is_dns_subdomain(f"{'a.' * 126}aa")
+
+
+@pytest.mark.parametrize("operator", get_args(Operator))
+def test_terms_have_the_values_they_need(operator: Operator) -> None:
+    needs = operator in {"In", "NotIn"}
+    assert bool(list(check_term("k", operator, [], "p"))) is needs
+    assert bool(list(check_term("k", operator, ["v"], "p"))) is not needs
+    assert [error.path for error in check_term("-", operator, ["v"] if needs else [], "p")] == ["p.key"]
