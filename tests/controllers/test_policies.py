@@ -1,0 +1,369 @@
+"""The policies in force follow the cluster: definitions come and go, sets are swapped whole, statuses are true."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gangctl.client.client import Client
+from gangctl.client.config import load_cluster
+from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
+from gangctl.client.transport import Transport
+from gangctl.controllers.parameters import Parameters
+from gangctl.controllers.policies import Key, PolicyKeeper
+from gangctl.controllers.policy_sources import GANG_POLICIES, GANG_POLICY_EXCEPTIONS, Object, PolicySources
+from gangctl.controllers.policy_status import PolicyStatusWriter
+from gangctl.errors import NotFoundError
+from gangctl.judge.policyset import PolicySet
+from gangctl.policy.cel.python_engine.engine import PythonEngine
+from gangctl.policy.crd import definitions
+from gangctl.policy.load import load_policy
+from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.params import ParamsError
+from gangctl.runtime.controller import Controller, ControllerOptions
+from gangctl.runtime.informer import InformerOptions
+from gangctl.sandbox.server import Sandbox, SandboxOptions
+from tests.controlplane.wait import NotYet, wait_for
+
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+QUICK = InformerOptions(base_delay_seconds=0.02, cap_delay_seconds=0.05)
+RULE = {"expression": "has(object.metadata.labels)", "message": "labels are needed"}
+
+
+class Bench:
+    """Loads policies for real and keeps the sets that are put in force."""
+
+    def __init__(self) -> None:
+        self.sets: list[PolicySet] = []
+        self.loads: list[str] = []
+
+    async def load(self, document: Object) -> LoadedPolicy:
+        self.loads.append(document["metadata"]["name"])
+        return load_policy(document, PythonEngine())
+
+    async def install(self, policies: PolicySet) -> None:
+        self.sets.append(policies)
+
+
+class Room:
+    """Everything about policies but webhooks, beside a sandbox."""
+
+    def __init__(self, sandbox: Sandbox, client: Client) -> None:
+        self.sandbox = sandbox
+        self.client = client
+        self.bench = Bench()
+        self.sources = PolicySources(client, self._wake, options=QUICK, doubt_seconds=0.3)
+        self.parameters = Parameters(client, self._wake, look_seconds=0.05)
+        self.keeper = PolicyKeeper(self.sources, self.parameters, self.bench, on_news=self._enqueue)
+        writer = PolicyStatusWriter(client, self.sources, self.keeper, self.parameters)
+        self.statuses: Controller[Key] = Controller("policies", writer.reconcile, options=ControllerOptions(workers=1))
+        self.sources.subscribe(self._enqueue)
+
+    def _wake(self) -> None:
+        self.keeper.wake()
+
+    def _enqueue(self, key: Key) -> None:
+        self.statuses.enqueue(key)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for each in (self.sources.run(), self.keeper.run(), self.statuses.run()):
+                group.create_task(each)
+
+    async def define(self) -> None:
+        for definition in definitions().values():
+            await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+        for resource in (GANG_POLICIES, GANG_POLICY_EXCEPTIONS):
+            await wait_for(lambda resource=resource: self.client.list(resource), tolerate=(NotFoundError,))  # type: ignore[misc]  # bound on purpose
+
+    async def policy(self, name: str = "p", **spec: Any) -> Object:
+        spec = {"validations": [RULE], **spec}
+        return await self.create(GANG_POLICIES, {"metadata": {"name": name}, "spec": spec})
+
+    async def create(self, resource: Resource, body: Object) -> Object:
+        """Create a custom resource, which needs its type."""
+        return await self.client.create(resource, {"apiVersion": resource.api_version, "kind": resource.kind, **body})
+
+    async def in_force(self, condition: Callable[[PolicySet], object]) -> PolicySet:
+        async def met() -> bool:
+            current = self.keeper.current
+            if not condition(current):
+                names = [each.name for each in current.policies], [each.name for each in current.broken]
+                raise NotYet(f"set {current.generation}: {names}")
+            return True
+
+        await wait_for(met, what="the policies to be in force", interval=0.01)
+        return self.keeper.current
+
+    async def condition(self, resource: Resource, name: str, reason: str) -> dict[str, Any]:
+        """The only condition of a policy or an exception, once it has this reason."""
+
+        async def said() -> dict[str, Any]:
+            status = (await self.client.get(resource, name)).get("status") or {}
+            found = [each for each in status.get("conditions", []) if each["reason"] == reason]
+            if not found:
+                raise NotYet(str(status))
+            assert status["observedGeneration"] == found[0]["observedGeneration"]
+            return dict(found[0])
+
+        return await wait_for(said, what=f"the status of {name} to say {reason}", interval=0.02)
+
+    def writes(self) -> list[str]:
+        return [f"{each.verb} {each.resource}/{each.subresource}" for each in self.sandbox.audit if each.subresource]
+
+
+@pytest.fixture
+async def room(tmp_path: Path) -> AsyncIterator[Room]:
+    async with Sandbox(SandboxOptions(tls=False)) as sandbox:
+        path = tmp_path / "kubeconfig"
+        path.write_text(sandbox.kubeconfig())
+        async with Transport(await load_cluster(kubeconfig=str(path))) as transport:
+            yield Room(sandbox, Client(transport))
+
+
+@asynccontextmanager
+async def running(room: Room) -> AsyncIterator[None]:
+    task = asyncio.create_task(room.run())
+    try:
+        await asyncio.wait_for(room.keeper.synced.wait(), 30)
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def names(policies: PolicySet) -> list[str]:
+    return [each.name for each in policies.policies]
+
+
+async def test_definitions_may_come_go_and_return(room: Room) -> None:
+    async with running(room):
+        assert room.keeper.current.policies == ()
+        assert room.bench.loads == []
+        await room.define()
+        await room.policy("p")
+        await room.in_force(lambda current: names(current) == ["p"])
+        await room.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "gangpolicies.gangctl.dev")
+        await room.in_force(lambda current: not current.policies)
+        for name, definition in definitions().items():
+            if name == "gangpolicies.yaml":
+                await wait_for(
+                    lambda definition=definition: _created(room.client, definition)  # type: ignore[misc]  # bound on purpose
+                )
+        await wait_for(lambda: _listed(room.client), tolerate=(NotFoundError,))
+        await room.policy("q")
+        await room.in_force(lambda current: names(current) == ["q"])
+
+
+async def _created(client: Client, definition: Object) -> bool:
+    """Whether the one before is gone altogether."""
+    try:
+        await client.get(CUSTOM_RESOURCE_DEFINITIONS, definition["metadata"]["name"])
+    except NotFoundError:
+        await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+        return True
+    return False
+
+
+async def _listed(client: Client) -> bool:
+    await client.list(GANG_POLICIES)
+    return True
+
+
+async def test_changes_swap_the_whole_set_and_load_only_what_changed(room: Room) -> None:
+    await room.define()
+    await room.policy("a")
+    await room.policy("b", failurePolicy="Ignore")
+    async with running(room):
+        before = await room.in_force(lambda current: names(current) == ["a", "b"])
+        await room.client.merge_patch(GANG_POLICIES, "b", {"spec": {"failurePolicy": "Fail"}})
+        after = await room.in_force(lambda current: len(current.policies) == 2 and current.policies[1].fail_closed)
+        assert after.generation == before.generation + 1
+        assert not before.policies[1].fail_closed, "a set that is in use never changes"
+        assert after.policies[0] is before.policies[0]
+        assert room.bench.loads == ["a", "b", "b"]
+        await room.client.delete(GANG_POLICIES, "a")
+        await room.in_force(lambda current: names(current) == ["b"])
+    assert [each.generation for each in room.bench.sets] == list(range(1, len(room.bench.sets) + 1))
+
+
+async def test_a_broken_policy_is_told_with_its_place_and_mended_without_a_restart(room: Room) -> None:
+    await room.define()
+    await room.policy("p", validations=[RULE, {"expression": "true &&\n  objet.spec.x"}])
+    await room.policy("good")
+    async with running(room):
+        current = await room.in_force(lambda current: names(current) == ["good"])
+        assert [each.name for each in current.broken] == ["p"]
+        told = await room.condition(GANG_POLICIES, "p", "InvalidExpression")
+        assert (told["type"], told["status"], told["observedGeneration"]) == ("Ready", "False", 1)
+        assert "spec.validations[1].expression, line 2, column 3" in told["message"]
+        assert "refused" in told["message"]
+        good = await room.condition(GANG_POLICIES, "good", "InForce")
+        assert (good["status"], good["message"]) == ("True", "In force with 1 rule.")
+        await room.client.merge_patch(GANG_POLICIES, "p", {"spec": {"validations": [RULE]}})
+        mended = await room.condition(GANG_POLICIES, "p", "InForce")
+        assert mended["observedGeneration"] == 2
+        assert names(room.keeper.current) == ["good", "p"]
+
+
+async def test_nothing_is_written_while_nothing_differs(room: Room) -> None:
+    await room.define()
+    await room.policy("p")
+    async with running(room):
+        await room.condition(GANG_POLICIES, "p", "InForce")
+    assert room.writes() == ["patch gangpolicies.gangctl.dev/status"]
+    again = Room(room.sandbox, room.client)
+    async with running(again):
+        await again.statuses.queue.join()
+        for _ in range(3):
+            again.keeper.wake()
+            await again.statuses.queue.join()
+    assert len(room.writes()) == 1
+
+
+async def test_a_status_that_somebody_else_wrote_is_set_right(room: Room) -> None:
+    await room.define()
+    await room.policy("p")
+    async with running(room):
+        since = (await room.condition(GANG_POLICIES, "p", "InForce"))["lastTransitionTime"]
+        other = {"type": "Liked", "status": "True", "reason": "x", "message": "", "lastTransitionTime": since}
+        status = {"conditions": [other], "results": {"pass": 3}}
+        await room.client.merge_patch(GANG_POLICIES, "p", {"status": status}, subresource="status")
+        await room.condition(GANG_POLICIES, "p", "InForce")
+        live = (await room.client.get(GANG_POLICIES, "p"))["status"]
+        assert {each["type"] for each in live["conditions"]} == {"Ready", "Liked"}
+        assert live["results"]["pass"] == 3
+
+
+def exception(until: datetime, **spec: Any) -> dict[str, Any]:
+    spec = {"policies": [{"name": "p"}], "owner": "team", "reason": "moving", "expiresAt": until.isoformat(), **spec}
+    return {"metadata": {"name": "e"}, "spec": spec}
+
+
+async def test_an_exception_ends_by_itself_and_its_status_says_so(room: Room) -> None:
+    await room.define()
+    await room.policy("p")
+    async with running(room):
+        await room.create(GANG_POLICY_EXCEPTIONS, exception(datetime.now(UTC) + timedelta(seconds=1.5)))
+        active = await room.condition(GANG_POLICY_EXCEPTIONS, "e", "InForce")
+        assert (active["type"], active["status"]) == ("Active", "True")
+        (held,) = (await room.in_force(lambda current: current.exceptions)).exceptions
+        assert not held.expired(datetime.now(UTC))
+        ended = await room.condition(GANG_POLICY_EXCEPTIONS, "e", "Expired")
+        assert ended["status"] == "False"
+        assert held.expired(datetime.now(UTC))
+
+
+async def test_an_exception_from_no_policy_says_so_until_there_is_one(room: Room) -> None:
+    await room.define()
+    async with running(room):
+        await room.create(GANG_POLICY_EXCEPTIONS, exception(datetime.now(UTC) + timedelta(days=1)))
+        lost = await room.condition(GANG_POLICY_EXCEPTIONS, "e", "NoSuchPolicy")
+        assert lost["status"] == "False"
+        await room.policy("p")
+        assert (await room.condition(GANG_POLICY_EXCEPTIONS, "e", "InForce"))["status"] == "True"
+
+
+# Parameters
+
+
+def with_params(name: str = "limits", kind: str = "ConfigMap", api_version: str = "v1", **ref: Any) -> dict[str, Any]:
+    reference = {"name": name, "namespace": "default", "parameterNotFoundAction": "Deny", **ref}
+    return {"paramKind": {"apiVersion": api_version, "kind": kind}, "paramRef": reference}
+
+
+async def config_map(room: Room, name: str, value: str) -> None:
+    body = {"metadata": {"name": name, "namespace": "default"}, "data": {"max": value}}
+    await room.client.create(CONFIG_MAPS, body)
+
+
+async def test_a_named_parameter_is_watched_and_no_other(room: Room) -> None:
+    await room.define()
+    await config_map(room, "limits", "3")
+    await config_map(room, "secret-things", "x")
+    await room.policy("p", **with_params())
+    async with running(room):
+        await room.in_force(lambda current: names(current) == ["p"])
+        found = room.parameters.find("v1", "ConfigMap", "default", name="limits")
+        assert [each["data"]["max"] for each in found] == ["3"]
+        with pytest.raises(ParamsError, match="not looked for"):
+            room.parameters.find("v1", "ConfigMap", "default", name="secret-things")
+        patch = {"data": {"max": "4"}}
+        await room.client.merge_patch(CONFIG_MAPS, "limits", patch, "default")
+
+        async def swapped() -> bool:
+            (one,) = room.parameters.find("v1", "ConfigMap", "default", name="limits")
+            return bool(one["data"]["max"] == "4")
+
+        await wait_for(swapped, interval=0.01)
+        await room.client.delete(GANG_POLICIES, "p")
+        await room.in_force(lambda current: not current.policies)
+        with pytest.raises(ParamsError, match="not looked for"):
+            room.parameters.find("v1", "ConfigMap", "default", name="limits")
+
+
+LIMITS: dict[str, Any] = {
+    "metadata": {"name": "limits.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Cluster",
+        "names": {"plural": "limits", "singular": "limit", "kind": "Limit", "listKind": "LimitList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                },
+            }
+        ],
+    },
+}
+
+
+async def test_parameters_of_a_kind_that_comes_later(room: Room) -> None:
+    await room.define()
+    await room.policy("p", **with_params("big", "Limit", "example.com/v1", namespace=""))
+    async with running(room):
+        await room.in_force(lambda current: names(current) == ["p"])
+        lost = await room.condition(GANG_POLICIES, "p", "ParametersUnavailable")
+        assert "Limit of example.com/v1 is not served" in lost["message"]
+        assert room.parameters.scope("example.com/v1", "Limit") is None
+        await room.client.create(CUSTOM_RESOURCE_DEFINITIONS, LIMITS)
+        await room.condition(GANG_POLICIES, "p", "InForce")
+        assert room.parameters.scope("example.com/v1", "Limit") == "Cluster"
+        limits = Resource("example.com", "v1", "limits", "Limit", namespaced=False)
+        await room.create(limits, {"metadata": {"name": "big"}, "max": 7})
+        await wait_for(lambda: _found(room), interval=0.01)
+
+
+async def _found(room: Room) -> bool:
+    return [each["max"] for each in room.parameters.find("example.com/v1", "Limit", "", name="big")] == [7]
+
+
+# Namespaces
+
+
+async def test_a_namespace_that_was_just_made_is_waited_for(room: Room) -> None:
+    async with running(room):
+        waiting = asyncio.create_task(room.sources.namespace("new"))
+        body = {"metadata": {"name": "new", "labels": {"team": "a"}}}
+        await room.client.create(NAMESPACES, body)
+        found = await waiting
+        assert found is not None
+        assert found["metadata"]["labels"]["team"] == "a"
+        assert found["kind"] == "Namespace"
+
+
+async def test_a_namespace_that_does_not_come_is_unknown(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gangctl.controllers.policy_sources.NEW_NAMESPACE_SECONDS", 0.01)
+    async with running(room):
+        assert await room.sources.namespace("nowhere") is None
