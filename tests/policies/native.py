@@ -21,6 +21,8 @@ _WARNING: Final = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
 _OF: Final = re.compile(
     r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL
 )
+BARE: Final = "bare"
+"""Name of the JobSets that every policy sees."""
 _MOST_CHARACTERS: Final = 4096
 _BINDING_FIELDS: Final = {"validationActions", "paramRef", "background", "defaults"}
 
@@ -61,7 +63,7 @@ async def install(api: ApiClient, policies: Sequence[Shipped]) -> None:
             namespace = each["metadata"]["namespace"]
             await api.create(path_of("v1", "configmaps", namespace=namespace), each)
         await api.create(POLICIES, policy_of(policy.spec, policy.name))
-        await api.create(BINDINGS, binding_of(policy.spec, policy.name, list(policy.resources)))
+        await api.create(BINDINGS, binding_of(policy.spec, policy.name, [*policy.resources, BARE]))
     for policy in policies:
         broken = next(case.resource for case in policy.cases if case.row.message and case.old is None)
 

@@ -86,6 +86,11 @@ class Shipped:
         return dict(zip(names, found, strict=True))
 
     @property
+    def has_params_component(self) -> bool:
+        """Whether a component beside it makes it read parameters."""
+        return (self.home / "params").is_dir()
+
+    @property
     def params(self) -> list[Object]:
         return [each for path in self.suite.params for each in documents(self.home / path)]
 

@@ -39,10 +39,9 @@ def _line(policy: Shipped) -> str:
 
 
 def _parameters(policy: Shipped) -> str:
-    if "paramKind" not in policy.spec:
-        return ""
-    kind = policy.spec["paramKind"]["kind"]
-    return f"{kind}, a table of namespaces" if "paramRef" in policy.spec else f"{kind}, optional"
+    if "paramKind" in policy.spec:
+        return f"{policy.spec['paramKind']['kind']}, a table of namespaces"
+    return "ConfigMap, optional" if policy.has_params_component else ""
 
 
 def replace_table(text: str) -> str:

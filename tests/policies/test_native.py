@@ -5,7 +5,8 @@ import pytest
 from gangctl.cli.policy.suite import Expected
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import wait_for
-from tests.policies.native import POLICIES, policy_of, said_of
+from tests.policies.bare import ACCEPTED
+from tests.policies.native import BARE, POLICIES, policy_of, said_of
 from tests.policies.pack import Case, Object, Shipped, native
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("pack")]
@@ -40,6 +41,20 @@ async def test_says_what_the_test_file_expects(policy: Shipped, plane_of_the_pac
 @pytest.mark.parametrize("policy", NATIVE, ids=lambda policy: policy.name)
 async def test_lets_its_example_pass(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
     assert await said_of(plane_of_the_pack.api, policy.example, None, policy.name) == []
+
+
+@pytest.mark.parametrize("spec", ACCEPTED, ids=str)
+async def test_has_an_answer_where_everything_is_missing(spec: Object | None, plane_of_the_pack: ControlPlane) -> None:
+    obj = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": BARE, "namespace": "team-a"},
+        **({} if spec is None else {"spec": spec}),
+    }
+    for policy in NATIVE:
+        for said in await said_of(plane_of_the_pack.api, obj, None, policy.name):
+            assert "resulted in error" not in said
+            assert "error" not in said, f"{policy.name}: {said}"
 
 
 async def fieldless(plane: ControlPlane, spec: Object, name: str) -> list[str]:

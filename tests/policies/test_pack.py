@@ -33,7 +33,8 @@ def test_every_directory_is_a_policy() -> None:
 def test_has_its_files(policy: Shipped) -> None:
     found = {path.name for path in policy.home.iterdir()}
     assert found - {"params"} == FILES
-    assert ("params" in found) == ("paramKind" in policy.spec and "paramRef" not in policy.spec)
+    assert ("paramKind" in policy.spec) == ("paramRef" in policy.spec)
+    assert not (policy.has_params_component and "paramKind" in policy.spec)
 
 
 @every_policy
