@@ -1,0 +1,96 @@
+"""The variable ``gang``: the plan as it is printed, and its declared type."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+
+from gangctl.cli.program import program
+from gangctl.gang.resolve import ClusterRules
+from gangctl.policy.cel.types import BOOL, DYN, INT, STRING, Type
+from gangctl.policy.gangvariable import GANG_TYPE, gang_of
+from tests.jobsets import jobset, rj
+from tests.strategies import PROPERTY, hostile_jobsets, jobsets
+
+
+def printed(path: Path) -> list[dict[str, Any]]:
+    answer = CliRunner().invoke(program, ["plan", "-f", str(path), "-o", "json"])
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.stdout)
+    return [found]
+
+
+def test_it_is_what_plan_prints(tmp_path: Path) -> None:
+    raw = jobset("js", rj("a", replicas=2, parallelism=3), rj("b"), mode="Gang")
+    path = tmp_path / "js.json"
+    path.write_text(json.dumps(raw))
+    assert [gang_of(raw, ClusterRules())] == printed(path)
+
+
+def test_a_name_to_be_generated_is_shown_as_plan_shows_it(tmp_path: Path) -> None:
+    raw = jobset("js", rj("a"), mode="Gang")
+    raw["metadata"] = {"generateName": "js-", **{k: v for k, v in raw["metadata"].items() if k != "name"}}
+    path = tmp_path / "js.json"
+    path.write_text(json.dumps(raw))
+    assert [gang_of(raw, ClusterRules())] == printed(path)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        jobset("js", rj("a"), mode="Gong"),
+        jobset("js", rj("a", replicas=2**31 - 1)),
+        {"spec": {"replicatedJobs": 3}},
+        {"metadata": []},
+    ],
+    ids=["refused", "without bounds", "malformed", "worse"],
+)
+def test_what_cannot_be_planned_is_null(raw: dict[str, Any]) -> None:
+    assert gang_of(raw, ClusterRules()) is None
+
+
+@PROPERTY
+@given(hostile_jobsets())
+def test_it_never_raises(raw: dict[str, Any]) -> None:
+    gang_of(raw, ClusterRules())
+
+
+PYTHON = {"string": str, "int": int, "bool": bool, "list": list, "map": dict}
+
+
+def fits(value: Any, type_: Type) -> bool:
+    if type_ == DYN:
+        return True
+    if type_.fields is not None:
+        return value.keys() == type_.fields.keys() and all(fits(value[k], t) for k, t in type_.fields.items())
+    if type_.name == "list":
+        return all(fits(each, type_.parameters[0]) for each in value)
+    if type_.name == "map":
+        return all(fits(k, type_.parameters[0]) and fits(v, type_.parameters[1]) for k, v in value.items())
+    return type(value) is PYTHON[type_.name]
+
+
+@PROPERTY
+@given(jobsets())
+def test_every_plan_has_the_declared_type(raw: dict[str, Any]) -> None:
+    plan = gang_of(raw, ClusterRules())
+    assert plan is None or fits(plan, GANG_TYPE)
+
+
+def test_the_declared_type() -> None:
+    assert GANG_TYPE.name == "gangctl.Plan"
+    assert GANG_TYPE.fields is not None
+    assert GANG_TYPE.fields["totalPods"] == INT
+    assert GANG_TYPE.fields["sequenced"] == BOOL
+    assert GANG_TYPE.fields["workload"] == DYN
+    groups = GANG_TYPE.fields["groups"]
+    assert groups.name == "list"
+    (group,) = groups.parameters
+    assert group.fields is not None
+    assert str(group.fields["resources"]) == "map(string, int)"
+    assert group.fields["template"] == STRING
