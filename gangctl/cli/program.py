@@ -6,7 +6,6 @@ reached or lacks the API, 70 a bug in gangctl, 130 interrupted, 141 nobody reads
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import traceback
@@ -17,6 +16,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from gangctl import __version__
+from gangctl.cli.lazy import LazyGroup
 from gangctl.cli.messages import print_error, printable
 from gangctl.errors import GangctlError
 
@@ -24,6 +24,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "plan": ("gangctl.cli.plan", "Show which gangs a JobSet becomes."),
     "translate": ("gangctl.cli.translate", "Print the Workload and PodGroups of a JobSet."),
     "convert": ("gangctl.cli.convert", "Write a gang configuration in another notation."),
+    "policy": ("gangctl.cli.policy.group", "Judge JobSets by CEL policies, and test the policies."),
     "demo": ("gangctl.cli.demo", "Show what gangs are for, on a simulated cluster or a real one."),
     "sandbox": ("gangctl.cli.sandbox", "Run a simulated cluster until Ctrl-C."),
     "controller": ("gangctl.cli.controller", "Run the controller and the admission webhooks."),
@@ -43,32 +44,10 @@ def program_name(path: str) -> str:
     return "kubectl gang" if PurePath(path).stem == "kubectl-gang" else "gangctl"
 
 
-class Program(click.Group):
+class Program(LazyGroup):
     """A group whose commands are imported on demand and whose errors become exit codes."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
-        """All names, without importing anything."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
-        """Import one command."""
-        if cmd_name not in COMMANDS:
-            return None
-        command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
-        assert isinstance(command, click.Command)  # noqa: S101 -- a slip in COMMANDS
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the commands for ``--help`` from the table alone."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, help_line) for name, (_, help_line) in COMMANDS.items()])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
-        """Complete names of commands from the table, and options as click does."""
-        from click.shell_completion import CompletionItem  # noqa: PLC0415 -- only while completing
-
-        names = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
-        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+    table = COMMANDS
 
     def main(  # type: ignore[override]  # click allows not to exit; this program always does
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **_: Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from gangctl.api.documents import Document
 from gangctl.cli.messages import InvalidInputError
@@ -13,6 +13,7 @@ from gangctl.errors import InputError
 from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.match import labels_of
 from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND
+from gangctl.policy.params import Scope
 
 GANGCTL_GROUP: Final = "gangctl.dev"
 NATIVE_GROUP: Final = "admissionregistration.k8s.io"
@@ -140,17 +141,26 @@ class FileCatalogue:
 
     A file does not say whether a kind has namespaces. It has when one of its objects names
     one or, for a custom kind, when none says otherwise; ConfigMaps without one are in ``namespace``.
+    A cluster does say so: ``scopes``, by apiVersion and kind, are then all kinds that there are.
     """
 
-    def __init__(self, objects: Iterable[Mapping[str, Any]], namespace: str = "default") -> None:
+    def __init__(
+        self,
+        objects: Iterable[Mapping[str, Any]],
+        namespace: str = "default",
+        scopes: Mapping[tuple[str, str], Scope] | None = None,
+    ) -> None:
         """Keep the objects by kind."""
         self._namespace = namespace
+        self._scopes = scopes
         self._kinds: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
         for each in objects:
             self._kinds.setdefault((str(each.get("apiVersion")), str(each.get("kind"))), []).append(each)
 
-    def scope(self, api_version: str, kind: str) -> Literal["Namespaced", "Cluster"] | None:
+    def scope(self, api_version: str, kind: str) -> Scope | None:
         """Whether objects of a kind have a namespace; a kind without objects is taken to be there, and namespaced."""
+        if self._scopes is not None:
+            return self._scopes.get((api_version, kind))
         known = self._kinds.get((api_version, kind), [])
         if kind in _CLUSTER_SCOPED:
             return "Cluster"

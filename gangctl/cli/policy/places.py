@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +17,7 @@ _WIDTH: Final = 110
 """Of a line of a policy as it is shown; longer ones are cut around the caret."""
 _BEFORE: Final = 60
 _CUT: Final = "..."
+_WORD: Final = re.compile(r"[-.\w]+")
 
 
 class Severity(StrEnum):
@@ -56,9 +58,11 @@ class Remark:
 
     @property
     def end(self) -> tuple[int, int]:
-        """Line and column behind the words that it is about; its own position where it is about a field."""
+        """Line and column behind the words that it is about, or behind the key of the field."""
         if self.offset is None:
-            return self.position
+            line, column = self.position
+            word = _WORD.match(self.document.line_at(line), column - 1)
+            return line, column + (len(word[0]) if word is not None else 1)
         try:
             line, column = self.document.position_in(self.path, self.offset + self.length - 1)
         except InputError:

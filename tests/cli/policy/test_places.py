@@ -49,9 +49,10 @@ def test_what_goes_on_in_the_next_line_is_marked_to_the_end_of_its_own() -> None
 
 
 def test_a_field_is_shown_where_its_key_is() -> None:
-    assert remark(path="spec.validations[0].name").lines()[:2] == [
+    assert remark(path="spec.validations[0].name").lines() == [
         "p.yaml:6:5: error: no such field (UnknownField)",
         "      - name: a",
+        "        ^^^^",
     ]
 
 

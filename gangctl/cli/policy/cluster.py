@@ -1,0 +1,135 @@
+"""What a cluster holds that policies are made of and judged by."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from gangctl.api.documents import Document, parse_documents
+from gangctl.api.emit import to_yaml
+from gangctl.api.meta import SKIP_LABEL
+from gangctl.api.scheduling import NEWEST, Generation
+from gangctl.cli.messages import note
+from gangctl.cli.policy.bundle import Bundle, FileCatalogue, sort_documents
+from gangctl.client.client import Client, Selection
+from gangctl.client.config import load_cluster
+from gangctl.client.resources import NAMESPACES, Resource
+from gangctl.client.transport import Transport
+from gangctl.controllers.discovery import served_resources
+from gangctl.controllers.policy_sources import GANG_POLICIES, GANG_POLICY_EXCEPTIONS
+from gangctl.errors import ApiError, ClusterUnavailableError, NotFoundError
+from gangctl.gang.generation import pick_generation
+from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.match import labels_of
+from gangctl.policy.params import Scope
+from gangctl.policy.review import Object
+
+T = TypeVar("T")
+LEFT_ALONE: Final = "kube-system"
+"""Besides namespaces with the label gangctl.dev/skip."""
+
+
+def ask_cluster(kubeconfig: str | None, context: str | None, question: Callable[[Client, str], Awaitable[T]]) -> T:
+    """Answer a question by a cluster: ``question`` gets a client and the context's namespace."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
+
+    async def ask() -> T:
+        cluster = await load_cluster(kubeconfig=kubeconfig, context=context)
+        async with Transport(cluster) as transport:
+            return await question(Client(transport), cluster.namespace or "default")
+
+    return asyncio.run(ask())
+
+
+async def all_of(client: Client, resource: Resource, *, needed: bool = False) -> list[Object]:
+    """Every object of a resource, with its type; none where the resource is not served, or ClusterUnavailableError."""
+    try:
+        page = await client.list(resource)
+    except NotFoundError as error:
+        if not needed:
+            return []
+        raise ClusterUnavailableError(
+            f"the cluster does not have {resource.qualified_name}", hint="kubectl apply -k manifests/crds"
+        ) from error
+    return [typed(item, resource) for item in page.items]
+
+
+def typed(item: Object, resource: Resource) -> Object:
+    """An item of a list with its type, and without who wrote which field."""
+    metadata = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
+    return {**item, "metadata": metadata, "apiVersion": resource.api_version, "kind": resource.kind}
+
+
+def as_documents(objects: Iterable[Object]) -> list[Document]:
+    """Objects as if they had been read from files of the names that kubectl has for them."""
+    found = []
+    for each in objects:
+        source = f"{str(each['kind']).lower()}/{each['metadata']['name']}"
+        found += parse_documents(to_yaml([each]), source)
+    return found
+
+
+async def policies_of(client: Client, *, needed: bool = True) -> Bundle:
+    """GangPolicies and their exceptions."""
+    policies = await all_of(client, GANG_POLICIES, needed=needed)
+    exceptions = await all_of(client, GANG_POLICY_EXCEPTIONS)
+    return sort_documents(as_documents([*policies, *exceptions]))
+
+
+async def namespaces_of(client: Client) -> dict[str, Object]:
+    """Namespaces by name."""
+    return {str(each["metadata"]["name"]): each for each in await all_of(client, NAMESPACES)}
+
+
+def is_left_alone(namespace: str, namespaces: dict[str, Object]) -> bool:
+    """Whether gangctl never judges what is in a namespace."""
+    return namespace == LEFT_ALONE or labels_of(namespaces.get(namespace)).get(SKIP_LABEL) == "true"
+
+
+async def generation_of(client: Client) -> Generation:
+    """The generation of the scheduling API that gangs are planned for: what is served, else the newest."""
+    state = pick_generation(await served_resources(client))
+    if state.generation is None:
+        note(f"gangs are planned for Kubernetes {NEWEST.kubernetes}: {state.reason}")
+        return NEWEST
+    return state.generation
+
+
+async def parameters_of(client: Client, policies: Sequence[LoadedPolicy]) -> FileCatalogue:
+    """The parameter objects that policies may read; a kind that cannot be read is told, and unknown."""
+    scopes: dict[tuple[str, str], Scope] = {}
+    objects: dict[tuple[object, ...], Object] = {}
+    for policy in policies:
+        kind, reference = policy.spec.param_kind, policy.spec.param_ref
+        if kind is None or reference is None:
+            continue
+        try:
+            resource = await _resource(client, kind.api_version, kind.kind)
+            if resource is None:
+                note(f"{policy.name}: the cluster does not know {kind.kind} of {kind.api_version}")
+                continue
+            selection = Selection(field_selector=f"metadata.name={reference.name}" if reference.name else None)
+            page = await client.list(resource, reference.namespace or None, selection=selection)
+        except ApiError as error:
+            note(f"{policy.name}: cannot read {kind.kind}: {error}")
+            continue
+        scopes[kind.api_version, kind.kind] = "Namespaced" if resource.namespaced else "Cluster"
+        for item in page.items:
+            metadata = item["metadata"]
+            objects[kind.api_version, kind.kind, metadata.get("namespace"), metadata.get("name")] = typed(
+                item, resource
+            )
+    return FileCatalogue(objects.values(), scopes=scopes)
+
+
+async def _resource(client: Client, api_version: str, kind: str) -> Resource | None:
+    group, _, version = api_version.rpartition("/")
+    for entry in await client.discovery.resources(group, version):
+        name: Any = entry.get("name")
+        if entry.get("kind") == kind and isinstance(name, str) and "/" not in name:
+            return Resource(group, version, name, kind, namespaced=entry.get("namespaced") is True)
+    return None

@@ -1,0 +1,248 @@
+"""``gangctl policy eval``: what policies say of objects in files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import click
+
+from gangctl.api.documents import Document
+from gangctl.api.scheduling import NEWEST, generation_of_minor
+from gangctl.cli import options
+from gangctl.cli.inputs import read_documents
+from gangctl.cli.messages import note
+from gangctl.cli.output import print_names, print_objects, print_sections
+from gangctl.cli.policy import flags
+from gangctl.cli.policy.bundle import (
+    Bundle,
+    FileCatalogue,
+    check_names,
+    check_unique,
+    kind_of,
+    metadata_of,
+    name_of,
+    sort_documents,
+)
+from gangctl.cli.policy.court import Court, now
+from gangctl.cli.policy.explain import variables_of
+from gangctl.cli.policy.loading import Loaded, load, orphans
+from gangctl.cli.policy.requests import GROUPS, NAMESPACE, USER, Setting, is_namespaced, request_of, title_of
+from gangctl.cli.policy.verdicts import Judged, verdict_data, verdict_section
+from gangctl.errors import InputError
+from gangctl.policy.cel.engine import Engine
+from gangctl.policy.cel.engines import make_engine
+from gangctl.policy.review import Object, Operation
+from gangctl.policy.verdict import merge
+
+OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE")
+DENIED: Final = 1
+
+
+class Asked(NamedTuple):
+    """What is judged: policies and what they need, subjects, and objects as they were."""
+
+    bundle: Bundle
+    files: Bundle
+    params: tuple[Document, ...]
+    old: tuple[Document, ...]
+
+
+@click.command("eval")
+@flags.policies()
+@options.files
+@options.namespace
+@options.output("table", "json", "yaml", "name")
+@click.option(
+    "--operation",
+    type=click.Choice(OPERATIONS, case_sensitive=False),
+    default=OPERATIONS[0],
+    show_default=True,
+    help="What is asked for the objects of -f.",
+)
+@click.option("--old", "old_files", multiple=True, metavar="FILE", type=click.Path(), help="Objects before an UPDATE.")
+@click.option("--params", "param_files", multiple=True, metavar="FILE", type=click.Path(), help="Parameter objects.")
+@click.option(
+    "--namespace-object",
+    "namespace_files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(),
+    help="Namespaces with their labels; without one, a Namespace has no labels of its own.",
+)
+@click.option("--user", default=USER, show_default=True, metavar="NAME", help="Who asks: request.userInfo.username.")
+@click.option(
+    "--group", "groups", multiple=True, metavar="NAME", help=f"Groups of who asks. Default: {', '.join(GROUPS)}."
+)
+@flags.engine()
+@flags.kubernetes
+@options.gang_schedulers
+@click.option("--explain", is_flag=True, help="Show what every rule said, and each variable's value.")
+@options.colour
+def command(
+    *,
+    policy_files: tuple[str, ...],
+    filenames: tuple[str, ...],
+    namespace: str | None,
+    form: str,
+    operation: Operation,
+    old_files: tuple[str, ...],
+    param_files: tuple[str, ...],
+    namespace_files: tuple[str, ...],
+    user: str,
+    groups: tuple[str, ...],
+    engine_name: str,
+    kube: str,
+    gang_schedulers: tuple[str, ...],
+    explain: bool,
+    no_color: bool,
+) -> None:
+    """Judge objects in files: allowed or denied, and why.
+
+    Exit code 0 when everything is allowed, 1 when something is denied, 2 when a policy is
+    refused or the input is bad. JobSets are judged with the fields that the API server and
+    JobSet fill in, and see the plan of "gangctl plan" as the variable gang. Bindings,
+    exceptions, parameter objects and Namespaces may stand in any of the files.
+
+    \b
+    Examples:
+      gangctl policy eval --policy policy.yaml -f jobset.yaml
+      gangctl policy eval --policy policies/ -f new.yaml --operation UPDATE --old old.yaml
+      gangctl policy eval --policy p.yaml -f jobset.yaml --params limits.yaml --explain
+      kubectl get jobset a -o yaml | gangctl policy eval --policy p.yaml -f -
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    if (operation == "UPDATE") != bool(old_files):
+        raise click.UsageError("--operation UPDATE and --old belong together")
+    asked = _read(policy_files, filenames, old_files, param_files, namespace_files)
+    engine = make_engine(engine_name)
+    loaded = load(asked.bundle, engine, kube)
+    _say_what_is_odd(loaded, asked.bundle)
+    subjects, params = _subjects(asked, loaded)
+    setting = Setting(
+        now=now(),
+        namespace=namespace or NAMESPACE,
+        user=user,
+        groups=groups or GROUPS,
+        generation=generation_of_minor(kube) or NEWEST,
+        gang_schedulers=gang_schedulers,
+        namespaces={name_of(document.value): document.value for document in asked.bundle.namespaces},
+    )
+    if namespace is not None:
+        _check_namespace(subjects, namespace)
+    catalogue = FileCatalogue([document.value for document in params], setting.namespace)
+    inquiry = Inquiry(operation, setting, catalogue, tuple(asked.old), explain)
+    judged = judge_all(loaded, engine, subjects, inquiry)
+    _print(judged, form, explain=explain, no_color=no_color)
+    if not all(each.verdict.allowed for each in judged):
+        raise click.exceptions.Exit(DENIED)
+
+
+def _read(
+    policy_files: Sequence[str],
+    filenames: Sequence[str],
+    old_files: Sequence[str],
+    param_files: Sequence[str],
+    namespace_files: Sequence[str],
+) -> Asked:
+    if "-" in policy_files and "-" in filenames:
+        raise InputError("stdin can be read only once", hint="give -f - alone: policies may stand among the objects")
+    rules, files = sort_documents(read_documents(policy_files)), sort_documents(read_documents(filenames))
+    more = sort_documents(read_documents(namespace_files)) if namespace_files else Bundle()
+    if more.others or more.rules:
+        raise InputError(f"{(more.others or more.rules)[0].where()}: --namespace-object takes Namespaces only")
+    bundle = rules + files + more
+    check_names(bundle.namespaces)
+    check_unique(bundle.namespaces, "Namespace")
+    params = read_documents(param_files) if param_files else []
+    old = read_documents(old_files) if old_files else []
+    check_names([*params, *old, *bundle.others])
+    return Asked(bundle, files, (*rules.others, *params), tuple(old))
+
+
+def _subjects(asked: Asked, loaded: Loaded) -> tuple[list[Document], list[Document]]:
+    """What is judged, and what is a parameter because a policy says that this kind is."""
+    kinds = {
+        (policy.spec.param_kind.api_version, policy.spec.param_kind.kind)
+        for policy in loaded.policies
+        if policy.spec.param_kind is not None
+    }
+
+    def is_parameter(document: Document) -> bool:
+        return (document.value.get("apiVersion"), document.value.get("kind")) in kinds
+
+    subjects = [document for document in asked.files.others if not is_parameter(document)]
+    if not subjects:
+        raise InputError("nothing to judge: no object in the files of -f besides policies and what belongs to them")
+    return subjects, [*asked.params, *filter(is_parameter, asked.files.others)]
+
+
+def _check_namespace(subjects: Sequence[Document], namespace: str) -> None:
+    for document in subjects:
+        own = metadata_of(document.value).get("namespace")
+        if own and own != namespace and is_namespaced(document.value):
+            where = document.where("metadata.namespace")
+            raise InputError(f'{where}: metadata.namespace: is "{own}" but --namespace is "{namespace}"')
+
+
+class Inquiry(NamedTuple):
+    """What is asked for every object."""
+
+    operation: Operation
+    setting: Setting
+    catalogue: FileCatalogue
+    old: tuple[Document, ...] = ()
+    explain: bool = False
+
+    def before(self, document: Document) -> Object | None:
+        """The object as it was."""
+        if not self.old:
+            return None
+        title = title_of(document.value, self.setting)
+        same = [each for each in self.old if title_of(each.value, self.setting) == title]
+        if len(same) != 1:
+            raise InputError(f"{document.where()}: {len(same)} objects of --old are {title}, 1 is wanted")
+        return same[0].value
+
+
+def judge_all(loaded: Loaded, engine: Engine, subjects: Sequence[Document], inquiry: Inquiry) -> list[Judged]:
+    """What all policies say of each object."""
+    found = []
+    setting = inquiry.setting
+    with Court(engine, setting.generation.kubernetes) as court:
+        court.install(loaded.policies, loaded.exceptions)
+        for document in subjects:
+            request = request_of(
+                document.value,
+                inquiry.operation,
+                setting,
+                loaded.policies,
+                inquiry.catalogue,
+                old=inquiry.before(document),
+            )
+            verdict = merge(court.judge(request.review))
+            values = variables_of(loaded.policies, request.review, engine) if inquiry.explain else {}
+            title = title_of(document.value, setting)
+            found.append(Judged(title, document.value, request.review, verdict, engine.name, values, request.notes))
+    return found
+
+
+def _say_what_is_odd(loaded: Loaded, bundle: Bundle) -> None:
+    for name in loaded.unbound:
+        note(f"no binding of {name} among the files: judged as if bound with validationActions [Deny]")
+    for name in orphans(bundle):
+        note(f"binding {name} has no policy among the files")
+
+
+def _print(judged: Sequence[Judged], form: str, *, explain: bool, no_color: bool) -> None:
+    if form == "table":
+        print_sections([verdict_section(each, everything=explain) for each in judged], no_color=no_color)
+    elif form == "name":
+        print_names([_named(each.subject) for each in judged if not each.verdict.allowed])
+    else:
+        print_objects([verdict_data(each) for each in judged], form)
+
+
+def _named(subject: Object) -> dict[str, Any]:
+    """With the name that a person knows, also where the server will make one."""
+    _, kind = kind_of(subject)
+    return {"apiVersion": subject.get("apiVersion"), "kind": kind, "metadata": {"name": name_of(subject)}}

@@ -1,0 +1,80 @@
+"""What the variables of a policy are for one request: for ``--explain``."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gangctl.policy.cel.engine import Bindings, Engine, Value
+from gangctl.policy.cel.faults import EvalError
+from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.evaluate import Evaluation
+from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.match import matches
+from gangctl.policy.review import Object, Review
+
+_SHOWN: Final = 400
+
+
+class Variables(Mapping[str, Value]):
+    """Variables computed when they are read, as at admission."""
+
+    def __init__(self, policy: LoadedPolicy, bindings: Bindings, meter: StepMeter) -> None:
+        """None of them yet; what they cost is the meter's."""
+        self._policy = policy
+        self._bindings = bindings
+        self._meter = meter
+        self._known: dict[str, Value] = {}
+
+    def __getitem__(self, name: str) -> Value:
+        if name not in self._known:
+            expression = self._policy.programs.variables[name]
+            self._known[name] = expression.program.evaluate(self._bindings, self, self._meter.expression())
+        return self._known[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._policy.programs.variables)
+
+    def __len__(self) -> int:
+        return len(self._policy.programs.variables)
+
+
+def variables_of(policies: Sequence[LoadedPolicy], review: Review, engine: Engine) -> dict[str, dict[str, str]]:
+    """Values of all variables by policy and name, as text; of policies that the request is about."""
+    evaluation = Evaluation(engine, review)
+    found: dict[str, dict[str, str]] = {}
+    for policy in policies:
+        if matches(policy, review) or not policy.programs.variables:
+            continue
+        params = review.params.get(policy.name, ())
+        for one in params or (None,):
+            suffix = f" (params {_name(one)})" if len(params) > 1 else ""
+            values = _computed(policy, evaluation, one)
+            found.setdefault(policy.name, {}).update({f"{name}{suffix}": text for name, text in values.items()})
+    return found
+
+
+def _computed(policy: LoadedPolicy, evaluation: Evaluation, params: Object | None) -> dict[str, str]:
+    engine = evaluation.engine
+    bindings = evaluation.bindings if params is None else engine.rebind(evaluation.bindings, {"params": params})
+    meter = StepMeter.request(time.monotonic).policy()
+    values = Variables(policy, bindings, meter)
+    shown = {}
+    for name in values:
+        try:
+            shown[name] = _text(engine.plain(values[name]))
+        except EvalError as error:
+            shown[name] = f"{error.kind}: {error.message}"
+    return shown
+
+
+def _text(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def _name(params: Object | None) -> str:
+    metadata = (params or {}).get("metadata") or {}
+    return str(metadata.get("name") or "")

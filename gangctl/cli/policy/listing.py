@@ -1,0 +1,173 @@
+"""``gangctl policy list``: policies, their rules and their state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.inputs import read_documents
+from gangctl.cli.output import Section, Table, print_names, print_objects, print_sections
+from gangctl.cli.policy import flags
+from gangctl.cli.policy.bundle import Bundle, name_of, no_policies, sort_documents
+from gangctl.cli.policy.loading import try_to_load
+
+KIND: Final = "PolicySummary"
+API_VERSION: Final = "gangctl.dev/v1alpha1"
+_KNOWN: Final = {"True": "yes", "False": "no"}
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A policy in a few words; ``violations`` is None where nobody has counted."""
+
+    name: str
+    kind: str
+    api_version: str
+    rules: tuple[str, ...]
+    actions: tuple[str, ...]
+    failure_policy: str
+    ready: str
+    reason: str
+    violations: int | None
+    source: str
+
+    def as_data(self) -> dict[str, Any]:
+        """For a program."""
+        return {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": self.name},
+            "policy": {"apiVersion": self.api_version, "kind": self.kind},
+            "rules": list(self.rules),
+            "actions": list(self.actions),
+            "failurePolicy": self.failure_policy,
+            "ready": self.ready,
+            "reason": self.reason,
+            "violations": self.violations,
+            "source": self.source,
+        }
+
+
+@click.command("list")
+@click.argument("files", nargs=-1, metavar="[FILE|DIR|-]...", type=click.Path(allow_dash=True))
+@options.output("table", "json", "yaml", "name")
+@options.cluster
+@flags.engine()
+@flags.kubernetes
+@options.colour
+def command(
+    *,
+    files: tuple[str, ...],
+    form: str,
+    kubeconfig: str | None,
+    context: str | None,
+    engine_name: str,
+    kube: str,
+    no_color: bool,
+) -> None:
+    """List policies, their rules and their state.
+
+    With files: the policies in them, READY when they can be loaded. Without: the GangPolicies
+    of the cluster, READY as gangctl says in their status, and how many violations the last
+    scan of existing JobSets found.
+
+    \b
+    Examples:
+      gangctl policy list policies/
+      gangctl policy list --context production
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    if files and (kubeconfig or context):
+        raise click.UsageError("give files, or a cluster")
+    summaries = _of_files(files, engine_name, kube) if files else _of_cluster(kubeconfig, context)
+    if form == "name":
+        print_names([{"apiVersion": s.api_version, "kind": s.kind, "metadata": {"name": s.name}} for s in summaries])
+    elif form == "table":
+        _print(summaries, no_color=no_color)
+    else:
+        print_objects([summary.as_data() for summary in summaries], form)
+
+
+def _of_files(files: Sequence[str], engine_name: str, kube: str) -> list[Summary]:
+    from gangctl.policy.cel.engines import make_engine  # noqa: PLC0415 -- not needed for a cluster
+
+    bundle = sort_documents(read_documents(files))
+    if not bundle.rules:
+        raise no_policies(bundle)
+    loaded = try_to_load(bundle, make_engine(engine_name), kube)
+    summaries = []
+    for each in loaded.policies:
+        document = loaded.documents[each.name]
+        summary = _summary(document.value, each.name, document.where(), "yes")
+        summaries.append(replace(summary, rules=each.rules, actions=each.spec.validation_actions))
+    for document in bundle.rules:
+        wrong = [remark for remark in loaded.remarks if remark.document is document]
+        if wrong:
+            reason = wrong[0].message if len(wrong) == 1 else f"{wrong[0].message} (and {len(wrong) - 1} more)"
+            summaries.append(_summary(document.value, name_of(document.value), document.where(), "no", reason))
+    return sorted(summaries, key=lambda summary: summary.name)
+
+
+def _of_cluster(kubeconfig: str | None, context: str | None) -> list[Summary]:
+    from gangctl.cli.policy.cluster import ask_cluster, policies_of  # noqa: PLC0415 -- half a second
+
+    bundle: Bundle = ask_cluster(kubeconfig, context, lambda client, _: policies_of(client))
+    summaries = []
+    for document in bundle.policies:
+        status = document.value.get("status") or {}
+        ready: Mapping[str, Any] = next((c for c in status.get("conditions") or () if c.get("type") == "Ready"), {})
+        state = _KNOWN.get(str(ready.get("status")), "unknown")
+        reason = str(ready.get("message") or "") if state != "yes" else ""
+        results = status.get("results")
+        violations = int(results.get("fail", 0)) + int(results.get("error", 0)) if results else None
+        name = name_of(document.value)
+        summaries.append(_summary(document.value, name, "", state, reason, violations=violations))
+    return sorted(summaries, key=lambda summary: summary.name)
+
+
+def _summary(
+    policy: Mapping[str, Any],
+    name: str,
+    source: str,
+    ready: str,
+    reason: str = "",
+    *,
+    violations: int | None = None,
+) -> Summary:
+    spec = policy.get("spec")
+    spec = spec if isinstance(spec, dict) else {}
+    validations = spec.get("validations")
+    written = [v for v in validations if isinstance(v, dict)] if isinstance(validations, list) else []
+    actions = spec.get("validationActions")
+    return Summary(
+        name=name,
+        kind=str(policy.get("kind")),
+        api_version=str(policy.get("apiVersion")),
+        rules=tuple(str(v.get("name") or index) for index, v in enumerate(written)),
+        actions=tuple(map(str, actions)) if isinstance(actions, list) else ("Deny",),
+        failure_policy=str(spec.get("failurePolicy") or "Fail"),
+        ready=ready,
+        reason=reason,
+        violations=violations,
+        source=source,
+    )
+
+
+def _print(summaries: Sequence[Summary], *, no_color: bool) -> None:
+    rows = tuple(
+        (
+            each.name,
+            ",".join(each.actions),
+            each.failure_policy,
+            each.ready,
+            "-" if each.violations is None else str(each.violations),
+            f"{', '.join(each.rules) or '-'}{f' ({each.reason})' if each.reason else ''}",
+        )
+        for each in summaries
+    )
+    count = f"{len(summaries)} {'policy' if len(summaries) == 1 else 'policies'}"
+    headers = ("NAME", "ACTIONS", "FAILURE", "READY", "VIOLATIONS", "RULES")
+    print_sections([Section(count, table=Table(headers, rows, right=frozenset({4})))], no_color=no_color)

@@ -1,0 +1,125 @@
+"""Measuring: how long a function takes, in rounds; and what the rules of a policy take so."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from gangctl.cli.policy.explain import Variables
+from gangctl.judge.size import size_of
+from gangctl.policy.cel.checked import Checked
+from gangctl.policy.cel.engine import Bindings, Engine
+from gangctl.policy.cel.faults import EvalError
+from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.evaluate import Evaluation
+from gangctl.policy.loaded import Expression, LoadedPolicy
+from gangctl.policy.review import Review
+
+WHOLE: Final = "(whole policy)"
+_SECONDS: Final = 1.0
+"""For all rounds of one measurement; a slow rule has fewer rounds."""
+_LEAST: Final = 5
+_WARM_UP: Final = 2
+_PERCENTILE: Final = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Microseconds of one evaluation, over so many rounds."""
+
+    median: float
+    p99: float
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One rule, or a policy as a whole, on one engine and one object.
+
+    ``bound`` are the steps that it may take at most for lists as long as the longest of the
+    object, ``steps`` those that it took; ``result`` is what it said.
+    """
+
+    policy: str
+    rule: str
+    engine: str
+    object: str
+    timing: Timing
+    steps: int
+    bound: int
+    result: str
+
+
+def measure(function: Callable[[], object], rounds: int) -> Timing:
+    """Time a function, with fewer rounds where it is slow."""
+    for _ in range(_WARM_UP):
+        function()
+    taken: list[float] = []
+    end = time.perf_counter() + _SECONDS
+    while len(taken) < rounds and (len(taken) < _LEAST or time.perf_counter() < end):
+        start = time.perf_counter()
+        function()
+        taken.append((time.perf_counter() - start) * 1e6)
+    taken.sort()
+    return Timing(statistics.median(taken), taken[math.ceil(_PERCENTILE * len(taken)) - 1], len(taken))
+
+
+def measure_policy(policy: LoadedPolicy, review: Review, engine: Engine, title: str, rounds: int) -> list[Measured]:
+    """Every rule with the variables that it reads, and the whole policy as a request meets it."""
+    evaluation = Evaluation(engine, review)
+    params = review.params.get(policy.name, ())
+    bindings = engine.rebind(evaluation.bindings, {"params": params[0]}) if params else evaluation.bindings
+    elements = size_of(review).elements
+    found = []
+    for rule in policy.programs.rules:
+        condition = rule.condition
+        run = partial(_evaluate, policy, condition, bindings, engine)
+        timing = measure(run, rounds)
+        result, steps = run()
+        bound = condition.checked.profile.bound(elements) + _bound_of_variables(policy, condition.checked, elements)
+        found.append(Measured(policy.name, rule.id, engine.name, title, timing, steps, bound, result))
+    return [*found, _measure_whole(policy, evaluation, title, rounds)]
+
+
+def _evaluate(policy: LoadedPolicy, condition: Expression, bindings: Bindings, engine: Engine) -> tuple[str, int]:
+    """The result of a rule, and the steps it took."""
+    meter = StepMeter.request(time.monotonic).policy()
+    variables = Variables(policy, bindings, meter)
+    try:
+        value = engine.plain(condition.program.evaluate(bindings, variables, meter.expression()))
+    except EvalError as error:
+        return str(error.kind), meter.spent
+    return "pass" if value is True else "fail", meter.spent
+
+
+def _bound_of_variables(policy: LoadedPolicy, checked: Checked, elements: int) -> int:
+    """Steps of the variables that an expression reads, and of those that they read."""
+    needed: set[str] = set()
+    waiting = list(checked.variables)
+    while waiting:
+        name = waiting.pop()
+        if name not in needed and name in policy.programs.variables:
+            needed.add(name)
+            waiting += policy.programs.variables[name].checked.variables
+    return sum(policy.programs.variables[name].checked.profile.bound(elements) for name in needed)
+
+
+def _measure_whole(policy: LoadedPolicy, evaluation: Evaluation, title: str, rounds: int) -> Measured:
+    def run() -> Any:
+        return evaluation.judge(policy, StepMeter.request(time.monotonic))
+
+    timing = measure(run, rounds)
+    outcome = run()
+    result = ("fail" if outcome.violations else "pass") if outcome.matched else f"skipped: {outcome.skipped}"
+    bound = policy.bound(size_of(evaluation.review).elements)
+    return Measured(policy.name, WHOLE, evaluation.engine.name, title, timing, outcome.steps, bound, result)
+
+
+def measure_binding(review: Review, engine: Engine, rounds: int) -> Timing:
+    """What it takes to bind a request's objects, once for all policies."""
+    return measure(lambda: Evaluation(engine, review).bindings, rounds)

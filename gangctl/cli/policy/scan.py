@@ -1,0 +1,252 @@
+"""``gangctl policy scan``: what policies say of the JobSets of a cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.inputs import read_documents
+from gangctl.cli.messages import note
+from gangctl.cli.output import Section, Table, print_names, print_objects, print_sections
+from gangctl.cli.policy import flags
+from gangctl.cli.policy.bundle import Bundle, FileCatalogue, name_of, sort_documents
+from gangctl.cli.policy.cluster import (
+    ask_cluster,
+    generation_of,
+    is_left_alone,
+    namespaces_of,
+    parameters_of,
+    policies_of,
+    typed,
+)
+from gangctl.cli.policy.court import now
+from gangctl.cli.policy.loading import Loaded, load, try_to_load
+from gangctl.cli.policy.verdicts import finding_data
+from gangctl.client.client import Client
+from gangctl.client.resources import JOBSETS
+from gangctl.errors import ClusterUnavailableError, InputError, NotFoundError
+from gangctl.gang.resolve import ClusterRules
+from gangctl.judge.judge import Judge
+from gangctl.judge.options import JudgeOptions
+from gangctl.judge.policyset import PolicySet
+from gangctl.policy.cel.engine import Engine
+from gangctl.policy.cel.engines import make_engine
+from gangctl.policy.existing import review_of_existing
+from gangctl.policy.gangvariable import gang_of
+from gangctl.policy.params import with_params
+from gangctl.policy.review import Object
+from gangctl.policy.verdict import Finding, Outcome, Result
+
+VIOLATED: Final = 1
+PAGE: Final = 100
+"""JobSets in memory at once."""
+KIND: Final = "PolicyScanReport"
+API_VERSION: Final = "gangctl.dev/v1alpha1"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that a JobSet breaks, or that has no answer for it."""
+
+    namespace: str
+    name: str
+    actions: str
+    finding: Finding
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found."""
+
+    engine: str
+    jobsets: int = 0
+    left_alone: int = 0
+    results: dict[str, Counter[Result]] = field(default_factory=dict)
+    violations: list[Violation] = field(default_factory=list)
+
+    def add(self, jobset: Object, outcomes: tuple[Outcome, ...]) -> None:
+        """Count one JobSet."""
+        self.jobsets += 1
+        metadata = jobset["metadata"]
+        for outcome in outcomes:
+            self.results.setdefault(outcome.policy, Counter()).update(each.result for each in outcome.findings)
+            actions = ", ".join(sorted(outcome.actions))
+            self.violations += [
+                Violation(str(metadata.get("namespace", "")), str(metadata.get("name", "")), actions, finding)
+                for finding in outcome.findings
+                if finding.result in {Result.FAIL, Result.ERROR}
+            ]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which JobSets, by which policies, on which engine."""
+
+    engine: Engine
+    namespace: str | None
+    everywhere: bool
+    policies: Bundle | None
+    now: datetime
+
+
+@click.command("scan")
+@flags.policies(required=False)
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="Namespace to scan. Default: that of the context.")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Scan all namespaces.")
+@options.output("table", "json", "yaml", "name")
+@options.cluster
+@flags.engine()
+@options.colour
+def command(
+    *,
+    policy_files: tuple[str, ...],
+    namespace: str | None,
+    everywhere: bool,
+    form: str,
+    kubeconfig: str | None,
+    context: str | None,
+    engine_name: str,
+    no_color: bool,
+) -> None:
+    """Judge the JobSets of a cluster.
+
+    Each JobSet is judged as if it were created now, by the policies of the cluster or by
+    those of --policy, before these are applied. Reads page by page, and writes nothing.
+    Exit code 0 when no rule is broken, 1 when one is (whatever the action of its policy),
+    2 when a policy of a file is refused, 3 when the cluster cannot be reached.
+
+    \b
+    Examples:
+      gangctl policy scan -A
+      gangctl policy scan -A --policy new-policy.yaml
+      gangctl policy scan -n team-a -o json
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    if everywhere and namespace is not None:
+        raise click.UsageError("--namespace and --all-namespaces exclude each other")
+    bundle = sort_documents(read_documents(policy_files)) if policy_files else None
+    scope = Scope(make_engine(engine_name), namespace, everywhere, bundle, now())
+    report = ask_cluster(kubeconfig, context, lambda client, own: _scan(client, own, scope))
+    _print(report, form, no_color=no_color)
+    if report.violations:
+        raise click.exceptions.Exit(VIOLATED)
+
+
+async def _scan(client: Client, own_namespace: str, scope: Scope) -> Report:
+    generation = await generation_of(client)
+    loaded = await _load(client, scope, generation.kubernetes)
+    namespaces = dict(await namespaces_of(client))
+    for document in scope.policies.namespaces if scope.policies else ():
+        namespaces[name_of(document.value)] = document.value
+    catalogue = await _catalogue(client, scope, loaded)
+    rules = ClusterRules(generation)
+    report = Report(scope.engine.name, results={policy.name: Counter() for policy in loaded.policies})
+    place = None if scope.everywhere else scope.namespace or own_namespace
+    async with Judge(JudgeOptions(engine=scope.engine.name, minor=generation.kubernetes, ahead=False)) as judge:
+        await judge.install(PolicySet(1, policies=loaded.policies, exceptions=loaded.exceptions))
+        async with aclosing(_jobsets(client, place)) as jobsets:
+            async for jobset in jobsets:
+                home = str(jobset["metadata"].get("namespace", ""))
+                if is_left_alone(home, namespaces):
+                    report.left_alone += 1
+                    continue
+                review = review_of_existing(jobset, namespaces.get(home), gang_of(jobset, rules), scope.now)
+                report.add(jobset, await judge.judge(with_params(review, loaded.policies, catalogue)))
+    return report
+
+
+async def _load(client: Client, scope: Scope, minor: str) -> Loaded:
+    """The policies to judge by. A broken one of the cluster is told and left out, one in a file is an error."""
+    if scope.policies is not None:
+        return load(scope.policies, scope.engine, minor)
+    bundle = await policies_of(client)
+    if not bundle.policies:
+        raise InputError("there is no GangPolicy in the cluster", hint="--policy FILE judges by policies of files")
+    loaded = try_to_load(bundle, scope.engine, minor)
+    for remark in loaded.remarks:
+        note(f"left out: {remark.document.source}: {remark.message}")
+    kept = tuple(policy for policy in loaded.policies if policy.spec.background)
+    for policy in loaded.policies:
+        if policy not in kept:
+            note(f"left out: {policy.name}: spec.background is false")
+    return replace(loaded, policies=kept, remarks=())
+
+
+async def _catalogue(client: Client, scope: Scope, loaded: Loaded) -> FileCatalogue:
+    """Parameters of the files, where there are any, else of the cluster."""
+    if scope.policies is not None and scope.policies.others:
+        return FileCatalogue([document.value for document in scope.policies.others])
+    return await parameters_of(client, loaded.policies)
+
+
+async def _jobsets(client: Client, namespace: str | None) -> AsyncGenerator[Object, None]:
+    try:
+        async with aclosing(client.pages(JOBSETS, namespace, limit=PAGE)) as pages:
+            async for page in pages:
+                for item in page.items:
+                    if not item["metadata"].get("deletionTimestamp"):
+                        yield typed(item, JOBSETS)
+    except NotFoundError as error:
+        raise ClusterUnavailableError("the cluster does not have JobSets", hint="install JobSet first") from error
+
+
+def _print(report: Report, form: str, *, no_color: bool) -> None:
+    if form == "name":
+        names = dict.fromkeys(each.name for each in report.violations)
+        print_names(
+            [{"apiVersion": JOBSETS.api_version, "kind": "JobSet", "metadata": {"name": name}} for name in names]
+        )
+    elif form == "table":
+        print_sections(_sections(report), no_color=no_color)
+    else:
+        print_objects([report_data(report)], form)
+
+
+def report_data(report: Report) -> dict[str, Any]:
+    """What ``-o json`` prints."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "engine": report.engine,
+        "jobsets": report.jobsets,
+        "leftAlone": report.left_alone,
+        "policies": [{"policy": name, **_counts(found)} for name, found in sorted(report.results.items())],
+        "violations": [
+            {"namespace": each.namespace, "name": each.name, "actions": each.actions, **finding_data(each.finding)}
+            for each in report.violations
+        ],
+    }
+
+
+def _counts(found: Mapping[Result, int]) -> dict[str, int]:
+    return {result.value: found.get(result, 0) for result in Result}
+
+
+def _sections(report: Report) -> list[Section]:
+    rows = tuple((name, *(str(n) for n in _counts(found).values())) for name, found in sorted(report.results.items()))
+    headers = ("POLICY", *(result.value.upper() for result in Result))
+    left = f", {report.left_alone} left alone" if report.left_alone else ""
+    title = f"{report.jobsets} JobSet{'' if report.jobsets == 1 else 's'} judged{left}"
+    sections = [Section(title, table=Table(headers, rows, right=frozenset(range(1, len(headers)))))]
+    if report.violations:
+        broken = tuple(
+            (
+                f"{each.namespace}/{each.name}",
+                each.finding.policy,
+                each.finding.rule,
+                each.finding.result.value,
+                each.actions,
+                each.finding.message,
+            )
+            for each in report.violations
+        )
+        count = f"{len(broken)} violation{'' if len(broken) == 1 else 's'}"
+        table = Table(("JOBSET", "POLICY", "RULE", "RESULT", "ACTION", "MESSAGE"), broken)
+        sections.append(Section(count, table=table))
+    return sections

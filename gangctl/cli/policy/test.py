@@ -1,0 +1,205 @@
+"""``gangctl policy test``: whether policies say what their test files expect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from gangctl.api.scheduling import NEWEST, generation_of_minor
+from gangctl.cli import options
+from gangctl.cli.messages import note
+from gangctl.cli.output import Section, Table, print_objects, print_sections
+from gangctl.cli.policy import flags
+from gangctl.cli.policy.court import now
+from gangctl.cli.policy.junit import Reported, junit
+from gangctl.cli.policy.suitefiles import find_suite_files, read_suite_file
+from gangctl.cli.policy.testing import Ground, Tested, Tests, run_tests
+from gangctl.errors import InputError
+from gangctl.policy.cel.engine import Engine
+from gangctl.policy.cel.engines import engines as available_engines
+from gangctl.policy.cel.engines import make_engine
+
+FAILED: Final = 1
+API_VERSION: Final = "gangctl.dev/v1alpha1"
+KIND: Final = "PolicyTestReport"
+
+
+def _pattern(ctx: click.Context, param: click.Parameter, value: str | None) -> re.Pattern[str] | None:  # noqa: ARG001
+    try:
+        return None if value is None else re.compile(value)
+    except re.error as error:
+        raise click.BadParameter(f"{value!r} is no regular expression: {error}") from None
+
+
+@click.command("test")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path())
+@click.option(
+    "--run",
+    "run",
+    metavar="REGEX",
+    callback=_pattern,
+    help="Only tests whose name (SUITE/POLICY/RULE NAMESPACE/NAME OPERATION) it is found in.",
+)
+@click.option("--fail-only", is_flag=True, help="Show only tests that fail.")
+@options.output("table", "json", "yaml", "junit")
+@click.option("--junit", "junit_file", metavar="FILE", type=click.Path(dir_okay=False), help="Also write JUnit XML.")
+@click.option("--coverage", "coverage", is_flag=True, help="Fail when a rule lacks a passing or a failing example.")
+@flags.engine(all_engines=True)
+@flags.kubernetes
+@options.colour
+def command(
+    *,
+    paths: tuple[str, ...],
+    run: re.Pattern[str] | None,
+    fail_only: bool,
+    form: str,
+    junit_file: str | None,
+    coverage: bool,
+    engine_name: str,
+    kube: str,
+    no_color: bool,
+) -> None:
+    """Run the test files of policies.
+
+    PATH is a test file, or a directory in or below which there are files called
+    gangctl-test.yaml; docs/policies.md says how to write one. Exit code 0 when everything
+    is as expected, 1 when something is not, 2 when a policy or a test file is refused, or
+    there is nothing to test.
+
+    \b
+    Examples:
+      gangctl policy test policies/
+      gangctl policy test policies/ --coverage --junit report.xml
+      gangctl policy test policies/ --run 'gang-required/.* CREATE' --engine all
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    files = [read_suite_file(path) for path in find_suite_files(paths)]
+    names = available_engines() if engine_name == flags.ALL else (engine_name,)
+    engines: list[Engine] = [make_engine(name) for name in names]
+    ground = Ground(now(), generation_of_minor(kube) or NEWEST, run, lenient=len(engines) > 1)
+    tests = run_tests(files, engines, ground)
+    for each in tests.notes:
+        note(each)
+    if junit_file is not None:
+        _write(junit_file, junit(_cases(tests)))
+    _print(tests, form, fail_only=fail_only, no_color=no_color)
+    uncovered = tests.coverage.missing() if coverage else []
+    for (policy, rule), what in uncovered:
+        click.echo(f"error: {policy}/{rule}: {what}", err=True)
+    if tests.failed or uncovered:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--junit {path}: {(error.strerror or type(error).__name__).lower()}") from error
+
+
+def _print(tests: Tests, form: str, *, fail_only: bool, no_color: bool) -> None:
+    if form == "junit":
+        click.echo(junit(_cases(tests)), nl=False)
+    elif form == "table":
+        print_sections(_sections(tests, fail_only=fail_only), no_color=no_color)
+    else:
+        print_objects([report_data(tests, fail_only=fail_only)], form)
+
+
+def _cases(tests: Tests) -> list[Reported]:
+    return [
+        Reported(
+            suite=each.file.name,
+            group=each.row.policy,
+            name=f"{each.name} [{each.engine}]",
+            file=each.file.path,
+            line=each.line,
+            seconds=each.seconds,
+            failure=each.failure,
+        )
+        for each in tests.tested
+    ]
+
+
+def report_data(tests: Tests, *, fail_only: bool = False) -> dict[str, Any]:
+    """What ``-o json`` prints."""
+    covered = tests.coverage
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "tests": len(tests.tested),
+        "failed": len(tests.failed),
+        "results": [_result_data(each) for each in (tests.failed if fail_only else tests.tested)],
+        "coverage": {
+            "rules": len(covered.rules),
+            "covered": len(covered.covered),
+            "missing": [
+                {"policy": policy, "rule": rule, "message": what} for (policy, rule), what in covered.missing()
+            ],
+        },
+    }
+
+
+def _result_data(each: Tested) -> dict[str, Any]:
+    row = each.row
+    return {
+        "suite": each.file.name,
+        "file": each.file.path,
+        "line": each.line,
+        "policy": row.policy,
+        "rule": row.rule or "",
+        "kind": each.subject.kind,
+        "namespace": each.subject.namespace,
+        "name": each.subject.name,
+        "operation": row.operation,
+        "params": row.params or "",
+        "description": row.description,
+        "engine": each.engine,
+        "expected": row.result.value,
+        "actual": each.seen.result.value,
+        "messages": list(each.seen.messages),
+        "passed": not each.failure,
+        "failure": each.failure,
+        "steps": each.seen.steps,
+    }
+
+
+def _sections(tests: Tests, *, fail_only: bool) -> list[Section]:
+    sections = []
+    engines = {each.engine for each in tests.tested}
+    for path in dict.fromkeys(each.file.path for each in tests.tested):
+        shown = [e for e in tests.tested if e.file.path == path and (e.failure or not fail_only)]
+        if shown:
+            sections.append(_section(path, shown, with_engine=len(engines) > 1))
+    return [*sections, _summary(tests, sorted(engines))]
+
+
+def _section(path: str, shown: Sequence[Tested], *, with_engine: bool) -> Section:
+    headers = ("", "POLICY", "RULE", "OBJECT", "OPERATION", *(("ENGINE",) if with_engine else ()), "RESULT")
+    rows = tuple(
+        (
+            "FAIL" if each.failure else "ok",
+            each.row.policy,
+            each.row.rule or "*",
+            each.subject.title,
+            each.row.operation,
+            *((each.engine,) if with_engine else ()),
+            f"line {each.line}: {each.failure}" if each.failure else each.seen.result.value,
+        )
+        for each in shown
+    )
+    return Section(path, table=Table(headers, rows))
+
+
+def _summary(tests: Tests, engines: Sequence[str]) -> Section:
+    total, failed = len(tests.tested), len(tests.failed)
+    covered, rules = len(tests.coverage.covered), len(tests.coverage.rules)
+    missing = [f"{policy}/{rule}: {what}" for (policy, rule), what in tests.coverage.missing()]
+    return Section(
+        title=f"{total} test{'' if total == 1 else 's'}, {failed} failed ({', '.join(engines)})",
+        lines=(f"coverage: {covered} of {rules} rule{'' if rules == 1 else 's'} seen to pass and to fail",),
+        warnings=tuple(missing),
+    )
