@@ -37,6 +37,7 @@ def check(text: str, environment: Environment, *, returns: Sequence[Type] = ()) 
         variables=frozenset(inference.variables),
         functions=frozenset(inference.functions),
         profile=profile_of(node, inference.types, minor_of(environment.minor)),
+        types=inference.types,
         extent=extent,
     )
 

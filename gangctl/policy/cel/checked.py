@@ -59,5 +59,7 @@ class Checked:
     variables: frozenset[str]
     functions: frozenset[str]
     profile: Profile
+    types: Mapping[int, Type] = field(default_factory=dict, repr=False, compare=False)
+    """What every part of ``node`` is, by its ``id``."""
     extent: Extent = field(default_factory=symbolic)
     """How large its value can be."""
