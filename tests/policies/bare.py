@@ -17,9 +17,7 @@ ACCEPTED: Final[tuple[Object | None, ...]] = (
 """An API server with JobSet's webhooks takes these."""
 
 REFUSED: Final[tuple[Object | None, ...]] = (
-    {"replicatedJobs": [{"name": "a", "template": {}}]},
     {"replicatedJobs": [{"name": "a", "template": {"spec": {}}}]},
-    {"replicatedJobs": [{"name": "a", "template": {"spec": {"template": {}}}}]},
     {"replicatedJobs": [{"name": "a", "template": {"spec": {"template": {"spec": {}}}}}]},
     {"network": {}, "failurePolicy": {}, "successPolicy": {}, "startupPolicy": {}, "coordinator": {}},
 )
