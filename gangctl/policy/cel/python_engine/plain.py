@@ -5,10 +5,15 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from gangctl.policy.cel.library.values import Optional, Uint
+from gangctl.policy.cel.faults import EvalError
+from gangctl.policy.cel.library import registry
+from gangctl.policy.cel.library.values import Optional, TypeValue, Uint, kind
 from gangctl.policy.cel.python_engine.conversions import double_text, to_string
+from gangctl.policy.cel.times import Duration, Timestamp
+
+_STRING: Final = registry.FUNCTIONS["string"]
 
 
 def plain(value: Any) -> Any:
@@ -16,6 +21,7 @@ def plain(value: Any) -> Any:
 
     Keys of maps become strings; bytes Base64; a timestamp, duration or type its text; an optional
     its value or null; doubles that JSON does not have their names.
+    What has no text in CEL, such as a quantity, is the name of its type.
     """
     cls = type(value)
     if value is None or cls is bool or cls is str or cls is int:
@@ -30,6 +36,16 @@ def plain(value: Any) -> Any:
         return [plain(element) for element in value]
     if isinstance(value, Mapping):
         return {key if type(key) is str else to_string(key): plain(entry) for key, entry in value.items()}
+    if cls is Timestamp or cls is Duration:
+        return str(value)
     if cls is Optional:
         return plain(value.value) if value.present else None
-    return str(value)
+    return value.name if cls is TypeValue else _text(value)
+
+
+def _text(value: Any) -> str:
+    """``string(value)``, or the name of a type that has no text in CEL."""
+    try:
+        return str(_STRING(value))
+    except EvalError:
+        return kind(value)

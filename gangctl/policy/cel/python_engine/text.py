@@ -24,6 +24,7 @@ def pattern(text: str) -> Any:
         raise invalid(f"matches: the pattern has more than {LONGEST_PATTERN} bytes")
     options = re2.Options()
     options.log_errors = False
+    options.never_capture = True
     options.max_mem = PATTERN_MEMORY
     try:
         return re2.compile(text, options)
@@ -35,7 +36,8 @@ def matches(text: Any, expression: Any) -> bool:
     """``text.matches(expression)``: anywhere in the text."""
     if type(text) is not str or type(expression) is not str:
         raise no_such_overload("matches")
-    return pattern(expression).search(text) is not None
+    # Of bytes re2 need not count the characters before the match.
+    return pattern(expression).search(text.encode()) is not None
 
 
 def contains(text: Any, part: Any) -> bool:
