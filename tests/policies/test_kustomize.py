@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
+from gangctl.policy.cel.python_engine import PythonEngine
+from gangctl.policy.verdict import Result
 from tests.manifests.kubectl import Kubectl
+from tests.policies.judged import judged
 from tests.policies.pack import NOTES, PACK, Object, Shipped, shipped
 from tests.policies.table import README
 
@@ -83,3 +86,31 @@ async def test_params_bring_a_reference_and_what_it_leads_to(policy: Shipped, tm
     (referring,) = (each for each in found if each["metadata"]["name"] == policy.name and each["kind"] == "GangPolicy")
     reference = referring["spec"]["paramRef"]
     assert (params["metadata"]["name"], params["metadata"]["namespace"]) == (reference["name"], reference["namespace"])
+    for name, resource in policy.resources.items():
+        with_params = judged(referring, resource, PythonEngine(), [params])
+        without = judged(policy.document, resource, PythonEngine())
+        said, due = ([(each.result, each.message) for each in one.findings] for one in (with_params, without))
+        assert said == due, f"{name}: the ConfigMap is not the policy's own default"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "resource", "due"),
+    [
+        ("gang-required", {"pods": "8"}, "large", Result.FAIL),
+        ("gang-required", {"pods": "9"}, "large", Result.PASS),
+        ("gang-required", {"pods": "7"}, "small", Result.FAIL),
+        ("gang-required", {}, "large", Result.FAIL),
+        ("gang-count-limit", {"gangs": "256"}, "many", Result.FAIL),
+        ("gang-count-limit", {"gangs": "300"}, "many", Result.PASS),
+        ("gang-topology-keys", {"keys": "kubernetes.io/hostname,rack"}, "hostname", Result.PASS),
+        ("gang-topology-keys", {"keys": "rack"}, "zone", Result.FAIL),
+        ("gang-topology-keys", {}, "zone", Result.FAIL),
+    ],
+)
+async def test_params_decide(name: str, data: dict[str, str], resource: str, due: Result, tmp_path: Path) -> None:
+    (policy,) = (each for each in OPTIONAL if each.name == name)
+    found = await built(overlay(tmp_path / "own", "components/gangs", f"{name}/params"), tmp_path)
+    (params,) = (each for each in found if each["kind"] == "ConfigMap")
+    (referring,) = (each for each in found if each["metadata"]["name"] == name and each["kind"] == "GangPolicy")
+    outcome = judged(referring, policy.resources[resource], PythonEngine(), [{**params, "data": data}])
+    assert [each.result for each in outcome.findings] == [due]

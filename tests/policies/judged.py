@@ -1,0 +1,27 @@
+"""What gangctl says of one object by one policy, with an engine of the test's choice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from gangctl.cli.policy.bundle import FileCatalogue
+from gangctl.cli.policy.requests import Setting, request_of
+from gangctl.policy.cel.engine import Engine
+from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.evaluate import evaluate
+from gangctl.policy.load import load_policy
+from gangctl.policy.verdict import Outcome
+from tests.policies.pack import Object
+
+_NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def judged(policy: Object, obj: Object, engine: Engine, params: Sequence[Object] = ()) -> Outcome:
+    """The outcome of creating the object."""
+    loaded = load_policy(policy, engine)
+    setting = Setting(now=_NOW)
+    request = request_of(obj, "CREATE", setting, [loaded], FileCatalogue(list(params)))
+    # Time stands still: steps are bounded as at admission, and how fast the machine is does not matter.
+    return evaluate(loaded, request.review, engine, StepMeter.request(lambda: 0.0))
