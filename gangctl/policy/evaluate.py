@@ -285,8 +285,8 @@ class _Run:
                 failed.append((condition, error))
         if not failed:
             return True
-        words = [_error_words(condition, error) for condition, error in failed]
-        message = words[0] if len(words) == 1 else f"[{', '.join(dict.fromkeys(words))}]"
+        words = list(dict.fromkeys(_error_words(condition, error) for condition, error in failed))
+        message = words[0] if len(words) == 1 else f"[{', '.join(words)}]"
         finding = self._made(MATCH_CONDITIONS, Result.ERROR, message, error=str(failed[0][1].kind))
         self.findings.append(finding)
         if not self.policy.fail_closed:

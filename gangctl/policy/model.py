@@ -55,7 +55,8 @@ def _written_time(value: Any) -> Any:
 Time = Annotated[AwareDatetime, BeforeValidator(_written_time)]
 Expression = Annotated[str, StringConstraints(min_length=1, max_length=EXPRESSION_CHARACTERS)]
 ValidationAction = Literal["Deny", "Warn", "Audit"]
-StatusReason = Literal["Unauthorized", "Forbidden", "Invalid", "RequestEntityTooLarge"]
+StatusReason = Literal["Forbidden", "Invalid", "RequestEntityTooLarge"]
+"""Kubernetes documents Unauthorized, too, and refuses it."""
 
 
 class MatchCondition(Part):

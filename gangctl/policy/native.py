@@ -24,6 +24,7 @@ from gangctl.policy.model import (
     Metadata,
     ParamKind,
     ParamRef,
+    StatusReason,
     Validation,
     ValidationAction,
     Variable,
@@ -43,7 +44,7 @@ class NativeValidation(Part):
     expression: str
     message: str = ""
     message_expression: str = ""
-    reason: Literal["Unauthorized", "Forbidden", "Invalid", "RequestEntityTooLarge"] = "Invalid"
+    reason: StatusReason = "Invalid"
 
 
 class PolicySpec(Part):

@@ -1,0 +1,228 @@
+"""Native policies mean here what they mean to a real API server: verdict, status, reason and every word of messages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.cel.python_engine import PythonEngine
+from gangctl.policy.constraints import LabelSelector
+from gangctl.policy.evaluate import Evaluation
+from gangctl.policy.loaded import PolicyError
+from gangctl.policy.native import load_native
+from gangctl.policy.params import Scope, with_params
+from gangctl.policy.verdict import merge
+from tests.controlplane.api import ApiFailure, path_of
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.policy.documents import Object, review_of
+from tests.policy.native_cases import CASES, DATA, Case
+
+pytestmark = pytest.mark.controlplane
+
+ADMISSION = "admissionregistration.k8s.io/v1"
+POLICIES = path_of(ADMISSION, "validatingadmissionpolicies")
+BINDINGS = path_of(ADMISSION, "validatingadmissionpolicybindings")
+CANARY = "zzz-canary"
+
+PARAMS = {
+    "one": {"limit": "1"},
+    "two": {"limit": "2"},
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was said to a request; ``refused`` of a policy that could not even be created."""
+
+    code: int = 201
+    reason: str = ""
+    message: str = ""
+    warnings: tuple[str, ...] = ()
+    refused: bool = False
+
+
+def documents(case_id: str, case: Case, prefix: str, namespace: str) -> tuple[Object, Object]:
+    """A case's policy and binding, about objects with its label in one namespace."""
+    name = f"{prefix}-{case_id}"
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["configmaps"],
+        **case.rules,
+    }
+    constraints = {
+        "resourceRules": [rule],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "objectSelector": {"matchLabels": {"case": case_id}},
+    }
+    policy = {
+        "apiVersion": ADMISSION,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {"matchConstraints": constraints, **case.spec},
+    }
+    binding = {
+        "apiVersion": ADMISSION,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"], **case.binding},
+    }
+    return policy, binding
+
+
+def subject(case_id: str, case: Case, namespace: str) -> Object:
+    metadata: Object = {"namespace": namespace, "labels": {"case": case_id}}
+    if case.name.endswith("*"):
+        metadata["generateName"] = case.name.removesuffix("*")
+    else:
+        metadata["name"] = case.name
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": DATA}
+
+
+@contextlib.asynccontextmanager
+async def installed(plane: ControlPlane, prefix: str, namespace: str) -> AsyncIterator[dict[str, str]]:
+    """Every case's policy in force; yields those that the server refused, and what it said."""
+    api = plane.api
+    refused: dict[str, str] = {}
+    made: list[tuple[Object, Object]] = []
+    canary = Case({"validations": [{"expression": "false"}]})
+    try:
+        for case_id, case in [*CASES.items(), (CANARY, canary)]:
+            policy, binding = documents(case_id, case, prefix, namespace)
+            try:
+                await api.create(POLICIES, policy)
+            except ApiFailure as failure:
+                refused[case_id] = failure.message
+            else:
+                made.append((policy, binding))
+        for _, binding in made:
+            await api.create(BINDINGS, binding)
+
+        async def in_force() -> bool:
+            if (await ask(plane, subject(CANARY, canary, namespace))).code == 201:
+                raise NotYet("the canary lives")
+            return True
+
+        # It was created last on both ways that the API server learns of policies.
+        await wait_for(in_force, what="the policies to be in force")
+        yield refused
+    finally:
+        for policy, binding in made:
+            for place, each in ((BINDINGS, binding), (POLICIES, policy)):
+                with contextlib.suppress(ApiFailure):
+                    await api.delete(f"{place}/{each['metadata']['name']}")
+
+
+_WARNING = re.compile(r'299 - "(.*)"')
+
+
+async def ask(plane: ControlPlane, obj: Object) -> Answer:
+    """A dry run of the object's creation."""
+    path = path_of("v1", "configmaps", namespace=obj["metadata"]["namespace"])
+    answer = await plane.api.exchange(
+        "POST",
+        path,
+        data=json.dumps(obj),
+        parameters={"dryRun": "All"},
+        headers={"Content-Type": "application/json"},
+    )
+    warnings = tuple(
+        found[1].partition("': ")[2]
+        for each in answer.headers.getall("Warning", [])
+        if (found := _WARNING.match(each)) and "ValidatingAdmissionPolicy" in found[1]
+    )
+    if answer.status < 400:
+        return Answer(warnings=warnings)
+    message = answer.body["message"].partition(" denied request: ")[2]
+    return Answer(answer.status, answer.body["reason"], comparable(message), warnings)
+
+
+def comparable(message: str) -> str:
+    """Without what engines add to the class of an error."""
+    return re.sub(r"(no such overload).*", r"\1", message)
+
+
+class ConfigMaps:
+    """Parameters as they are in the cluster."""
+
+    def __init__(self, objects: Sequence[Object]) -> None:
+        self._objects = objects
+
+    def scope(self, api_version: str, kind: str) -> Scope | None:
+        return "Namespaced" if (api_version, kind) == ("v1", "ConfigMap") else None
+
+    def find(
+        self, api_version: str, kind: str, namespace: str, *, name: str = "", selector: LabelSelector | None = None
+    ) -> list[Object]:
+        inside = [
+            each
+            for each in self._objects
+            if (each["apiVersion"], each["kind"], each["metadata"]["namespace"]) == (api_version, kind, namespace)
+        ]
+        if selector is None:
+            return [each for each in inside if each["metadata"]["name"] == name]
+        return [each for each in inside if selector.matches(each["metadata"].get("labels", {}))]
+
+
+def ours(policy: Object, binding: Object, obj: Object, namespace: Object, params: Sequence[Object]) -> Answer:
+    """What gangctl says of the object, with the name that the API server has made before any policy sees it."""
+    metadata = obj["metadata"]
+    obj = {**obj, "metadata": {"name": f"{metadata.get('generateName')}xxxxx", **metadata}}
+    engine = PythonEngine()
+    try:
+        (loaded,) = load_native([policy, binding], engine)
+    except PolicyError:
+        return Answer(refused=True)
+    review = review_of(obj, namespace=namespace, resource=("", "v1", "configmaps"))
+    kind = {"group": "", "version": "v1", "kind": "ConfigMap"}
+    request: Mapping[str, Any] = {
+        **review.request,
+        "kind": kind,
+        "requestKind": kind,
+        "requestResource": review.request["resource"],
+        "dryRun": True,
+        # The server adds how the user was authenticated.
+        "userInfo": {**review.request["userInfo"], "extra": {"example.com/how": ["certificate"]}},
+        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+    }
+    review = with_params(replace(review, request=request), [loaded], ConfigMaps(params))
+    verdict = merge([Evaluation(engine, review).judge(loaded, StepMeter.request(time.monotonic))])
+    warnings = tuple(each.partition("': ")[2] for each in verdict.warnings)
+    if verdict.allowed:
+        return Answer(warnings=warnings)
+    return Answer(verdict.code, verdict.denials[0].reason, comparable(verdict.denials[0].message), warnings)
+
+
+async def test_every_case_means_the_same(plane_1_37: ControlPlane, namespace: str) -> None:
+    api = plane_1_37.api
+    maps = path_of("v1", "configmaps", namespace=namespace)
+    for name, data in PARAMS.items():
+        await api.create(maps, {"metadata": {"name": name, "labels": {"param": "both"}}, "data": data})
+    params = [
+        {**each, "apiVersion": "v1", "kind": "ConfigMap"}
+        for each in [*await api.list(maps), *await api.list(path_of("v1", "configmaps", namespace="kube-system"))]
+    ]
+    found = await api.get(path_of("v1", "namespaces", name=namespace))
+    different: list[str] = []
+    async with installed(plane_1_37, namespace, namespace) as refused:
+        answers = await asyncio.gather(
+            *(ask(plane_1_37, subject(case_id, case, namespace)) for case_id, case in CASES.items())
+        )
+    for (case_id, case), native in zip(CASES.items(), answers, strict=True):
+        policy, binding = documents(case_id, case, namespace, namespace)
+        answer = ours(policy, binding, subject(case_id, case, namespace), found, params)
+        expected = Answer(refused=True) if case_id in refused else native
+        if answer != expected:
+            different.append(f"{case_id}: the API server: {refused.get(case_id, expected)}; gangctl: {answer}")
+    assert not different, "\n".join(different)
