@@ -46,6 +46,7 @@ _log = structlog.get_logger(__name__)
 _GRACE_SECONDS: Final = 0.1
 """Lanes have settled everything by then; what they have not is settled here."""
 
+_SPLITTERS: Final = frozenset({"findAll", "split"})
 TOO_MANY: Final = "too many requests wait to be evaluated"
 FAILED: Final = "its evaluation failed unexpectedly"
 
@@ -250,7 +251,9 @@ class Judge:
 
 def _steps(entry: Entry, review: Review, size: Size) -> int:
     """What a policy may take at most, once for each of its parameter objects."""
-    return entry.policy.bound(size.elements) * max(1, len(review.params.get(entry.policy.name, ())))
+    # Loops may also be over what these make of a text.
+    elements = max(size.elements, size.text) if entry.functions & _SPLITTERS else size.elements
+    return entry.policy.bound(elements) * max(1, len(review.params.get(entry.policy.name, ())))
 
 
 def _serve(stack: AsyncExitStack, lane: Lane) -> None:

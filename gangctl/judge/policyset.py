@@ -35,10 +35,11 @@ class Source(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A policy and its key, which is the same for the same content."""
+    """A policy, its key, which is the same for the same content, and the functions that it calls."""
 
     key: str
     policy: LoadedPolicy
+    functions: frozenset[str]
 
     @property
     def source(self) -> Source:
@@ -61,9 +62,13 @@ class Docket(NamedTuple):
 
 def docket(policies: PolicySet) -> Docket:
     """Find out the keys."""
-    entries = tuple(Entry(_policy_key(policy), policy) for policy in policies.policies)
+    entries = tuple(Entry(_policy_key(policy), policy, _functions(policy)) for policy in policies.policies)
     digest = hashlib.sha256(pickle.dumps([_text(each.source) for each in policies.exceptions]))
     return Docket(policies, entries, f"exceptions:{digest.hexdigest()}")
+
+
+def _functions(policy: LoadedPolicy) -> frozenset[str]:
+    return frozenset[str]().union(*(each.checked.functions for each in policy.programs.expressions()))
 
 
 def _policy_key(policy: LoadedPolicy) -> str:

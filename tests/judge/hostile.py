@@ -20,7 +20,7 @@ class HostileEvaluation(Evaluation):
         self,
         policy: LoadedPolicy,
         meter: StepMeter,
-        exceptions: tuple[LoadedException, ...] = (),  # type: ignore[override]  # narrower, as the service calls it
+        exceptions: Sequence[LoadedException] = (),
     ) -> Outcome:
         match policy.name:
             case "hang":

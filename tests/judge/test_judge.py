@@ -177,6 +177,17 @@ async def test_a_large_request_goes_to_a_worker_and_a_small_one_does_not() -> No
     assert seen.lanes == [("fine", "inline"), ("fine", "fast"), ("fine", "fast"), ("fine", "slow")]
 
 
+async def test_lists_that_are_made_of_text_count_as_long_as_the_text() -> None:
+    seen = Seen()
+    splitting = document("splitting", "object.metadata.annotations.note.split('').all(a, a != '!')")
+    async with judge_of(JudgeOptions(request_seconds=30, policy_seconds=30), splitting, FINE, observer=seen) as judge:
+        judge._pace = judge._pace._replace(step=1e-6, value=1e-8)
+        await judge.judge(jobset_review(3, note="x"))
+        await judge.judge(jobset_review(3, note="x" * 10_000))
+    assert seen.lanes[:2] == [("splitting", "inline"), ("fine", "inline")]
+    assert sorted(seen.lanes[2:]) == [("fine", "fast"), ("splitting", "fast")]
+
+
 async def test_a_request_that_comes_before_any_worker_is_up_waits() -> None:
     async with judge_of(replace(FAST, ahead=False), FINE) as judge:
         assert not children()

@@ -1,0 +1,169 @@
+"""What other policies' reviews wait while hostile policies are at work: latency with and without them, in one run.
+
+A judge holds twenty ordinary policies. Reviews come at a steady pace, first alone, then while other reviews meet a
+policy that never ends (an endless loop where its evaluation should be, as no expression should ever manage) and one
+that spends all it may (three nested loops over a long list). All are new to the judge when it begins: being found
+out is part of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from unittest.mock import patch
+
+from benchmarks.table import Table
+from gangctl.judge.judge import Judge
+from gangctl.judge.options import JudgeOptions
+from gangctl.judge.policyset import PolicySet
+from gangctl.policy.cel.engines import engines
+from gangctl.policy.review import Review
+from tests.judge.world import document, jobset_review
+
+SECONDS = 20.0
+PACE_SECONDS = 0.05
+HOSTILE_PACE_SECONDS = 0.25
+LOOK_SECONDS = 0.005
+BUDGET = 2.0
+POLICIES = 20
+
+NESTED = "object.spec.replicatedJobs.all(a, object.spec.replicatedJobs.all(b, object.spec.replicatedJobs.all(c, {})))"
+RULES = (
+    "object.spec.replicatedJobs.all(j, j.replicas >= 0)",
+    "object.spec.replicatedJobs.exists(j, j.name.startsWith('job'))",
+    "has(object.metadata.labels) && 'team' in object.metadata.labels",
+    "object.spec.replicatedJobs.map(j, j.replicas).all(n, n < 1000)",
+    "object.metadata.name.matches('^[a-z][-a-z0-9]*$')",
+)
+
+
+@dataclass
+class Run:
+    """Seconds: of the reviews, and how long the event loop stood still at its longest."""
+
+    latencies: list[float] = field(default_factory=list)
+    lags: list[float] = field(default_factory=list)
+    hostile: list[float] = field(default_factory=list)
+    errors: int = 0
+
+    def quantile(self, share: float) -> float:
+        """Of the reviews."""
+        return statistics.quantiles(self.latencies, n=1000)[round(share * 1000) - 1]
+
+
+def documents() -> list[dict[str, object]]:
+    """Twenty ordinary policies, and the hostile two, which are about other JobSets."""
+    ordinary = [document(f"ordinary-{n:02}", *(RULES[(n + k) % len(RULES)] for k in range(3))) for n in range(POLICIES)]
+    apart = {"matchConstraints": {"objectSelector": {"matchLabels": {"hostile": "true"}}}}
+    return [*ordinary, document("hang", "true", **apart), document("spend", NESTED.format("a.replicas >= 0"), **apart)]
+
+
+def hostile_review() -> Review:
+    """A review that only the hostile policies, and the ordinary ones, are about."""
+    review = jobset_review(150)
+    obj = {**(review.object or {})}
+    obj["metadata"] = {**obj["metadata"], "labels": {"team": "a", "hostile": "true"}}
+    return replace(review, object=obj)
+
+
+async def paced(ask: Callable[[], Awaitable[None]], every: float, until: float) -> None:
+    """Ask at a steady pace, whether the last one is answered or not."""
+    async with asyncio.TaskGroup() as group:
+        due = time.monotonic()
+        while due < until:
+            group.create_task(_awaited(ask))
+            due += every
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+
+async def _awaited(ask: Callable[[], Awaitable[None]]) -> None:
+    await ask()
+
+
+async def measure(judge: Judge, review: Review, *, hostile: bool, seconds: float) -> Run:
+    """One phase."""
+    run, until, bad = Run(), time.monotonic() + seconds, hostile_review()
+
+    async def ask() -> None:
+        began = time.perf_counter()
+        outcomes = await judge.judge(review)
+        run.latencies.append(time.perf_counter() - began)
+        run.errors += any(outcome.violations for outcome in outcomes)
+
+    async def attack() -> None:
+        began = time.perf_counter()
+        await judge.judge(bad)
+        run.hostile.append(time.perf_counter() - began)
+
+    async def watch() -> None:
+        while time.monotonic() < until:
+            before = time.perf_counter()
+            await asyncio.sleep(LOOK_SECONDS)
+            run.lags.append(time.perf_counter() - before - LOOK_SECONDS)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(watch())
+        group.create_task(paced(ask, PACE_SECONDS, until))
+        if hostile:
+            group.create_task(paced(attack, HOSTILE_PACE_SECONDS, until))
+    return run
+
+
+@asynccontextmanager
+async def judging(engine: str) -> AsyncIterator[Judge]:
+    """A judge with all policies, and workers that are up."""
+    async with Judge(JudgeOptions(engine=engine, inline_seconds=0.0)) as judge:
+        await judge.install(PolicySet(1, tuple([await judge.load(each) for each in documents()])))
+        deadline = time.monotonic() + 30
+        while any(outcome.violations for outcome in await judge.judge(jobset_review())):
+            if time.monotonic() > deadline:
+                raise RuntimeError("no worker came up")
+        yield judge
+
+
+async def compare(engine: str, jobs: int, seconds: float) -> tuple[Run, Run]:
+    """Both phases on one judge."""
+    async with judging(engine) as judge:
+        review = jobset_review(jobs)
+        await measure(judge, review, hostile=False, seconds=seconds / 4)
+        alone = await measure(judge, review, hostile=False, seconds=seconds)
+        return alone, await measure(judge, review, hostile=True, seconds=seconds)
+
+
+def main(seconds: float = SECONDS) -> Table:
+    """Compare for each engine and two sizes of JobSets."""
+    headings = ["engine", "ReplicatedJobs", "hostile", "p50", "p90", "p99", "worst", "p50 ratio", "p99 ratio"]
+    table = Table("hostile", [*headings, "loop lag p99", "hostile p50", "refused"])
+    worst = 0.0
+    with patch("gangctl.judge.school.SERVICE", "tests.judge.hostile:Service"):
+        for engine in engines():
+            for jobs in (3, 50):
+                alone, beside = asyncio.run(compare(engine, jobs, seconds))
+                worst = max(worst, beside.quantile(0.5) / alone.quantile(0.5))
+                table.add(engine, jobs, "no", *_cells(alone, alone))
+                table.add(engine, jobs, "yes", *_cells(beside, alone))
+                print("\n".join(table.markdown().splitlines()[-2:]), flush=True)
+    table.remarks = [
+        (
+            f"{POLICIES} ordinary policies of 3 rules; a review every {PACE_SECONDS * 1000:.0f} ms for {seconds:.0f} s, "
+            f"all in a worker; with hostile policies another every {HOSTILE_PACE_SECONDS * 1000:.0f} ms that meets them."
+        ),
+        f"Worst ratio of medians: {worst:.2f}x (budget {BUDGET}x).",
+    ]
+    return table
+
+
+def _cells(run: Run, alone: Run) -> list[str]:
+    quantiles = [run.quantile(share) for share in (0.5, 0.9, 0.99)]
+    lag = statistics.quantiles(run.lags, n=100)[98]
+    return [
+        *(f"{seconds * 1000:.1f} ms" for seconds in (*quantiles, max(run.latencies))),
+        *(f"{run.quantile(share) / alone.quantile(share):.2f}x" for share in (0.5, 0.99)),
+        f"{lag * 1000:.1f} ms",
+        f"{statistics.median(run.hostile) * 1000:.0f} ms" if run.hostile else "",
+        str(run.errors),
+    ]
