@@ -5,9 +5,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gangctl.cli.policy.suite import FILE_NAME, Expected
 from gangctl.policy.model import GangPolicy
+from gangctl.policy.reading import read_exception
 from tests.manifests.files import documents
 from tests.policies.pack import NOTES, PACK, Shipped, native, shipped
 from tests.policies.table import CATEGORIES, README, replace_table
@@ -129,6 +131,15 @@ def test_table_is_that_of_the_policies() -> None:
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", path.read_text()):
         assert (path.parent / target).exists(), target
+
+
+def test_the_exception_of_the_readme_is_one() -> None:
+    blocks = [yaml.safe_load(block.partition("```")[0]) for block in README.read_text().split("```yaml\n")[1:]]
+    (exception,) = (block for block in blocks if block["kind"] == "GangPolicyException")
+    names = {each.name: each.rules for each in read_exception(exception).spec.policies}
+    for policy in shipped():
+        assert set(names.pop(policy.name, ())) <= set(policy.rules)
+    assert not names
 
 
 def test_each_policy_is_in_the_component_of_its_category() -> None:
