@@ -88,7 +88,7 @@ class InCluster(Gangctl):
     async def register(self) -> None:
         """Apply the webhook configurations again, where somebody else has been at them."""
         for body in self._manifests:
-            if "webhooks" in body:
+            if body["kind"].endswith("WebhookConfiguration"):
                 await self.apply(self._on_loopback(body))
 
     def _on_loopback(self, body: Object) -> Object:

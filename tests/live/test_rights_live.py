@@ -21,6 +21,7 @@ from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
+from tests.live import policy_rights_checks as policy_checks
 from tests.live import rights_checks as checks
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.gangctl import Gangctl, create_namespaces, install_rights
@@ -42,7 +43,14 @@ UNUSED: Final = {
 """Rights that no ordinary life uses, and when they are: as their own checks below show."""
 
 Row = tuple[str, str, tuple[str, ...], str, Check]
-_HOOKS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+_HOOKS: Final = ("mutatingwebhookconfigurations:gangctl-gangs", "validatingwebhookconfigurations:gangctl-gangs")
+_POLICY_HOOKS: Final = (
+    "mutatingwebhookconfigurations:gangctl-defaults",
+    "validatingwebhookconfigurations:gangctl-policies",
+)
+_ANY_HOOKS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+_POLICIES: Final = ("gangpolicies", "gangpolicyexceptions")
+_OURS: Final = "gangctl.dev"
 _GANGS: Final = ("workloads", "podgroups")
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _SCHEDULING: Final = "scheduling.k8s.io"
@@ -65,6 +73,17 @@ IN_CLUSTER: Final[tuple[Row, ...]] = (
     ("ClusterRole", _ADMISSION, _HOOKS, "list", checks.watches_its_configurations),
     ("ClusterRole", _ADMISSION, _HOOKS, "watch", checks.watches_its_configurations),
     *(("ClusterRole", _ADMISSION, (each,), "update", checks.sets_the_authorities) for each in _HOOKS),
+    *(("ClusterRole", _ADMISSION, (each,), "get", checks.starts_unready) for each in _POLICY_HOOKS),
+    ("ClusterRole", _ADMISSION, _POLICY_HOOKS, "list", policy_checks.watches_its_configurations),
+    ("ClusterRole", _ADMISSION, _POLICY_HOOKS, "watch", policy_checks.watches_its_configurations),
+    *(("ClusterRole", _ADMISSION, (each,), "update", policy_checks.fills_its_configurations) for each in _POLICY_HOOKS),
+    *(("ClusterRole", _OURS, (each,), "list", checks.starts_unready) for each in _POLICIES),
+    ("ClusterRole", _OURS, _POLICIES, "watch", policy_checks.watches_policies),
+    *(("ClusterRole", _OURS, (f"{each}/status",), "patch", policy_checks.tells) for each in _POLICIES),
+    ("ClusterRole", "", ("namespaces",), "list", checks.starts_unready),
+    ("ClusterRole", "", ("namespaces",), "watch", policy_checks.watches_namespaces),
+    ("ClusterRole", "", ("configmaps",), "list", policy_checks.reads_parameters),
+    ("ClusterRole", "", ("configmaps",), "watch", policy_checks.watches_parameters),
     ("Role", _LEASES, ("leases",), "get", checks.leads),
     ("Role", _LEASES, ("leases",), "update", checks.leads),
     ("Role", _LEASES, ("leases",), "create", checks.leads_first),
@@ -74,19 +93,23 @@ IN_CLUSTER: Final[tuple[Row, ...]] = (
     ("Role", "batch", ("jobs",), "create", checks.proves_the_reference),
 )
 REGISTRATION: Final[tuple[Row, ...]] = (
-    *(("ClusterRole", _ADMISSION, (each,), "create", checks.starts_unready) for each in _HOOKS),
+    *(("ClusterRole", _ADMISSION, (each,), "create", checks.starts_unready) for each in _ANY_HOOKS),
     *(("ClusterRole", _ADMISSION, (each,), "delete", checks.unregisters) for each in _HOOKS),
+    *(("ClusterRole", _ADMISSION, (each,), "delete", policy_checks.withdraws) for each in _POLICY_HOOKS),
     ("ClusterRole", "", ("namespaces",), "get", checks.finds_its_namespace),
 )
 
 
 def rights_of(row: Row, *, registration: bool = False) -> tuple[Right, ...]:
-    """The rights in a row of the table, as the manifests grant them."""
+    """The rights in a row of the table, as the manifests grant them; RESOURCE:NAME is for one object only."""
     kind, group, resources, verb, _ = row
-    found = {
-        r.resource: r for r in granted(registration=registration) if (r.kind, r.group, r.verb) == (kind, group, verb)
-    }
-    return tuple(found[resource] for resource in resources)
+    found = [r for r in granted(registration=registration) if (r.kind, r.group, r.verb) == (kind, group, verb)]
+    return tuple(next(r for r in found if _is(r, resource)) for resource in resources)
+
+
+def _is(right: Right, resource: str) -> bool:
+    resource, _, name = resource.partition(":")
+    return right.resource == resource and name in {"", right.name}
 
 
 def _id(row: Row) -> str:
@@ -145,6 +168,7 @@ async def test_a_whole_life_uses_every_right_and_is_refused_nothing(
     async with Kubelet(rights_plane.api) as kubelet:
         await _live(cluster, kubelet)
         await _meet_others(cluster)
+        await policy_checks.live(Stage(cluster, pod))
         await pod.process.stop()
         # A Secret that somebody broke is mended at the start.
         await cluster.api.patch(checks.SECRET, {"data": {"tls.crt": None}})

@@ -1,0 +1,277 @@
+"""What the rights for policies are for, as in :mod:`tests.live.rights_checks`: without it, and with it again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import Cluster
+from tests.live.gangctl import create_namespaces
+from tests.live.rights import Right
+from tests.live.rights_checks import Stage
+
+GROUP: Final = "gangctl.dev/v1alpha1"
+ADMISSION: Final = "admissionregistration.k8s.io/v1"
+CONFIGURATIONS: Final = {
+    "mutatingwebhookconfigurations": path_of(ADMISSION, "mutatingwebhookconfigurations", name="gangctl-defaults"),
+    "validatingwebhookconfigurations": path_of(ADMISSION, "validatingwebhookconfigurations", name="gangctl-policies"),
+}
+PLAIN: Final = jobset("js", rj("w", 1, 1, 1))
+WITH_LIMITS: Final[Object] = {
+    "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+    "paramRef": {"name": "limits", "parameterNotFoundAction": "Deny"},
+    "validations": [{"expression": "int(params.data.jobs) > 0", "message": "no jobs at all"}],
+}
+
+
+class Policies:
+    """A policy and an exception from it, for the stage's namespace only, which is not refused for want of gangctl."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.api = stage.api
+        self.name = f"p-{stage.cluster.namespace[-8:]}"
+        self.policy = path_of(GROUP, "gangpolicies", name=self.name)
+        self.exception = path_of(GROUP, "gangpolicyexceptions", name=self.name)
+
+    async def create(self, namespace: str = "", **spec: Any) -> None:
+        """The policy; without fields of its own it has a rule and a default."""
+        if not spec:
+            spec = {"validations": [{"expression": "true"}], "defaults": {"queue": "q"}}
+        here = {"matchLabels": {"kubernetes.io/metadata.name": namespace or self.stage.cluster.namespace}}
+        spec = {"failurePolicy": "Ignore", "matchConstraints": {"namespaceSelector": here}, **spec}
+        await self._create("gangpolicies", "GangPolicy", spec)
+
+    async def allow(self) -> None:
+        """The exception."""
+        until = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+        spec = {"policies": [{"name": self.name}], "owner": "o", "reason": "r", "expiresAt": until}
+        await self._create("gangpolicyexceptions", "GangPolicyException", spec)
+
+    async def limits(self) -> None:
+        """What the policy reads."""
+        body: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "limits"}, "data": {"jobs": "1"}}
+        await self.api.create(self.stage.cluster.path("v1", "configmaps"), body)
+
+    async def _create(self, plural: str, kind: str, spec: Object) -> None:
+        body = {"apiVersion": GROUP, "kind": kind, "metadata": {"name": self.name}, "spec": spec}
+        await self.api.create(path_of(GROUP, plural), body)
+
+    async def told(self, path: str, reason: str = "InForce") -> None:
+        """Wait until a status says so."""
+
+        async def said() -> bool:
+            status = (await self.api.get(path)).get("status") or {}
+            if reason not in {each["reason"] for each in status.get("conditions", [])}:
+                raise NotYet(str(status))
+            return True
+
+        await wait_for(said, what=f"the status to say {reason}")
+
+    async def untold(self, path: str) -> None:
+        """It has no status."""
+        assert "status" not in await self.api.get(path)
+
+    async def registered(self, *, gone: bool = False) -> None:
+        """Wait until both configurations have their webhooks, or are gone."""
+
+        async def seen() -> bool:
+            for path in CONFIGURATIONS.values():
+                try:
+                    hooks = (await self.api.get(path)).get("webhooks")
+                except ApiFailure as failure:
+                    if failure.status != 404:
+                        raise
+                    hooks = None
+                if bool(hooks) is gone:
+                    raise NotYet(f"{path}: {hooks}")
+            return True
+
+        await wait_for(seen, what="the configurations to follow the policies", timeout=15)
+
+    async def delete(self) -> None:
+        for path in (self.policy, self.exception):
+            try:
+                await self.api.delete(path)
+            except ApiFailure as failure:
+                if failure.status != 404:
+                    raise
+
+
+@asynccontextmanager
+async def policies(stage: Stage) -> AsyncIterator[Policies]:
+    """What a check makes is gone after it."""
+    made = Policies(stage)
+    try:
+        yield made
+    finally:
+        await made.delete()
+
+
+async def live(stage: Stage) -> None:
+    """A policy with a parameter and a default, and an exception: in force, and withdrawn."""
+    async with policies(stage) as made:
+        await made.limits()
+        await made.create(**WITH_LIMITS, defaults={"queue": "q"})
+        await made.allow()
+        for path in (made.policy, made.exception):
+            await made.told(path)
+        await made.registered()
+
+        async def defaulted() -> bool:
+            answer = await stage.cluster.create_jobset(jobset("judged", rj("w", 1, 1, 1)), dry_run=True)
+            return bool(answer["metadata"].get("labels"))
+
+        await wait_for(defaulted, what="the API server to ask for defaults")
+    await made.registered(gone=True)
+
+
+async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """What somebody does to them is undone at once, not at the next look half a minute later."""
+    async with policies(stage) as made:
+        await made.create()
+        await made.registered()
+        await stage.gangctl.process.stop()
+        yield
+        await stage.launch()
+        await stage.ready()
+        for right in rights:
+            await stage.told(right)
+            await stage.api.patch(CONFIGURATIONS[right.resource], {"webhooks": []})
+            await stage.told(right, len(stage.refused(right)) + 1)
+            assert not (await stage.api.get(CONFIGURATIONS[right.resource])).get("webhooks")
+        yield
+        await made.registered()
+
+
+async def fills_its_configurations(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """Without it nobody is asked, and gangctl does not become ready."""
+    async with policies(stage) as made:
+        await made.create()
+        await made.registered()
+        await stage.gangctl.process.stop()
+        for path in CONFIGURATIONS.values():
+            await stage.api.patch(path, {"webhooks": []})
+        yield
+        await stage.launch()
+        await stage.told(rights[0])
+        await stage.unready()
+        assert not (await stage.api.get(CONFIGURATIONS[rights[0].resource])).get("webhooks")
+        yield
+        await stage.ready()
+        await made.registered()
+
+
+async def withdraws(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """What no policy needs any more stays registered without it."""
+    async with policies(stage) as made:
+        await made.create()
+        await made.registered()
+        yield
+        await made.delete()
+        await stage.told(rights[0])
+        assert (await stage.api.get(CONFIGURATIONS[rights[0].resource]))["webhooks"]
+        yield
+        await made.registered(gone=True)
+
+
+async def watches_policies(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """What comes after the start is not seen."""
+    async with policies(stage) as made:
+        await stage.gangctl.process.stop()
+        yield
+        await stage.launch()
+        await stage.ready()
+        for right in rights:
+            await stage.told(right)
+        await made.create()
+        await made.allow()
+        for path in (made.policy, made.exception):
+            await made.untold(path)
+        yield
+        for path in (made.policy, made.exception):
+            await made.told(path)
+
+
+async def tells(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """Policies count, and nobody can see it in their status."""
+    async with policies(stage) as made:
+        path = made.policy if rights[0].resource.startswith("gangpolicies") else made.exception
+        yield
+        await made.create()
+        await made.allow()
+        await stage.told(rights[0])
+        await made.registered()
+        await made.untold(path)
+        yield
+        await made.told(path)
+
+
+async def watches_namespaces(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """Nothing can be created in a namespace that is not known: it might be one that a policy is about."""
+    later = f"{stage.cluster.namespace}-later"
+    async with policies(stage) as made:
+        await made.create(later, validations=[{"expression": "true"}], failurePolicy="Fail")
+        await stage.gangctl.process.stop()
+        yield
+        await stage.launch()
+        await stage.ready()
+        await stage.told(rights[0])
+        await create_namespaces(stage.cluster.plane, [later])
+        cluster = Cluster(stage.cluster.plane, later)
+
+        async def refusal() -> bool:
+            try:
+                await cluster.create_jobset(PLAIN, dry_run=True)
+            except ApiFailure as failure:
+                if failure.status == 503:
+                    return True
+                raise
+            return False
+
+        await wait_for(refusal, what="the JobSet to be refused", interval=0)
+        yield
+        await wait_for(
+            lambda: cluster.create_jobset(PLAIN, dry_run=True), what="the namespace to be known", tolerate=(ApiFailure,)
+        )
+        await stage.api.delete(path_of("v1", "namespaces", name=later))
+
+
+async def reads_parameters(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """A policy that cannot read its parameters says so."""
+    async with policies(stage) as made:
+        await made.limits()
+        yield
+        await made.create(**WITH_LIMITS)
+        await stage.told(rights[0])
+        await made.told(made.policy, "ParametersUnavailable")
+        yield
+        await made.told(made.policy)
+
+
+async def watches_parameters(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """A parameter that is changed is not seen."""
+    async with policies(stage) as made:
+        await made.limits()
+        yield
+        await made.create(**WITH_LIMITS, failurePolicy="Fail")
+        await stage.told(rights[0])
+        await made.told(made.policy)
+        path = stage.cluster.path("v1", "configmaps", "limits")
+        await stage.api.patch(path, {"data": {"jobs": "0"}})
+        await stage.cluster.create_jobset(PLAIN, dry_run=True)
+        yield
+
+        async def refused() -> bool:
+            try:
+                await stage.cluster.create_jobset(PLAIN, dry_run=True)
+            except ApiFailure as failure:
+                return "no jobs at all" in failure.message
+            return False
+
+        await wait_for(refused, what="the change to be seen")
