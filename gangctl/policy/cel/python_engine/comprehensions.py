@@ -11,7 +11,7 @@ from gangctl.policy.cel.library import registry
 from gangctl.policy.cel.library.values import NONE, Optional, invalid, no_such_overload
 from gangctl.policy.cel.meter import EXHAUSTED
 from gangctl.policy.cel.python_engine.machine import Machine
-from gangctl.policy.cel.python_engine.relations import MISSING, NUMBERS, find
+from gangctl.policy.cel.python_engine.relations import KEYS, MISSING, find
 from gangctl.policy.cel.python_engine.rules import Rule
 
 Macro = Callable[[Machine, Rule, Any], Any]
@@ -69,13 +69,11 @@ def _elements(machine: Machine, tree: Rule, target: Any) -> Iterator[Any]:
     if len(loop.names) == 1:
         (name,) = loop.names
         for element in entries:
-            machine.charge(1)
             names[name] = element
             yield element
         return
     first, second = loop.names
     for key, value in entries:
-        machine.charge(1)
         names[first], names[second] = key, value
         yield key
 
@@ -158,7 +156,7 @@ def _transform_map_entry(machine: Machine, tree: Rule, target: Any) -> dict[Any,
 def enter(made: dict[Any, Any], key: Any, value: Any) -> None:
     """Put an entry into a map; EvalError for what cannot be a key, and for true beside 1, which a dict cannot hold."""
     if type(key) is not str:
-        if type(key) is not bool and type(key) not in NUMBERS:
+        if type(key) not in KEYS:
             raise invalid("a value of this type cannot be the key of a map")
         if key in made and find(made, key) is MISSING:
             raise invalid("a map with both true and 1, or false and 0, among its keys")

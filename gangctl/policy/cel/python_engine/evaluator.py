@@ -22,7 +22,7 @@ from gangctl.policy.cel.python_engine.arithmetic import SHIFT, negate
 from gangctl.policy.cel.python_engine.functions import Function
 from gangctl.policy.cel.python_engine.lower import TYPES
 from gangctl.policy.cel.python_engine.machine import Machine
-from gangctl.policy.cel.python_engine.relations import MISSING, find
+from gangctl.policy.cel.python_engine.relations import KEYS, MISSING, find
 
 _SIZED: Final = (str, bytes, list)
 
@@ -149,10 +149,10 @@ class Evaluator(Machine):
 
     def member_index(self, tree: Tree) -> Any:
         """``a[b]``."""
-        operand, key = (self.visit(child) for child in tree.children)
+        operand = self.visit(tree.children[0])
         if type(operand) is Optional:
-            return self._chained(operand, key)
-        value = self._entry(operand, key)
+            return self._chained_index(operand, tree.children[1])
+        value = self._entry(operand, self._key(tree.children[1]))
         if value is MISSING and isinstance(operand, (list, tuple)):
             raise EvalError(EvalKind.INDEX_OUT_OF_BOUNDS, "index out of bounds")
         if value is MISSING:
@@ -161,8 +161,21 @@ class Evaluator(Machine):
 
     def member_index_optional(self, tree: Tree) -> Optional:
         """``a[?b]``."""
-        operand, key = (self.visit(child) for child in tree.children)
-        return self._chained(operand if type(operand) is Optional else Optional(present=True, value=operand), key)
+        operand = self.visit(tree.children[0])
+        if type(operand) is not Optional:
+            operand = Optional(present=True, value=operand)
+        return self._chained_index(operand, tree.children[1])
+
+    def _chained_index(self, operand: Optional, tree: Tree) -> Optional:
+        """An index after ``.?``, evaluated only where there is something to look into."""
+        return self._chained(operand, self._key(tree)) if operand.present else NONE
+
+    def _key(self, tree: Tree) -> Any:
+        """What stands in brackets: a string, a number or a bool."""
+        key = self.visit(tree)
+        if type(key) not in KEYS:
+            raise EvalError(EvalKind.NO_SUCH_OVERLOAD, "a value of this type cannot be an index", tree.offset)
+        return key
 
     @staticmethod
     def _entry(operand: Any, key: Any) -> Any:

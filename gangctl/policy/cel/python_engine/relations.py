@@ -17,6 +17,8 @@ MISSING: Final = object()
 """What :func:`find` gives for a key that is not there: None is a value."""
 
 NUMBERS: Final = frozenset({int, Uint, float})
+KEYS: Final = frozenset({str, bool}) | NUMBERS
+"""Types of keys."""
 _ORDERED: Final = frozenset({str, bytes, bool, Timestamp, Duration})
 _LISTS: Final = (list, tuple)
 
@@ -97,7 +99,7 @@ def find(mapping: Mapping[Any, Any], key: Any) -> Any:
     cls = type(key)
     if cls is str:
         return mapping.get(key, MISSING)
-    if cls is not bool and cls not in NUMBERS:
+    if cls not in KEYS:
         return MISSING
     value = mapping.get(key, MISSING)
     if value is not MISSING and key in {0, 1}:
