@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from gangctl.policy.cel.ast import Node
 from gangctl.policy.cel.checked import Checked, Environment
-from gangctl.policy.cel.declarations.signature import minor_of
 from gangctl.policy.cel.faults import CompileError, CompileKind
 from gangctl.policy.cel.growth import check_growth
 from gangctl.policy.cel.infer import Inference
@@ -23,7 +22,7 @@ def check(text: str, environment: Environment, *, returns: Sequence[Type] = ()) 
     ``returns`` are the types that it may have (a validation is BOOL, a message STRING, an
     audit annotation STRING or NULL); none means any. ``dyn`` is not taken for a bool, as natively.
     """
-    node = parse(text)
+    node = parse(text, environment.minor)
     inference = Inference(environment)
     type_ = inference.infer(node)
     check_literals(node, inference.types)
@@ -36,7 +35,7 @@ def check(text: str, environment: Environment, *, returns: Sequence[Type] = ()) 
         reads=frozenset(inference.reads),
         variables=frozenset(inference.variables),
         functions=frozenset(inference.functions),
-        profile=profile_of(node, inference.types, minor_of(environment.minor)),
+        profile=profile_of(node, inference.types),
         types=inference.types,
         extent=extent,
     )

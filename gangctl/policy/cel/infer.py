@@ -20,12 +20,11 @@ from gangctl.policy.cel.ast import (
     Span,
 )
 from gangctl.policy.cel.checked import Environment
-from gangctl.policy.cel.declarations import functions
-from gangctl.policy.cel.declarations.signature import minor_of
+from gangctl.policy.cel.declarations import FUNCTIONS
 from gangctl.policy.cel.faults import CompileError, CompileKind
 from gangctl.policy.cel.hints import did_you_mean
 from gangctl.policy.cel.mismatch import no_overload, unknown_function
-from gangctl.policy.cel.names import dotted, type_named
+from gangctl.policy.cel.names import UNSUPPORTED, dotted, type_named
 from gangctl.policy.cel.types import BOOL, DYN, Type, list_of, map_of, optional_of
 from gangctl.policy.cel.unify import Unifier, is_optional, is_variable, more_general, same
 
@@ -50,7 +49,6 @@ class Inference:
         self.variables: set[str] = set()
         self.functions: set[str] = set()
         self._environment = environment
-        self._table = functions(minor_of(environment.minor))
         self._unifier = Unifier()
         self._scopes: list[Mapping[str, Type]] = []
         self._kinds: dict[type[Node], Callable[..., Type]] = {
@@ -95,6 +93,8 @@ class Inference:
             return root
         named = type_named(node.name)
         if named is None:
+            if node.name in UNSUPPORTED:
+                _refuse(CompileKind.UNSUPPORTED, f"the type {node.name} cannot be named", node.span)
             known = {*self._environment.roots, *(name for scope in self._scopes for name in scope), "variables"}
             hint = did_you_mean(node.name, known)
             _refuse(CompileKind.UNDECLARED, f"there is no variable '{node.name}'", node.span, hint)
@@ -109,9 +109,12 @@ class Inference:
         name = dotted(node)
         if name is not None:
             root = name.partition(".")[0]
-            named = type_named(name)
-            if named is not None and root not in self._environment.roots and not self._is_local(root):
-                return named
+            if root not in self._environment.roots and not self._is_local(root):
+                named = type_named(name)
+                if named is not None:
+                    return named
+                if name in UNSUPPORTED:
+                    _refuse(CompileKind.UNSUPPORTED, f"the type {name} cannot be named", node.span)
         operand = self._unifier.resolved(self._type(node.operand))
         unwrapped = operand.parameters[0] if is_optional(operand) else operand
         found = self._field(unwrapped, node)
@@ -151,15 +154,17 @@ class Inference:
         return DYN
 
     def _index(self, node: Index) -> Type:
+        if isinstance(node.index, Literal) and node.index.kind in {"null", "bytes"}:
+            _refuse(CompileKind.TYPE, f"{node.index.kind} is no key", node.index.span)
         arguments = (self._type(node.operand), self._type(node.index))
         function = "_[?_]" if node.optional else "_[_]"
         return self._resolve(function, None, arguments, node.span)
 
     def _call(self, node: Call) -> Type:
-        if node.function not in self._table:
+        if node.function not in FUNCTIONS:
             if node.target is not None:
                 self._type(node.target)
-            raise unknown_function(node, self._table)
+            raise unknown_function(node, FUNCTIONS)
         arguments = [self._type(each) for each in node.arguments]
         if node.function in {"_&&_", "_||_"}:
             for each, type_ in zip(node.arguments, arguments, strict=True):
@@ -174,7 +179,7 @@ class Inference:
     def _resolve(self, function: str, target: Type | None, arguments: Sequence[Type], span: Span) -> Type:
         """The result of all overloads that fit; dyn where they differ."""
         result: Type | None = None
-        for overload in self._table[function]:
+        for overload in FUNCTIONS[function]:
             if overload.method != (target is not None):
                 continue
             parameters, produced = self._unifier.instance(overload)
@@ -187,7 +192,7 @@ class Inference:
                 result = DYN
         if result is None:
             shown = [self._unifier.resolved(each, free=False) for each in arguments]
-            raise no_overload(function, shown, self._table[function], span, method=target is not None)
+            raise no_overload(function, shown, FUNCTIONS[function], span, method=target is not None)
         return result
 
     def _expect_bool(self, node: Node, type_: Type, where: str) -> None:
@@ -201,36 +206,36 @@ class Inference:
             type_ = self._type(element)
             if number in node.optional:
                 type_ = self._optional_entry(element, type_)
-            joined = self._join(element, joined, type_)
+            joined = self._join(joined, type_)
         return list_of(joined or self._unifier.fresh())
 
     def _map(self, node: MapOf) -> Type:
         keys: Type | None = None
         values: Type | None = None
         for number, (key, value) in enumerate(node.entries):
-            keys = self._join(key, keys, self._type(key))
+            keys = self._join(keys, self._type(key))
             type_ = self._type(value)
             if number in node.optional:
                 type_ = self._optional_entry(value, type_)
-            values = self._join(value, values, type_)
+            values = self._join(values, type_)
         return map_of(keys or self._unifier.fresh(), values or self._unifier.fresh())
 
     def _optional_entry(self, node: Node, type_: Type) -> Type:
         resolved = self._unifier.resolved(type_)
         if is_optional(resolved):
             return resolved.parameters[0]
-        if resolved.name != "dyn":
-            _refuse(CompileKind.TYPE, f"an entry with '?' takes an optional value, but this is {resolved}", node.span)
-        return resolved
+        # kube-apiserver breaks down over dyn here, and an entry that is there or not has to be told from one that is.
+        hint = "write object.?field or optional.of(...)"
+        return _refuse(
+            CompileKind.TYPE, f"an entry with '?' takes an optional value, but this is {resolved}", node.span, hint
+        )
 
-    def _join(self, node: Node, before: Type | None, type_: Type) -> Type:
+    def _join(self, before: Type | None, type_: Type) -> Type:
         if before is None:
             return type_
         if self._unifier.assign([before], [type_]):
             return more_general(before, type_)
-        one, other = (self._unifier.resolved(each, free=False) for each in (before, type_))
-        hint = "elements have one type; wrap all of them in dyn(...) to mix"
-        return _refuse(CompileKind.TYPE, f"the others are {one}, but this is {other}", node.span, hint)
+        return DYN  # which only the arguments of format may be: see literal_checks
 
     def _comprehension(self, node: Comprehension) -> Type:
         target = self._unifier.resolved(self._type(node.target))

@@ -7,69 +7,54 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gangctl.policy.cel.ast import Call, ListOf, Literal, MapOf, Node
+from gangctl.policy.cel.conversions import CONVERSIONS, folded
 from gangctl.policy.cel.faults import CompileError, CompileKind, EvalError
+from gangctl.policy.cel.formats import check_format
 from gangctl.policy.cel.library.regex import compiled
-from gangctl.policy.cel.times import parse_duration, parse_timestamp, timestamp_of
 from gangctl.policy.cel.types import Type
 from gangctl.policy.cel.unify import is_optional, same
-from gangctl.policy.cel.walk import walk
+from gangctl.policy.cel.walk import children
 
-_SECOND: Final = 1_000_000_000
-_PRECISION: Final = re.compile(r"%\.([0-9]+)")
-LONGEST_PRECISION: Final = 99
-"""Digits after the point that a format may ask for."""
+_BYTE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 
 
 def check_literals(node: Node, types: Mapping[int, Type]) -> None:
     """Refuse malformed constants of durations, times and patterns, and literals of mixed types."""
-    for each in walk(node):
+    waiting = [(node, False)]
+    while waiting:
+        each, formatted = waiting.pop()
         if isinstance(each, Call):
-            _check_call(each)
-        elif isinstance(each, ListOf):
+            _check_call(each, types)
+            # What a format shows may be of any types.
+            formatted = formatted or each.function == "format"
+        elif isinstance(each, ListOf) and not formatted:
             _check_same([(item, index in each.optional) for index, item in enumerate(each.elements)], types)
-        elif isinstance(each, MapOf):
+        elif isinstance(each, MapOf) and not formatted:
             _check_same([(key, False) for key, _ in each.entries], types)
             _check_same([(value, index in each.optional) for index, (_, value) in enumerate(each.entries)], types)
+        waiting += [(child, formatted) for child in children(each)]
 
 
-def _check_call(call: Call) -> None:
+def _check_call(call: Call, types: Mapping[int, Type]) -> None:
     if call.function in {"matches", "find", "findAll"}:
         for each in call.arguments[:2] if call.target is None else call.arguments[:1]:
             _check_pattern(each)
-    elif call.function == "duration":
-        _check_time(call.arguments[0], "a duration such as '1h30m'")
-    elif call.function == "timestamp":
-        _check_time(call.arguments[0], "a time such as '2026-01-02T15:04:05Z'")
+    elif call.function in CONVERSIONS and call.target is None:
+        folded(call)
     elif call.function == "format" and isinstance(call.target, Literal):
-        _check_format(call.target)
+        check_format(call.target, call.arguments[0], types)
 
 
 def _check_pattern(node: Node) -> None:
     if not isinstance(node, Literal) or not isinstance(node.value, str):
         return
     try:
+        if _BYTE.search(node.value):
+            # RE2 has it, Go has not.
+            raise _malformed(node, "a pattern cannot match single bytes by \\C")
         compiled(node.value)
     except EvalError as error:
         raise _malformed(node, f"the pattern is {error.message}") from None
-
-
-def _check_time(node: Node, what: str) -> None:
-    if not isinstance(node, Literal):
-        return
-    try:
-        if isinstance(node.value, str):
-            (parse_duration if what.startswith("a duration") else parse_timestamp)(node.value)
-        elif isinstance(node.value, int) and not what.startswith("a duration"):
-            timestamp_of(node.value * _SECOND)
-    except (ValueError, OverflowError):
-        raise _malformed(node, f"this is not {what}") from None
-
-
-def _check_format(node: Literal) -> None:
-    for found in _PRECISION.finditer(str(node.value)):
-        if int(found.group(1)) > LONGEST_PRECISION:
-            message = f"a format has at most {LONGEST_PRECISION} digits after the point"
-            raise CompileError(CompileKind.LIMIT, message, node.span.start, node.span.end - node.span.start)
 
 
 def _check_same(items: Sequence[tuple[Node, bool]], types: Mapping[int, Type]) -> None:

@@ -76,6 +76,8 @@ def _bind(call: Call) -> Node:
 def _variable(node: Node, macro: str) -> str:
     if not isinstance(node, Name):
         raise _refused(f"{macro} takes the name of a variable here", node.span)
+    if node.name == "__result__":
+        raise _refused("the name '__result__' is taken", node.span)
     return node.name
 
 

@@ -16,6 +16,9 @@ _TYPES: Final = {
     )
 } | {"list": list_of(DYN), "map": map_of(DYN, DYN), "type": Type("type", (DYN,))}
 
+UNSUPPORTED: Final = frozenset({"net.IP", "net.CIDR", "optional_type"})
+"""Names of types that kube-apiserver knows, but the engines do not."""
+
 
 def type_named(name: str) -> Type | None:
     """``type(int)`` of ``int``: what a name means as a value, if it is a type's."""

@@ -13,7 +13,7 @@ from gangctl.policy.cel.faults import CompileError, CompileKind
 from gangctl.policy.cel.grammar import RESERVED, parse_tokens
 from gangctl.policy.cel.literals import bytes_value, double_value, int_value, string_value, uint_value
 from gangctl.policy.cel.macros import expand
-from gangctl.policy.cel.tokens import Token
+from gangctl.policy.cel.tokens import Token, tokens
 
 if TYPE_CHECKING:
     from lark import Token as Terminal
@@ -49,12 +49,18 @@ _OPERATORS: Final = {
     "multiplication_div": "_/_",
     "multiplication_mod": "_%_",
 }
+_WITHOUT_BACKTICKS: Final = frozenset({"1.35", "1.36"})
 
 
-def parse(text: str) -> Node:
-    """The tree of an expression with macros told from calls; CompileError of kind SYNTAX, LIMIT or UNSUPPORTED."""
+def parse(text: str, minor: str = "1.37") -> Node:
+    """The tree of an expression with macros told from calls; CompileError of kind SYNTAX, LIMIT or UNSUPPORTED.
+
+    ``minor`` is that of Kubernetes, whose grammar has fields in backticks since 1.37.
+    """
     limits.check_text(text)
     words = plain(text)
+    if minor in _WITHOUT_BACKTICKS:
+        _check_backticks(text)
     limits.check_nesting(words)
     _check_names(words)
     node = _Reader(words).read(parse_tokens(words))
@@ -68,6 +74,14 @@ def _check_names(words: Sequence[Token]) -> None:
         if word.kind == "name" and word.text in SUGAR and word.end - word.start == len(word.text):
             message = f"the name '{word.text}' is taken"
             raise CompileError(CompileKind.SYNTAX, message, word.start, len(word.text))
+
+
+def _check_backticks(text: str) -> None:
+    for word in tokens(text):
+        if word.kind == "escaped":
+            message = "fields in backticks exist since Kubernetes 1.37"
+            hint = f"write ['{word.text.strip('`')}']"
+            raise CompileError(CompileKind.SYNTAX, message, word.start, word.end - word.start, hint=hint)
 
 
 class _Reader:

@@ -7,7 +7,7 @@ from typing import Final
 
 from gangctl.policy.cel.ast import Call, Comprehension, Literal, Node
 from gangctl.policy.cel.checked import Profile
-from gangctl.policy.cel.declarations import functions
+from gangctl.policy.cel.declarations import FUNCTIONS
 from gangctl.policy.cel.macros import LOOPS
 from gangctl.policy.cel.types import Type
 from gangctl.policy.cel.walk import children
@@ -17,20 +17,20 @@ _BY_TYPE: Final = frozenset({"_==_", "_!=_", "_+_"})
 _SHORT: Final = frozenset(
     {"bool", "int", "uint", "double", "null_type", "google.protobuf.Timestamp", "google.protobuf.Duration"}
 )
+_SCANNING: Final = frozenset(name for name, found in FUNCTIONS.items() if any(each.scans for each in found))
 _PER_ELEMENT: Final = frozenset({"distinct", "sets.contains", "sets.equivalent", "sets.intersects"})
 """Functions that compare each element with others: one more level."""
 
 
-def profile_of(node: Node, types: Mapping[int, Type], minor: int) -> Profile:
+def profile_of(node: Node, types: Mapping[int, Type]) -> Profile:
     """The profile of an expression; ``types`` are those of its nodes by ``id``."""
-    scanning = {name for name, found in functions(minor).items() if any(each.scans for each in found)}
     work: dict[int, int] = {}
     scans: dict[int, int] = {}
     waiting = [(node, 0)]
     while waiting:
         each, depth = waiting.pop()
         work[depth] = work.get(depth, 0) + 1
-        if isinstance(each, Call) and each.function in scanning and _takes_long(each, types):
+        if isinstance(each, Call) and each.function in _SCANNING and _takes_long(each, types):
             level = depth + (each.function in _PER_ELEMENT)
             scans[level] = scans.get(level, 0) + 1
         if isinstance(each, Comprehension) and each.macro in LOOPS:

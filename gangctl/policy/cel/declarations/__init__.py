@@ -1,12 +1,13 @@
-"""Every function that kube-apiserver 1.35 to 1.37 declares for expressions of a ValidatingAdmissionPolicy.
+"""Every function that kube-apiserver declares for expressions of a ValidatingAdmissionPolicy.
 
-What is new in a minor counts from the next one on for new expressions, as natively: a server compiles them
-for the version before its own, so that a rollback does not break them.
+They are the same in 1.35, 1.36 and 1.37. What a minor introduces counts from the next one on: new
+expressions are compiled for the version before the server's own, so that a rollback does not break
+them. So ``includes`` of lists comes in 1.38.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Mapping
 from typing import Final
 
 from gangctl.policy.cel.declarations import extensions, kubernetes, standard
@@ -21,14 +22,15 @@ ALL: Final[tuple[Overload, ...]] = (
 NAMESPACED: Final = frozenset(each.name for each in ALL if "." in each.name)
 """Functions whose name has a dot: ``sets.contains``."""
 
-Table = dict[str, tuple[Overload, ...]]
+Table = Mapping[str, tuple[Overload, ...]]
 
 
-@cache
-def functions(minor: int) -> Table:
-    """Overloads by name in a Kubernetes minor (37 for 1.37)."""
+def _by_name() -> Table:
     table: dict[str, list[Overload]] = {}
     for each in ALL:
-        if each.exists(minor):
-            table.setdefault(each.name, []).append(each)
+        table.setdefault(each.name, []).append(each)
     return {name: tuple(found) for name, found in table.items()}
+
+
+FUNCTIONS: Final = _by_name()
+"""Overloads by name."""

@@ -30,15 +30,13 @@ _WORD: Final = re.compile(r"\s*([A-Za-z]+|[(),])")
 _SIGNATURE: Final = re.compile(
     r"(?:(?P<target>[A-Za-z]+(?:\(.*?\))?)::)?(?P<name>[^(\s]+)\((?P<parameters>.*)\) -> (?P<result>.+)"
 )
-_MINOR: Final = re.compile(r"1\.([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Overload:
     """One way to call a function; of a ``method`` the first parameter is the target.
 
-    ``scans`` tells that its time grows with its input. It exists from ``since`` on and, if
-    ``before`` is not 0, only in minors before that one; minors are those of Kubernetes 1.x.
+    ``scans`` tells that its time grows with its input.
     """
 
     name: str
@@ -46,31 +44,17 @@ class Overload:
     result: Type
     method: bool
     scans: bool
-    since: int = 0
-    before: int = 0
 
     @property
     def generic(self) -> bool:
         """Whether it has type parameters."""
         return any(map(_has_parameter, (*self.parameters, self.result)))
 
-    def exists(self, minor: int) -> bool:
-        """Whether a Kubernetes minor has it."""
-        return self.since <= minor and (not self.before or minor < self.before)
-
     def __str__(self) -> str:
         parameters = [str(each) for each in self.parameters]
         if self.method:
             return f"{parameters[0]}.{self.name}({', '.join(parameters[1:])})"
         return f"{self.name}({', '.join(parameters)})"
-
-
-def minor_of(version: str) -> int:
-    """37 of ``"1.37"``; ValueError for anything else."""
-    found = _MINOR.fullmatch(version)
-    if found is None:
-        raise ValueError(f"{version!r} is no Kubernetes minor such as 1.37")
-    return int(found.group(1))
 
 
 def is_parameter(type_: Type) -> bool:
@@ -82,23 +66,21 @@ def _has_parameter(type_: Type) -> bool:
     return is_parameter(type_) or any(map(_has_parameter, type_.parameters))
 
 
-def overloads(
-    lines: str | Iterable[str], *, scans: bool = False, since: int = 0, before: int = 0
-) -> tuple[Overload, ...]:
+def overloads(lines: str | Iterable[str], *, scans: bool = False) -> tuple[Overload, ...]:
     """Overloads from lines such as ``string::find(string) -> string`` and ``ip(string) -> IP``."""
     if isinstance(lines, str):
         lines = [line for line in map(str.strip, lines.splitlines()) if line]
-    return tuple(_overload(line, scans=scans, since=since, before=before) for line in lines)
+    return tuple(_overload(line, scans=scans) for line in lines)
 
 
-def _overload(line: str, *, scans: bool, since: int, before: int) -> Overload:
+def _overload(line: str, *, scans: bool) -> Overload:
     found = _SIGNATURE.fullmatch(line)
     if found is None:
         raise ValueError(f"{line!r} is no signature")
     target = found["target"]
     parameters = _types(f"{target},{found['parameters']}".rstrip(", ") if target else found["parameters"])
     (result,) = _types(found["result"])
-    return Overload(found["name"], parameters, result, target is not None, scans, since, before)
+    return Overload(found["name"], parameters, result, target is not None, scans)
 
 
 def _types(text: str) -> tuple[Type, ...]:

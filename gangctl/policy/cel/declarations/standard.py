@@ -1,4 +1,7 @@
-"""CEL's standard library, as cel-go declares it with comparisons across numeric types and without ``duration(int)``."""
+"""CEL's standard library, as cel-go declares it with comparisons across numeric types.
+
+``duration(int)`` is not here: 1.35 and 1.36 declare it, but it fails for every number.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +125,6 @@ CONVERSIONS: Final[tuple[Overload, ...]] = (
         """,
         scans=True,
     ),
-    *overloads("duration(int) -> Duration", before=37),
 )
 
 FUNCTIONS: Final[tuple[Overload, ...]] = (

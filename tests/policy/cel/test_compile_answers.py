@@ -1,0 +1,123 @@
+"""The checker accepts and refuses what kube-apiserver does: asked once and recorded, and asked again."""
+
+from __future__ import annotations
+
+import pytest
+
+from gangctl.policy.cel.check import check
+from gangctl.policy.cel.checked import Environment
+from gangctl.policy.cel.declarations import FUNCTIONS
+from gangctl.policy.cel.environments import admission
+from gangctl.policy.cel.faults import CompileError, CompileKind
+from gangctl.policy.cel.types import BOOL, NULL, STRING, Type
+from tests.controlplane.minors import MINORS
+from tests.controlplane.plane import ControlPlane
+from tests.policy.cel.calls import doubtful, fitting
+from tests.policy.cel.oracle import Kind, recorded, refused
+
+CASES = recorded()
+NARROWER = {
+    "type(1) == net.IP": CompileKind.UNSUPPORTED,
+    "type(1) == net.CIDR": CompileKind.UNSUPPORTED,
+    "type(ip('1')) == net.IP": CompileKind.UNSUPPORTED,
+    "net.IP": CompileKind.UNSUPPORTED,
+    "type(1) == optional_type": CompileKind.UNSUPPORTED,
+    "variables": CompileKind.UNSUPPORTED,
+    "authorizer": CompileKind.UNSUPPORTED,
+    "google.protobuf.Timestamp{}": CompileKind.UNSUPPORTED,
+    ".object": CompileKind.UNSUPPORTED,
+    ".size([1])": CompileKind.UNSUPPORTED,
+    "has(has(object.a))": CompileKind.SYNTAX,
+    "'%.200f'.format([1.0])": CompileKind.LIMIT,
+    "lists.range(int(1))": CompileKind.LIMIT,
+    "lists.range(object.x)": CompileKind.LIMIT,
+    "double('0x1p-2')": CompileKind.TYPE,
+    "double('1_0.0')": CompileKind.TYPE,
+}
+"""What kube-apiserver takes and gangctl does not: refused rather than answered wrongly."""
+
+RESULTS = (
+    "true",
+    "object.x",
+    "dyn(true)",
+    "1",
+    "'a'",
+    "null",
+    "[true]",
+    "string(object.x)",
+    "optional.of('a')",
+    "type(1)",
+)
+
+
+def fault(expression: str, environment: Environment, *returns: Type) -> CompileError | None:
+    try:
+        check(expression, environment, returns=returns)
+    except CompileError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("minor", sorted(MINORS))
+def test_the_answers_are_those_of_a_real_server(minor: str) -> None:
+    environment = admission(minor=minor)
+    ours = {each for each in CASES if fault(each, environment) is None}
+    theirs = {each for each, minors in CASES.items() if minor in minors}
+    assert ours == theirs - NARROWER.keys()
+
+
+@pytest.mark.parametrize(("expression", "kind"), NARROWER.items())
+def test_what_is_not_supported_says_so(expression: str, kind: CompileKind) -> None:
+    found = fault(expression, admission())
+    assert found is not None
+    assert found.kind == kind
+
+
+def test_every_function_is_called_once_and_accepted() -> None:
+    environment = admission()
+    calls = sorted(set(fitting()))
+    wrong = {"duration(string(1))", "timestamp(string(1))"}  # constants that are none
+    found = {each: fault(each, environment) for each in calls}
+    assert {each for each, error in found.items() if error is not None} - NARROWER.keys() == wrong
+    called = {
+        name for each in calls if each not in NARROWER.keys() | wrong for name in check(each, environment).functions
+    }
+    authorizer = {"allowed", "check", "error", "errored", "fieldSelector", "group", "labelSelector", "name"}
+    authorizer |= {"namespace", "path", "reason", "resource", "serviceAccount", "subresource"}
+    indexes = {"_[_]", "_[?_]", "_&&_", "_||_", "lists.range"}
+    assert called == FUNCTIONS.keys() - authorizer - indexes
+
+
+def test_every_offset_is_inside_of_the_expression() -> None:
+    environment = admission()
+    for expression in (*CASES, *doubtful()):
+        error = fault(expression, environment)
+        if error is not None:
+            assert 0 <= error.offset <= len(expression), expression
+            assert error.offset + error.length <= max(len(expression), error.offset + 1), expression
+            assert "\n" not in error.message
+            assert error.message[-1] != ".", expression
+
+
+@pytest.mark.controlplane
+async def test_the_recorded_answers_are_still_given(plane: ControlPlane) -> None:
+    theirs = await refused(plane.api, list(CASES))
+    assert theirs == {each for each, minors in CASES.items() if plane.minor.name not in minors}
+
+
+@pytest.mark.controlplane
+async def test_calls_of_every_overload_are_taken_alike(plane: ControlPlane) -> None:
+    environment = admission(minor=plane.minor.name)
+    calls = [each for each in (*fitting(), *doubtful()) if each not in NARROWER and not each.startswith("duration(2)")]
+    theirs = await refused(plane.api, calls)
+    assert len(calls) > 4000
+    assert {each for each in calls if fault(each, environment) is not None} == theirs
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize(
+    ("kind", "returns"), [("validations", (BOOL,)), ("messages", (STRING,)), ("annotations", (STRING, NULL))]
+)
+async def test_results_have_the_same_types(plane_1_37: ControlPlane, kind: Kind, returns: tuple[Type, ...]) -> None:
+    theirs = await refused(plane_1_37.api, RESULTS, kind)
+    assert {each for each in RESULTS if fault(each, admission(), *returns) is not None} == theirs
