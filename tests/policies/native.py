@@ -34,8 +34,8 @@ def policy_of(spec: Object, name: str) -> Object:
     return {"metadata": {"name": name}, "spec": {**kept, "failurePolicy": "Fail", "validations": rules}}
 
 
-def binding_of(spec: Object, name: str, objects: list[str]) -> Object:
-    """Its binding, about objects of these names."""
+def binding_of(spec: Object, name: str, objects: list[str], action: str = "Warn") -> Object:
+    """A binding of it, about objects of these names."""
     rule = {
         "apiGroups": ["jobset.x-k8s.io"],
         "apiVersions": ["v1alpha2"],
@@ -46,9 +46,14 @@ def binding_of(spec: Object, name: str, objects: list[str]) -> Object:
     own = {"paramRef": spec["paramRef"]} if "paramRef" in spec else {}
     match = {"resourceRules": [rule]}
     return {
-        "metadata": {"name": name},
-        "spec": {"policyName": name, "validationActions": ["Warn"], "matchResources": match, **own},
+        "metadata": {"name": f"{name}-{action.lower()}"},
+        "spec": {"policyName": name, "validationActions": [action], "matchResources": match, **own},
     }
+
+
+def denied_name(policy: Shipped) -> str:
+    """Name of the JobSets that this policy denies instead of warning."""
+    return f"denied-by-{policy.name}"
 
 
 async def install(api: ApiClient, policies: Sequence[Shipped]) -> None:
@@ -63,6 +68,8 @@ async def install(api: ApiClient, policies: Sequence[Shipped]) -> None:
             namespace = each["metadata"]["namespace"]
             await api.create(path_of("v1", "configmaps", namespace=namespace), each)
         await api.create(POLICIES, policy_of(policy.spec, policy.name))
+        # The server learns of bindings in their order: where the last one counts, the others do.
+        await api.create(BINDINGS, binding_of(policy.spec, policy.name, [denied_name(policy)], "Deny"))
         await api.create(BINDINGS, binding_of(policy.spec, policy.name, [*policy.resources, BARE]))
     for policy in policies:
         broken = next(case.resource for case in policy.cases if case.row.message and case.old is None)

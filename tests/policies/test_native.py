@@ -3,10 +3,12 @@
 import pytest
 
 from gangctl.cli.policy.suite import Expected
+from gangctl.policy.verdict import CODES
+from tests.controlplane.api import ApiFailure, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import wait_for
 from tests.policies.bare import ACCEPTED
-from tests.policies.native import BARE, POLICIES, policy_of, said_of
+from tests.policies.native import BARE, POLICIES, denied_name, policy_of, said_of
 from tests.policies.pack import Case, Object, Shipped, native
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("pack")]
@@ -41,6 +43,20 @@ async def test_says_what_the_test_file_expects(policy: Shipped, plane_of_the_pac
 @pytest.mark.parametrize("policy", NATIVE, ids=lambda policy: policy.name)
 async def test_lets_its_example_pass(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
     assert await said_of(plane_of_the_pack.api, policy.example, None, policy.name) == []
+
+
+@pytest.mark.parametrize("policy", NATIVE, ids=lambda policy: policy.name)
+async def test_denies_with_the_reason_of_the_rule(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
+    for case in policy.cases:
+        if case.row.message is None or case.old is not None:
+            continue
+        named = {**case.resource, "metadata": {**case.resource["metadata"], "name": denied_name(policy)}}
+        path = path_of("jobset.x-k8s.io/v1alpha2", "jobsets", namespace=named["metadata"]["namespace"])
+        with pytest.raises(ApiFailure) as failure:
+            await plane_of_the_pack.api.create(path, named, dryRun="All")
+        (rule,) = (rule for rule in policy.spec["validations"] if rule["name"] == case.row.rule)
+        assert failure.value.message.endswith(f" denied request: {case.row.message}")
+        assert failure.value.status == CODES[rule.get("reason", "Invalid")]
 
 
 @pytest.mark.parametrize("spec", ACCEPTED, ids=str)
