@@ -10,8 +10,11 @@ from gangctl.policy.cel.faults import EvalKind
 # function does not take.
 _CLASSES: Final = (
     (r"no such key|no such attribute|undeclared reference", EvalKind.NO_SUCH_KEY),
-    (r"no such overload|no matching overload|unsupported conversion", EvalKind.NO_SUCH_OVERLOAD),
-    (r"index out of bounds|index out of range", EvalKind.INDEX_OUT_OF_BOUNDS),
+    (
+        r"no such overload|no matching overload|unsupported conversion|unsupported index type|expected iterable",
+        EvalKind.NO_SUCH_OVERLOAD,
+    ),
+    (r"index out of bounds|index out of range|invalid substring range", EvalKind.INDEX_OUT_OF_BOUNDS),
     (r"division by zero|divide by zero|modulus by zero", EvalKind.DIVIDE_BY_ZERO),
     (r"overflow", EvalKind.OVERFLOW),
     (r"cost", EvalKind.BUDGET_EXCEEDED),

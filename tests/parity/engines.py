@@ -1,0 +1,46 @@
+"""What gangctl says of expressions about the sample: its check and one of its engines."""
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gangctl.policy.cel.check import check
+from gangctl.policy.cel.engine import Engine
+from gangctl.policy.cel.environments import admission
+from gangctl.policy.cel.faults import CompileError, EvalError
+from gangctl.policy.cel.meter import StepMeter
+from tests.parity.corpus import SAMPLE
+from tests.parity.outcomes import Outcome
+from tests.parity.recorded import MINOR
+
+_KIND: Final = {"group": "parity.gangctl.dev", "version": "v1", "kind": "Sample"}
+_RESOURCE: Final = {"group": "parity.gangctl.dev", "version": "v1", "resource": "samples"}
+REQUEST: Final[Mapping[str, Any]] = {
+    "kind": _KIND,
+    "resource": _RESOURCE,
+    "requestKind": _KIND,
+    "requestResource": _RESOURCE,
+    "name": "sample",
+    "namespace": "parity",
+    "operation": "CREATE",
+    "userInfo": {"username": "admin", "groups": ["system:masters", "system:authenticated"]},
+    "dryRun": True,
+    "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
+}
+
+
+def evaluate(engine: Engine, expression: str) -> Outcome:
+    """The outcome of one expression, in the words of what is recorded."""
+    try:
+        checked = check(expression, admission(params=False, minor=MINOR))
+        if checked.type.name != "bool":
+            return Outcome("refused", f"must evaluate to bool but got {checked.type}")
+        program = engine.compile(checked)
+    except CompileError as error:
+        return Outcome("refused", f"{error.kind}: {error.message}")
+    values = {"object": SAMPLE, "oldObject": None, "request": REQUEST, "namespaceObject": None}
+    try:
+        value = engine.plain(program.evaluate(engine.bind(values), {}, StepMeter.request(time.monotonic)))
+    except EvalError as error:
+        return Outcome(error.kind.value, error.message)
+    return Outcome(str(value).lower())
