@@ -8,7 +8,7 @@ from typing import Any, Final
 from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.library.overload import Overload, function, method
 from gangctl.policy.cel.library.string_format import format_string
-from gangctl.policy.cel.library.values import bounded, invalid
+from gangctl.policy.cel.library.values import bounded, no_such_overload
 
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 """Unicode's White_Space, which has neither U+001C nor U+200B."""
@@ -91,7 +91,7 @@ def _substring_between(text: str, start: int, end: int) -> str:
 
 def _join(values: Sequence[Any], separator: str = "") -> str:
     if not all(isinstance(value, str) for value in values):
-        raise invalid("join: all elements must be strings")
+        raise no_such_overload("join")
     bounded(sum(map(len, values)) + len(separator) * len(values), "join")
     return separator.join(values)
 
