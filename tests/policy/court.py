@@ -1,0 +1,71 @@
+"""Judging requests in tests: documents in, outcomes out, with the engine that is always there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.cel.python_engine import PythonEngine
+from gangctl.policy.constraints import LabelSelector
+from gangctl.policy.evaluate import evaluate
+from gangctl.policy.exemptions import LoadedException, load_exception
+from gangctl.policy.load import load_policy
+from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.params import Scope
+from gangctl.policy.review import Review
+from gangctl.policy.verdict import Outcome
+from tests.policy.documents import Object, policy, review_of
+
+ENGINE = PythonEngine()
+
+
+def loaded(document: Object) -> LoadedPolicy:
+    return load_policy(document, ENGINE)
+
+
+def judged(
+    document: Object, review: Review | None = None, *exceptions: Object, meter: StepMeter | None = None
+) -> Outcome:
+    """What a policy says of a request; without one, of a JobSet that is created."""
+    covering: Sequence[LoadedException] = [load_exception(each) for each in exceptions]
+    request = created() if review is None else review
+    return evaluate(loaded(document), request, ENGINE, meter or StepMeter.request(time.monotonic), covering)
+
+
+def rules(*validations: Object | str, **spec: Any) -> Object:
+    """A policy of these validations."""
+    return policy(validations=[{"expression": each} if isinstance(each, str) else each for each in validations], **spec)
+
+
+def created(name: str = "js", **more: Any) -> Review:
+    """A JobSet that is created."""
+    return review_of({"metadata": {"name": name, "namespace": "ns"}, "spec": {}}, **more)
+
+
+class Catalogue:
+    """Parameters in a list; ``cluster`` are kinds without namespaces."""
+
+    def __init__(self, *objects: Object, cluster: Sequence[str] = ()) -> None:
+        self._objects = objects
+        self._cluster = cluster
+
+    def scope(self, api_version: str, kind: str) -> Scope | None:
+        known = {(each["apiVersion"], each["kind"]) for each in self._objects} | {("v1", "ConfigMap")}
+        if (api_version, kind) not in known:
+            return None
+        return "Cluster" if kind in self._cluster else "Namespaced"
+
+    def find(
+        self, api_version: str, kind: str, namespace: str, *, name: str = "", selector: LabelSelector | None = None
+    ) -> list[Object]:
+        inside = [
+            each
+            for each in self._objects
+            if (each["apiVersion"], each["kind"]) == (api_version, kind)
+            and each["metadata"].get("namespace", "") == namespace
+        ]
+        if selector is None:
+            return [each for each in inside if each["metadata"]["name"] == name]
+        return [each for each in inside if selector.matches(each["metadata"].get("labels", {}))]

@@ -1,0 +1,276 @@
+"""What a policy says of a request, beyond what the API server was asked about: findings, exceptions, budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gangctl.policy.cel.faults import EvalKind
+from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.evaluate import Evaluation, refused_by_broken, unanswered
+from gangctl.policy.exemptions import load_exception
+from gangctl.policy.load import load_policy
+from gangctl.policy.loaded import PolicyError
+from gangctl.policy.verdict import Action, Result, merge
+from tests.policy.court import ENGINE, created, judged, loaded, rules
+from tests.policy.documents import Object, exception, review_of
+
+FALSE = "object.metadata.name == 'nobody'"
+ERROR = "object.nothing == 1"
+
+
+def test_every_rule_has_a_finding_by_name_or_index() -> None:
+    outcome = judged(
+        rules("true", {"name": "named", "expression": FALSE, "message": "no", "reason": "Forbidden"}, ERROR)
+    )
+    assert [(each.rule, each.result, each.reason, each.error) for each in outcome.findings] == [
+        ("0", Result.PASS, "Invalid", ""),
+        ("named", Result.FAIL, "Forbidden", ""),
+        ("2", Result.ERROR, "Invalid", "NoSuchKey"),
+    ]
+    assert outcome.matched
+    assert outcome.violations == outcome.findings[1:]
+    assert outcome.actions == {Action.DENY}
+    assert outcome.steps > 0
+
+
+def test_ignored_errors_are_found_without_consequences() -> None:
+    outcome = judged(rules(ERROR, FALSE, failurePolicy="Ignore"))
+    assert [each.result for each in outcome.findings] == [Result.ERROR, Result.FAIL]
+    assert [each.rule for each in outcome.violations] == ["1"]
+
+
+def test_a_policy_that_is_about_something_else_costs_nothing() -> None:
+    outcome = judged(rules(FALSE), created(resource=("", "v1", "pods")))
+    assert (outcome.matched, outcome.skipped, outcome.findings, outcome.steps) == (False, "resource", (), 0)
+
+
+def test_a_condition_that_is_false_says_so() -> None:
+    outcome = judged(rules(FALSE, matchConditions=[{"name": "only-x", "expression": "object.metadata.name == 'x'"}]))
+    assert (outcome.matched, outcome.skipped) == (False, "matchConditions[only-x]")
+    assert outcome.violations == ()
+
+
+def test_a_condition_that_fails_is_an_error_of_the_whole_policy() -> None:
+    conditions: Any = [{"name": "c", "expression": ERROR}]
+    closed = judged(rules(FALSE, matchConditions=conditions))
+    assert [(each.rule, each.error) for each in closed.violations] == [("spec.matchConditions", "NoSuchKey")]
+    opened = judged(rules(FALSE, matchConditions=conditions, failurePolicy="Ignore"))
+    assert not opened.matched
+    assert opened.violations == ()
+    assert [each.result for each in opened.findings] == [Result.ERROR]
+
+
+def test_the_gang_is_null_or_the_plan() -> None:
+    policy = rules("gang == null || gang.totalPods < 3")
+    assert judged(policy).violations == ()
+    assert judged(policy, created(gang={"totalPods": 2})).violations == ()
+    assert len(judged(policy, created(gang={"totalPods": 3})).violations) == 1
+
+
+def test_an_object_that_goes_is_the_old_one() -> None:
+    constraints = {"resourceRules": [{**_rule(), "operations": ["DELETE"]}]}
+    review = review_of(None, "DELETE", old={"metadata": {"name": "js", "namespace": "ns"}})
+    outcome = judged(rules("object == null && oldObject.metadata.name == 'js'", matchConstraints=constraints), review)
+    assert [each.result for each in outcome.findings] == [Result.PASS]
+
+
+def _rule() -> Object:
+    return {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "operations": ["*"], "resources": ["jobsets"]}
+
+
+def test_a_variable_is_computed_once_and_only_when_it_is_read() -> None:
+    costly = "object.metadata.name.size() + object.metadata.name.size() + object.metadata.name.size() > 0"
+    once = judged(rules("variables.v", variables=[{"name": "v", "expression": costly}])).steps
+    never = judged(rules("true", variables=[{"name": "v", "expression": costly}])).steps
+    often = judged(rules(*["variables.v"] * 10, variables=[{"name": "v", "expression": costly}])).steps
+    assert never < once
+    assert often - once < 10 * (once - never) / 2
+
+
+def test_a_failed_variable_is_not_computed_again() -> None:
+    outcome = judged(
+        rules("variables.v == 1", "variables.v == 2", variables=[{"name": "v", "expression": "object.no"}])
+    )
+    words = 'composited variable "v" fails to evaluate: no such key: no'
+    assert [each.message.partition("error: ")[2] for each in outcome.findings] == [words, words]
+
+
+def test_audit_annotations_are_cut_by_bytes() -> None:
+    name = "ä" * 6000
+    key = {"key": "k", "valueExpression": "string(object.metadata.name)"}
+    outcome = judged(rules("true", auditAnnotations=[key]), created(name))
+    assert outcome.audit_annotations == (("k", "ä" * 5120),)
+
+
+def params(*names: str, **more: Any) -> Any:
+    return {"params": {"p": tuple({"metadata": {"name": each, "namespace": "ns"}} for each in names)}, **more}
+
+
+PARAMS: Any = {
+    "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+    "paramRef": {"selector": {}, "parameterNotFoundAction": "Deny"},
+}
+ALLOWED: Any = {**PARAMS, "paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"}}
+
+
+def test_each_parameter_is_an_evaluation_of_its_own() -> None:
+    said = {"expression": "params.metadata.name == 'b'", "messageExpression": "'not ' + params.metadata.name"}
+    note = {"key": "k", "valueExpression": "'seen ' + params.metadata.name"}
+    policy = rules(said, auditAnnotations=[note], **PARAMS)
+    outcome = judged(policy, created(**params("a", "b", "c")))
+    assert [(each.params, each.message) for each in outcome.violations] == [("ns/a", "not a"), ("ns/c", "not c")]
+    assert outcome.audit_annotations == (("k", "seen a, seen b, seen c"),)
+
+
+def test_the_same_note_of_several_parameters_is_one() -> None:
+    policy = rules("true", auditAnnotations=[{"key": "k", "valueExpression": "'same'"}], **PARAMS)
+    assert judged(policy, created(**params("a", "b"))).audit_annotations == (("k", "same"),)
+
+
+def test_a_condition_may_leave_out_some_parameters() -> None:
+    conditions: Any = [{"name": "c", "expression": "params.metadata.name == 'b'"}]
+    policy = rules("false", matchConditions=conditions, **PARAMS)
+    outcome = judged(policy, created(**params("a", "b")))
+    assert outcome.matched
+    assert [each.params for each in outcome.violations] == ["ns/b"]
+    assert not judged(policy, created(**params("a", "c"))).matched
+
+
+def test_parameters_that_are_missing() -> None:
+    assert judged(rules("false", **ALLOWED)).skipped == "paramRef"
+    (violation,) = judged(rules("true", **PARAMS)).violations
+    assert violation.message == (
+        "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
+    )
+    assert judged(rules("false", failurePolicy="Ignore", **PARAMS)).violations == ()
+
+
+def test_parameters_that_cannot_be_had_deny_whatever_the_actions_are() -> None:
+    warned = rules("true", validationActions=["Warn"], **ALLOWED)
+    verdict = merge([judged(warned, created(param_errors={"p": "unknown kind"}))])
+    assert [each.message for each in verdict.denials] == ["failed to configure binding: unknown kind"]
+    assert verdict.warnings == ()
+
+
+def covering(**more: Any) -> Object:
+    return exception({"name": "p", **more})
+
+
+def test_an_exception_excuses_what_fails_and_what_errs() -> None:
+    policy = rules({"name": "a", "expression": FALSE}, {"name": "b", "expression": ERROR})
+    outcome = judged(policy, None, covering())
+    assert [(each.result, each.exception) for each in outcome.findings] == [(Result.EXEMPT, "x"), (Result.EXEMPT, "x")]
+    assert outcome.violations == ()
+    assert outcome.findings[1].error == "NoSuchKey"
+
+
+def test_an_exception_from_one_rule_is_none_from_another() -> None:
+    policy = rules({"name": "a", "expression": FALSE}, FALSE)
+    assert [each.rule for each in judged(policy, None, covering(rules=["a"])).violations] == ["1"]
+    assert [each.rule for each in judged(policy, None, covering(rules=["1"])).violations] == ["a"]
+
+
+def test_only_an_exception_from_the_whole_policy_covers_what_is_no_rule() -> None:
+    policy = rules({"name": "a", "expression": "true"}, **PARAMS)
+    assert judged(policy, None, covering()).violations == ()
+    assert len(judged(policy, None, covering(rules=["a"])).violations) == 1
+
+
+def broken(**spec: Any) -> PolicyError:
+    with pytest.raises(PolicyError) as refused:
+        load_policy(rules("object.", **spec), ENGINE)
+    return refused.value
+
+
+def test_a_broken_policy_refuses_what_it_is_about() -> None:
+    policy = broken(matchConstraints={"objectSelector": {"matchLabels": {"a": "b"}}}).broken
+    assert refused_by_broken(policy, created()).skipped == "objectSelector"
+    review = review_of({"metadata": {"name": "js", "namespace": "ns", "labels": {"a": "b"}}})
+    verdict = merge([refused_by_broken(policy, review)])
+    (denial,) = verdict.denials
+    assert denial.message.startswith("the policy cannot be used: spec.validations[0].expression: ")
+    assert refused_by_broken(policy, review, [load_exception(covering())]).violations == ()
+
+
+def test_a_broken_policy_that_may_fail_refuses_nothing() -> None:
+    outcome = refused_by_broken(broken(failurePolicy="Ignore").broken, created())
+    assert [each.result for each in outcome.findings] == [Result.ERROR]
+    assert outcome.violations == ()
+
+
+def test_a_broken_policy_only_warns_where_it_would_only_have_warned() -> None:
+    verdict = merge([refused_by_broken(broken(validationActions=["Warn"]).broken, created())])
+    assert verdict.allowed
+    assert len(verdict.warnings) == 1
+
+
+def test_a_policy_without_any_shape_is_about_every_jobset() -> None:
+    with pytest.raises(PolicyError) as refused:
+        load_policy({"metadata": {"name": "p"}, "spec": {"failurePolicy": "Fail", "validations": 3}}, ENGINE)
+    assert merge([refused_by_broken(refused.value.broken, created())]).code == 422
+    with pytest.raises(PolicyError) as refused:
+        load_policy({"metadata": {"name": "p"}, "spec": {"failurePolicy": "Ignore", "validations": 3}}, ENGINE)
+    assert merge([refused_by_broken(refused.value.broken, created())]).allowed
+
+
+def test_a_policy_that_was_killed_has_an_answer() -> None:
+    policy = loaded(rules("true"))
+    outcome = unanswered(policy, created(), EvalKind.DEADLINE_EXCEEDED, "took longer than 1 s")
+    assert [(each.rule, each.error) for each in outcome.violations] == [("spec", "DeadlineExceeded")]
+
+
+DEEP = "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, a + b + size(object.metadata.name) > 0))"
+
+
+def test_a_rule_that_costs_too_much_is_an_error_and_the_others_go_on() -> None:
+    meter = StepMeter(10**9, 1.0, lambda: 0.0)
+    outcome = judged(rules("[1].all(x, x > 0)", "true"), meter=meter)
+    assert [each.result for each in outcome.findings] == [Result.PASS, Result.PASS]
+    short = StepMeter(150, 1.0, lambda: 0.0)
+    outcome = judged(rules("true", DEEP, "object.metadata.name != ''"), meter=short)
+    assert [each.error for each in outcome.findings] == ["", "BudgetExceeded", "BudgetExceeded"]
+
+
+def test_time_runs_out_by_the_clock_that_was_given() -> None:
+    ticks = iter(range(10**6))
+    meter = StepMeter.request(lambda: float(next(ticks)), seconds=2.0)
+    deep = DEEP.replace("[1,2,3,4,5,6,7,8,9]", str(list(range(30))))
+    outcome = judged(rules(deep), meter=meter)
+    assert [each.error for each in outcome.findings] == ["DeadlineExceeded"]
+
+
+class Binding:
+    """An engine that counts what it binds."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.bound = 0
+
+    def compile(self, checked: Any) -> Any:
+        return ENGINE.compile(checked)
+
+    def bind(self, values: Mapping[str, Any]) -> Any:
+        self.bound += 1
+        return ENGINE.bind(values)
+
+    def rebind(self, bindings: Any, values: Mapping[str, Any]) -> Any:
+        return ENGINE.rebind(bindings, values)
+
+    def plain(self, value: Any) -> Any:
+        return ENGINE.plain(value)
+
+
+def test_a_request_is_bound_once_for_all_policies_and_not_at_all_for_none() -> None:
+    engine = Binding()
+    evaluation = Evaluation(engine, created())
+    meter = StepMeter(10**6, 1.0, lambda: 0.0)
+    other = load_policy(rules("true", matchConstraints={"objectSelector": {"matchLabels": {"a": "b"}}}), engine)
+    evaluation.judge(other, meter)
+    assert engine.bound == 0
+    for _ in range(3):
+        evaluation.judge(load_policy(rules("true"), engine), meter)
+    assert engine.bound == 1

@@ -1,0 +1,103 @@
+"""What an exception covers, and until when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.policy.exemptions import LoadedException, covering, covers, load_exception
+from gangctl.policy.review import Review
+from tests.policy.court import created
+from tests.policy.documents import Object, exception, review_of
+from tests.strategies import PROPERTY
+
+END = datetime(2026, 7, 1, tzinfo=UTC)
+
+
+def of(*policies: Object, **spec: Any) -> LoadedException:
+    return load_exception(exception(*policies or ({"name": "p"},), **spec))
+
+
+def at(moment: datetime, review: Review | None = None) -> Review:
+    return replace(created() if review is None else review, now=moment)
+
+
+def test_it_ends_by_itself() -> None:
+    found = of()
+    assert covers(found, "p", "r", at(END - timedelta(seconds=1)))
+    assert not covers(found, "p", "r", at(END))
+    assert not found.expired(END - timedelta(seconds=1))
+    assert found.expired(END)
+
+
+def test_an_end_in_another_zone_is_the_same_moment() -> None:
+    found = of(expiresAt="2026-07-01T02:00:00+02:00")
+    assert covers(found, "p", "r", at(END - timedelta(seconds=1)))
+    assert not covers(found, "p", "r", at(END))
+
+
+def test_policies_and_rules() -> None:
+    found = of({"name": "a"}, {"name": "b", "rules": ["x", "0"]})
+    review = created()
+    assert covers(found, "a", "anything", review)
+    assert covers(found, "a", "spec.paramRef", review)
+    assert covers(found, "b", "x", review)
+    assert covers(found, "b", "0", review)
+    assert not covers(found, "b", "y", review)
+    assert not covers(found, "b", "spec.paramRef", review)
+    assert not covers(found, "c", "x", review)
+
+
+def named(name: str = "", generated: str = "", **labels: str) -> Review:
+    metadata: Object = {"namespace": "ns", "labels": labels}
+    metadata |= {"name": name} if name else {}
+    metadata |= {"generateName": generated} if generated else {}
+    return review_of({"metadata": metadata}, namespace={"metadata": {"name": "ns", "labels": {"team": "a"}}})
+
+
+MATCHES: list[tuple[Object, Review, bool]] = [
+    ({}, named("x"), True),
+    ({"namespaces": ["ns"]}, named("x"), True),
+    ({"namespaces": ["other"]}, named("x"), False),
+    ({"names": ["y", "x"]}, named("x"), True),
+    ({"names": ["x"]}, named("xx"), False),
+    ({"names": ["x*"]}, named("xx"), True),
+    ({"names": ["x-*"]}, named("x"), False),
+    ({"names": ["*"]}, named("x"), True),
+    ({"names": ["train-*"]}, named(generated="train-"), True),
+    ({"names": ["train-*"]}, named(generated="train-big-"), True),
+    ({"names": ["train-big-*"]}, named(generated="train-"), False),
+    ({"names": ["train-"]}, named(generated="train-"), False),
+    ({"names": ["train-*"]}, named("train-abcde", generated="train-"), True),
+    ({"names": ["x"], "namespaces": ["other"]}, named("x"), False),
+    ({"namespaceSelector": {"matchLabels": {"team": "a"}}}, named("x"), True),
+    ({"namespaceSelector": {"matchLabels": {"team": "b"}}}, named("x"), False),
+    ({"objectSelector": {"matchLabels": {"a": "b"}}}, named("x", a="b"), True),
+    ({"objectSelector": {"matchLabels": {"a": "b"}}}, named("x"), False),
+]
+
+
+@pytest.mark.parametrize(("match", "review", "expected"), MATCHES)
+def test_objects(match: Object, review: Review, expected: bool) -> None:
+    assert covers(of(match=match), "p", "r", review) is expected
+
+
+def test_the_first_one_by_name_is_named() -> None:
+    found = [load_exception(exception({"name": "p"}, name=name)) for name in ("c", "a", "b")]
+    assert covering(found, "p", "r", created()) == "a"
+    assert covering(found, "q", "r", created()) == ""
+
+
+@PROPERTY
+@given(st.sampled_from(["", "a", "ab", "train-"]), st.text("ab-", max_size=4), st.text("ab-", max_size=3))
+def test_what_a_beginning_covers_before_a_name_is_made_it_covers_after(
+    prefix: str, generated: str, suffix: str
+) -> None:
+    found = of(match={"names": [f"{prefix}*"]})
+    if covers(found, "p", "r", named(generated=generated)):
+        assert covers(found, "p", "r", named(f"{generated}{suffix}x"))

@@ -1,0 +1,164 @@
+"""Loading: all problems at once, each at its place."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from gangctl.policy.cel.checked import Checked
+from gangctl.policy.cel.faults import CompileError, CompileKind
+from gangctl.policy.load import load_policy
+from gangctl.policy.loaded import PolicyError, Problem
+from gangctl.policy.verdict import Action
+from tests.policy.court import ENGINE, loaded, rules
+from tests.policy.documents import Object, policy
+
+PARAMS: Any = {
+    "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+    "paramRef": {"name": "x", "parameterNotFoundAction": "Deny"},
+}
+
+
+def problems(document: Object) -> tuple[Problem, ...]:
+    with pytest.raises(PolicyError) as refused:
+        load_policy(document, ENGINE)
+    assert refused.value.exit_code == 2
+    return refused.value.problems
+
+
+def kinds(document: Object) -> dict[str, str]:
+    return {each.path: each.kind for each in problems(document)}
+
+
+def test_every_problem_is_told_with_its_place() -> None:
+    document = policy(
+        matchConditions=[{"name": "c", "expression": "1"}, {"name": "c", "expression": "variables.v"}],
+        variables=[{"name": "v", "expression": "nothing"}, {"name": "w", "expression": "variables.x"}],
+        validations=[
+            {"expression": "1 +", "message": "a\nb"},
+            {"expression": "true", "messageExpression": "true"},
+            {"expression": "authorizer.path('/').check('get').allowed()"},
+            {"expression": "object.spec.suspend"},
+        ],
+        auditAnnotations=[{"key": "k", "valueExpression": "1"}],
+    )
+    assert kinds(document) == {
+        "spec.matchConditions[0].expression": "Type",
+        "spec.matchConditions[1].name": "FieldValueDuplicate",
+        "spec.matchConditions[1].expression": "Undeclared",
+        "spec.variables[0].expression": "Undeclared",
+        "spec.variables[1].expression": "Undeclared",
+        "spec.validations[0].message": "FieldValueInvalid",
+        "spec.validations[0].expression": "Syntax",
+        "spec.validations[1].messageExpression": "Type",
+        "spec.validations[2].expression": "Unsupported",
+        "spec.validations[3].expression": "Type",
+        "spec.auditAnnotations[0].valueExpression": "Type",
+    }
+
+
+def test_a_problem_of_an_expression_is_found_in_its_text() -> None:
+    (problem,) = problems(policy("true && nobody == 1"))
+    assert problem.expression == "true && nobody == 1"
+    assert problem.offset == 8
+    assert problem.length == 6
+    assert str(problem).startswith("spec.validations[0].expression: ")
+
+
+def test_a_problem_of_a_field_has_no_place_in_a_text() -> None:
+    (problem,) = problems(policy("true", validationActions=["Deny", "Warn"]))
+    assert (problem.path, problem.offset, problem.expression) == ("spec.validationActions", None, "")
+
+
+def test_a_variable_that_is_wrong_does_not_make_wrong_what_reads_it() -> None:
+    document = policy("variables.v == 1", variables=[{"name": "v", "expression": "nothing"}])
+    assert list(kinds(document)) == ["spec.variables[0].expression"]
+
+
+def test_params_are_declared_where_there_is_a_kind_of_them() -> None:
+    loaded(policy("params == null", matchConditions=[{"name": "c", "expression": "params.a == 1"}], **PARAMS))
+    assert kinds(policy("params == null")) == {"spec.validations[0].expression": "Undeclared"}
+
+
+def test_variables_have_the_types_of_their_expressions() -> None:
+    variables = [
+        {"name": "n", "expression": "size(object.metadata.name)"},
+        {"name": "twice", "expression": "variables.n * 2"},
+        {"name": "groups", "expression": "gang.groups.filter(g, g.minCount > variables.n)"},
+        {"name": "sum", "expression": "quantity('1').add(quantity('2'))"},
+    ]
+    loaded(policy("variables.groups.all(g, g.minCount > variables.twice)", variables=variables))
+    loaded(policy("variables.sum.isGreaterThan(quantity('2'))", variables=variables))
+    assert kinds(policy("variables.n == 'a'", variables=variables)) == {"spec.validations[0].expression": "Type"}
+    assert kinds(policy("variables.groups[0].size == 1", variables=variables)) == {
+        "spec.validations[0].expression": "Undeclared"
+    }
+
+
+def test_the_gang_is_an_object_with_declared_fields() -> None:
+    loaded(policy("gang.groups.all(g, g.resources['example.com/gpu'] <= 8)"))
+    loaded(policy("gang.workload == null || gang.workload == 'x'"))
+    assert kinds(policy("gang.group.size() == 1")) == {"spec.validations[0].expression": "Undeclared"}
+
+
+class Unable:
+    """An engine that cannot run one function."""
+
+    name = "unable"
+
+    def compile(self, checked: Checked) -> Any:
+        if "size" in checked.functions:
+            raise CompileError(CompileKind.UNSUPPORTED, "this engine has no size()", 0, 4)
+        return ENGINE.compile(checked)
+
+
+def test_what_the_engine_cannot_run_is_refused_at_load() -> None:
+    load_policy(policy("true"), Unable())  # type: ignore[arg-type] # only compile is called
+    with pytest.raises(PolicyError) as refused:
+        load_policy(policy("true", "size('a') == 1"), Unable())  # type: ignore[arg-type] # only compile is called
+    (problem,) = refused.value.problems
+    assert (problem.path, problem.kind) == ("spec.validations[1].expression", "Unsupported")
+
+
+def test_what_is_known_of_a_loaded_policy() -> None:
+    document = rules(
+        {"name": "a", "expression": "variables.v"},
+        "true",
+        variables=[{"name": "v", "expression": "gang == null"}],
+        validationActions=["Audit"],
+        failurePolicy="Ignore",
+    )
+    document["metadata"]["generation"] = 7
+    found = loaded(document)
+    assert found.rules == ("a", "1")
+    assert found.actions == {Action.AUDIT}
+    assert not found.fail_closed
+    assert not found.native
+    assert found.generation == 7
+    assert "gang" in found.reads
+    assert found.judges
+    assert loaded(document).source == document
+    assert not loaded(policy(defaults={"queue": "q"})).judges
+
+
+def test_the_bound_grows_with_the_objects() -> None:
+    flat, nested = loaded(policy("object.metadata.name != ''")), loaded(policy("object.a.all(x, x.all(y, y > 0))"))
+    assert flat.bound(1000) == flat.bound(1)
+    assert nested.bound(1000) > nested.bound(100) * 50
+
+
+@pytest.mark.parametrize("document", [{}, {"spec": None}, {"metadata": {"name": 3}, "spec": []}, {"metadata": []}])
+def test_documents_of_any_shape_are_refused_with_words(document: Object) -> None:
+    with pytest.raises(PolicyError) as refused:
+        load_policy(document, ENGINE)
+    assert refused.value.policy == "(without a name)"
+    assert refused.value.broken.fail_closed
+
+
+def test_the_error_of_a_policy_can_go_to_another_process() -> None:
+    with pytest.raises(PolicyError) as refused:
+        load_policy(policy("1"), ENGINE)
+    broken = pickle.loads(pickle.dumps(refused.value.broken))
+    assert broken == refused.value.broken

@@ -1,0 +1,116 @@
+"""Native policies with their bindings, as documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangctl.policy.loaded import PolicyError
+from gangctl.policy.native import is_native, load_native, pair
+from gangctl.policy.verdict import Action
+from tests.policy.court import ENGINE
+from tests.policy.documents import Object
+
+V1 = "admissionregistration.k8s.io/v1"
+PODS: Object = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+
+
+def native(name: str = "p", version: str = V1, **spec: Any) -> Object:
+    spec = {"matchConstraints": {"resourceRules": [PODS]}, "validations": [{"expression": "true"}], **spec}
+    return {"apiVersion": version, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name}, "spec": spec}
+
+
+def binding(name: str = "b", policy: str = "p", version: str = V1, **spec: Any) -> Object:
+    spec = {"policyName": policy, "validationActions": ["Deny"], **spec}
+    return {"apiVersion": version, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name}, "spec": spec}
+
+
+def problems(*documents: Object) -> set[tuple[str, str]]:
+    with pytest.raises(PolicyError) as refused:
+        load_native(documents, ENGINE)
+    return {(problem.binding, problem.path) for problem in refused.value.problems}
+
+
+def test_each_binding_is_a_policy_of_its_own() -> None:
+    reference = {"name": "x", "parameterNotFoundAction": "Allow"}
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    warn = binding("warn", validationActions=["Warn"], paramRef=reference)
+    narrow = binding("deny", matchResources={"namespaceSelector": {"matchLabels": {"a": "b"}}})
+    found = load_native([warn, native(paramKind=kind), narrow], ENGINE)
+    assert [each.name for each in found] == ["p/warn", "p/deny"]
+    assert [each.actions for each in found] == [{Action.WARN}, {Action.DENY}]
+    assert [each.spec.param_ref is None for each in found] == [False, True]
+    assert [each.narrowing is None for each in found] == [True, False]
+    assert all(each.native for each in found)
+
+
+def test_a_policy_without_a_binding_denies_under_its_own_name() -> None:
+    (found,) = load_native([native()], ENGINE)
+    assert found.name == "p"
+    assert found.actions == {Action.DENY}
+
+
+def test_a_loaded_policy_loads_again_from_its_source() -> None:
+    documents = [native(), binding("a"), binding("b", validationActions=["Audit"])]
+    for each in load_native(documents, ENGINE):
+        (again,) = load_native([each.source], ENGINE)
+        assert (again.name, again.spec, again.narrowing) == (each.name, each.spec, each.narrowing)
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_both_versions_are_read(version: str) -> None:
+    group = f"admissionregistration.k8s.io/{version}"
+    assert is_native(native(version=group))
+    assert [each.name for each in load_native([native(version=group), binding(version=group)], ENGINE)] == ["p/b"]
+
+
+def test_what_the_api_server_writes_into_stored_objects_is_taken() -> None:
+    stored = native(
+        failurePolicy="Fail",
+        matchConstraints={
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {},
+            "objectSelector": {},
+            "resourceRules": [{**PODS, "scope": "*"}],
+        },
+        paramKind=None,
+        auditAnnotations=None,
+    )
+    stored["metadata"] |= {"uid": "u", "generation": 1, "managedFields": [], "annotations": {}}
+    stored["status"] = {"observedGeneration": 1, "typeChecking": {}}
+    assert load_native([stored], ENGINE)[0].generation == 1
+
+
+def test_bindings_of_other_policies_are_told() -> None:
+    pairs, strays = pair([native(), binding(policy="q"), {"apiVersion": "v1", "kind": "ConfigMap"}])
+    assert [each.name for each in pairs] == ["p"]
+    assert [each["metadata"]["name"] for each in strays] == ["b"]
+
+
+def test_problems_are_told_in_the_document_they_are_in() -> None:
+    wrong = binding(validationActions=["Deny", "Warn"], paramRef={"parameterNotFoundAction": "Deny"})
+    assert problems(native(validations=[{"expression": "1"}]), wrong) == {
+        ("", "spec.validations[0].expression"),
+        ("b", "spec.validationActions"),
+        ("b", "spec.paramRef"),
+    }
+    assert problems(native(), binding(validationActions=[])) == {("b", "spec.validationActions")}
+    assert problems(native(enforce=True), binding(more=1)) == {("", "spec.enforce"), ("b", "spec.more")}
+
+
+WRONG: dict[str, tuple[Object, str]] = {
+    "no constraints": (native(matchConstraints=None), "spec.matchConstraints"),
+    "no rules": (native(matchConstraints={}), "spec.matchConstraints.resourceRules"),
+    "no validations": (native(validations=[]), "spec.validations"),
+    "a name of a rule": (native(validations=[{"name": "a", "expression": "true"}]), "spec.validations[0].name"),
+    "a reason": (native(validations=[{"expression": "true", "reason": "Unauthorized"}]), "spec.validations[0].reason"),
+    "the gang": (native(validations=[{"expression": "gang == null"}]), "spec.validations[0].expression"),
+    "a version": (native(version="admissionregistration.k8s.io/v2"), "apiVersion"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_the_api_server_would_refuse(case: str) -> None:
+    document, path = WRONG[case]
+    assert problems(document) == {("", path)}
