@@ -11,7 +11,14 @@ import structlog
 
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import Resource
-from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
+from gangctl.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+)
 from gangctl.policy.reports import API_VERSION, KIND, LABELS, NAME, Report
 from gangctl.policy.review import Object
 from gangctl.policy.verdict import Outcome
@@ -112,9 +119,14 @@ class Scan:
         if before is not None and _same(before, wanted):
             return
         try:
-            await self._writer.apply(POLICY_REPORTS, wanted, namespace, force=True)
-        except (NotFoundError, ForbiddenError, InvalidError) as error:
-            # The namespace may be going, or its quota used up: other namespaces have their reports all the same.
+            if before is None:
+                await self._writer.create(POLICY_REPORTS, wanted)
+            else:
+                wanted["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
+                await self._writer.update(POLICY_REPORTS, wanted)
+        except (NotFoundError, AlreadyExistsError, ConflictError, ForbiddenError, InvalidError) as error:
+            # The namespace may be going, its quota used up, or the name somebody else's: other namespaces have their
+            # reports all the same, and this one may have its own after the next scan.
             _tell(namespace, error)
 
 

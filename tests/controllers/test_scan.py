@@ -1,0 +1,217 @@
+"""Scans of the JobSets of a sandbox: what is counted, reported, and not written again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from gangctl.policy.cel.engines import make_engine
+
+from gangctl.client.client import Client
+from gangctl.client.credentials import StaticCredentials
+from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBSETS, NAMESPACES
+from gangctl.client.transport import Transport
+from gangctl.controllers.policy_sources import GANG_POLICIES
+from gangctl.controllers.reports import POLICY_REPORTS, Reports
+from gangctl.controllers.scan import PolicyScan, ScanObserver, ScanOptions
+from gangctl.policy.crd import definitions
+from gangctl.policy.load import load_policy
+from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.sandbox.server import Sandbox, SandboxOptions
+from tests.controlplane.wait import wait_for
+from tests.jobsets import jobset, rj
+from tests.policy.reportcrd import policy_report_definition
+
+POLICY = {
+    "apiVersion": "gangctl.dev/v1alpha1",
+    "kind": "GangPolicy",
+    "metadata": {"name": "bad-names", "annotations": {"policies.gangctl.dev/severity": "low"}},
+    "spec": {"validations": [{"name": "name", "expression": "!object.metadata.name.startsWith('bad')"}]},
+}
+
+
+class View:
+    """Says of a JobSet whose name begins with ``bad`` that it breaks the one rule."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.policy: LoadedPolicy = load_policy(POLICY, make_engine("cel-python"))
+        self.seen: list[str] = []
+        self.live: dict[str, Any] | None = None
+
+    def scanned(self) -> Sequence[LoadedPolicy]:
+        return [self.policy]
+
+    def document(self, name: str) -> Mapping[str, Any] | None:
+        assert name == "bad-names"
+        return self.live
+
+    async def refresh(self) -> None:
+        self.live = await self._client.get(GANG_POLICIES, "bad-names")
+
+    async def evaluate(self, jobset: Mapping[str, Any]) -> tuple[Outcome, ...] | None:
+        name = jobset["metadata"]["name"]
+        self.seen.append(name)
+        if jobset["metadata"]["namespace"] == "left-alone":
+            return None
+        result = Result.FAIL if name.startswith("bad") else Result.PASS
+        finding = Finding("bad-names", "name", result, "call it otherwise" if result is Result.FAIL else "")
+        return (Outcome("bad-names", matched=True, actions=frozenset({Action.DENY}), findings=(finding,)),)
+
+
+class Ground:
+    """A sandbox with namespaces, JobSets, and the policy."""
+
+    def __init__(self, client: Client, sandbox: Sandbox) -> None:
+        self.client = client
+        self.sandbox = sandbox
+        self.view = View(client)
+        self.observed: list[tuple[int, Mapping[str, Counter[Result]]]] = []
+        ground = self
+
+        class Observer(ScanObserver):
+            def scan_done(self, jobsets: int, seconds: float, results: Mapping[str, Counter[Result]]) -> None:
+                assert seconds >= 0
+                ground.observed.append((jobsets, results))
+
+        options = ScanOptions(page=2, settle_seconds=0.01)
+        self.scan = PolicyScan(client, client, self.view, Reports(client, client), options=options, observer=Observer())
+
+    async def add(self, namespace: str, *names: str) -> None:
+        for name in names:
+            await self.client.create(JOBSETS, jobset(name, rj("w"), namespace=namespace))
+
+    async def reports(self) -> dict[str, dict[str, Any]]:
+        return {each["metadata"]["namespace"]: each for each in (await self.client.list(POLICY_REPORTS)).items}
+
+
+@pytest.fixture
+async def ground() -> AsyncIterator[Ground]:
+    async with opened() as found:
+        for namespace in ("a", "a-b", "left-alone"):
+            await found.client.create(NAMESPACES, {"metadata": {"name": namespace}})
+        yield found
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[Ground]:
+    async with (
+        Sandbox(SandboxOptions(tls=False)) as sandbox,
+        Transport(StaticCredentials(sandbox.url, token=sandbox.token())) as transport,
+    ):
+        client = Client(transport)
+        for definition in definitions().values():
+            await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+        ground = Ground(client, sandbox)
+
+        async def created() -> bool:
+            await client.create(GANG_POLICIES, POLICY)
+            return True
+
+        await wait_for(created, tolerate=(Exception,))
+        await ground.view.refresh()
+        yield ground
+
+
+async def with_reports(ground: Ground) -> None:
+    await ground.client.create(CUSTOM_RESOURCE_DEFINITIONS, policy_report_definition())
+
+    async def served() -> bool:
+        await ground.client.list(POLICY_REPORTS)
+        return True
+
+    await wait_for(served, tolerate=(Exception,))
+
+
+async def test_counts_and_newest_violations_stand_in_the_status(ground: Ground) -> None:
+    await ground.add("a", "good", "bad-1", "bad-2")
+    await ground.add("a-b", "bad-3")
+    await ground.add("left-alone", "bad-4")
+    await ground.scan.scan()
+    await ground.view.refresh()
+    assert ground.view.live is not None
+    status = ground.view.live["status"]
+    assert status["results"] == {"pass": 1, "fail": 3, "error": 0, "exempt": 0}
+    assert {(each["namespace"], each["name"]) for each in status["violations"]} == {
+        ("a", "bad-1"),
+        ("a", "bad-2"),
+        ("a-b", "bad-3"),
+    }
+    assert ground.observed == [(4, {"bad-names": Counter({Result.FAIL: 3, Result.PASS: 1})})]
+
+
+async def test_a_scan_that_finds_the_same_writes_nothing(ground: Ground) -> None:
+    await with_reports(ground)
+    await ground.add("a", "good", "bad-1")
+    await ground.scan.scan()
+    await ground.view.refresh()
+    assert ground.view.live is not None
+    before = (ground.view.live["metadata"]["resourceVersion"], await ground.reports())
+    await ground.scan.scan()
+    await ground.view.refresh()
+    assert (ground.view.live["metadata"]["resourceVersion"], await ground.reports()) == before
+
+
+async def test_every_namespace_has_its_report(ground: Ground) -> None:
+    await with_reports(ground)
+    await ground.add("a", "good", "bad-1")
+    await ground.add("a-b", "fine")
+    await ground.scan.scan()
+    reports = await ground.reports()
+    assert {name: report["summary"]["fail"] for name, report in reports.items()} == {"a": 1, "a-b": 0}
+    (result,) = reports["a"]["results"]
+    assert (result["policy"], result["rule"], result["result"], result["severity"]) == (
+        "bad-names",
+        "name",
+        "fail",
+        "low",
+    )
+    assert result["resources"][0]["name"] == "bad-1"
+    assert reports["a"]["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "gangctl"}
+
+
+async def test_a_report_follows_and_goes(ground: Ground) -> None:
+    await with_reports(ground)
+    await ground.add("a", "bad-1")
+    await ground.scan.scan()
+    await ground.client.delete(JOBSETS, "bad-1", "a")
+    await ground.add("a-b", "fine")
+    await ground.scan.scan()
+    assert set(await ground.reports()) == {"a-b"}
+
+
+async def test_others_reports_stay(ground: Ground) -> None:
+    await with_reports(ground)
+    theirs = {"metadata": {"name": "gangctl", "namespace": "a"}, "summary": {"pass": 7}}
+    await ground.client.create(
+        POLICY_REPORTS, {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", **theirs}
+    )
+    await ground.scan.scan()
+    assert (await ground.reports())["a"]["summary"] == {"pass": 7}
+
+
+async def test_other_policies_are_scanned_soon(ground: Ground) -> None:
+    task = asyncio.create_task(ground.scan.run())
+    try:
+
+        async def scans(count: int) -> bool:
+            return len(ground.observed) >= count
+
+        await wait_for(lambda: scans(1))
+        await ground.add("a", "bad-1")
+        ground.scan.wake()
+        await wait_for(lambda: scans(2))
+        assert ground.observed[1][0] == 1
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_without_jobsets_there_is_nothing_to_say(ground: Ground) -> None:
+    await ground.scan.scan()
+    assert ground.observed == [(0, {"bad-names": Counter()})]
