@@ -5,6 +5,18 @@ with JSON as it is, step by step under a meter. cel-python's CompiledRunner make
 expressions and runs it in a namespace that threads share: it is never used, and a test sees to that.
 """
 
-from gangctl.policy.cel.python_engine.engine import PythonEngine
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gangctl.policy.cel.python_engine.engine import PythonEngine
 
 __all__ = ["PythonEngine"]
+
+
+def __getattr__(name: str) -> Any:
+    """The engine, when it is asked for: loading cel-python takes time, and the other engine needs parts of this."""
+    if name != "PythonEngine":
+        raise AttributeError(name)
+    from gangctl.policy.cel.python_engine.engine import PythonEngine  # noqa: PLC0415
+
+    return PythonEngine

@@ -13,7 +13,6 @@ from gangctl.policy.cel.library.values import (
     Optional,
     Uint,
     bounded,
-    invalid,
     no_such_overload,
 )
 from gangctl.policy.cel.meter import EXHAUSTED
@@ -113,7 +112,7 @@ class Evaluator(Machine):
             return self._variable(tree)
         if type(operand) is Optional:
             return self._chained(operand, tree.what)
-        value = self._entry(operand, tree.what)
+        value = MISSING if isinstance(operand, (list, tuple)) else self._entry(operand, tree.what)
         if value is MISSING:
             raise EvalError(EvalKind.NO_SUCH_KEY, f"no such key: {tree.what}")
         return value
@@ -263,8 +262,6 @@ def _index(key: Any) -> int:
     cls = type(key)
     if cls is int or cls is Uint:
         return int(key)
-    if cls is not float:
-        raise EvalError(EvalKind.NO_SUCH_OVERLOAD, "the index of a list is no number")
-    if not key.is_integer():
-        raise invalid("the index of a list is no whole number")
+    if cls is not float or not key.is_integer():
+        raise EvalError(EvalKind.NO_SUCH_OVERLOAD, "the index of a list is no whole number")
     return int(key)
