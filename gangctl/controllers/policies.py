@@ -14,11 +14,12 @@ import structlog
 
 from gangctl.controllers.parameters import Parameters, wanted_by
 from gangctl.controllers.policy_sources import Object, PolicySources, identity
-from gangctl.errors import ValidationError, one_line
+from gangctl.errors import ConfigError, ValidationError, one_line
 from gangctl.judge.policyset import PolicySet
 from gangctl.policy.exemptions import LoadedException, load_exception
-from gangctl.policy.loaded import LoadedPolicy, PolicyError
-from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND
+from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicyError, Problem
+from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND, GangPolicySpec
+from gangctl.policy.verdict import Action
 
 _log = structlog.get_logger(__name__)
 
@@ -125,12 +126,20 @@ class PolicyKeeper:
             if name in self._policies and self._policies[name][0] == version:
                 continue
             changed = True
-            try:
-                self._policies[name] = version, await self._bench.load(document)
-            except PolicyError as error:
-                _log.warning("policy broken", policy=name, problem=one_line(str(error.problems[0])))
-                self._policies[name] = version, error
+            self._policies[name] = version, await self._load_one(name, document)
         return changed
+
+    async def _load_one(self, name: str, document: Object) -> Held:
+        try:
+            return await self._bench.load(document)
+        except PolicyError as error:
+            _log.warning("policy broken", policy=name, problem=one_line(str(error.problems[0])))
+            return error
+        except ConfigError:
+            raise
+        except Exception as error:  # noqa: BLE001 -- one policy that nobody can read must not hide all the others
+            _log.exception("policy not understood", policy=name)
+            return _unreadable(name, document, error)
 
     def _read(self, documents: Mapping[str, Object]) -> bool:
         """The same for exceptions."""
@@ -149,3 +158,12 @@ class PolicyKeeper:
                 _log.warning("exception broken", exception=name, problem=one_line(str(error.errors[0])))
                 self._exceptions[name] = version, error
         return changed
+
+
+def _unreadable(name: str, document: Object, error: Exception) -> PolicyError:
+    """What is left of a policy on which gangctl failed: its failurePolicy, for every JobSet."""
+    problem = Problem("spec", f"gangctl failed to load it ({type(error).__name__}), its log says where", "Internal")
+    spec = document.get("spec")
+    closed = not isinstance(spec, dict) or spec.get("failurePolicy") != "Ignore"
+    reason, actions = f"the policy cannot be used: {problem}", frozenset({Action.DENY})
+    return PolicyError(name, (problem,), BrokenPolicy(name, document, reason, GangPolicySpec(), closed, actions))

@@ -14,12 +14,14 @@ from gangctl.controllers.parameters import Parameters
 from gangctl.controllers.policies import Key, PolicyKeeper
 from gangctl.controllers.policy_sources import Object, PolicySources
 from gangctl.controllers.policy_status import PolicyStatusWriter
+from gangctl.errors import ConfigError
 from gangctl.gang.resolve import ClusterRules
 from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet
 from gangctl.manager.gangs import Clients, GangPart, error_policy
 from gangctl.manager.policymetrics import PolicyMetrics
 from gangctl.manager.settings import ControllerSettings
+from gangctl.policy.cel.engines import AUTO, available
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import ParamCatalogue
 from gangctl.policy.review import Review
@@ -78,11 +80,15 @@ class PolicyPart:
         metrics: RuntimeMetrics,
         registry: CollectorRegistry,
     ) -> None:
-        """Make everything, start nothing; in the event loop that everything will run in."""
+        """Make everything, start nothing; ConfigError for an engine that is not installed."""
+        engine = settings.cel_engine
+        if engine not in {AUTO, *available()}:
+            hint = f"install gangctl[{engine}], or leave the choice to gangctl"
+            raise ConfigError(f"--cel-engine {engine}: it is not installed", hint=hint)
         self._gangs = gangs
         self._metrics = PolicyMetrics(registry)
         self._on_swap: Callable[[], None] = lambda: None
-        self._bench = _Bench(JudgeOptions(engine=settings.cel_engine), self._metrics)
+        self._bench = _Bench(JudgeOptions(engine=engine), self._metrics)
         self._sources = PolicySources(clients.reader, self._wake, observer=metrics.informer_observer)
         self._parameters = Parameters(clients.reader, self._wake, observer=metrics.informer_observer)
         self._keeper = PolicyKeeper(

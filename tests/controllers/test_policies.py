@@ -45,6 +45,8 @@ class Bench:
 
     async def load(self, document: Object) -> LoadedPolicy:
         self.loads.append(document["metadata"]["name"])
+        if document["metadata"]["name"] == "poison":
+            raise RecursionError("deep")
         return load_policy(document, PythonEngine())
 
     async def install(self, policies: PolicySet) -> None:
@@ -211,6 +213,18 @@ async def test_a_broken_policy_is_told_with_its_place_and_mended_without_a_resta
         mended = await room.condition(GANG_POLICIES, "p", "InForce")
         assert mended["observedGeneration"] == 2
         assert names(room.keeper.current) == ["good", "p"]
+
+
+async def test_a_policy_on_which_gangctl_fails_hides_no_other(room: Room) -> None:
+    await room.define()
+    for name in ("poison", "good"):
+        await room.policy(name)
+    async with running(room):
+        current = await room.in_force(lambda current: names(current) == ["good"])
+        (broken,) = current.broken
+        assert (broken.name, broken.fail_closed) == ("poison", True)
+        told = await room.condition(GANG_POLICIES, "poison", "InvalidField")
+        assert "RecursionError" in told["message"]
 
 
 async def test_nothing_is_written_while_nothing_differs(room: Room) -> None:
