@@ -102,8 +102,8 @@ def defaults_of(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iter
     if not chosen:
         return Applied()
     jobset, malformed = read_jobset(review.object)
-    if malformed:
-        return Applied()
+    if malformed or not isinstance(_metadata(review.object, "labels"), dict):
+        return Applied()  # it will be refused for that
     return _Draft(jobset, review.object).apply(
         [(each.name, each.spec.defaults) for each in chosen if each.spec.defaults]
     )
@@ -123,7 +123,7 @@ class _Draft:
         labels = {
             key: value
             for key, wish in ((QUEUE_LABEL, "queue"), (PRIORITY_CLASS_LABEL, "priority_class"))
-            if key not in _strings(self.raw, "labels")
+            if key not in _metadata(self.raw, "labels")
             and (value := self._settled(f"metadata.labels[{key}]", _wishes(policies, wish)))
         }
         annotations: dict[str, str] = {}
@@ -188,7 +188,7 @@ def _wishes(policies: Sequence[tuple[str, Defaults]], field_name: str) -> list[t
     return [(name, value) for name, each in policies if (value := getattr(each, field_name)) is not None]
 
 
-def _strings(raw: Object, key: str) -> Mapping[str, str]:
+def _metadata(raw: Object, key: str) -> Any:
     """Labels or annotations of a JobSet that was read without errors."""
     return (raw.get("metadata") or _NOTHING).get(key) or {}
 
@@ -215,7 +215,7 @@ def _asks_for_gangs(jobset: JobSet, mode: str | None, each_mode: str | None) -> 
 
 def _own_options(raw: Object) -> dict[str, Any] | None:
     """The options that the JobSet has; None when they cannot be read, which its own webhook will say."""
-    text = _strings(raw, "annotations").get(GANG_OPTIONS)
+    text = _metadata(raw, "annotations").get(GANG_OPTIONS)
     if text is None:
         return {}
     try:

@@ -42,7 +42,8 @@ def review_of(
     **more: Any,
 ) -> Review:
     """A request for an object, as the API server would describe it."""
-    metadata = ((obj if obj is not None else old) or {}).get("metadata", {})
+    metadata = ((obj if obj is not None else old) or {}).get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
     group, version, plural = resource
     request: Object = {
         "operation": operation,
