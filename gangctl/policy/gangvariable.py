@@ -20,6 +20,8 @@ from gangctl.policy.cel.types import BOOL, DYN, INT, STRING, Type, list_of, map_
 GENERATED: Final = "xxxxx"
 """Stands for what the API server will append to ``generateName``."""
 
+TYPE_PREFIX: Final = "gangctl."
+
 _PLAIN: Final[dict[object, Type]] = {str: STRING, int: INT, bool: BOOL}
 
 
@@ -47,7 +49,7 @@ def _type(kind: Any) -> Type:
         return _PLAIN[kind]
     if is_typeddict(kind):
         fields = {name: _type(field) for name, field in get_type_hints(kind, include_extras=True).items()}
-        return Type(f"gangctl.{kind.__name__.removesuffix('Report')}", fields=fields)
+        return Type(f"{TYPE_PREFIX}{kind.__name__.removesuffix('Report')}", fields=fields)
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _type(parts[0])

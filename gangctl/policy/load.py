@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 from gangctl.errors import ValidationError
 from gangctl.policy.cel.check import check
-from gangctl.policy.cel.checked import Environment
 from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.environments import admission
 from gangctl.policy.cel.faults import CompileError
-from gangctl.policy.cel.types import BOOL, DURATION, DYN, NULL, STRING, TIMESTAMP, Type
+from gangctl.policy.cel.types import BOOL, DYN, NULL, STRING, Type
 from gangctl.policy.constraints import MatchResources
 from gangctl.policy.gangvariable import GANG_TYPE
 from gangctl.policy.loaded import (
@@ -30,6 +29,7 @@ from gangctl.policy.loaded import (
 from gangctl.policy.model import GangPolicy, GangPolicySpec, Validation
 from gangctl.policy.reading import check_policy, read_model
 from gangctl.policy.review import Object
+from gangctl.policy.typechecking import EnvironmentOf, is_about_jobsets, stored, type_warnings
 from gangctl.policy.verdict import Action
 
 DEFAULT_MINOR: Final = "1.37"
@@ -56,6 +56,7 @@ def load_policy(document: Mapping[str, Any], engine: Engine, minor: str = DEFAUL
         source=document,
         native=False,
         programs=programs,
+        warnings=warnings_of(model.spec, programs, minor, gang=GANG_TYPE),
         generation=model.metadata.generation,
     )
 
@@ -97,21 +98,20 @@ def compile_spec(
 
     ``gang`` is the type of that variable, None where there is none.
     """
-    environment = partial(admission, params=spec.param_kind is not None, gang=gang, minor=minor)
-    return _Compiler(engine, environment, problems).programs(spec)
+    return _Compiler(engine, _environment(spec, minor, gang), problems).programs(spec)
 
 
-_STORED: Final = frozenset(
-    {"bool", "int", "uint", "double", "string", "bytes", "null_type", DURATION.name, TIMESTAMP.name}
-)
-"""Types that the API server keeps for what reads a variable; others become dyn."""
+def warnings_of(
+    spec: GangPolicySpec, programs: Programs, minor: str, *, gang: Type | None = None
+) -> tuple[Problem, ...]:
+    """Probable mistakes in the expressions of a policy that is about JobSets only; of others nothing is known."""
+    if not is_about_jobsets(spec.match_constraints):
+        return ()
+    return tuple(type_warnings(programs, _environment(spec, minor, gang)))
 
 
-def _stored(type_: Type) -> Type:
-    """The type by which a variable is known to later expressions."""
-    if type_.name in {"list", "map"}:
-        return replace(type_, parameters=tuple(map(_stored, type_.parameters)))
-    return type_ if type_.name in _STORED or type_.name.startswith("gangctl.") else DYN
+def _environment(spec: GangPolicySpec, minor: str, gang: Type | None) -> EnvironmentOf:
+    return partial(admission, params=spec.param_kind is not None, gang=gang, minor=minor)
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class _Compiler:
     """Compiles the expressions of one policy, in the order in which the API server does."""
 
     engine: Engine
-    environment: Callable[[Mapping[str, Type]], Environment]
+    environment: EnvironmentOf
     problems: list[Problem]
     variables: dict[str, Type] = field(default_factory=dict)
 
@@ -133,7 +133,7 @@ class _Compiler:
         for index, variable in enumerate(spec.variables):
             compiled = self._compile(variable.expression, f"spec.variables[{index}].expression")
             # One that is wrong is still a name: what reads it is not wrong for that.
-            self.variables[variable.name] = DYN if compiled is None else _stored(compiled.checked.type)
+            self.variables[variable.name] = DYN if compiled is None else stored(compiled.checked.type)
             if compiled is not None:
                 variables[variable.name] = compiled
         rules = [self._rule(each, index) for index, each in enumerate(spec.validations)]

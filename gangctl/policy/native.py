@@ -15,7 +15,7 @@ from pydantic import Field
 from gangctl.errors import ErrorKind, FieldError, ValidationError
 from gangctl.policy.cel.engine import Engine
 from gangctl.policy.constraints import MatchResources, Name, Part
-from gangctl.policy.load import DEFAULT_MINOR, compile_spec, fails_closed, refusal
+from gangctl.policy.load import DEFAULT_MINOR, compile_spec, fails_closed, refusal, warnings_of
 from gangctl.policy.loaded import LoadedPolicy, Problem, problem_of_field
 from gangctl.policy.model import (
     AuditAnnotation,
@@ -172,6 +172,7 @@ def load_pair(pair: Pair, engine: Engine, minor: str = DEFAULT_MINOR) -> LoadedP
         source=source_of(pair),
         native=True,
         programs=programs,
+        warnings=warnings_of(spec, programs, minor),
         narrowing=narrowing,
         generation=policy.metadata.generation,
     )

@@ -162,3 +162,37 @@ def test_the_error_of_a_policy_can_go_to_another_process() -> None:
         load_policy(policy("1"), ENGINE)
     broken = pickle.loads(pickle.dumps(refused.value.broken))
     assert broken == refused.value.broken
+
+
+def warnings(*expressions: str, **spec: Any) -> dict[str, int | None]:
+    return {each.path: each.offset for each in loaded(policy(*expressions, **spec)).warnings}
+
+
+def test_fields_that_no_jobset_has_are_warnings() -> None:
+    assert warnings("object.spec.replicatedJobs.all(rj, rj.replicas > 0)", "has(object.spec.suspend)") == {}
+    assert warnings("object.spec.replicatedJob.all(rj, rj.replicas > 0)", "has(object.spec.suspended)") == {
+        "spec.validations[0].expression": 12,
+        "spec.validations[1].expression": 0,
+    }
+
+
+def test_warnings_see_through_variables() -> None:
+    variables = [
+        {"name": "jobs", "expression": "object.spec.replicatedJobs"},
+        {"name": "wrong", "expression": "object.spek"},
+    ]
+    found = warnings("variables.jobs.all(rj, rj.replica > 0)", "variables.wrong.x == 1", variables=variables)
+    assert list(found) == ["spec.variables[1].expression", "spec.validations[0].expression"]
+
+
+def test_every_expression_is_looked_at() -> None:
+    found = warnings(
+        matchConditions=[{"name": "c", "expression": "object.a == 1"}],
+        validations=[{"expression": "true", "messageExpression": "string(object.b)"}],
+        auditAnnotations=[{"key": "k", "valueExpression": "string(oldObject.c)"}],
+    )
+    assert list(found) == [
+        "spec.matchConditions[0].expression",
+        "spec.validations[0].messageExpression",
+        "spec.auditAnnotations[0].valueExpression",
+    ]

@@ -114,3 +114,11 @@ WRONG: dict[str, tuple[Object, str]] = {
 def test_what_the_api_server_would_refuse(case: str) -> None:
     document, path = WRONG[case]
     assert problems(document) == {("", path)}
+
+
+def test_types_of_jobsets_are_known_where_a_policy_is_about_them_only() -> None:
+    jobsets = {**PODS, "apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"]}
+    wrong = [{"expression": "object.spek == 1"}]
+    for rules, expected in (([jobsets], 1), ([jobsets, PODS], 0), ([PODS], 0)):
+        (found,) = load_native([native(matchConstraints={"resourceRules": rules}, validations=wrong)], ENGINE)
+        assert len(found.warnings) == expected

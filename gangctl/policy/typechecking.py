@@ -1,0 +1,69 @@
+"""Probable mistakes in expressions about JobSets: fields that no JobSet has, types that never fit.
+
+Kubernetes only warns of them (``status.typeChecking``), because another version of the API
+may have the field; so they are warnings here, too, and the policy is in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from gangctl.api.meta import JOBSET_GROUP
+from gangctl.policy.cel.checked import Environment
+from gangctl.policy.cel.typed import for_jobsets, typed_check
+from gangctl.policy.cel.types import DURATION, DYN, TIMESTAMP, Type
+from gangctl.policy.constraints import MatchResources
+from gangctl.policy.gangvariable import TYPE_PREFIX
+from gangctl.policy.loaded import Expression, Problem, Programs, problem_of_expression
+from gangctl.policy.match import JOBSETS
+
+EnvironmentOf = Callable[[Mapping[str, Type]], Environment]
+"""The environment of an expression by the variables that it may read."""
+
+_STORED: Final = frozenset(
+    {"bool", "int", "uint", "double", "string", "bytes", "null_type", DURATION.name, TIMESTAMP.name}
+)
+
+
+def stored(type_: Type) -> Type:
+    """The type by which a variable is known to later expressions: the API server forgets all but the plain ones.
+
+    That of ``gang`` and its parts, which it does not know, is kept.
+    """
+    if type_.name in {"list", "map"}:
+        return Type(type_.name, tuple(map(stored, type_.parameters)))
+    return type_ if type_.name in _STORED or type_.name.startswith(TYPE_PREFIX) else DYN
+
+
+def is_about_jobsets(constraints: MatchResources) -> bool:
+    """Whether every object that a policy sees is a JobSet."""
+    return all(
+        rule.api_groups == (JOBSET_GROUP,) and rule.resources == (JOBSETS,) for rule in constraints.resource_rules
+    )
+
+
+def type_warnings(programs: Programs, environment: EnvironmentOf) -> Iterator[Problem]:
+    """What the types of JobSets say against the expressions of a policy that is about nothing else."""
+    for condition in programs.match_conditions:
+        yield from _warning(condition, environment({}))
+    variables: dict[str, Type] = {}
+    for name, expression in programs.variables.items():
+        typed = typed_check(expression.text, for_jobsets(environment(variables)))
+        if typed.fault is not None:
+            yield problem_of_expression(expression.path, expression.text, typed.fault)
+        # Types of parts of a JobSet are kept here, so that mistakes behind a variable are found.
+        variables[name] = (typed.checked or expression.checked).type
+    last = environment(variables)
+    for rule in programs.rules:
+        yield from _warning(rule.condition, last)
+        if rule.message_expression is not None:
+            yield from _warning(rule.message_expression, last)
+    for _, expression in programs.audit_annotations:
+        yield from _warning(expression, last)
+
+
+def _warning(expression: Expression, environment: Environment) -> Iterator[Problem]:
+    fault = typed_check(expression.text, for_jobsets(environment)).fault
+    if fault is not None:
+        yield problem_of_expression(expression.path, expression.text, fault)
