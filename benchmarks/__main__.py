@@ -5,10 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import burst, soak, translate
+from benchmarks import admission, burst, soak, translate
 from benchmarks.table import Table
 
-BENCHMARKS: dict[str, Callable[[], Table]] = {"translate": translate.main, "burst": burst.main, "soak": soak.main}
+BENCHMARKS: dict[str, Callable[[], Table]] = {
+    "translate": translate.main,
+    "burst": burst.main,
+    "admission": admission.main,
+    "soak": soak.main,
+}
 
 
 def main() -> None:

@@ -1,0 +1,224 @@
+"""Twenty policies and a 20 KB JobSet, created twenty times a second: what admission costs on a real API server.
+
+The same policies are native ValidatingAdmissionPolicies in one phase and GangPolicies in the others, one for each
+engine. All phases run one after the other on one control plane, twice, so that each is beside the others. What the
+webhook takes is read from the API server's own histogram; what a phase adds is the mean time of a create less that
+without policies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from benchmarks.table import Table
+from gangctl.policy.cel.engines import available
+from gangctl.policy.crd import definitions
+from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.gangctl import Gangctl, create_namespaces
+from tests.policies.native import BINDINGS, POLICIES, policy_of
+from tests.policies.pack import native
+
+POLICY_COUNT: Final = 20
+CREATES: Final = 400
+PACE: Final = 20.0
+ROUNDS: Final = 2
+KILOBYTES: Final = 20
+NAMESPACE: Final = "admission"
+DEFINITIONS: Final = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
+GANG_POLICIES: Final = path_of("gangctl.dev/v1alpha1", "gangpolicies")
+HISTOGRAM: Final = "apiserver_admission_webhook_admission_duration_seconds"
+BUDGETS: Final = {"cel-cpp": 0.025, "cel-python": 0.1}
+"""Seconds that at most one request in a hundred may take in the webhook."""
+ALLOWED_SHARE: Final = 0.01
+ADDED_FACTOR, ADDED_SECONDS = 2.0, 0.005
+
+
+@dataclass
+class Phase:
+    """Seconds of every create, and what the API server counted of the policies' webhook."""
+
+    seconds: list[float] = field(default_factory=list)
+    webhook: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def mean(self) -> float:
+        """Mean seconds of a create."""
+        return statistics.fmean(self.seconds)
+
+    def above(self, limit: float) -> float:
+        """Share of the webhook's calls that took longer than a bucket's limit."""
+        total = self.webhook.get("+Inf", 0.0)
+        return 1 - self.webhook.get(f"{limit:g}", 0.0) / total if total else 0.0
+
+
+def specs() -> list[tuple[str, Object]]:
+    """Twenty policies by name: those of the pack that read native variables only and need no parameters, then again."""
+    plain = [each for each in native() if not each.spec.keys() & {"paramRef", "paramKind"}]
+    return [(f"{plain[n % len(plain)].name}-{n}", plain[n % len(plain)].spec) for n in range(POLICY_COUNT)]
+
+
+def big_jobset(name: str) -> Object:
+    """A JobSet of about 20 KB that breaks none of the policies."""
+    replicated = []
+    for number in range(6):
+        entry = rj(f"workers-{number}", 2, 4, 4)
+        spec = entry["template"]["spec"]
+        spec["activeDeadlineSeconds"] = 86400
+        container = spec["template"]["spec"]["containers"][0]
+        container["image"] = f"registry.example/trainer@sha256:{'0' * 64}"
+        container["env"] = [{"name": f"SETTING_{index}", "value": "x" * 60} for index in range(28)]
+        container["resources"] = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
+        replicated.append(entry)
+    made = jobset(name, *replicated, namespace=NAMESPACE)
+    made["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"}
+    made["spec"] |= {
+        "suspend": True,
+        "ttlSecondsAfterFinished": 3600,
+        "failurePolicy": {"maxRestarts": 3},
+        "successPolicy": {"operator": "All", "targetReplicatedJobs": [entry["name"] for entry in replicated]},
+        "coordinator": {"replicatedJob": "workers-0", "jobIndex": 0, "podIndex": 0},
+    }
+    return made
+
+
+async def drive(plane: ControlPlane, phase: Phase, label: str) -> None:
+    """Create at the pace, whatever answers take; each JobSet goes again."""
+    path = path_of("jobset.x-k8s.io/v1alpha2", "jobsets", namespace=NAMESPACE)
+    before = await webhook_buckets(plane)
+
+    async def create(number: int) -> None:
+        name = f"{label}-{number}"
+        body = big_jobset(name)
+        began = time.perf_counter()
+        await plane.api.create(path, body)
+        phase.seconds.append(time.perf_counter() - began)
+        await plane.api.delete(f"{path}/{name}")
+
+    async with asyncio.TaskGroup() as group:
+        began = time.monotonic()
+        for number in range(CREATES):
+            await asyncio.sleep(max(0.0, began + number / PACE - time.monotonic()))
+            group.create_task(create(number))
+    after = await webhook_buckets(plane)
+    for bucket, value in after.items():
+        phase.webhook[bucket] = phase.webhook.get(bucket, 0.0) + value - before.get(bucket, 0.0)
+
+
+async def webhook_buckets(plane: ControlPlane) -> dict[str, float]:
+    """Cumulative counts by bucket of the validating policies' webhook."""
+    counts: dict[str, float] = {}
+    for line in (await plane.api.text("/metrics")).splitlines():
+        if line.startswith(f"{HISTOGRAM}_bucket{{") and ".policies.gangctl.dev" in line:
+            bucket = line.partition('le="')[2].partition('"')[0]
+            counts[bucket] = counts.get(bucket, 0.0) + float(line.rpartition(" ")[2])
+    return counts
+
+
+@asynccontextmanager
+async def native_policies(plane: ControlPlane) -> AsyncIterator[None]:
+    """The policies as ValidatingAdmissionPolicies, in force."""
+    for name, spec in specs():
+        await plane.api.create(POLICIES, policy_of(spec, name))
+        binding = {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}}
+        await plane.api.create(BINDINGS, binding)
+    try:
+        await refuses(plane)
+        yield
+    finally:
+        for name, _ in specs():
+            await plane.api.delete(f"{BINDINGS}/{name}")
+            await plane.api.delete(f"{POLICIES}/{name}")
+
+
+@asynccontextmanager
+async def gang_policies(plane: ControlPlane, engine: str) -> AsyncIterator[None]:
+    """The policies as GangPolicies, in force with one engine."""
+    for name, spec in specs():
+        body = {"apiVersion": "gangctl.dev/v1alpha1", "kind": "GangPolicy", "metadata": {"name": name}, "spec": spec}
+        await plane.api.create(GANG_POLICIES, body)
+    try:
+        async with Gangctl(plane, "--cel-engine", engine, "--unregister-on-exit", "--log-level", "info"):
+            await refuses(plane)
+            yield
+    finally:
+        for name, _ in specs():
+            await plane.api.delete(f"{GANG_POLICIES}/{name}")
+
+
+async def refuses(plane: ControlPlane) -> None:
+    """Wait until the last of the policies refuses what breaks all of them."""
+    path = path_of("jobset.x-k8s.io/v1alpha2", "jobsets", namespace=NAMESPACE)
+
+    async def refused() -> bool:
+        try:
+            await plane.api.create(path, jobset("bad", rj("w"), namespace=NAMESPACE), dryRun="All")
+        except ApiFailure as failure:
+            if failure.status in {403, 422} and "denied" in failure.message:
+                return True
+            raise NotYet(failure.message) from failure
+        raise NotYet("it was created")
+
+    await wait_for(refused, 60, "the policies to be in force")
+    await plane.api.create(path, big_jobset("good"), dryRun="All")
+
+
+async def measure(minor: str, engines: Sequence[str]) -> dict[str, Phase]:
+    """All phases, several rounds."""
+    phases = {name: Phase() for name in ("none", "native", *engines)}
+    async with ControlPlane.start(minor, ("jobset",), audit=False) as plane:
+        await create_namespaces(plane, [NAMESPACE])
+        for definition in definitions().values():
+            await plane.api.create(DEFINITIONS, definition)
+        for number in range(ROUNDS):
+            await drive(plane, phases["none"], f"none-{number}")
+            async with native_policies(plane):
+                await drive(plane, phases["native"], f"native-{number}")
+            for engine in engines:
+                async with gang_policies(plane, engine):
+                    await drive(plane, phases[engine], f"{engine}-{number}")
+    return phases
+
+
+def main(minor: str = "1.37") -> Table:
+    """Run it, and hold the figures against the budgets."""
+    engines = [engine for engine in BUDGETS if engine in available()]
+    phases = asyncio.run(measure(minor, engines))
+    table = Table(
+        "admission", ["policies", "create p50", "create p99", "mean", "mean added", "webhook above", "budget"]
+    )
+    bare = phases["none"].mean
+    for name, phase in phases.items():
+        limit = BUDGETS.get(name)
+        ordered = sorted(phase.seconds)
+        table.add(
+            name,
+            *(f"{ordered[int(share * (len(ordered) - 1))] * 1e3:.1f} ms" for share in (0.5, 0.99)),
+            f"{phase.mean * 1e3:.1f} ms",
+            f"{(phase.mean - bare) * 1e3:+.1f} ms",
+            f"{phase.above(limit):.2%} above {limit * 1e3:g} ms" if limit else "",
+            f"{ALLOWED_SHARE:.0%}" if limit else "",
+        )
+    added = phases["native"].mean - bare
+    allowed = max(ADDED_FACTOR * added, ADDED_SECONDS)
+    size = len(json.dumps(big_jobset("x")))
+    setting = (
+        f"{POLICY_COUNT} policies of the pack that need native variables only, a JobSet of {size / 1024:.1f} KB, "
+        f"{PACE:g} creates/s, {CREATES} creates a phase and round, {ROUNDS} rounds, Kubernetes {minor} with JobSet, "
+        "everything on this machine."
+    )
+    verdict = (
+        f"Mean added by native policies: {added * 1e3:.1f} ms; budget with cel-cpp: {allowed * 1e3:.1f} ms "
+        "(twice that, or 5 ms if that is more)."
+    )
+    table.remarks = [setting, verdict]
+    return table
