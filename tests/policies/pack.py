@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,7 +49,7 @@ class Shipped:
     def name(self) -> str:
         return self.home.name
 
-    @property
+    @cached_property
     def document(self) -> Object:
         (document,) = documents(self.home / "policy.yaml")
         return document
@@ -68,7 +68,7 @@ class Shipped:
         found: dict[str, str] = self.document["metadata"]["annotations"]
         return found
 
-    @property
+    @cached_property
     def suite(self) -> Suite:
         return Suite.model_validate(yaml.safe_load((self.home / FILE_NAME).read_text()))
 
@@ -77,7 +77,7 @@ class Shipped:
         (document,) = documents(self.home / "example.yaml")
         return document
 
-    @property
+    @cached_property
     def resources(self) -> dict[str, Object]:
         """By name; a name is used once in a directory."""
         found = [each for path in self.suite.resources for each in documents(self.home / path)]
@@ -103,7 +103,7 @@ class Shipped:
         plain = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(used - names)]
         return told + plain
 
-    @property
+    @cached_property
     def cases(self) -> list[Case]:
         return [
             Case(row, self.resources[selected.name], documents(self.home / row.old)[0] if row.old else None)
