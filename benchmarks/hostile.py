@@ -20,7 +20,7 @@ from benchmarks.table import Table
 from gangctl.judge.judge import Judge
 from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet
-from gangctl.policy.cel.engines import engines
+from gangctl.policy.cel.engines import available
 from gangctl.policy.review import Review
 from tests.judge.world import document, jobset_review
 
@@ -140,7 +140,7 @@ def main(seconds: float = SECONDS) -> Table:
     table = Table("hostile", [*headings, "loop lag p99", "hostile p50", "refused"])
     worst = 0.0
     with patch("gangctl.judge.school.SERVICE", "tests.judge.hostile:Service"):
-        for engine in engines():
+        for engine in available():
             for jobs in (3, 50):
                 alone, beside = asyncio.run(compare(engine, jobs, seconds))
                 worst = max(worst, beside.quantile(0.5) / alone.quantile(0.5))
@@ -149,8 +149,8 @@ def main(seconds: float = SECONDS) -> Table:
                 print("\n".join(table.markdown().splitlines()[-2:]), flush=True)
     table.remarks = [
         (
-            f"{POLICIES} ordinary policies of 3 rules; a review every {PACE_SECONDS * 1000:.0f} ms for {seconds:.0f} s, "
-            f"all in a worker; with hostile policies another every {HOSTILE_PACE_SECONDS * 1000:.0f} ms that meets them."
+            f"{POLICIES} ordinary policies of 3 rules; a review each {PACE_SECONDS * 1000:.0f} ms for {seconds:.0f} s, "
+            f"in a worker; with hostile policies another every {HOSTILE_PACE_SECONDS * 1000:.0f} ms that meets them."
         ),
         f"Worst ratio of medians: {worst:.2f}x (budget {BUDGET}x).",
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -77,7 +77,7 @@ class Judge:
         return Workers(
             worker_spec(self._options, lane),
             spares=self._options.spares,
-            ahead=self._options.ahead and lane == "fast",
+            ahead=self._options.ahead,
             prepare=self._prepare,
             observer=self._observer,
             clock=self._clock,
@@ -91,6 +91,7 @@ class Judge:
             self._options,
             strike=self._strike,
             appeal=self._appeal if name == "fast" else None,
+            apart=self._is_apart,
             observer=self._observer,
             clock=self._clock,
         )
@@ -104,8 +105,8 @@ class Judge:
             self._engine, self._pace = engine, await loop.run_in_executor(self._loader, measure, engine)
             for workers in self._workers.values():
                 await stack.enter_async_context(workers)
-            for lane in (*[self._fast] * self._options.workers, self._slow):
-                _serve(stack, lane)
+            for serving in (*[self._fast.run] * self._options.workers, self._fast.relieve, self._slow.run):
+                _serve(stack, serving())
             self._stack = stack.pop_all()
         return self
 
@@ -180,19 +181,17 @@ class Judge:
 
     def _place(self, hearing: Hearing, evaluation: Evaluation) -> None:
         """Judge at once what is cheap, and put the rest where it belongs."""
-        size, now = size_of(hearing.review), self._clock.now()
+        size = size_of(hearing.review)
         for entry in [each for each in hearing.pending.values() if not self._school.teachable(each)]:
             hearing.fail(entry, EvalKind.OTHER, UNTEACHABLE)
         pending = [*hearing.pending.values()]
         seconds = {entry.key: self._pace.evaluating(_steps(entry, hearing.review, size)) for entry in pending}
         patience = self._options.patience_seconds
-        slow = [e for e in pending if self._quarantine.holds(e.key, now) or seconds[e.key] > patience]
-        apart = {entry.key for entry in slow}
-        hearing.lanes = {entry.key: "slow" if entry.key in apart else "fast" for entry in pending}
-        fast = [entry for entry in pending if entry.key not in apart]
+        slow = [e for e in pending if self._is_apart(e) or seconds[e.key] > patience]
+        fast = [entry for entry in pending if entry not in slow]
+        hearing.lanes = {entry.key: "fast" for entry in fast}
         for entry in slow:
-            if not self._slow.put(hearing, [entry], entry.key):
-                self._refuse(hearing, [entry], "slow")
+            self._appeal(hearing, entry)
         estimate = self._pace.reading(size) + sum(seconds[entry.key] for entry in fast)
         if estimate <= self._options.inline_seconds and size.text <= self._options.inline_text:
             fast = self._judge_here(hearing, evaluation, fast)
@@ -236,9 +235,14 @@ class Judge:
             "policy is evaluated apart from others", policy=entry.policy.name, lane=lane, why=why, seconds=seconds
         )
 
-    def _appeal(self, hearing: Hearing, entry: Entry) -> bool:
+    def _appeal(self, hearing: Hearing, entry: Entry) -> None:
+        """Judge a policy in the slow lane."""
         hearing.lanes[entry.key] = "slow"
-        return self._slow.put(hearing, [entry], entry.key)
+        if not self._slow.put(hearing, [entry], entry.key):
+            self._refuse(hearing, [entry], "slow")
+
+    def _is_apart(self, entry: Entry) -> bool:
+        return self._quarantine.holds(entry.key, self._clock.now())
 
     def _replaced(self, taught: Docket) -> bool:
         return taught is not self._docket
@@ -256,9 +260,9 @@ def _steps(entry: Entry, review: Review, size: Size) -> int:
     return entry.policy.bound(elements) * max(1, len(review.params.get(entry.policy.name, ())))
 
 
-def _serve(stack: AsyncExitStack, lane: Lane) -> None:
-    """Run a lane until the stack unwinds."""
-    task = asyncio.create_task(lane.run(), name=f"judge-{lane.name}")
+def _serve(stack: AsyncExitStack, serving: Coroutine[None, None, None]) -> None:
+    """Have it run until the stack unwinds."""
+    task = asyncio.create_task(serving, name="judge-lane")
 
     async def end() -> None:
         task.cancel()

@@ -49,12 +49,14 @@ UNTEACHABLE: Final = "it could not be loaded for evaluation"
 class Work:
     """Some policies of a review; ``left`` gets shorter as they speak.
 
-    ``unread`` counts the workers that ended before they had read the review.
+    ``unread`` counts the workers that ended before they had read the review. ``relieved``
+    tells that others do the rest, because one policy keeps the worker.
     """
 
     hearing: Hearing
     left: deque[Entry]
     unread: int = 0
+    relieved: bool = False
 
     @property
     def over(self) -> bool:
@@ -77,8 +79,10 @@ class Teaching:
 
 Strike = Callable[[Entry, LaneName, str], None]
 """Told that a policy had to be killed, in which lane and why."""
-Appeal = Callable[[Hearing, Entry], bool]
-"""Takes a policy that the lane has no patience for; False when it cannot be judged anywhere else."""
+Appeal = Callable[[Hearing, Entry], None]
+"""Takes a policy that the lane has no patience for."""
+Apart = Callable[[Entry], bool]
+"""Whether a policy is kept apart by now."""
 
 
 class Lane:
@@ -93,6 +97,7 @@ class Lane:
         *,
         strike: Strike,
         appeal: Appeal | None = None,
+        apart: Apart = lambda _: False,
         observer: JudgeObserver,
         clock: Clock,
     ) -> None:
@@ -103,8 +108,12 @@ class Lane:
         self._options = options
         self._strike = strike
         self._appeal = appeal
+        self._apart = apart
         self._observer = observer
         self._clock = clock
+        self._stuck_count = 0
+        self._stuck = asyncio.Event()
+        self._eased = asyncio.Event()
         self._line: Line[Work | Teaching] = Line(options.waiting if appeal else options.waiting_each)
 
     def put(self, hearing: Hearing, entries: Iterable[Entry], group: str = "") -> bool:
@@ -122,14 +131,59 @@ class Lane:
         desk = _Desk(self._workers, self._school)
         try:
             while True:
-                item = await self._line.get()
-                self._observer.waiting(self.name, len(self._line))
-                try:
-                    await (self._learn(desk, item) if isinstance(item, Teaching) else self._judge(desk, item))
-                except Exception as error:  # noqa: BLE001 -- one review that nobody understands must not stop all later ones
-                    _log.error("lane failed unexpectedly", lane=self.name, exc_info=error)
-                    await desk.leave()
+                await self._do(desk, await self._line.get())
         finally:
+            await desk.leave()
+
+    async def relieve(self) -> None:
+        """Do the same whenever one policy keeps another worker of this lane, and only as long as it does."""
+        while True:
+            await self._stuck.wait()
+            desk = _Desk(self._workers, self._school)
+            try:
+                await desk.worker()
+                while (item := await self._next_while_stuck()) is not None:
+                    await self._do(desk, item)
+                desk.give_back()
+            except (GangctlError, TimeoutError) as error:
+                _log.warning("no worker helps out", lane=self.name, error=str(error) or "it took too long")
+                self._stuck.clear()
+            finally:
+                await desk.leave()
+
+    async def _next_while_stuck(self) -> Work | Teaching | None:
+        getting, eased = asyncio.create_task(self._line.get()), asyncio.create_task(self._eased.wait())
+        try:
+            await asyncio.wait({getting, eased}, return_when=asyncio.FIRST_COMPLETED)
+            return getting.result() if getting.done() else None
+        finally:
+            getting.cancel()
+            eased.cancel()
+
+    def _relieve(self, work: Work) -> None:
+        """Let a worker of the reserve do what is behind the policy that keeps this one."""
+        if self._appeal is None or not self._workers.idle:
+            return
+        work.relieved = True
+        self._stuck_count += 1
+        self._eased.clear()
+        self._stuck.set()
+        if len(work.left) > 1:
+            self._line.put_first(Work(work.hearing, deque([*work.left][1:])))
+
+    def _ease(self, work: Work) -> None:
+        if work.relieved:
+            self._stuck_count -= 1
+        if not self._stuck_count:
+            self._stuck.clear()
+            self._eased.set()
+
+    async def _do(self, desk: _Desk, item: Work | Teaching) -> None:
+        self._observer.waiting(self.name, len(self._line))
+        try:
+            await (self._learn(desk, item) if isinstance(item, Teaching) else self._judge(desk, item))
+        except Exception as error:  # noqa: BLE001 -- one review that nobody understands must not stop all later ones
+            _log.error("lane failed unexpectedly", lane=self.name, exc_info=error)
             await desk.leave()
 
     async def _learn(self, desk: _Desk, teaching: Teaching) -> None:
@@ -147,15 +201,28 @@ class Lane:
             self._line.put(teaching, "lessons")
 
     async def _judge(self, desk: _Desk, work: Work) -> None:
-        for _ in range(_ATTEMPTS + len(work.left)):
-            if not work.left or work.over:
-                return
-            try:
-                await self._ask(desk, work)
-            except _Ended as ended:
-                await desk.leave()
-                self._blame(work, ended)
-        self._fail_all(work, EvalKind.OTHER, CRASHED)
+        try:
+            for _ in range(_ATTEMPTS + len(work.left)):
+                self._sort_out(work)
+                if not work.left or work.over:
+                    return
+                try:
+                    await self._ask(desk, work)
+                except _Ended as ended:
+                    await desk.leave()
+                    self._blame(work, ended)
+            self._fail_all(work, EvalKind.OTHER, CRASHED)
+        finally:
+            self._ease(work)
+
+    def _sort_out(self, work: Work) -> None:
+        """Keep what still has to be asked here: others may have been quicker, and some are kept apart by now."""
+        pending = [entry for entry in work.left if entry.key in work.hearing.pending]
+        apart = [entry for entry in pending if self._appeal is not None and self._apart(entry)]
+        work.left = deque(entry for entry in pending if entry not in apart)
+        for entry in apart:
+            if self._appeal is not None:
+                self._appeal(work.hearing, entry)
 
     async def _ask(self, desk: _Desk, work: Work) -> None:
         """Ask one worker about what is left."""
@@ -205,10 +272,13 @@ class Lane:
         most = self._options.policy_seconds if self._appeal is None else self._options.patience_seconds
         # At the review's end a policy that has only just begun is let go on: killing it costs everybody more.
         until = min(began + most, max(work.hearing.deadline, began + self._options.fair_seconds))
+        relief = self._clock.call_later(self._options.impatience_seconds, lambda: self._relieve(work))
         try:
             answer = await self._answer(worker, until)
         except WorkerDiedError as error:
             raise _Ended(entry, error.ended, self._clock.now() - began) from error
+        finally:
+            relief.cancel()
         seconds = self._clock.now() - began
         if answer is None:
             raise AssertionError("a worker answered less than it was asked")
@@ -248,8 +318,10 @@ class Lane:
             # One that had only just begun when the review's time was over has done nothing wrong.
             if ended.seconds >= self._options.patience_seconds:
                 self._strike(entry, self.name, "time")
-            if self._appeal is None or self._clock.now() >= hearing.deadline or not self._appeal(hearing, entry):
+            if self._appeal is None or self._clock.now() >= hearing.deadline:
                 hearing.fail(entry, EvalKind.DEADLINE_EXCEEDED, TIMED_OUT)
+            else:
+                self._appeal(hearing, entry)
         elif ended.exit.for_memory:
             self._strike(entry, self.name, "memory")
             hearing.fail(entry, EvalKind.BUDGET_EXCEEDED, OUT_OF_MEMORY)
@@ -297,6 +369,12 @@ class _Desk:
             self._worker = await self._workers.take()
             await self._school.set_up(self._worker)
         return self._worker
+
+    def give_back(self) -> None:
+        """Return the present worker, which has answered everything, to the reserve."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            self._workers.give_back(worker)
 
     async def leave(self) -> None:
         """End the present worker."""

@@ -41,6 +41,11 @@ class Line(Generic[T]):
         self._filled.set()
         return True
 
+    def put_first(self, item: T, group: str = "") -> None:
+        """Stand at the head of the group, however many wait."""
+        self._groups.setdefault(group, deque()).appendleft(item)
+        self._filled.set()
+
     async def get(self) -> T:
         """Wait for the next one that somebody waits for."""
         while True:

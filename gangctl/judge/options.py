@@ -21,10 +21,11 @@ class JudgeOptions:
     policies. A review takes ``request_seconds`` at most, whatever its policies do, and a policy
     ``policy_seconds``. One that keeps the fast lane for ``patience_seconds`` is killed there and gets the rest of
     its time in the slow lane. That is where from then on, for a while, it is judged; so are policies that took
-    ``fair_seconds`` in the fast lane, and those whose bound is more than its patience.
+    ``fair_seconds`` in the fast lane, and those whose bound is more than its patience. When one keeps the fast lane
+    for ``impatience_seconds``, a worker of the reserve helps out, so that nobody waits for longer than that.
 
     ``workers`` processes judge in the fast lane, one in the slow lane; for each lane ``spares`` more are ready to
-    take their places, from when it is first used. With ``ahead`` the fast lane's are started at once. No more than
+    take their places. With ``ahead`` they are started at once, otherwise when they are needed. No more than
     ``waiting`` reviews wait for the fast lane, and ``waiting_each`` of each policy for the slow one.
     """
 
@@ -32,6 +33,7 @@ class JudgeOptions:
     minor: str = "1.37"
     inline_seconds: float = 0.004
     inline_text: int = 16 << 10
+    impatience_seconds: float = 0.03
     fair_seconds: float = 0.1
     patience_seconds: float = 0.25
     policy_seconds: float = POLICY_SECONDS

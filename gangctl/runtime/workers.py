@@ -1,6 +1,7 @@
 """A supply of worker processes: started ahead, handed out one by one, replaced when they end.
 
-Whoever takes a worker has it alone, and gives it up with :meth:`Workers.discard`. So who
+Whoever takes a worker has it alone, and gives it up with :meth:`Workers.discard` or
+:meth:`Workers.give_back`. So who
 kills one has the next at once, and nobody waits for the start of a process unless several
 end together. One that ends by itself is replaced with a growing delay.
 """
@@ -130,6 +131,15 @@ class Workers:
         if not ended.killed:
             self._died("memory" if ended.for_memory else "time" if ended.for_time else "crash")
 
+    def give_back(self, process: WorkerProcess) -> None:
+        """Return a worker that was taken and has answered everything: it goes to the next, or into reserve."""
+        self._take_back(process)
+        if self._keeper is None:
+            process.kill()
+        elif process.alive:
+            self._offer(process)
+            self._changed.set()
+
     def refresh(self) -> None:
         """Prepare those in reserve again: what they will need has changed."""
         self._stale.extend(self._ready)
@@ -181,6 +191,8 @@ class Workers:
                 await self._prepared(self._stale.popleft())
             elif len(self._ready) < max(self._spares * self._in_use, len(self._waiters)):
                 await self._start()
+            elif len(self._ready) > self._spares:
+                await self._ready.popleft().close()
             else:
                 await self._changed.wait()
             self._changed.clear()

@@ -11,7 +11,7 @@ import pytest
 
 from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet
-from gangctl.policy.cel.engines import engines
+from gangctl.policy.cel.engines import available
 from gangctl.policy.loaded import PolicyError
 from gangctl.policy.review import Review
 from tests.controlplane.wait import wait_for
@@ -128,7 +128,7 @@ POLICIES: Final = {
 }
 
 
-@pytest.mark.parametrize("engine", engines())
+@pytest.mark.parametrize("engine", available())
 @pytest.mark.parametrize("name", POLICIES)
 async def test_a_hostile_policy_is_refused_or_answered_in_time(name: str, engine: str) -> None:
     async with judge_of(replace(OPTIONS, engine=engine), FINE) as judge:

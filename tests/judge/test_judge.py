@@ -17,7 +17,7 @@ import pytest
 from gangctl.judge.judge import TOO_MANY, Judge
 from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet
-from gangctl.policy.cel.engines import engines, make_engine
+from gangctl.policy.cel.engines import available, make_engine
 from gangctl.policy.exemptions import load_exception
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import PolicyError
@@ -50,7 +50,7 @@ def _nobody_is_left() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("options", [INLINE, FAST, SLOW], ids=["inline", "fast", "slow"])
-@pytest.mark.parametrize("engine", engines())
+@pytest.mark.parametrize("engine", available())
 async def test_judging_equals_asking(engine: str, options: JudgeOptions) -> None:
     seen = Seen()
     lane = "inline" if options is INLINE else "fast" if options is FAST else "slow"
@@ -227,9 +227,9 @@ def _hostile(monkeypatch: pytest.MonkeyPatch) -> None:
 async def until_warm(judge: Judge) -> None:
     async def warm() -> bool:
         [outcome] = await judge.judge(jobset_review(), {"fine"})
-        return not outcome.violations and judge._workers["fast"].idle == 1
+        return not outcome.violations and all(workers.idle == 1 for workers in judge._workers.values())
 
-    await wait_for(warm, what="a worker and a spare")
+    await wait_for(warm, what="a worker and spares")
 
 
 @pytest.mark.usefixtures("_hostile")
@@ -332,7 +332,7 @@ ORPHANS = """
     async def main():
         async with judge_of(FAST, FINE) as judge:
             await judge.judge(jobset_review())
-            while judge._workers['fast'].idle < 1:
+            while not all(workers.idle for workers in judge._workers.values()):
                 await asyncio.sleep(0.01)
             print(*children(), flush=True)
             await asyncio.sleep(60)
@@ -347,14 +347,14 @@ async def test_no_worker_outlives_a_judge_that_is_killed() -> None:
     )
     assert process.stdout
     pids = [int(word) for word in (await process.stdout.readline()).split()]
-    assert len(pids) == 2
+    assert len(pids) == 3
     os.kill(process.pid, signal.SIGKILL)
     await process.wait()
     for pid in pids:
         await until_gone(pid)
 
 
-@pytest.mark.parametrize("engine", engines())
+@pytest.mark.parametrize("engine", available())
 def test_policies_load_the_same_from_their_source(engine: str) -> None:
     made = make_engine(engine)
     policy = load_policy(FINE, made)

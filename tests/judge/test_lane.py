@@ -36,6 +36,7 @@ class Stand:
     def __init__(self, options: JudgeOptions, *, appeals: bool) -> None:
         self.strikes: list[tuple[str, str]] = []
         self.appeals: list[str] = []
+        self.apart: set[str] = set()
         self.options = options
         self.observer = JudgeObserver()
         clock = Clock()
@@ -50,6 +51,7 @@ class Stand:
             options,
             strike=self._strike,
             appeal=self._appeal if appeals else None,
+            apart=lambda entry: entry.policy.name in self.apart,
             observer=self.observer,
             clock=clock,
         )
@@ -57,10 +59,9 @@ class Stand:
     def _strike(self, entry: Entry, _: LaneName, why: str) -> None:
         self.strikes.append((entry.policy.name, why))
 
-    def _appeal(self, hearing: Hearing, entry: Entry) -> bool:
+    def _appeal(self, hearing: Hearing, entry: Entry) -> None:
         self.appeals.append(entry.policy.name)
         hearing.settle(entry, Outcome("heard elsewhere", matched=True))
-        return True
 
     def put(self, docket: Docket, about: Review | None = None, seconds: float = 0.0) -> Hearing:
         deadline = asyncio.get_running_loop().time() + (seconds or self.options.request_seconds)
@@ -78,13 +79,14 @@ class Stand:
 async def stand(options: JudgeOptions = OPTIONS, *, appeals: bool = False) -> AsyncIterator[Stand]:
     made = Stand(options, appeals=appeals)
     async with made.workers:
-        running = asyncio.create_task(made.lane.run())
+        running = [asyncio.create_task(made.lane.run()), asyncio.create_task(made.lane.relieve())]
         try:
             yield made
         finally:
-            running.cancel()
-            await asyncio.wait([running])
-    assert running.cancelled()
+            for each in running:
+                each.cancel()
+            await asyncio.wait(running)
+    assert all(each.cancelled() for each in running)
     assert not children()
 
 
@@ -134,6 +136,34 @@ async def test_the_fast_lane_hands_over_whom_it_has_no_patience_for() -> None:
         assert [outcome.policy for outcome in outcomes] == ["a", "heard elsewhere", "b"]
         assert here.strikes == [("slow", "time")]
         assert here.appeals == ["slow"]
+
+
+async def test_nobody_waits_for_one_that_hangs_while_a_worker_is_in_reserve() -> None:
+    async with stand(replace(OPTIONS, patience_seconds=20, policy_seconds=20), appeals=True) as here:
+        [first] = await here.hear("a")
+
+        async def spare() -> bool:
+            return here.workers.idle == 1
+
+        await wait_for(spare, what="a worker in reserve")
+        hanging = here.put(docket_of("a", "hang", "b"))
+        others = [await here.hear(f"p{number}") for number in range(10)]
+        assert {outcome.steps for [outcome] in others}.isdisjoint({first.steps})
+        assert [entry.policy.name for entry in hanging.pending.values()] == ["hang"]
+        assert not here.strikes
+        os.kill(first.steps, signal.SIGSEGV)
+        await asyncio.wait_for(hanging.wait(), 30)
+        assert here.strikes == [("hang", "crash")]
+        assert kinds(await here.hear("a", "b")) == ["pass", "pass"]
+
+
+async def test_who_is_kept_apart_by_the_time_of_its_turn_is_judged_apart() -> None:
+    async with stand(appeals=True) as here:
+        here.apart.add("hang")
+        outcomes = await here.hear("a", "hang", "b")
+        assert [outcome.policy for outcome in outcomes] == ["a", "heard elsewhere", "b"]
+        assert here.appeals == ["hang"]
+        assert not here.strikes
 
 
 async def test_the_slow_lane_hears_it_out() -> None:

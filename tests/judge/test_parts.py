@@ -72,6 +72,13 @@ async def test_a_line_is_bounded_and_drops_whom_nobody_waits_for() -> None:
     assert [(await line.get()).name for _ in range(2)] == ["other", "fourth"]
 
 
+async def test_whoever_was_taken_already_may_stand_first() -> None:
+    line: Line[Item] = Line(1)
+    line.put(Item("waits"))
+    line.put_first(Item("was there"))
+    assert [(await line.get()).name for _ in range(2)] == ["was there", "waits"]
+
+
 async def test_a_line_wakes_every_taker() -> None:
     line: Line[Item] = Line(5)
     takers = [asyncio.create_task(line.get()) for _ in range(3)]

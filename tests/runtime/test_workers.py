@@ -291,6 +291,25 @@ async def test_without_spares_nothing_is_started_until_somebody_waits() -> None:
         assert children() == [process.pid]
 
 
+async def test_a_worker_that_is_given_back_is_taken_again_and_one_too_many_is_ended() -> None:
+    async with Workers(SPEC, spares=1) as workers:
+        one, two = await workers.take(), await workers.take()
+
+        async def spare() -> bool:
+            return workers.idle == 1
+
+        await wait_for(spare, what="a spare worker")
+        assert len(children()) == 3
+        workers.give_back(one)
+        workers.give_back(two)
+
+        async def ended() -> bool:
+            return len(children()) == 1 and workers.idle == 1
+
+        await wait_for(ended, what="the two that are too many to be gone")
+        assert (await workers.take()).pid in {one.pid, two.pid}
+
+
 async def test_spares_may_begin_with_the_first_that_is_taken() -> None:
     async with Workers(SPEC, spares=1, ahead=False) as workers:
         assert not children()
