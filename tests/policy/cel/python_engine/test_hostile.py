@@ -92,8 +92,30 @@ def test_comparing_and_searching_cost_steps() -> None:
     meter = limited()
     assert error("object.exists(x, [-1] in object)", object=numbers, meter=meter).kind is TOO_MUCH
     assert error("object == other", object=numbers * 3, other=[*numbers] * 3, meter=limited()).kind is TOO_MUCH
-    assert error("object.matches('(a+)+$x')", object="a" * LARGEST * 32, meter=limited()).kind is TOO_MUCH
     assert error("sets.contains(object, object)", object=list(range(1000)), meter=limited()).kind is TOO_MUCH
+
+
+@pytest.mark.parametrize("pattern", ["(.*a.{50}b.{50}){3}c", "(a|b)*a(a|b){100}c"])
+@pytest.mark.parametrize("function", ["matches", "find", "findAll"])
+def test_patterns_that_are_too_slow_for_a_long_text(pattern: str, function: str) -> None:
+    text = "ab" * 100_000
+    expression = f"size([object.{function}('{pattern}')]) == 1"
+    assert error(expression, object=text, meter=limited()).kind is TOO_MUCH
+    assert evaluate(expression, object=text[:100], meter=limited()) is True
+
+
+def test_usual_patterns_look_through_long_texts() -> None:
+    text = "a" * 250_000
+    for pattern in ("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "(a+)+$x", "registry[.]example[.]com/"):
+        evaluate(f"object.matches('{pattern}')", object=text, meter=limited())
+
+
+def test_searching_often_costs_steps() -> None:
+    assert error(
+        "object.all(x, object[0].matches('(a|b)*a(a|b){20}c|' + x) || true)",
+        object=["ab" * 5000] * 1000,
+        meter=limited(),
+    ).kind is (TOO_MUCH)
 
 
 def test_values_that_are_nested_deeper_than_python_can_follow() -> None:
