@@ -81,6 +81,8 @@ class World:
             "webhook_url": f"https://{webhooks}",
             "metrics_bind_address": metrics,
             "leader_elect": False,
+            # Looking for their definitions would double the requests, each of which is a scenario of its own.
+            "policies": "off",
         }
         settings = load_settings(flags, None)
         started = asyncio.Event()
