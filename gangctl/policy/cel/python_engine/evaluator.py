@@ -13,6 +13,7 @@ from gangctl.policy.cel.library.values import (
     Optional,
     Uint,
     bounded,
+    invalid,
     no_such_overload,
 )
 from gangctl.policy.cel.meter import EXHAUSTED
@@ -262,6 +263,8 @@ def _index(key: Any) -> int:
     cls = type(key)
     if cls is int or cls is Uint:
         return int(key)
-    if cls is not float or not key.is_integer():
-        raise EvalError(EvalKind.NO_SUCH_OVERLOAD, "the index of a list is no whole number")
+    if cls is not float:
+        raise EvalError(EvalKind.NO_SUCH_OVERLOAD, "the index of a list is no number")
+    if not key.is_integer():
+        raise invalid("the index of a list is no whole number")
     return int(key)
