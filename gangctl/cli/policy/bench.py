@@ -21,8 +21,7 @@ from gangctl.cli.policy.requests import Setting, request_of, title_of
 from gangctl.cli.policy.specimens import SIZES, specimen
 from gangctl.errors import InputError
 from gangctl.policy.cel.engine import Engine
-from gangctl.policy.cel.engines import engines as available_engines
-from gangctl.policy.cel.engines import make_engine
+from gangctl.policy.cel.engines import available, make_engine
 from gangctl.policy.review import Object, Review
 
 KIND: Final = "PolicyBenchmark"
@@ -77,7 +76,7 @@ def command(
       gangctl policy bench policy.yaml -f jobset.yaml --engine all -o json
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     bundle = sort_documents(read_documents(files))
-    names = available_engines() if engine_name == flags.ALL else (engine_name,)
+    names = available() if engine_name == flags.ALL else (engine_name,)
     subjects = _subjects(filenames)
     params = [*bundle.others, *(read_documents(param_files) if param_files else ())]
     check_names(params)

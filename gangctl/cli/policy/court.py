@@ -15,6 +15,7 @@ from gangctl.judge.judge import Judge
 from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet
 from gangctl.policy.cel.engine import Engine
+from gangctl.policy.cel.meter import POLICY_SECONDS
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.review import Review
@@ -26,6 +27,25 @@ def now() -> datetime:
     return datetime.now(tz=UTC)
 
 
+def options_of(engine: Engine, minor: str) -> JudgeOptions:
+    """A judge that nobody else waits for: most is judged in this process, and a worker may take its time to start.
+
+    What a policy may spend is what it may spend at admission.
+    """
+    return JudgeOptions(
+        engine=engine.name,
+        minor=minor,
+        ahead=False,
+        spares=0,
+        inline_seconds=0.25,
+        inline_text=1 << 20,
+        fair_seconds=POLICY_SECONDS,
+        patience_seconds=POLICY_SECONDS,
+        lesson_seconds=30.0,
+        request_seconds=60.0,
+    )
+
+
 class Court:
     """A judge that a command asks and waits for; what policies spend is bounded as at admission."""
 
@@ -33,8 +53,7 @@ class Court:
         """Judge with ``engine`` and the CEL libraries of a Kubernetes minor."""
         self.engine = engine
         self._runner = asyncio.Runner()
-        # Files of other people may be hostile, but a command is no event loop that others wait for.
-        self._judge = Judge(JudgeOptions(engine=engine.name, minor=minor, ahead=False, spares=0))
+        self._judge = Judge(options_of(engine, minor))
         self._generation = 0
 
     def __enter__(self) -> Self:

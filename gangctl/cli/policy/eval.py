@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import click
@@ -25,9 +26,10 @@ from gangctl.cli.policy.bundle import (
     sort_documents,
 )
 from gangctl.cli.policy.court import Court, now
+from gangctl.cli.policy.defaulting import Admission
 from gangctl.cli.policy.explain import variables_of
 from gangctl.cli.policy.loading import Loaded, load, orphans
-from gangctl.cli.policy.requests import GROUPS, NAMESPACE, USER, Setting, is_namespaced, request_of, title_of
+from gangctl.cli.policy.requests import GROUPS, NAMESPACE, USER, Setting, is_namespaced, title_of
 from gangctl.cli.policy.verdicts import Judged, verdict_data, verdict_section
 from gangctl.errors import InputError
 from gangctl.policy.cel.engine import Engine
@@ -210,19 +212,15 @@ def judge_all(loaded: Loaded, engine: Engine, subjects: Sequence[Document], inqu
     setting = inquiry.setting
     with Court(engine, setting.generation.kubernetes) as court:
         court.install(loaded.policies, loaded.exceptions)
+        admission = Admission(court, loaded.policies, setting, inquiry.catalogue)
         for document in subjects:
-            request = request_of(
-                document.value,
-                inquiry.operation,
-                setting,
-                loaded.policies,
-                inquiry.catalogue,
-                old=inquiry.before(document),
-            )
-            verdict = merge(court.judge(request.review))
-            values = variables_of(loaded.policies, request.review, engine) if inquiry.explain else {}
+            met = admission.meet(document.value, inquiry.operation, inquiry.before(document))
+            review = met.request.review
+            verdict = merge([met.refusal()] if met.conflicts else court.judge(review))
+            values = variables_of(loaded.policies, review, engine) if inquiry.explain else {}
             title = title_of(document.value, setting)
-            found.append(Judged(title, document.value, request.review, verdict, engine.name, values, request.notes))
+            judged = Judged(title, document.value, review, verdict, engine.name, values, met.defaults)
+            found.append(replace(judged, notes=met.request.notes))
     return found
 
 

@@ -15,10 +15,12 @@ from gangctl.policy.cel.meter import EXPRESSION_STEPS, POLICY_STEPS
 from gangctl.policy.cel.walk import walk
 from gangctl.policy.loaded import Expression, LoadedPolicy
 
-LISTS: Final = 256
-"""Lists longer than that are no JobSet's."""
+LISTS: Final = 32
+"""Lists of lists of lists that are all longer than that are no JobSet's."""
 
 _SCALARS: Final = "true", "false"
+_UNTYPED: Final[Mapping[str, str]] = {"Undeclared": "UnknownField", "Type": "TypeMismatch"}
+"""Codes of what is refused for the types of JobSets, although Kubernetes would only warn of it."""
 _NULLS: Final = {"CREATE": ("oldObject",), "DELETE": ("object", "gang")}
 """What is null, by operation."""
 
@@ -38,6 +40,9 @@ class Inspection:
         start, length = (None, 1) if node is None else (node.span.start, node.span.end - node.span.start)
         return Remark(self.document, severity, code, path, message, hint, start, length, self.policy.name)
 
+    def _about(self, code: str, expression: Expression, message: str) -> Remark:
+        return self.remark(code, expression.path, message, node=expression.checked.node)
+
     def all(self) -> Iterator[Remark]:
         """Everything there is to say."""
         yield from self._types()
@@ -55,7 +60,7 @@ class Inspection:
             yield Remark(
                 self.document,
                 Severity.ERROR,
-                problem.kind,
+                _UNTYPED.get(problem.kind, problem.kind),
                 problem.path,
                 f"{problem.path}: {problem.message}",
                 problem.hint,
@@ -94,11 +99,11 @@ class Inspection:
         for expression in self.policy.programs.match_conditions:
             if (value := _constant(expression)) is not None:
                 what = "no rule is ever reached" if value is False else "it decides nothing"
-                yield self.remark("ConstantCondition", expression.path, f"always {_SCALARS[not value]}: {what}")
+                yield self._about("ConstantCondition", expression, f"always {_SCALARS[not value]}: {what}")
         for rule in self.policy.programs.rules:
             if (value := _constant(rule.condition)) is not None:
                 what = "the rule is never broken" if value else "the rule is always broken"
-                yield self.remark("ConstantRule", rule.condition.path, f"always {_SCALARS[not value]}: {what}")
+                yield self._about("ConstantRule", rule.condition, f"always {_SCALARS[not value]}: {what}")
         for expression in self.policy.programs.expressions():
             for node in _unreachable(expression.checked.node):
                 message = "never evaluated, because what stands beside it decides"
@@ -138,7 +143,7 @@ class Inspection:
             longest = _longest(expression.checked.profile.bound, EXPRESSION_STEPS)
             if longest < LISTS:
                 message = f"may cost more than its {EXPRESSION_STEPS} steps where a list is longer than {longest}"
-                yield self.remark("Costly", expression.path, message, hint=hint)
+                yield self.remark("Costly", expression.path, message, hint=hint, node=expression.checked.node)
             for node in walk(expression.checked.node):
                 if (
                     isinstance(node, Call)

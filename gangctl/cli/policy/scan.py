@@ -26,7 +26,7 @@ from gangctl.cli.policy.cluster import (
     policies_of,
     typed,
 )
-from gangctl.cli.policy.court import now
+from gangctl.cli.policy.court import now, options_of
 from gangctl.cli.policy.loading import Loaded, load, try_to_load
 from gangctl.cli.policy.verdicts import finding_data
 from gangctl.client.client import Client
@@ -34,7 +34,6 @@ from gangctl.client.resources import JOBSETS
 from gangctl.errors import ClusterUnavailableError, InputError, NotFoundError
 from gangctl.gang.resolve import ClusterRules
 from gangctl.judge.judge import Judge
-from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet
 from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.engines import make_engine
@@ -148,7 +147,7 @@ async def _scan(client: Client, own_namespace: str, scope: Scope) -> Report:
     rules = ClusterRules(generation)
     report = Report(scope.engine.name, results={policy.name: Counter() for policy in loaded.policies})
     place = None if scope.everywhere else scope.namespace or own_namespace
-    async with Judge(JudgeOptions(engine=scope.engine.name, minor=generation.kubernetes, ahead=False)) as judge:
+    async with Judge(options_of(scope.engine, generation.kubernetes)) as judge:
         await judge.install(PolicySet(1, policies=loaded.policies, exceptions=loaded.exceptions))
         async with aclosing(_jobsets(client, place)) as jobsets:
             async for jobset in jobsets:

@@ -20,8 +20,7 @@ from gangctl.cli.policy.suitefiles import find_suite_files, read_suite_file
 from gangctl.cli.policy.testing import Ground, Tested, Tests, run_tests
 from gangctl.errors import InputError
 from gangctl.policy.cel.engine import Engine
-from gangctl.policy.cel.engines import engines as available_engines
-from gangctl.policy.cel.engines import make_engine
+from gangctl.policy.cel.engines import available, make_engine
 
 FAILED: Final = 1
 API_VERSION: Final = "gangctl.dev/v1alpha1"
@@ -77,7 +76,7 @@ def command(
       gangctl policy test policies/ --run 'gang-required/.* CREATE' --engine all
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     files = [read_suite_file(path) for path in find_suite_files(paths)]
-    names = available_engines() if engine_name == flags.ALL else (engine_name,)
+    names = available() if engine_name == flags.ALL else (engine_name,)
     engines: list[Engine] = [make_engine(name) for name in names]
     ground = Ground(now(), generation_of_minor(kube) or NEWEST, run, lenient=len(engines) > 1)
     tests = run_tests(files, engines, ground)

@@ -11,9 +11,10 @@ from datetime import datetime
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.policy.bundle import FileCatalogue, name_of
 from gangctl.cli.policy.court import Court
+from gangctl.cli.policy.defaulting import Admission, Met
 from gangctl.cli.policy.expectation import Actual, Coverage, actual, difference
 from gangctl.cli.policy.loading import Loaded, load
-from gangctl.cli.policy.requests import Request, Setting, request_of
+from gangctl.cli.policy.requests import Setting
 from gangctl.cli.policy.suite import Row
 from gangctl.cli.policy.suitefiles import Subject, SuiteFile
 from gangctl.errors import InputError
@@ -110,7 +111,7 @@ class Tester:
         for policy in loaded.policies:
             self._tests.coverage.expect(policy.name, policy.rules)
         self._court.install(loaded.policies, loaded.exceptions)
-        known: dict[tuple[object, ...], Request] = {}
+        known: dict[tuple[object, ...], Met] = {}
         for index, subject in chosen:
             self._test(file, index, subject, loaded, known)
 
@@ -122,7 +123,7 @@ class Tester:
                     yield index, subject
 
     def _test(
-        self, file: SuiteFile, index: int, subject: Subject, loaded: Loaded, known: dict[tuple[object, ...], Request]
+        self, file: SuiteFile, index: int, subject: Subject, loaded: Loaded, known: dict[tuple[object, ...], Met]
     ) -> None:
         row = file.suite.results[index]
         policies = _policies(file, index, loaded)
@@ -132,11 +133,14 @@ class Tester:
         asked = (id(subject), row.operation, row.old, row.user, row.groups)
         if asked not in known:
             known[asked] = self._request(file, index, subject, loaded)
-        request = known[asked]
-        for note in request.notes:
+        met = known[asked]
+        for note in met.request.notes:
             self._tests.notes[f"{file.path}: {note}"] = None
         for policy in policies:
-            (outcome,) = self._court.judge(request.review, [policy.name])
+            if met.conflicts:
+                outcome = met.refusal(policy.name)
+            else:
+                (outcome,) = self._court.judge(met.request.review, [policy.name])
             self._add(file, index, subject, (policy, outcome), time.perf_counter() - start)
             start = time.perf_counter()
 
@@ -151,7 +155,7 @@ class Tester:
             self._tests.coverage.see(policy.name, seen.findings)
         self._tests.tested.append(Tested(file, index, subject, self._court.engine.name, seen, failure, seconds))
 
-    def _request(self, file: SuiteFile, index: int, subject: Subject, loaded: Loaded) -> Request:
+    def _request(self, file: SuiteFile, index: int, subject: Subject, loaded: Loaded) -> Met:
         row = file.suite.results[index]
         ground = self._ground
         setting = Setting(
@@ -165,15 +169,14 @@ class Tester:
         )
         catalogue = FileCatalogue([document.value for document in file.params])
         old = _old(file, index, subject).value if row.old is not None else None
-        return request_of(subject.value, row.operation, setting, loaded.policies, catalogue, old=old)
+        return Admission(self._court, loaded.policies, setting, catalogue).meet(subject.value, row.operation, old)
 
 
 def _old(file: SuiteFile, index: int, subject: Subject) -> Subject:
     """The object as it was: the one of the same name, or the only one."""
-    candidates = file.old[index]
-    same = [each for each in candidates if (each.kind, each.title) == (subject.kind, subject.title)]
-    found = same or list(candidates)
-    if len(found) != 1 or found[0].kind != subject.kind:
+    candidates = [each for each in file.old[index] if each.kind == subject.kind]
+    found = [each for each in candidates if each.title == subject.title] or candidates
+    if len(found) != 1:
         where = file.document.where(f"results[{index}].old")
         raise InputError(f"{where}: {len(found)} objects could be {subject.kind} {subject.title} as it was")
     return found[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gangctl.cli.output import Section, Table
@@ -17,14 +17,18 @@ KIND: Final = "PolicyVerdict"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One object, what was asked for it, and what was said; ``values`` are variables by policy, where asked for."""
+    """One object, what was asked for it, and what was said.
+
+    ``values`` are variables by policy, where asked for, ``defaults`` policies by the field that they filled in.
+    """
 
     title: str
     subject: Object
     review: Review
     verdict: Verdict
     engine: str
-    values: Mapping[str, Mapping[str, str]]
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    defaults: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -48,6 +52,7 @@ def verdict_data(judged: Judged) -> dict[str, Any]:
         "warnings": list(verdict.warnings),
         "auditAnnotations": dict(verdict.audit_annotations),
         "policies": [outcome_data(outcome, judged.values.get(outcome.policy)) for outcome in verdict.outcomes],
+        "defaults": [{"field": path, "policies": list(names)} for path, names in judged.defaults.items()],
         "notes": list(judged.notes),
     }
 
@@ -58,7 +63,7 @@ def outcome_data(outcome: Outcome, values: Mapping[str, str] | None = None) -> d
         "policy": outcome.policy,
         "matched": outcome.matched,
         "skipped": outcome.skipped,
-        "actions": sorted(outcome.actions),
+        "actions": sorted(action.value for action in outcome.actions),
         "steps": outcome.steps,
         "rules": [finding_data(finding) for finding in outcome.findings],
     }
@@ -89,7 +94,8 @@ def verdict_section(judged: Judged, *, everything: bool = False) -> Section:
         if everything or finding.result is not Result.PASS
     ]
     rows = tuple(_row(outcome, finding) for outcome, finding in shown)
-    lines = [*_summary(verdict.outcomes), *_skipped(verdict.outcomes), *_values(judged.values)]
+    given = [f"{path}: default of {', '.join(names)}" for path, names in judged.defaults.items()]
+    lines = [*_summary(verdict.outcomes), *given, *_skipped(verdict.outcomes), *_values(judged.values)]
     answer = "allowed" if verdict.allowed else f"denied ({verdict.code})"
     if verdict.allowed and verdict.warnings:
         answer = "allowed, with warnings"

@@ -1,0 +1,311 @@
+"""``gangctl policy eval``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.policy.policies import (
+    FEW,
+    QUEUE,
+    QUEUED,
+    Object,
+    binding,
+    config_map,
+    exception,
+    files,
+    namespace,
+    native,
+    policy,
+    rule,
+)
+from tests.cli.run import Answer, gangctl
+from tests.jobsets import jobset, rj
+
+SMALL = jobset("small", rj("a", 1, 2, 2), mode="Gang")
+LARGE = jobset("large", rj("a", 2, 4, 4), mode="Gang")
+
+
+def judge(directory: Path, policies: list[Object], subjects: list[Object], *arguments: str) -> Answer:
+    paths = files(directory, policies=policies, subjects=subjects)
+    return gangctl("policy", "eval", "--policy", paths["policies"], "-f", paths["subjects"], *arguments)
+
+
+def verdict(directory: Path, policies: list[Object], subjects: list[Object], *arguments: str) -> Any:
+    answer = judge(directory, policies, subjects, "-o", "json", *arguments)
+    assert answer.code in {0, 1}, answer.err
+    assert answer.code == (0 if answer.json["allowed"] else 1)
+    return answer.json
+
+
+class TestVerdicts:
+    def test_allowed(self, tmp_path: Path) -> None:
+        answer = judge(tmp_path, [policy("limits", FEW)], [SMALL])
+        assert (answer.code, answer.err) == (0, "")
+        assert answer.out == "JobSet t/small: allowed\n  1 policy, 1 applies: 1 pass\n"
+
+    def test_denied_with_every_violated_rule(self, tmp_path: Path) -> None:
+        answer = judge(tmp_path, [policy("limits", FEW, QUEUED)], [SMALL, LARGE])
+        assert answer.code == 1
+        assert answer.out == (
+            "JobSet t/small: denied (422)\n"
+            "  1 policy, 1 applies: 1 pass, 1 fail\n"
+            "  POLICY  RULE    RESULT  ACTION  MESSAGE\n"
+            "  limits  queued  fail    Deny    needs a queue\n"
+            "\n"
+            "JobSet t/large: denied (422)\n"
+            "  1 policy, 1 applies: 2 fail\n"
+            "  POLICY  RULE      RESULT  ACTION  MESSAGE\n"
+            "  limits  few-pods  fail    Deny    has 8 pods, at most 4 are allowed\n"
+            "  limits  queued    fail    Deny    needs a queue\n"
+        )
+
+    def test_for_programs(self, tmp_path: Path) -> None:
+        forbidden = {**FEW, "reason": "Forbidden"}
+        data = verdict(tmp_path, [policy("limits", forbidden)], [LARGE])
+        assert {key: data[key] for key in ("kind", "allowed", "code", "message", "operation", "metadata")} == {
+            "kind": "PolicyVerdict",
+            "allowed": False,
+            "code": 403,
+            "message": "GangPolicy 'limits' denied request: has 8 pods, at most 4 are allowed",
+            "operation": "CREATE",
+            "metadata": {"name": "large", "namespace": "t"},
+        }
+        (denial,) = data["denials"]
+        assert (denial["rule"], denial["result"], denial["reason"]) == ("few-pods", "fail", "Forbidden")
+        assert data["policies"][0]["steps"] > 0
+
+    def test_names_are_those_that_are_denied(self, tmp_path: Path) -> None:
+        answer = judge(tmp_path, [policy("limits", FEW)], [SMALL, LARGE], "-o", "name")
+        assert (answer.code, answer.out) == (1, "jobset.jobset.x-k8s.io/large\n")
+
+    def test_yaml_is_a_stream(self, tmp_path: Path) -> None:
+        answer = judge(tmp_path, [policy("limits", FEW)], [SMALL, LARGE], "-o", "yaml")
+        assert [each["allowed"] for each in answer.documents] == [True, False]
+
+    def test_warnings_go_through(self, tmp_path: Path) -> None:
+        answer = judge(tmp_path, [policy("limits", QUEUED, validationActions=["Warn"])], [SMALL])
+        assert answer.code == 0
+        assert answer.out.startswith("JobSet t/small: allowed, with warnings\n")
+        assert "! Validation failed for GangPolicy 'limits': needs a queue" in answer.out
+
+    def test_what_is_skipped_and_why(self, tmp_path: Path) -> None:
+        never = [{"name": "no", "expression": "false"}]
+        policies = [policy("a", QUEUED, matchConditions=never), policy("b", FEW)]
+        answer = judge(tmp_path, policies, [SMALL, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}])
+        assert answer.code == 0
+        assert "  2 policies, 1 applies: 1 pass\n  skipped a: matchConditions[no]\n" in answer.out
+        assert "Service default/s: allowed\n  2 policies, 0 apply: no rule\n  skipped a: resource\n" in answer.out
+
+    def test_errors_count_as_failure_policy_says(self, tmp_path: Path) -> None:
+        missing = rule("object.spec.nothing == 1")
+        closed, opened = policy("closed", missing), policy("opened", missing, failurePolicy="Ignore")
+        answer = judge(tmp_path, [closed, opened], [SMALL])
+        assert answer.code == 1
+        assert [
+            line.split()[:4] for line in answer.out.splitlines()[3:] if line.split()[0] in {"closed", "opened"}
+        ] == [
+            ["closed", "r", "error", "Deny"],
+            ["opened", "r", "error", "-"],
+        ]
+
+    def test_explained(self, tmp_path: Path) -> None:
+        variables = [
+            {"name": "pods", "expression": "gang.totalPods"},
+            {"name": "twice", "expression": "variables.pods * 2"},
+            {"name": "broken", "expression": "object.spec.nothing"},
+        ]
+        limits = policy("limits", rule("variables.twice > 1"), variables=variables)
+        answer = judge(tmp_path, [limits], [SMALL], "--explain")
+        assert answer.code == 0
+        assert "  limits: variables.pods = 2\n  limits: variables.twice = 4\n" in answer.out
+        assert "  limits: variables.broken = NoSuchKey: " in answer.out
+        assert "  limits  r     pass    -\n" in answer.out
+        data = verdict(tmp_path, [limits], [SMALL], "--explain")
+        assert data["policies"][0]["variables"]["twice"] == "4"
+
+
+class TestRequests:
+    def test_fields_that_the_server_fills_in_are_there(self, tmp_path: Path) -> None:
+        bare = jobset("bare", rj("a", None, 1, 1))
+        whole = rule("object.spec.replicatedJobs[0].replicas == 1 && object.spec.network.enableDNSHostnames")
+        assert verdict(tmp_path, [policy("p", whole)], [bare])["allowed"]
+
+    def test_a_jobset_that_jobset_refuses_is_judged_as_written(self, tmp_path: Path) -> None:
+        odd = jobset("odd", {**rj("a"), "replicas": "two"})
+        data = verdict(tmp_path, [policy("p", rule("object.spec.replicatedJobs[0].replicas == 'two'"))], [odd])
+        assert data["allowed"]
+        (note,) = data["notes"]
+        assert note.startswith("JobSet t/odd is judged as written, because JobSet refuses it: ")
+
+    def test_who_asks_for_what(self, tmp_path: Path) -> None:
+        asks = rule(
+            "request.userInfo.username == 'ann' && 'ops' in request.userInfo.groups && request.name == 'small'"
+            " && request.namespace == 't' && request.kind.kind == 'JobSet' && request.resource.resource == 'jobsets'"
+        )
+        assert verdict(tmp_path, [policy("p", asks)], [SMALL], "--user", "ann", "--group", "ops")["allowed"]
+        assert not verdict(tmp_path, [policy("p", asks)], [SMALL])["allowed"]
+
+    def test_an_update(self, tmp_path: Path) -> None:
+        grows = policy("p", rule("size(object.spec.replicatedJobs) >= size(oldObject.spec.replicatedJobs)"))
+        before = files(tmp_path, old=[jobset("small", rj("a", 1, 2, 2), rj("b")), LARGE])["old"]
+        data = verdict(tmp_path, [grows], [SMALL], "--operation", "UPDATE", "--old", before)
+        assert (data["allowed"], data["operation"]) == (False, "UPDATE")
+        same = files(tmp_path, old=[SMALL])["old"]
+        assert verdict(tmp_path, [grows], [SMALL], "--operation", "update", "--old", same)["allowed"]
+
+    def test_a_deletion(self, tmp_path: Path) -> None:
+        resources = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"]}
+        constraints = {"resourceRules": [{**resources, "operations": ["DELETE"]}]}
+        keeps = policy("p", rule("object == null && oldObject.spec.suspend"), matchConstraints=constraints)
+        answer = judge(
+            tmp_path, [keeps], [jobset("a", rj("a"), suspend=True), SMALL], "--operation", "DELETE", "-o", "name"
+        )
+        assert answer.out == "jobset.jobset.x-k8s.io/small\n"
+
+    def test_namespaces(self, tmp_path: Path) -> None:
+        team = rule("namespaceObject.metadata.labels.team == 'a'")
+        selecting = policy("p", team, matchConstraints={"namespaceSelector": {"matchLabels": {"team": "a"}}})
+        place = files(tmp_path, place=[namespace("t", team="a")])["place"]
+        data = verdict(tmp_path, [selecting], [SMALL], "--namespace-object", place)
+        assert data["policies"][0]["rules"][0]["result"] == "pass"
+        assert verdict(tmp_path, [selecting, namespace("t", team="a")], [SMALL])["policies"][0]["matched"]
+        unknown = verdict(tmp_path, [selecting], [SMALL])
+        assert unknown["policies"][0]["skipped"] == "namespaceSelector"
+        assert unknown["notes"] == ["no Namespace t among the files: taken to be one without labels of its own"]
+
+    def test_the_namespace_of_what_names_none(self, tmp_path: Path) -> None:
+        homeless = {**SMALL, "metadata": {"name": "small"}}
+        here = policy("p", rule("request.namespace == 'ml' && object.metadata.namespace == 'ml'"))
+        assert verdict(tmp_path, [here], [homeless], "-n", "ml")["allowed"]
+        answer = judge(tmp_path, [here], [SMALL], "-n", "ml")
+        assert answer.code == 2
+        assert 'metadata.namespace: is "t" but --namespace is "ml"' in answer.err
+
+    @pytest.mark.parametrize("where", ["policies", "subjects", "own file"])
+    def test_parameters_from_any_file(self, tmp_path: Path, where: str) -> None:
+        kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+        reference = {"name": "limits", "parameterNotFoundAction": "Deny"}
+        limited = policy("p", rule("gang.totalPods <= int(params.data.pods)"), paramKind=kind, paramRef=reference)
+        limits = config_map("limits", "t", pods="2")
+        own = ["--params", files(tmp_path, own=[limits])["own"]] if where == "own file" else []
+        policies, subjects = [limited], [SMALL]
+        if where != "own file":
+            (policies if where == "policies" else subjects).append(limits)
+        data = verdict(tmp_path, policies, subjects, *own)
+        assert data["allowed"]
+        assert data["policies"][0]["rules"][0]["params"] == "t/limits"
+        assert not verdict(tmp_path, [limited], [SMALL])["allowed"]
+
+    def test_defaults_come_before_the_rules(self, tmp_path: Path) -> None:
+        gives = policy("gives", QUEUED, rule("gang.gangedPods == 1"), defaults={"queue": "q", "gangMode": "Gang"})
+        plain = jobset("plain", rj("a"))
+        data = verdict(tmp_path, [gives], [plain])
+        assert data["allowed"]
+        assert {each["field"]: each["policies"] for each in data["defaults"]} == {
+            f"metadata.labels[{QUEUE}]": ["gives"],
+            "metadata.annotations[gangctl.dev/gang-mode]": ["gives"],
+        }
+        other = policy("other", defaults={"queue": "r"})
+        denied = verdict(tmp_path, [gives, other], [plain])
+        assert (denied["allowed"], denied["code"]) == (False, 422)
+        assert "policies disagree on the default: GangPolicy 'gives'" in denied["message"]
+
+    def test_defaults_of_a_policy_that_does_not_apply_are_not_given(self, tmp_path: Path) -> None:
+        never = [{"name": "no", "expression": "false"}]
+        gives = policy("gives", matchConditions=never, defaults={"queue": "q"})
+        assert verdict(tmp_path, [gives], [jobset("plain", rj("a"))])["defaults"] == []
+
+
+class TestNatives:
+    def test_with_their_bindings(self, tmp_path: Path) -> None:
+        queued = native("queued", QUEUED)
+        bindings = [binding("warn", "queued", "Warn"), binding("deny", "queued", "Deny", "Audit")]
+        data = verdict(tmp_path, [queued, *bindings], [SMALL])
+        assert [each["policy"] for each in data["policies"]] == ["queued/deny", "queued/warn"]
+        assert [each["policy"] for each in data["denials"]] == ["queued/deny"]
+        assert len(data["warnings"]) == 1
+
+    def test_without_a_binding_they_deny_and_this_is_said(self, tmp_path: Path) -> None:
+        answer = judge(tmp_path, [native("queued", QUEUED)], [SMALL])
+        assert answer.code == 1
+        assert (
+            answer.err
+            == "note: no binding of queued among the files: judged as if bound with validationActions [Deny]\n"
+        )
+
+    def test_a_binding_of_nothing_is_said(self, tmp_path: Path) -> None:
+        answer = judge(tmp_path, [policy("p", FEW), binding("b", "elsewhere")], [SMALL])
+        assert answer.err == "note: binding b has no policy among the files\n"
+
+    def test_about_other_kinds(self, tmp_path: Path) -> None:
+        resources = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"]}
+        closed = native("closed", rule("false"), matchConstraints={"resourceRules": [resources]})
+        service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+        answer = judge(tmp_path, [closed], [service, SMALL], "-o", "name")
+        assert answer.out == "service/s\n"
+
+
+class TestExceptions:
+    def test_they_cover_what_they_name_until_they_end(self, tmp_path: Path) -> None:
+        allowed = exception("large-ones", "limits", "few-pods", names=["lar*"])
+        data = verdict(tmp_path, [policy("limits", FEW), allowed], [LARGE])
+        assert data["allowed"]
+        (finding,) = data["policies"][0]["rules"]
+        assert (finding["result"], finding["exception"]) == ("exempt", "large-ones")
+        ended = exception("large-ones", "limits", expires="2020-01-01T00:00:00Z")
+        assert not verdict(tmp_path, [policy("limits", FEW), ended], [LARGE])["allowed"]
+        answer = judge(tmp_path, [policy("limits", FEW), allowed], [LARGE])
+        assert "allowed by exception large-ones: has 8 pods" in " ".join(answer.out.split())
+
+
+class TestBadInput:
+    def test_a_policy_that_is_refused(self, tmp_path: Path) -> None:
+        answer = judge(tmp_path, [policy("p", rule("object.spec.exists(x, y)"), rule("1 + 'a' == 2"))], [SMALL])
+        assert (answer.code, answer.out) == (2, "")
+        lines = answer.err.splitlines()
+        assert lines[0].startswith(f"{tmp_path}/policies.yaml:8:")
+        assert lines[1].strip() == "expression: object.spec.exists(x, y)"
+        assert set(lines[2].strip()) == {"^"}
+        assert lines[-1] in {"error: 2 errors in 1 policy", "error: 3 errors in 1 policy"}
+
+    @pytest.mark.parametrize(
+        ("policies", "subjects", "arguments", "words"),
+        [
+            ([SMALL], [SMALL], (), "no policy in the input: found 2 JobSet"),
+            ([policy("p", FEW)], [policy("q", FEW)], (), "nothing to judge"),
+            ([policy("p", FEW), policy("p", FEW)], [SMALL], (), 'GangPolicy "p" is also at'),
+            ([policy("p", FEW)], [{"kind": "JobSet"}], (), "an object needs apiVersion and kind"),
+            ([policy("p", FEW)], [{"apiVersion": "v1", "kind": "Pod"}], (), "metadata.name: Pod needs a name"),
+            ([policy("p", FEW)], [SMALL], ("--operation", "UPDATE"), "--operation UPDATE and --old belong together"),
+            ([policy("p", FEW)], [SMALL], ("--engine", "java"), "'java' is not one of"),
+            ([policy("p", FEW)], [SMALL], ("--params", "/nowhere.yaml"), "no such file"),
+            ([policy("p", FEW), exception("e", "p", expires="soon")], [SMALL], (), "spec.expiresAt"),
+        ],
+    )
+    def test_one_error_and_exit_code_2(
+        self, tmp_path: Path, policies: list[Object], subjects: list[Object], arguments: tuple[str, ...], words: str
+    ) -> None:
+        answer = judge(tmp_path, policies, subjects, *arguments)
+        assert (answer.code, answer.out) == (2, "")
+        assert words in answer.err
+        assert "Traceback" not in answer.err
+
+    def test_the_object_before_an_update_has_to_be_there(self, tmp_path: Path) -> None:
+        before = files(tmp_path, old=[LARGE])["old"]
+        answer = judge(tmp_path, [policy("p", FEW)], [SMALL], "--operation", "UPDATE", "--old", before)
+        assert answer.code == 2
+        assert "0 objects of --old are JobSet t/small, 1 is wanted" in answer.err
+
+    def test_namespace_objects_are_namespaces(self, tmp_path: Path) -> None:
+        other = files(tmp_path, other=[SMALL])["other"]
+        answer = judge(tmp_path, [policy("p", FEW)], [SMALL], "--namespace-object", other)
+        assert answer.code == 2
+        assert "--namespace-object takes Namespaces only" in answer.err
+
+    def test_stdin_is_read_once(self) -> None:
+        answer = gangctl("policy", "eval", "--policy", "-", "-f", "-", stdin="")
+        assert answer.code == 2
+        assert "stdin can be read only once" in answer.err
