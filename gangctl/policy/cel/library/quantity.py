@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 from typing import ClassVar, Final
 
 from gangctl.policy.cel.faults import EvalError, EvalKind
@@ -22,6 +22,9 @@ LONGEST: Final = 512
 """Characters of a quantity."""
 LARGEST_EXPONENT: Final = 4096
 """Powers of ten beyond which a quantity is refused, for reasons of memory."""
+
+_PARSED: Final = 2048
+"""Quantities that are kept: every container asks for the same few."""
 
 _FORM: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
 _DECIMAL: Final = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -75,6 +78,7 @@ def _aligned(left: Quantity, right: Quantity) -> tuple[int, int, int]:
     )
 
 
+@lru_cache(_PARSED)
 def parse(text: str) -> Quantity:
     """The quantity that ``text`` is; ValueError when it is none."""
     form = _FORM.fullmatch(text) if 0 < len(text) <= LONGEST else None
@@ -99,6 +103,8 @@ def _decimal_exponent(suffix: str) -> int:
     if suffix[0] not in "eE" or not suffix[1:].lstrip("+-").isdigit():
         raise ValueError("not a quantity")
     exponent = int(suffix[1:])
+    if not INT_MIN <= exponent <= INT_MAX:
+        raise ValueError("not a quantity")
     if abs(exponent) > LARGEST_EXPONENT:
         raise EvalError(EvalKind.BUDGET_EXCEEDED, f"a quantity has more than {LARGEST_EXPONENT} digits")
     return exponent
@@ -138,6 +144,9 @@ def _is_quantity(text: str) -> bool:
         parse(text)
     except ValueError:
         return False
+    except EvalError:
+        # Too large to compute with, but one.
+        return True
     return True
 
 

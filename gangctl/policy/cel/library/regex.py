@@ -8,7 +8,7 @@ from typing import Any, Final
 import re2
 
 from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.overload import Overload, method
+from gangctl.policy.cel.library.overload import Overload, function, method
 from gangctl.policy.cel.library.values import bounded, invalid
 
 LONGEST_PATTERN: Final = 512
@@ -20,9 +20,12 @@ _PATTERNS: Final = 512
 
 
 @lru_cache(_PATTERNS)
-def compiled(pattern: str) -> Any:
-    """A pattern for re2; EvalError when it is none or too large."""
-    if len(pattern.encode()) > LONGEST_PATTERN:
+def compiled(pattern: str | bytes) -> Any:
+    """A pattern for re2; EvalError when it is none or too large.
+
+    As bytes, it is still one of UTF-8: re2 is three times as fast where it need not count code points.
+    """
+    if len(pattern.encode() if isinstance(pattern, str) else pattern) > LONGEST_PATTERN:
         raise EvalError(EvalKind.BUDGET_EXCEEDED, f"a pattern has more than {LONGEST_PATTERN} bytes")
     options = re2.Options()
     options.log_errors = False
@@ -34,12 +37,12 @@ def compiled(pattern: str) -> Any:
 
 
 def _matches(text: str, pattern: str) -> bool:
-    return compiled(pattern).search(text) is not None
+    return compiled(pattern.encode()).search(text.encode()) is not None
 
 
 def _find(text: str, pattern: str) -> str:
-    match = compiled(pattern).search(text)
-    return "" if match is None else str(match.group())
+    match = compiled(pattern.encode()).search(text.encode())
+    return "" if match is None else str(match.group(), "utf-8")
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
@@ -59,6 +62,7 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
+    function("matches", _matches, "string", "string"),
     method("matches", _matches, "string", "string"),
     method("find", _find, "string", "string"),
     method("findAll", _find_all, "string", "string"),

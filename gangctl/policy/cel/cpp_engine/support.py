@@ -1,0 +1,85 @@
+"""Refuses, when it is compiled, what cel-cpp would answer otherwise than Kubernetes, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gangctl.policy.cel.ast import Call, Comprehension, Index, ListOf, MapOf, Node, Select
+from gangctl.policy.cel.checked import Checked
+from gangctl.policy.cel.cpp_engine.shapes import (
+    EXTENSIONS,
+    OPTIONAL,
+    can_cross,
+    holds_extension,
+    holds_optional,
+    holds_unknown,
+)
+from gangctl.policy.cel.faults import CompileError, CompileKind
+from gangctl.policy.cel.types import DYN, Type
+from gangctl.policy.cel.walk import children, walk
+
+_HINT: Final = "cel-python can: uninstall cel-expr-python, or choose the engine"
+_UNWRAPPING: Final = frozenset({"hasValue", "value", "orValue", "optMap", "optFlatMap", "_==_", "_!=_"})
+_COMPARING: Final = frozenset({"_==_", "_!=_", "@in"})
+
+
+def unsupported(message: str, node: Node) -> CompileError:
+    """The refusal of a part of an expression."""
+    return CompileError(
+        CompileKind.UNSUPPORTED,
+        f"cel-cpp cannot {message}",
+        node.span.start,
+        node.span.end - node.span.start,
+        hint=_HINT,
+    )
+
+
+def check_support(checked: Checked) -> None:
+    """CompileError of kind UNSUPPORTED, at the first part of an expression that is refused."""
+    types = checked.types
+    _check_result(checked)
+    for node in walk(checked.node):
+        type_ = types.get(id(node), DYN)
+        if type_.name == "type" and any(part.name in EXTENSIONS for part in type_.parameters):
+            raise unsupported("name or tell types that Kubernetes adds", node)
+        for child in children(node):
+            _check_laundering(node, type_, child, types.get(id(child), DYN))
+
+
+def _check_result(checked: Checked) -> None:
+    """The value leaves for Python, and may come back as a variable."""
+    type_ = checked.type
+    inner = type_.parameters[0] if type_.name == OPTIONAL and type_.parameters else type_
+    if not can_cross(inner):
+        raise unsupported(f"give a value of type {type_} to other expressions", checked.node)
+
+
+def _check_laundering(node: Node, type_: Type, child: Node, held: Type) -> None:
+    """Refuse values that come out as dyn: nobody would know that they are no maps."""
+    if not holds_unknown(type_):
+        return
+    if holds_extension(held) and not holds_extension(type_) and not _compares(node):
+        raise unsupported(f"hide a {held} among values of any type", child)
+    if holds_optional(held) and not holds_optional(type_) and not _unwraps(node, child):
+        raise unsupported("hide an optional among values of any type", child)
+
+
+def _compares(node: Node) -> bool:
+    return isinstance(node, Call) and node.function in _COMPARING
+
+
+def _unwraps(node: Node, child: Node) -> bool:
+    if isinstance(node, Call):
+        return node.function in _UNWRAPPING or node.function.startswith("optional.")
+    if isinstance(node, ListOf | MapOf):
+        return bool(node.optional)
+    return isinstance(node, Select | Index | Comprehension) and child is children(node)[0]
+
+
+def check_call(node: Node, arguments: Mapping[int, Type], result: Type) -> None:
+    """Refuse a call of Python that would get optionals, or give what C++ does not take."""
+    if any(holds_optional(argument) for argument in arguments.values()):
+        raise unsupported("give an optional to this function", node)
+    if not can_cross(result):
+        raise unsupported(f"take a {result} from this function", node)
