@@ -175,7 +175,7 @@ def _too_large(polynomial: Polynomial) -> bool:
         elif characters == _LINEAR:
             allowed = CHARACTERS_FACTOR
         else:
-            allowed = SQUARE_FACTOR if characters == _SQUARE else 0
+            allowed = SQUARE_FACTOR if (characters, elements) == (_SQUARE, 0) else 0
         if factor > allowed:
             return True
     return False

@@ -264,7 +264,11 @@ class _Reader:
         inner = _inner(item)
         if inner.data != "ident_arg" or self._word(_positions(inner)[0]).text != ENTRY:
             return None
-        return _branches(_branches(inner)[0])[0]
+        arguments = _branches(inner)
+        if not arguments:
+            place = self._place(_positions(inner)[0])
+            raise CompileError(CompileKind.SYNTAX, "the '?' has no value", place.start, hint="a value is expected")
+        return _branches(arguments[0])[0]
 
     def _arguments(self, tree: Branch) -> tuple[Node, ...]:
         lists = [each for each in _branches(tree) if each.data == "exprlist"]

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+
+from gangctl.policy.cel.constants import truth
+from gangctl.policy.cel.environments import admission
+from gangctl.policy.cel.parser import parse
+from gangctl.policy.cel.typed import for_jobsets, jobset_type, typed_check
+from tests.policy.cel.jobset_types import PLACE, text
+
+ENVIRONMENT = for_jobsets(admission())
+
+
+def test_the_committed_table_is_that_of_the_field_table() -> None:
+    assert PLACE.read_text() == text()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "object.spec.replicatedJobs.all(j, j.replicas > 0)",
+        "oldObject.spec.network.?subdomain.orValue('') == ''",
+        "object.spec.replicatedJobs.all(j, j.template.spec.template.spec.containers.all(c, has(c.resources.limits)))",
+        "object.metadata.creationTimestamp < timestamp('2026-01-01T00:00:00Z')",
+        "object.metadata.labels['a'] == 'b'",
+        "object.spec.replicatedJobs[0].template.spec.template.spec.containers[0].resources.limits['cpu'] == 1",
+    ],
+)
+def test_fields_of_jobsets(expression: str) -> None:
+    found = typed_check(expression, ENVIRONMENT)
+    assert found.fault is None
+    assert found.checked is not None
+
+
+@pytest.mark.parametrize(
+    ("expression", "message", "hint"),
+    [
+        (
+            "object.spec.replicatedJob.size() > 1",
+            "JobSet.spec has no field 'replicatedJob'",
+            "did you mean replicatedJobs?",
+        ),
+        (
+            "object.spec.replicatedJobs.all(j, j.template.spec.containers.size() > 0)",
+            "JobSet.spec.replicatedJobs.template.spec has no field 'containers'",
+            "",
+        ),
+        ("object.spec.suspend == 'true'", "'==' does not take bool and string", None),
+        ("object.spec.replicatedJobs[0].replicas > '1'", "'>' does not take int and string", None),
+        ("object.metadata.labels == null", "'==' does not take map(string, string) and null_type", None),
+    ],
+)
+def test_what_no_jobset_has(expression: str, message: str, hint: str | None) -> None:
+    found = typed_check(expression, ENVIRONMENT)
+    assert found.fault is not None
+    assert found.fault.message == message
+    if hint is not None:
+        assert found.fault.hint == hint
+
+
+def test_shared_types_are_made_once() -> None:
+    assert jobset_type() is jobset_type()
+    assert "template" in str(jobset_type().fields)
+
+
+@pytest.mark.parametrize(
+    ("expression", "answer"),
+    [
+        ("true", True),
+        ("1 == 1", True),
+        ("'a' != 'a'", False),
+        ("a && false", False),
+        ("a || 1 < 2", True),
+        ("true && 1 == 1", True),
+        ("!(1 > 2)", True),
+        ("a ? true : true", True),
+        ("false ? a : 1 == 2", False),
+        ("[].all(x, x)", True),
+        ("{}.exists(x, x)", False),
+        ("a.all(x, true)", True),
+        ("a.exists(x, x == 'a' && x == 'b')", False),
+        ("request.operation == 'CREATE' && request.operation == 'UPDATE'", False),
+        ("a && (b.c == 'x' && 'y' == b.c)", False),
+        ("b.c != 'x' || b.c != 'y'", True),
+        ("request.operation == 'Create'", False),
+        ("request.operation != 'create'", True),
+        ("a", None),
+        ("a == a", None),
+        ("a || false", None),
+        ("b.c == 'x' || b.c == 'y'", None),
+        ("b.c == 'x' && b.d == 'y'", None),
+        ("b.c == 'x' && b.c == 'x'", None),
+        ("b.c != 'x' && b.c != 'y'", None),
+        ("a == 1 && a == 1.0", None),
+        ("a.all(x, false)", None),
+        ("a.exists(x, true)", None),
+        ("a ? true : false", None),
+        ("request.operation == 'CREATE'", None),
+        ("'a'.contains('a')", None),
+    ],
+)
+def test_conditions_with_one_answer(expression: str, answer: bool | None) -> None:
+    assert truth(parse(expression)) is answer
