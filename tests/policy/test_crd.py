@@ -82,7 +82,7 @@ async def installed(plane: ControlPlane) -> AsyncIterator[str]:
 
 async def established(plane: ControlPlane, name: str) -> bool:
     definition = await plane.api.get(f"{DEFINITIONS}/{name}")
-    conditions = {each["type"]: each for each in definition.get("status", {}).get("conditions", [])}
+    conditions = {each["type"]: each for each in definition.get("status", {}).get("conditions") or []}
     assert "NonStructuralSchema" not in conditions, conditions
     if conditions.get("Established", {}).get("status") != "True":
         raise NotYet(str(conditions))
