@@ -9,7 +9,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import wait_for
 from tests.policies.bare import ACCEPTED
 from tests.policies.native import BARE, POLICIES, denied_name, policy_of, said_of
-from tests.policies.pack import Case, Object, Shipped, native
+from tests.policies.pack import Case, Object, Shipped, native, shipped
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("pack")]
 
@@ -103,3 +103,12 @@ async def test_would_notice_a_field_that_does_not_exist(plane_of_the_pack: Contr
     spec = {**NATIVE[0].spec, "variables": [], "validations": [{"expression": "has(object.spec.replicas)"}]}
     (found,) = await fieldless(plane_of_the_pack, {**spec, "matchConditions": []}, "types-of-a-typo")
     assert "undefined field 'replicas'" in found
+
+
+@pytest.mark.parametrize("policy", shipped(), ids=lambda policy: policy.name)
+async def test_server_takes_the_gangpolicy_as_it_stands(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
+    path = path_of("gangctl.dev/v1alpha1", "gangpolicies")
+    made = await plane_of_the_pack.api.create(path, policy.document, dryRun="All", fieldValidation="Strict")
+    assert {key: made["spec"][key] for key in policy.spec} == policy.spec | {
+        "matchConstraints": made["spec"]["matchConstraints"]
+    }
