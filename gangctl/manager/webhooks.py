@@ -92,6 +92,7 @@ class WebhookPart:
             refresh=self._refreshed,
             may_write=may_write,
         )
+        self._may_write = may_write
         self._policies_registered = False
         admission = GangAdmission(gangs, fail_open=settings.unavailable == "allow")
         self._endpoints = build_endpoints(admission.routes(), gangs.synced, self._metrics.answered)
@@ -113,11 +114,15 @@ class WebhookPart:
         """What keeps policies from being asked at the start; None when they are, or once they were.
 
         What happens to their registration later is told in the log: a replica that turned unready for it would take
-        the gangs' webhooks down with it.
+        the gangs' webhooks down with it. One that may not write has looked, and leaves the rest to who may.
         """
         if self._policies is None or self._policies_registered:
             return None
-        problem = self._policies.unready() or self._policy_registrar.problem()
+        if (missing := self._policies.unready()) is not None:
+            return missing
+        problem = self._policy_registrar.problem()
+        if problem is not None and self._policy_registrar.looked and not self._may_write():
+            return None
         self._policies_registered = problem is None
         return problem
 

@@ -105,6 +105,8 @@ class Registrar:
         self._clock = clock or Clock()
         self._authorities: bytes | None = None
         self._problem: str | None = None if mode is Registration.NONE else "not looked at yet"
+        self.looked = False
+        """Whether the configurations could be read, at least once."""
         self._woken = asyncio.Event()
 
     def registered(self) -> bool:
@@ -163,6 +165,7 @@ class Registrar:
                 continue
             left = [each.difference for each in different if each not in mendable]
             left += [await self._mend(each) for each in mendable]
+            self.looked = True
             self._set_problem(next(filter(None, left), None))
             return bool(mendable)
         return False

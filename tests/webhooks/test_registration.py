@@ -337,6 +337,19 @@ async def test_what_is_not_needed_is_not_made_and_goes(api: FakeConfigurations, 
     assert not await each.look()
 
 
+async def test_who_may_not_write_has_looked_all_the_same(api: FakeConfigurations, clock: VirtualClock) -> None:
+    each = registrar(api, clock, may_write=lambda: False)
+    each.trust(b"ours")
+    api.trouble = ServerError(500, "InternalError", "away")
+    async with running(each):
+        await clock.advance(1)
+        assert not each.looked
+        api.trouble = None
+        await clock.advance(60)
+    assert each.looked
+    assert (each.registered(), api.writes) == (False, [])
+
+
 async def test_what_others_made_is_filled_and_emptied(api: FakeConfigurations, clock: VirtualClock) -> None:
     sometimes = Sometimes(needed=False)
     each = Registrar(api, sometimes, mode=Registration.FILL, clock=clock)
