@@ -16,7 +16,7 @@ CRDS: Final = MANIFESTS / "policies" / "crds"
 
 @pytest.fixture(scope="session")
 def plane_of_the_pack() -> Iterator[ControlPlane]:
-    """A control plane of its own, for the pack's JobSets are in namespaces with plain names: with every native policy."""
+    """A control plane with every native policy; its own, for the pack's JobSets are in namespaces with plain names."""
 
     async def start() -> ControlPlane:
         plane = await ControlPlane.start("1.37", ("jobset",))
