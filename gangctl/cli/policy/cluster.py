@@ -53,7 +53,7 @@ async def all_of(client: Client, resource: Resource, *, needed: bool = False) ->
         if not needed:
             return []
         raise ClusterUnavailableError(
-            f"the cluster does not have {resource.qualified_name}", hint="kubectl apply -k manifests/crds"
+            f"the cluster does not have {resource.qualified_name}", hint="kubectl apply -k manifests/policies/crds"
         ) from error
     return [typed(item, resource) for item in page.items]
 

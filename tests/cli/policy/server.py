@@ -1,0 +1,96 @@
+"""An API server that lists what it was given, page by page, and takes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from aiohttp import web
+
+from tests.cli.policy.policies import Object
+from tests.cli.run import Answer, process
+
+POLICIES = "/apis/gangctl.dev/v1alpha1/gangpolicies"
+EXCEPTIONS = "/apis/gangctl.dev/v1alpha1/gangpolicyexceptions"
+JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
+NAMESPACES = "/api/v1/namespaces"
+CONFIG_MAPS = "/api/v1/configmaps"
+_CORE = {"kind": "APIResourceList", "resources": [{"name": "configmaps", "kind": "ConfigMap", "namespaced": True}]}
+_GROUP = {"kind": "APIGroup", "versions": [{"version": "v1beta1"}]}
+_SCHEDULING = {"kind": "APIResourceList", "resources": [{"name": "workloads"}, {"name": "podgroups"}]}
+_FIXED = {
+    "/api/v1": _CORE,
+    "/apis/scheduling.k8s.io": _GROUP,
+    "/apis/scheduling.k8s.io/v1beta1": _SCHEDULING,
+}
+
+
+class Server:
+    """Collections by path, in pages of ``page`` objects; ``asked`` are the requests."""
+
+    def __init__(self, collections: dict[str, list[Object]], page: int) -> None:
+        """Serve these."""
+        self.collections = collections
+        self.page = page
+        self.asked: list[tuple[str, str]] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """One request."""
+        self.asked.append((request.method, request.path))
+        if request.path in _FIXED:
+            return web.json_response(_FIXED[request.path])
+        path, namespace = _collection(request.path)
+        if path not in self.collections or request.method != "GET":
+            status = {"kind": "Status", "reason": "NotFound", "message": "not found", "code": 404}
+            return web.json_response(status, status=404)
+        found = [each for each in self.collections[path] if namespace in {"", each["metadata"].get("namespace", "")}]
+        start = int(request.query.get("continue", 0))
+        following = str(start + self.page) if start + self.page < len(found) else ""
+        items = [{key: each[key] for key in each if key not in {"apiVersion", "kind"}} for each in found]
+        metadata = {"resourceVersion": "7", "continue": following}
+        body: dict[str, Any] = {"kind": "List", "metadata": metadata, "items": items[start : start + self.page]}
+        return web.json_response(body)
+
+
+def _collection(path: str) -> tuple[str, str]:
+    """The path of a collection over all namespaces, and the namespace that was named."""
+    before, found, after = path.partition("/namespaces/")
+    if not found:
+        return path, ""
+    namespace, _, plural = after.partition("/")
+    return f"{before}/{plural}", namespace
+
+
+@asynccontextmanager
+async def serving(page: int = 2, **collections: list[Object]) -> AsyncIterator[tuple[Server, str]]:
+    """The server and its URL; collections by the names of this module's paths."""
+    server = Server({globals()[name.upper()]: found for name, found in collections.items()}, page)
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", server.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield server, site.name
+    finally:
+        await runner.cleanup()
+
+
+async def ask(directory: Path, url: str, *arguments: str) -> Answer:
+    """Run ``gangctl policy`` against that server."""
+    path = directory / "kubeconfig"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "t"}}],
+    }
+    path.write_text(yaml.safe_dump(config))
+    return await asyncio.to_thread(process, "policy", *arguments, "--kubeconfig", str(path))

@@ -1,0 +1,82 @@
+"""``gangctl policy bench``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gangctl.api.jobset import read_jobset
+from gangctl.cli.policy.measuring import measure
+from gangctl.cli.policy.specimens import SIZES, specimen
+from gangctl.gang.resolve import ClusterRules
+from gangctl.policy.gangvariable import gang_of
+from tests.cli.policy.policies import FEW, QUEUED, files, policy, rule
+from tests.cli.run import fine, gangctl
+from tests.jobsets import jobset, rj
+
+VARIABLES = [{"name": "names", "expression": "object.spec.replicatedJobs.map(r, r.name)"}]
+UNIQUE = rule("variables.names.all(n, variables.names.exists_one(m, m == n))", name="unique")
+
+
+def test_specimens_are_jobsets_that_become_gangs() -> None:
+    for size in SIZES:
+        jobset_, malformed = read_jobset(specimen(size))
+        assert malformed == ()
+        assert len(jobset_.replicated_jobs) == size
+        plan = gang_of(specimen(size), ClusterRules())
+        assert plan is not None
+        assert plan["gangedPods"] == plan["totalPods"] == 4 * size
+
+
+def test_every_rule_on_every_specimen(tmp_path: Path) -> None:
+    path = files(tmp_path, p=[policy("p", FEW, UNIQUE, variables=VARIABLES)])["p"]
+    data = fine("policy", "bench", path, "--rounds", "5", "--engine", "cel-python", "-o", "json").json
+    assert (data["engine"], data["unit"]) == ("cel-python", "microseconds")
+    assert data["compile"]["median"] > 0
+    assert [each["object"] for each in data["bind"]] == [f"JobSet default/specimen-{size}" for size in SIZES]
+    measured = {(each["rule"], each["object"][-2:].strip("-")): each for each in data["rules"]}
+    assert set(measured) == {(name, size) for name in ("few-pods", "unique", "(whole policy)") for size in ("3", "50")}
+    for each in data["rules"]:
+        assert 0 < each["median"] <= each["p99"]
+        assert each["rounds"] == 5
+        assert 0 < each["steps"] <= each["bound"]
+    # The names are compared with each other: the bound knows, and so does the clock.
+    assert measured["unique", "50"]["bound"] > 10 * measured["unique", "3"]["bound"]
+    assert measured["unique", "50"]["steps"] > 10 * measured["unique", "3"]["steps"]
+    assert measured["few-pods", "50"]["result"] == "fail"
+
+
+def test_a_table_for_given_objects(tmp_path: Path) -> None:
+    never = [{"name": "no", "expression": "false"}]
+    paths = files(
+        tmp_path,
+        p=[policy("p", QUEUED, rule("object.metadata.none == 1"), matchConditions=never)],
+        js=[jobset("mine", rj("a"))],
+    )
+    answer = fine("policy", "bench", paths["p"], "-f", paths["js"], "--rounds", "5", "--engine", "cel-python")
+    lines = answer.out.splitlines()
+    assert lines[0] == "cel-python, microseconds"
+    assert lines[1].startswith("  compiling 1 policy: ")
+    rows = [line.split() for line in lines[3:7]]
+    assert rows[0] == ["POLICY", "RULE", "OBJECT", "MEDIAN", "P99", "STEPS", "BOUND", "RESULT"]
+    assert [row[:3] for row in rows[1:]] == [
+        ["p", "queued", "JobSet"],
+        ["p", "r", "JobSet"],
+        ["p", "(whole", "policy)"],
+    ]
+    assert [row[-1] for row in rows[1:]] == ["fail", "NoSuchKey", "skipped:"]
+
+
+def test_slow_functions_have_fewer_rounds() -> None:
+    calls = []
+    timing = measure(lambda: calls.append(1), 7)
+    assert (timing.rounds, len(calls)) == (7, 9)
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    path = files(tmp_path, p=[policy("p", rule("nothing"))])["p"]
+    assert gangctl("policy", "bench", path).code == 2
+    assert gangctl("policy", "bench", path, "--rounds", "1").code == 2
+    fit = files(tmp_path, p=[policy("p", FEW)])["p"]
+    answer = gangctl("policy", "bench", fit, "-f", fit)
+    assert answer.code == 2
+    assert "nothing to measure on" in answer.err

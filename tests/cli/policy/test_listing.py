@@ -1,0 +1,61 @@
+"""``gangctl policy list``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.policy.policies import FEW, QUEUED, binding, files, native, policy, rule
+from tests.cli.policy.server import ask, serving
+from tests.cli.run import fine, gangctl
+
+
+def test_of_files(tmp_path: Path) -> None:
+    limits = policy("limits", FEW, QUEUED, validationActions=["Warn", "Audit"], failurePolicy="Ignore")
+    broken = policy("broken", rule("nothing"), rule("1", name="s"))
+    path = files(tmp_path, policies=[limits, broken, native("n", QUEUED), binding("b", "n", "Warn")])["policies"]
+    answer = fine("policy", "list", path)
+    lines = answer.out.splitlines()
+    assert lines[0] == "3 policies"
+    assert lines[1].split()[:5] == ["NAME", "ACTIONS", "FAILURE", "READY", "VIOLATIONS"]
+    rows = {line.split()[0]: line.split()[1:] for line in lines[2:]}
+    assert rows["limits"] == ["Warn,Audit", "Ignore", "yes", "-", "few-pods,", "queued"]
+    assert rows["n/b"] == ["Warn", "Fail", "yes", "-", "0"]
+    assert rows["broken"][:6] == ["Deny", "Fail", "no", "-", "r,", "s"]
+    data = fine("policy", "list", path, "-o", "json").json["items"]
+    assert [each["metadata"]["name"] for each in data] == ["broken", "limits", "n/b"]
+    assert data[0]["reason"].startswith("spec.validations[0].expression: ")
+    assert data[0]["reason"].endswith("(and 1 more)")
+    assert data[1]["source"].startswith(f"{path}:1:1")
+    assert fine("policy", "list", path, "-o", "name").out.splitlines()[1] == "gangpolicy.gangctl.dev/limits"
+
+
+async def test_of_a_cluster(tmp_path: Path) -> None:
+    ready = {"type": "Ready", "status": "True", "reason": "InForce", "message": "in force"}
+    unready = {"type": "Ready", "status": "False", "reason": "Invalid", "message": "no such field"}
+    counted = policy("counted", FEW) | {
+        "status": {"conditions": [ready], "results": {"pass": 5, "fail": 2, "error": 1, "exempt": 4}}
+    }
+    broken, fresh = policy("broken", FEW) | {"status": {"conditions": [unready]}}, policy("fresh", FEW)
+    async with serving(policies=[fresh, counted, broken]) as (_, url):
+        answer = await ask(tmp_path, url, "list")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == (
+        "3 policies\n"
+        "  NAME     ACTIONS  FAILURE  READY    VIOLATIONS  RULES\n"
+        "  broken   Deny     Fail     no                -  few-pods (no such field)\n"
+        "  counted  Deny     Fail     yes               3  few-pods\n"
+        "  fresh    Deny     Fail     unknown           -  few-pods\n"
+    )
+
+
+async def test_a_cluster_without_policies(tmp_path: Path) -> None:
+    async with serving() as (_, url):
+        answer = await ask(tmp_path, url, "list")
+    assert (answer.code, answer.out) == (3, "")
+    assert "hint: kubectl apply -k manifests/policies/crds" in answer.err
+
+
+def test_files_or_a_cluster() -> None:
+    answer = gangctl("policy", "list", "x.yaml", "--context", "c")
+    assert answer.code == 2
+    assert "give files, or a cluster" in answer.err

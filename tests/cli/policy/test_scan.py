@@ -1,0 +1,146 @@
+"""``gangctl policy scan``."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.cli.policy.policies import (
+    FEW,
+    QUEUED,
+    Object,
+    binding,
+    config_map,
+    exception,
+    files,
+    namespace,
+    native,
+    policy,
+    rule,
+)
+from tests.cli.policy.server import ask, serving
+from tests.cli.run import gangctl, process
+from tests.jobsets import jobset, rj
+from tests.live.cluster import Cluster
+
+SMALL = jobset("small", rj("a", 1, 2, 2), mode="Gang")
+LARGE = jobset("large", rj("a", 2, 4, 4), mode="Gang")
+ELSEWHERE = jobset("elsewhere", rj("a", 3, 4, 4), mode="Gang", namespace="u")
+NAMED = rule("object.metadata.name == 'small'")
+PLACES = [namespace("t", team="a"), namespace("u"), namespace("kube-system")]
+
+
+async def test_every_page_is_judged(tmp_path: Path) -> None:
+    many = [jobset(f"js-{index}", rj("a", 1, 2, 2), mode="Gang") for index in range(5)]
+    async with serving(policies=[policy("limits", FEW)], namespaces=PLACES, jobsets=[*many, LARGE]) as (server, url):
+        answer = await ask(tmp_path, url, "scan", "-A")
+    assert answer.code == 1
+    assert answer.err == ""
+    assert answer.out == (
+        "6 JobSets judged\n"
+        "  POLICY  PASS  FAIL  ERROR  EXEMPT\n"
+        "  limits     5     1      0  0\n"
+        "\n"
+        "1 violation\n"
+        "  JOBSET   POLICY  RULE      RESULT  ACTION  MESSAGE\n"
+        "  t/large  limits  few-pods  fail    Deny    has 8 pods, at most 4 are allowed\n"
+    )
+    assert {method for method, _ in server.asked} == {"GET"}
+    assert len([path for _, path in server.asked if path.endswith("/jobsets")]) == 3
+
+
+async def test_nothing_is_violated(tmp_path: Path) -> None:
+    async with serving(policies=[policy("limits", FEW)], namespaces=PLACES, jobsets=[SMALL, ELSEWHERE]) as (_, url):
+        assert (await ask(tmp_path, url, "scan")).code == 0
+        named = await ask(tmp_path, url, "scan", "-n", "u", "-o", "name")
+    assert (named.code, named.out) == (1, "jobset.jobset.x-k8s.io/elsewhere\n")
+
+
+async def test_for_programs_with_exceptions_and_parameters(tmp_path: Path) -> None:
+    limited = policy(
+        "limited",
+        rule("gang.totalPods <= int(params.data.pods)"),
+        paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
+        paramRef={"name": "limits", "parameterNotFoundAction": "Deny"},
+    )
+    hidden = policy("hidden", rule("false"), background=False)
+    async with serving(
+        policies=[policy("limits", FEW), limited, hidden, policy("broken", rule("nothing"))],
+        exceptions=[exception("e", "limits", names=["large"])],
+        namespaces=PLACES,
+        jobsets=[LARGE],
+        config_maps=[config_map("limits", "t", pods="9"), config_map("limits", "u", pods="1")],
+    ) as (_, url):
+        answer = await ask(tmp_path, url, "scan", "-A", "-o", "json")
+    assert answer.code == 0, answer.err
+    assert answer.json["violations"] == []
+    assert [(each["policy"], each["pass"], each["exempt"]) for each in answer.json["policies"]] == [
+        ("limited", 1, 0),
+        ("limits", 0, 1),
+    ]
+    assert answer.err.splitlines()[0].startswith("note: left out: gangpolicy/broken: spec.validations[0].expression: ")
+    assert answer.err.splitlines()[1:] == ["note: left out: hidden: spec.background is false"]
+
+
+async def test_policies_of_files_before_they_are_applied(tmp_path: Path) -> None:
+    team = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
+    paths = files(tmp_path, new=[policy("q", QUEUED, matchConstraints=team), native("n", NAMED), binding("b", "n")])
+    async with serving(namespaces=PLACES, jobsets=[SMALL, ELSEWHERE]) as (_, url):
+        answer = await ask(tmp_path, url, "scan", "-A", "--policy", paths["new"], "-o", "json")
+    assert answer.code == 1
+    assert [(each["name"], each["policy"]) for each in answer.json["violations"]] == [
+        ("small", "q"),
+        ("elsewhere", "n/b"),
+    ]
+
+
+async def test_what_gangctl_leaves_alone(tmp_path: Path) -> None:
+    skipped = namespace("u")
+    skipped["metadata"]["labels"] = {"gangctl.dev/skip": "true"}
+    system = jobset("system", rj("a", 9, 9, 9), namespace="kube-system")
+    going = jobset("going", rj("a", 9, 9, 9))
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    async with serving(
+        policies=[policy("limits", FEW)],
+        namespaces=[namespace("t"), skipped],
+        jobsets=[ELSEWHERE, system, going, SMALL],
+    ) as (_, url):
+        answer = await ask(tmp_path, url, "scan", "-A")
+    assert answer.code == 0
+    assert answer.out.startswith("1 JobSet judged, 2 left alone\n")
+
+
+@pytest.mark.parametrize(
+    ("collections", "code", "words"),
+    [
+        ({"jobsets": []}, 3, "the cluster does not have gangpolicies.gangctl.dev"),
+        ({"policies": [], "jobsets": []}, 2, "there is no GangPolicy in the cluster"),
+        ({"policies": [policy("limits", FEW)]}, 3, "the cluster does not have JobSets"),
+    ],
+)
+async def test_clusters_without(tmp_path: Path, collections: dict[str, list[Object]], code: int, words: str) -> None:
+    async with serving(2, namespaces=PLACES, **collections) as (_, url):
+        answer = await ask(tmp_path, url, "scan", "-A")
+    assert (answer.code, answer.out) == (code, "")
+    assert words in answer.err
+
+
+def test_usage() -> None:
+    answer = gangctl("policy", "scan", "-A", "-n", "x")
+    assert answer.code == 2
+    assert "exclude each other" in answer.err
+
+
+@pytest.mark.controlplane
+async def test_a_real_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    for raw in (SMALL, LARGE, jobset("other", rj("a", 1, 1, 1), suspend=True)):
+        await cluster.create_jobset(raw)
+    paths = files(tmp_path, new=[policy("limits", FEW), policy("stored", rule("has(object.spec.successPolicy)"))])
+    config = str(cluster.plane.kubeconfig)
+    arguments = ("scan", "-n", cluster.namespace, "--policy", paths["new"], "-o", "json")
+    answer = await asyncio.to_thread(process, "policy", *arguments, "--kubeconfig", config)
+    assert answer.code == 1, answer.err
+    assert (answer.json["jobsets"], answer.json["leftAlone"]) == (3, 0)
+    assert [(each["name"], each["rule"]) for each in answer.json["violations"]] == [("large", "few-pods")]
