@@ -26,6 +26,7 @@ from gangctl.judge.pace import Pace, measure
 from gangctl.judge.policyset import Docket, Entry, PolicySet, docket
 from gangctl.judge.quarantine import Quarantine
 from gangctl.judge.school import School, worker_spec
+from gangctl.judge.service import fair_meter
 from gangctl.judge.size import Size, size_of
 from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.engines import make_engine
@@ -202,7 +203,7 @@ class Judge:
         """Judge on the event loop, as long as that takes no longer than was thought; returns what is left."""
         began = time.perf_counter()
         for position, entry in enumerate(entries):
-            before = time.perf_counter()
+            before, spent = time.perf_counter(), time.thread_time()
             if before - began > self._options.inline_seconds:
                 return [*entries[position:]]
             try:
@@ -211,15 +212,14 @@ class Judge:
                 _log.error("policy failed unexpectedly", policy=entry.policy.name, kind=type(error).__name__)
                 hearing.fail(entry, EvalKind.OTHER, FAILED)
                 continue
-            seconds = time.perf_counter() - before
-            self._observer.judged(entry.policy.name, "inline", seconds)
-            if seconds >= self._options.fair_seconds:
+            self._observer.judged(entry.policy.name, "inline", time.perf_counter() - before)
+            if time.thread_time() - spent >= self._options.fair_seconds:
                 self._strike(entry, "inline", "slow")
             hearing.settle(entry, outcome)
         return []
 
     def _meter(self) -> StepMeter:
-        return StepMeter.request(time.monotonic, seconds=self._options.policy_seconds)
+        return fair_meter(self._options.policy_seconds, self._options.request_seconds)
 
     def _refuse(self, hearing: Hearing, entries: Iterable[Entry], lane: LaneName) -> None:
         for entry in entries:

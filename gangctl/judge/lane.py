@@ -14,16 +14,17 @@ from typing import Final
 
 import structlog
 
-from gangctl.client.pacing import Clock
+from gangctl.client.pacing import Clock, Timer
 from gangctl.errors import GangctlError
 from gangctl.judge.hearing import Hearing
 from gangctl.judge.line import Line
-from gangctl.judge.messages import BOUND, LATE, MEMORY, Question
+from gangctl.judge.messages import BOUND, LATE, MEMORY, Question, Statement
 from gangctl.judge.options import JudgeObserver, JudgeOptions
 from gangctl.judge.options import Lane as LaneName
 from gangctl.judge.policyset import Docket, Entry
 from gangctl.judge.school import School, Unteachable
 from gangctl.policy.cel.faults import EvalKind
+from gangctl.policy.verdict import Outcome
 from gangctl.runtime.frames import FrameError
 from gangctl.runtime.workerprocess import Answer, Exit, WorkerDiedError, WorkerProcess
 from gangctl.runtime.workers import Workers
@@ -32,6 +33,8 @@ _log = structlog.get_logger(__name__)
 
 _GRACE_SECONDS: Final = 0.05
 """How much later than a worker, which looks at the clock itself, its judge loses patience."""
+_LOOK_SECONDS: Final = 0.005
+"""Looks at a policy that keeps its worker are no closer together."""
 _LESSON: Final = 8
 """Policies that are taught at once while reviews may wait."""
 _ATTEMPTS: Final = 3
@@ -111,6 +114,7 @@ class Lane:
         self._apart = apart
         self._observer = observer
         self._clock = clock
+        self._keeping: set[str] = set()
         self._stuck_count = 0
         self._stuck = asyncio.Event()
         self._eased = asyncio.Event()
@@ -162,7 +166,11 @@ class Lane:
 
     def _relieve(self, work: Work) -> None:
         """Let a worker of the reserve do what is behind the policy that keeps this one."""
-        if self._appeal is None or not self._workers.idle:
+        if self._appeal is None:
+            return
+        # The next review does not bring the same policy to the next worker.
+        self._keeping.add(work.left[0].key)
+        if work.relieved or not self._workers.idle:
             return
         work.relieved = True
         self._stuck_count += 1
@@ -218,11 +226,14 @@ class Lane:
     def _sort_out(self, work: Work) -> None:
         """Keep what still has to be asked here: others may have been quicker, and some are kept apart by now."""
         pending = [entry for entry in work.left if entry.key in work.hearing.pending]
-        apart = [entry for entry in pending if self._appeal is not None and self._apart(entry)]
+        apart = [entry for entry in pending if self._appeal is not None and self._is_apart(entry)]
         work.left = deque(entry for entry in pending if entry not in apart)
         for entry in apart:
             if self._appeal is not None:
                 self._appeal(work.hearing, entry)
+
+    def _is_apart(self, entry: Entry) -> bool:
+        return entry.key in self._keeping or self._apart(entry)
 
     async def _ask(self, desk: _Desk, work: Work) -> None:
         """Ask one worker about what is left."""
@@ -268,32 +279,55 @@ class Lane:
 
     async def _hear(self, worker: WorkerProcess, work: Work) -> None:
         """Hear the next policy out, as long as it may take."""
-        entry, began = work.left[0], self._clock.now()
-        most = self._options.policy_seconds if self._appeal is None else self._options.patience_seconds
-        # At the review's end a policy that has only just begun is let go on: killing it costs everybody more.
-        until = min(began + most, max(work.hearing.deadline, began + self._options.fair_seconds))
-        relief = self._clock.call_later(self._options.impatience_seconds, lambda: self._relieve(work))
+        turn = _Turn(work.left[0], self._clock.now(), worker.cpu_seconds())
+        self._look_later(self._options.impatience_seconds, worker, work, turn)
         try:
-            answer = await self._answer(worker, until)
+            answer = await worker.receive()
         except WorkerDiedError as error:
-            raise _Ended(entry, error.ended, self._clock.now() - began) from error
+            raise _Ended(turn.entry, error.ended, turn.spent) from error
         finally:
-            relief.cancel()
-        seconds = self._clock.now() - began
-        if answer is None:
-            raise AssertionError("a worker answered less than it was asked")
+            turn.over()
+            self._keeping.discard(turn.entry.key)
+        if answer is None or not isinstance(answer.value, Statement):
+            raise AssertionError("a worker answered something else")
         work.left.popleft()
-        if answer.value == LATE:
-            work.hearing.fail(entry, EvalKind.DEADLINE_EXCEEDED, TOO_LATE)
+        self._settle(work.hearing, turn, answer.value)
+
+    def _look_later(self, seconds: float, worker: WorkerProcess, work: Work, turn: _Turn) -> None:
+        turn.timer = self._clock.call_later(max(_LOOK_SECONDS, seconds), lambda: self._look(worker, work, turn))
+
+    def _look(self, worker: WorkerProcess, work: Work, turn: _Turn) -> None:
+        """See whether a policy keeps its worker, or only waits for a busy machine as everybody does.
+
+        It is killed when it has used up its CPU time, or else that of the review on the wall.
+        """
+        options, now = self._options, self._clock.now()
+        turn.spent = worker.cpu_seconds() - turn.cpu
+        most = _GRACE_SECONDS + (options.policy_seconds if self._appeal is None else options.patience_seconds)
+        # At the review's end a policy that has only just begun is let go on: killing it costs everybody more.
+        end = _GRACE_SECONDS + max(work.hearing.deadline, turn.began + options.fair_seconds)
+        if turn.spent >= most or now >= end:
+            worker.kill()
             return
-        self._observer.judged(entry.policy.name, self.name, seconds)
-        if answer.value == MEMORY:
+        if turn.spent >= options.impatience_seconds:
+            self._relieve(work)
+            self._look_later(min(most - turn.spent, end - now), worker, work, turn)
+        else:
+            self._look_later(min(options.impatience_seconds - turn.spent, end - now), worker, work, turn)
+
+    def _settle(self, hearing: Hearing, turn: _Turn, statement: Statement) -> None:
+        entry = turn.entry
+        if statement.outcome == LATE:
+            hearing.fail(entry, EvalKind.DEADLINE_EXCEEDED, TOO_LATE)
+            return
+        self._observer.judged(entry.policy.name, self.name, self._clock.now() - turn.began)
+        if statement.outcome == MEMORY:
             self._strike(entry, self.name, "memory")
-            work.hearing.fail(entry, EvalKind.BUDGET_EXCEEDED, OUT_OF_MEMORY)
-            return
-        if self._appeal is not None and seconds >= self._options.fair_seconds:
-            self._strike(entry, self.name, "slow")
-        work.hearing.settle(entry, answer.value)
+            hearing.fail(entry, EvalKind.BUDGET_EXCEEDED, OUT_OF_MEMORY)
+        elif isinstance(statement.outcome, Outcome):
+            if self._appeal is not None and statement.seconds >= self._options.fair_seconds:
+                self._strike(entry, self.name, "slow")
+            hearing.settle(entry, statement.outcome)
 
     async def _answer(self, worker: WorkerProcess, until: float) -> Answer | None:
         """What the worker says next; one that says nothing until then is killed."""
@@ -343,8 +377,24 @@ class Lane:
         work.left.clear()
 
 
+@dataclass
+class _Turn:
+    """A policy's turn: times of the clock and CPU seconds, at its beginning and spent."""
+
+    entry: Entry
+    began: float
+    cpu: float
+    spent: float = 0.0
+    timer: Timer | None = None
+
+    def over(self) -> None:
+        """Look no more."""
+        if self.timer is not None:
+            self.timer.cancel()
+
+
 class _Ended(Exception):  # noqa: N818 - it states what happened
-    """A worker ended: at which policy (None: before any), how (None: it cannot load it), and how long it was at it."""
+    """A worker ended: at which policy (None: before any), how (None: it cannot load it), after how many CPU seconds."""
 
     def __init__(self, entry: Entry | None, ended: Exit | None, seconds: float) -> None:
         super().__init__("a worker ended")

@@ -32,9 +32,8 @@ class Lesson(NamedTuple):
 class Question(NamedTuple):
     """A review, and the keys of what it is judged by.
 
-    Answered by :data:`BOUND` when the review has been read, then by an :class:`~gangctl.policy.verdict.Outcome`
-    per policy in order; one that ran out of memory is answered by :data:`MEMORY`, one whose turn did not come
-    in time by :data:`LATE`. ``policy_seconds`` bounds each policy, ``seconds`` all of them, as far as an engine
+    Answered by :data:`BOUND` when the review has been read, then by a :class:`Statement` per policy in order.
+    ``policy_seconds`` bounds the CPU time of each policy, ``seconds`` the time of all of them, as far as an engine
     looks at the clock.
     """
 
@@ -47,7 +46,17 @@ class Question(NamedTuple):
 
 BOUND: Final = "bound"
 MEMORY: Final = "memory"
+"""In place of an outcome: the policy ran out of memory."""
 LATE: Final = "late"
+"""In place of an outcome: the policy's turn did not come in time."""
 
-CLASSES: Final[frozenset[type]] = frozenset({Action, Finding, Outcome, Result, frozenset})
+
+class Statement(NamedTuple):
+    """What came of one policy, and the CPU seconds that it took."""
+
+    outcome: Outcome | str
+    seconds: float
+
+
+CLASSES: Final[frozenset[type]] = frozenset({Action, Finding, Outcome, Result, Statement, frozenset})
 """What answers are made of."""

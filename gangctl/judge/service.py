@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from gangctl.judge.messages import BOUND, LATE, MEMORY, Lesson, Question, Setup
+from gangctl.judge.messages import BOUND, LATE, MEMORY, Lesson, Question, Setup, Statement
 from gangctl.judge.policyset import Source
 from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.engines import make_engine
-from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.cel.meter import REQUEST_STEPS, StepMeter
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.load import load_policy
@@ -57,24 +57,37 @@ class Service:
             self._policies[key] = load_source(source, name, engine, self._minor)
             yield key
 
-    def _judge(self, question: Question, engine: Engine) -> Iterator[Outcome | str]:
+    def _judge(self, question: Question, engine: Engine) -> Iterator[Statement | str]:
         end = time.monotonic() + question.seconds
         policies = [self._policies[key] for key in question.policies]
+        exceptions = self._exceptions[question.exceptions]
         evaluation = self.evaluation(engine, question.review)
         if not all(matches(policy, question.review) for policy in policies):
             # Now, so that its time is not the first policy's.
             _ = evaluation.bindings
         yield BOUND
         for policy in policies:
-            seconds = min(question.policy_seconds, end - time.monotonic())
-            yield LATE if seconds <= 0 else _answer(evaluation, policy, self._exceptions[question.exceptions], seconds)
+            began = time.thread_time()
+            left = end - time.monotonic()
+            meter = fair_meter(question.policy_seconds, left)
+            outcome = LATE if left <= 0 else _outcome(evaluation, policy, exceptions, meter)
+            yield Statement(outcome, time.thread_time() - began)
 
 
-def _answer(
-    evaluation: Evaluation, policy: LoadedPolicy, exceptions: tuple[LoadedException, ...], seconds: float
+def fair_meter(policy_seconds: float, seconds: float) -> StepMeter:
+    """A meter for one policy: of its own, so that none is short of steps because of another.
+
+    What it may take is CPU time of this thread, so that no verdict depends on what else the
+    machine does; only the review's end is a matter of the clock on the wall.
+    """
+    review = StepMeter.request(time.monotonic, seconds=seconds)
+    return StepMeter(REQUEST_STEPS, time.thread_time() + policy_seconds, time.thread_time, review)
+
+
+def _outcome(
+    evaluation: Evaluation, policy: LoadedPolicy, exceptions: tuple[LoadedException, ...], meter: StepMeter
 ) -> Outcome | str:
-    """A policy's outcome; each has a meter of its own, so that none is short of steps because of another."""
     try:
-        return evaluation.judge(policy, StepMeter.request(time.monotonic, seconds=seconds), exceptions)
+        return evaluation.judge(policy, meter, exceptions)
     except MemoryError:
         return MEMORY

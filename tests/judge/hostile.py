@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Sequence
 
 from gangctl.judge.service import Service as RealService
@@ -13,6 +12,7 @@ from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.verdict import Outcome
+from tests.judge.scripted import work_for
 
 
 class HostileEvaluation(Evaluation):
@@ -31,7 +31,7 @@ class HostileEvaluation(Evaluation):
             case "bomb":
                 bytearray(1 << 34)
             case "slow":
-                time.sleep(0.5)
+                work_for(0.5)
         return super().judge(policy, meter, exceptions)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from gangctl.judge.messages import BOUND, LATE, MEMORY, Lesson, Question, Setup
+from gangctl.judge.messages import BOUND, LATE, MEMORY, Lesson, Question, Setup, Statement
 from gangctl.judge.policyset import Docket, PolicySet, docket
 from gangctl.policy.loaded import LoadedPolicy, Programs
 from gangctl.policy.model import GangPolicySpec
@@ -39,6 +39,13 @@ def docket_of(*names: str) -> Docket:
     return docket(PolicySet(1, tuple(policy(name) for name in names)))
 
 
+def work_for(seconds: float) -> None:
+    """Use so much CPU time."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
 class Service:
     """Does to policies by name what the real one does by evaluating them; ``kind`` and ``kind-anything``."""
 
@@ -61,14 +68,16 @@ class Service:
             self.known.add(key)
             yield key
 
-    def judge(self, question: Question) -> Iterator[Outcome | str]:
+    def judge(self, question: Question) -> Iterator[Statement | str]:
         end = time.monotonic() + question.seconds
         if question.review.request["name"] == "unreadable":
             os.kill(os.getpid(), signal.SIGABRT)
         yield BOUND
         for key in question.policies:
             assert key in self.known
-            yield LATE if time.monotonic() >= end else self.outcome(self.names[key])
+            began = time.thread_time()
+            outcome = LATE if time.monotonic() >= end else self.outcome(self.names[key])
+            yield Statement(outcome, time.thread_time() - began)
 
     def outcome(self, name: str) -> Outcome | str:
         match name.partition("-")[0]:
@@ -82,7 +91,7 @@ class Service:
             case "memory":
                 return MEMORY
             case "slow":
-                time.sleep(0.4)
+                work_for(0.5)
             case "rude":
-                time.sleep(0.15)
+                work_for(0.15)
         return Outcome(name, matched=True, steps=os.getpid())

@@ -216,7 +216,7 @@ async def test_no_more_reviews_wait_than_may() -> None:
     assert set(seen.refusals) == {("fast", "full")}
 
 
-HOSTILE_OPTIONS = JudgeOptions(inline_seconds=0, patience_seconds=0.3, request_seconds=1.5, policy_seconds=1.5)
+HOSTILE_OPTIONS = JudgeOptions(inline_seconds=0, patience_seconds=0.15, request_seconds=2.0, policy_seconds=1.0)
 
 
 @pytest.fixture
