@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from gangctl.policy.cel.checked import Checked
@@ -11,7 +11,7 @@ from gangctl.policy.cel.cpp_engine.failures import failure
 from gangctl.policy.cel.cpp_engine.functions import CELL, declarations
 from gangctl.policy.cel.cpp_engine.paths import MISSING, at, path_of
 from gangctl.policy.cel.cpp_engine.render import render
-from gangctl.policy.cel.cpp_engine.running import Evaluation, Running
+from gangctl.policy.cel.cpp_engine.running import Cells, Evaluation, Running
 from gangctl.policy.cel.cpp_engine.shapes import OPTIONAL, is_json
 from gangctl.policy.cel.cpp_engine.support import check_support
 from gangctl.policy.cel.engine import Bindings, Meter, Program, Value
@@ -73,21 +73,35 @@ class CppEngine:
 
 
 class CppBindings:
-    """The variables of a request, and C++'s view of them."""
+    """The variables of a request, and C++'s view of them.
 
-    __slots__ = ("_environment", "_plain", "values")
+    C++ copies a list when it first looks at it, and keeps the copy as long as the view, so views are kept: one
+    without and one with the variables below ``variables`` of the policy at hand. For one thread at a time.
+    """
+
+    __slots__ = ("_cells", "_environment", "_plain", "_variables", "_view", "values")
 
     def __init__(self, environment: Any, values: dict[str, Any]) -> None:
         """Values by name, kept for other bindings made of these."""
+        self.values = values
         self._environment = environment
         self._plain = environment.Activation(values)
-        self.values = values
+        self._variables: Mapping[str, Value] | None = None
+        self._cells: Cells = {}
+        self._view: Any = None
 
-    def activation(self, cells: Mapping[str, dict[str, Any]]) -> Any:
-        """The variables for one evaluation, and the ``cells`` for those below ``variables``."""
-        if not cells:
-            return self._plain
-        return self._environment.Activation({**self.values, **{f"{CELL}{name}": cell for name, cell in cells.items()}})
+    def view(self, variables: Mapping[str, Value], names: Collection[str]) -> tuple[Any, Cells]:
+        """What an expression that reads these names below ``variables`` sees, and where their values are put."""
+        if not names:
+            return self._plain, {}
+        if self._variables is not variables:
+            self._cells = {}
+        if self._variables is not variables or not self._cells.keys() >= set(names):
+            self._variables = variables
+            self._cells = {name: self._cells.get(name) or {} for name in {*names, *variables}}
+            cells = {f"{CELL}{name}": cell for name, cell in self._cells.items()}
+            self._view = self._environment.Activation({**self.values, **cells})
+        return self._view, self._cells
 
 
 class CppProgram:
@@ -118,14 +132,13 @@ class CppProgram:
         return self._evaluated(self._exact, bindings, variables, meter)
 
     def _evaluated(self, program: Any, bindings: Bindings, variables: Mapping[str, Value], meter: Meter) -> Value:
-        evaluation = Evaluation(variables, meter)
         evaluations = self._running.evaluations
-        evaluation.cells = {name: {} for name in self._variables}
-        activation = bindings.activation(evaluation.cells)
+        view, cells = bindings.view(variables, self._variables)
+        evaluation = Evaluation(variables, meter, cells)
         evaluations.append(evaluation)
         message = ""
         try:
-            result = program.eval(activation=activation)
+            result = program.eval(activation=view)
             value = result.plain_value()
             # The value of an error is its text.
             if type(value) is str and result.type().name() == "ERROR":

@@ -16,6 +16,8 @@ MARK: Final = -7_305_020
 TOKEN: Final = "gangctl-fault-"  # noqa: S105  no secret, but a number of an error
 
 STEPS_AT_ONCE: Final = 128
+Cells = dict[str, dict[str, Any]]
+"""A map for each variable, empty until that is read."""
 
 
 class FaultError(Exception):
@@ -27,10 +29,10 @@ class Evaluation:
 
     __slots__ = ("_meter", "_unspent", "cells", "faults", "values", "variables")
 
-    def __init__(self, variables: Mapping[str, Any], meter: Meter) -> None:
-        """Nothing was called yet."""
+    def __init__(self, variables: Mapping[str, Any], meter: Meter, cells: Cells) -> None:
+        """Nothing was called yet; ``cells`` are where the values of variables are put for C++."""
         self.variables = variables
-        self.cells: dict[str, dict[str, Any]] = {}
+        self.cells = cells
         self.faults: list[EvalError] = []
         self.values: list[Extension] = []
         self._meter = meter

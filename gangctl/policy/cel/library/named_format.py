@@ -41,8 +41,9 @@ class NamedFormat(Extension):
         return _CHECKS[self.name](text)
 
 
-def _too_long(limit: int) -> str:
-    return f"must be no more than {limit} bytes"
+def _too_long(limit: int, unit: str = "characters") -> str:
+    """The API server counts bytes in any case; only labels and their keys say so."""
+    return f"must be no more than {limit} {unit}"
 
 
 def _size(text: str) -> int:
@@ -69,8 +70,8 @@ def _label(text: str) -> list[str]:
     return problems
 
 
-def _subdomain(text: str) -> list[str]:
-    problems = [_too_long(_LONGEST_SUBDOMAIN)] if _size(text) > _LONGEST_SUBDOMAIN else []
+def _subdomain(text: str, unit: str = "characters") -> list[str]:
+    problems = [_too_long(_LONGEST_SUBDOMAIN, unit)] if _size(text) > _LONGEST_SUBDOMAIN else []
     if not re.fullmatch(_SUBDOMAIN, text):
         message = (
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
@@ -103,19 +104,19 @@ def _qualified_name(text: str) -> list[str]:
         return [f"a valid label key {unlike} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     problems: list[str] = []
     if prefixes:
-        reasons = _subdomain(prefixes[0]) if prefixes[0] else ["must be non-empty"]
+        reasons = _subdomain(prefixes[0], "bytes") if prefixes[0] else ["must be non-empty"]
         problems += [f"prefix part {reason}" for reason in reasons]
     if not name:
         problems.append("name part must be non-empty")
     elif _size(name) > _LONGEST_LABEL:
-        problems.append(f"name part {_too_long(_LONGEST_LABEL)}")
+        problems.append(f"name part {_too_long(_LONGEST_LABEL, 'bytes')}")
     if not re.fullmatch(_WORD, name):
         problems.append(f"name part {unlike}")
     return problems
 
 
 def _label_value(text: str) -> list[str]:
-    problems = [_too_long(_LONGEST_LABEL)] if _size(text) > _LONGEST_LABEL else []
+    problems = [_too_long(_LONGEST_LABEL, "bytes")] if _size(text) > _LONGEST_LABEL else []
     pattern = f"({_WORD})?"
     if not re.fullmatch(pattern, text):
         message = (

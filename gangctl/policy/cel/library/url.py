@@ -12,6 +12,7 @@ from string import ascii_letters, digits
 from typing import ClassVar, Final
 
 from gangctl.policy.cel.library.overload import Overload, function, method
+from gangctl.policy.cel.library.string_format import quoted
 from gangctl.policy.cel.library.values import Extension, invalid
 
 LONGEST: Final = 64 * 1024
@@ -32,7 +33,6 @@ _USERINFO: Final = re.compile(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*", re.ASCII)
 _PORT: Final = re.compile(r"(?::[0-9]*)?", re.ASCII)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _FIRST_NOT_ASCII: Final = 0x80
-_FIRST_ASCII_ESCAPE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def _host(scheme: str, text: str) -> str:
         if scheme not in {"http", "https"}:
             colon = text.rfind(":")
         if not _PORT.fullmatch(text[colon:]):
-            raise ValueError("invalid port after host")
+            raise ValueError(f"invalid port {quoted(text[colon:])} after host")
     return _text(_unescape_host(text))
 
 
@@ -147,7 +147,7 @@ def _bracketed(text: str) -> str:
     if end < 0:
         raise ValueError("missing ']' in host")
     if not _PORT.fullmatch(text[end + 1 :]):
-        raise ValueError("invalid port after host")
+        raise ValueError(f"invalid port {quoted(text[end + 1 :])} after host")
     name, percent, zone = text[1:end].partition("%25")
     address = _text(_unescape_host(name)) + (_text(_unescape(f"%25{zone}")) if percent else "")
     try:
@@ -163,18 +163,19 @@ def _unescape(text: str, *, plus: bytes = b"+") -> bytes:
     plain = [head]
     for part in parts:
         if not re.match(rb"[0-9A-Fa-f]{2}", part):
-            raise ValueError("invalid URL escape")
+            raise ValueError(f"invalid URL escape {quoted(_shown(b'%' + part[:2]))}")
         plain += (bytes((int(part[:2], 16),)), part[2:])
     return b"".join(plain)
 
 
 def _unescape_host(text: str) -> bytes:
     """In a host only what is not ASCII may be escaped."""
-    for escape in re.findall(r"%([0-7])[0-9A-Fa-f]", text):
-        if int(escape, 16) < _FIRST_ASCII_ESCAPE and f"%{escape}" != "%25":
-            raise ValueError("invalid URL escape")
-    if any(byte < _FIRST_NOT_ASCII and byte not in _IN_HOST and byte != ord("%") for byte in _bytes(text)):
-        raise ValueError("invalid character in host name")
+    for escape in re.findall(r"%[0-7][0-9A-Fa-f]", text):
+        if escape != "%25":
+            raise ValueError(f"invalid URL escape {quoted(escape)}")
+    for byte in _bytes(text):
+        if byte < _FIRST_NOT_ASCII and byte not in _IN_HOST and byte != ord("%"):
+            raise ValueError(f"invalid character {quoted(chr(byte))} in host name")
     return _unescape(text)
 
 
@@ -230,8 +231,9 @@ def _shown(raw: bytes) -> str:
 def _url(text: str) -> Url:
     try:
         return parse(text)
-    except ValueError as error:
-        raise invalid(f"url: {error}") from None
+    except ValueError:
+        # What is wrong with it holds parts of it.
+        raise invalid("url: not an absolute URL") from None
 
 
 def _is_url(text: str) -> bool:
