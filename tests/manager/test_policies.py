@@ -1,0 +1,95 @@
+"""The policy part: what is counted under which labels, and what is said before policies are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from gangctl.judge.policyset import PolicySet
+from gangctl.manager.policymetrics import MOST_POLICIES, OTHERS, PolicyMetrics
+from gangctl.manager.settings import load_settings
+from gangctl.manager.webhooks import _unready
+from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.runtime.listener import Refusal
+from gangctl.webhooks.policy_configurations import MUTATE_DEFAULTS, VALIDATE_FAIL, VALIDATE_IGNORE
+from tests.webhooks.test_policies import broken, loaded
+
+COUNTER = "gangctl_policy_evaluations_total"
+
+
+def outcome(policy: str, result: Result, *actions: Action, **more: Any) -> Outcome:
+    finding = Finding(policy, "0", result)
+    violated = (finding,) if result in {Result.FAIL, Result.ERROR} else ()
+    return Outcome(policy, True, "", frozenset(actions), (finding,), violated, **more)
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+def value(registry: CollectorRegistry, policy: str, result: str, action: str) -> float | None:
+    return registry.get_sample_value(COUNTER, {"policy": policy, "result": result, "action": action})
+
+
+def policies(*names: str) -> PolicySet:
+    return PolicySet(1, tuple(loaded(name) for name in names))
+
+
+def test_requests_are_counted_by_the_worst_result_and_what_followed(registry: CollectorRegistry) -> None:
+    metrics = PolicyMetrics(registry)
+    metrics.in_force(policies("a", "b"))
+    skipped = Outcome("b", matched=False, skipped="operation")
+    metrics.judged_request([outcome("a", Result.FAIL, Action.AUDIT, Action.DENY), skipped])
+    metrics.judged_request([outcome("a", Result.PASS, Action.DENY)])
+    metrics.judged_request([outcome("a", Result.EXEMPT, Action.DENY)])
+    metrics.judged_request([outcome("a", Result.ERROR, Action.WARN)])
+    expected = [("fail", "deny"), ("pass", "none"), ("exempt", "none"), ("error", "warn")]
+    assert [value(registry, "a", *labels) for labels in expected] == [1, 1, 1, 1]
+    assert "b" not in {sample.labels.get("policy") for family in registry.collect() for sample in family.samples}
+
+
+def test_policies_that_are_gone_leave_no_series(registry: CollectorRegistry) -> None:
+    metrics = PolicyMetrics(registry)
+    metrics.in_force(policies("a", "b"))
+    metrics.judged_request([outcome("a", Result.FAIL, Action.DENY), outcome("b", Result.PASS)])
+    metrics.killed("a", "slow", "time")
+    metrics.in_force(policies("b"))
+    labels = {sample.labels.get("policy") for family in registry.collect() for sample in family.samples}
+    assert "a" not in labels
+    assert value(registry, "b", "pass", "none") == 1
+
+
+def test_beyond_many_policies_the_rest_is_counted_together(registry: CollectorRegistry) -> None:
+    metrics = PolicyMetrics(registry)
+    names = [f"p{number:04}" for number in range(MOST_POLICIES + 50)]
+    metrics.in_force(policies(*names))
+    metrics.judged_request([outcome(name, Result.PASS) for name in names])
+    labels = {sample.labels["policy"] for sample in _samples(registry)}
+    assert len(labels) == MOST_POLICIES + 1
+    assert value(registry, OTHERS, "pass", "none") == 50
+
+
+def _samples(registry: CollectorRegistry) -> list[Any]:
+    return [each for family in registry.collect() for each in family.samples if each.name == COUNTER]
+
+
+def test_loaded_and_broken_policies_are_told(registry: CollectorRegistry) -> None:
+    PolicyMetrics(registry).in_force(PolicySet(1, (loaded("a"),), broken=(broken("b"), broken("c"))))
+    states = [registry.get_sample_value("gangctl_policies", {"state": each}) for each in ("loaded", "broken")]
+    assert states == [1, 2]
+
+
+def test_before_policies_are_known_each_path_says_what_it_stands_for() -> None:
+    assert _unready(VALIDATE_FAIL).code == 503
+    assert _unready(VALIDATE_IGNORE).allowed
+    with pytest.raises(Refusal, match="just started"):
+        _unready(MUTATE_DEFAULTS)
+
+
+def test_flags() -> None:
+    settings = load_settings({}, None)
+    assert (settings.policies, settings.cel_engine, settings.webhook_service_port) == ("auto", "auto", 443)
+    assert load_settings({"policies": "off", "cel_engine": "cel-python"}, None).policies == "off"
