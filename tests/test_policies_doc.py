@@ -1,0 +1,103 @@
+"""The commands of docs/policies.md are run on the files that it shows; what needs a cluster is what other tests run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gangctl.cli.policy.listing import command as list_command
+from gangctl.cli.policy.scan import command as scan_command
+from gangctl.cli.policy.suite import Expected, Row, Suite
+from gangctl.policy.cel.faults import CompileKind
+from gangctl.policy.model import GangPolicyExceptionSpec, GangPolicySpec
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+PROSE = re.sub(r"^```.*?^```$", "", TEXT, flags=re.MULTILINE | re.DOTALL)
+FILES = dict(re.findall(r"^`([\w.-]+)`:\n\n```yaml\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL))
+LINES = re.findall(r"^ {4,}((?:gangctl|kubectl) .*)$", PROSE, flags=re.MULTILINE)
+COMMANDS = [(line.partition("#")[0].strip(), int((re.findall(r"# exit (\d)", line) or ["0"])[0])) for line in LINES]
+OFFLINE = [(line, code) for line, code in COMMANDS if re.match(r"gangctl policy (eval|test|lint|bench)\b", line)]
+ONLINE = [line for line, _ in COMMANDS if (line, 0) not in OFFLINE and (line, 1) not in OFFLINE]
+
+
+def names(model: type[GangPolicySpec | GangPolicyExceptionSpec | Row | Suite]) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield field.alias or name
+
+
+def test_every_command_is_known_here() -> None:
+    assert [line.split()[2] for line, _ in OFFLINE] == [*["eval"] * 4, *["test"] * 3, "lint", "bench"]
+    assert [line.split()[:3] for line in ONLINE] == [
+        ["gangctl", "policy", "scan"],
+        ["kubectl", "apply", "-k"],
+        ["kubectl", "apply", "-f"],
+        ["gangctl", "policy", "list"],
+        ["gangctl", "policy", "scan"],
+    ]
+    assert set(FILES) == {"policy.yaml", "limits.yaml", "jobsets.yaml", "exception.yaml", "gangctl-test.yaml"}
+
+
+@pytest.mark.parametrize(("command", "code"), OFFLINE)
+def test_offline_commands_say_what_is_promised(command: str, code: int, tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "gangctl", *shlex.split(command)[1:]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (code, "")
+    assert done.stdout
+
+
+def test_commands_that_need_a_cluster_take_these_flags() -> None:
+    """tests/cli/policy runs them."""
+    for line in ONLINE:
+        if line.startswith("gangctl policy scan"):
+            scan_command.make_context("scan", shlex.split(line)[3:])
+        elif line.startswith("gangctl policy list"):
+            list_command.make_context("list", shlex.split(line)[3:])
+        elif "-k" in line:
+            assert (ROOT / line.split()[-1] / "kustomization.yaml").exists()
+
+
+@pytest.mark.parametrize("model", [GangPolicySpec, GangPolicyExceptionSpec, Row, Suite])
+def test_every_field_is_named(model: type[GangPolicySpec | GangPolicyExceptionSpec | Row | Suite]) -> None:
+    known = {"apiVersion", "kind", "metadata", "policies", "results", "resources", "policy", "rule", "description"}
+    assert [name for name in names(model) if f"`{name}`" not in PROSE and name not in known] == []
+    assert [name for name in names(model) if name not in TEXT] == []
+
+
+def test_every_result_and_every_code_is_named() -> None:
+    source = (ROOT / "gangctl" / "cli" / "policy" / "mistakes.py").read_text(encoding="utf-8")
+    source += (ROOT / "gangctl" / "cli" / "policy" / "lint.py").read_text(encoding="utf-8")
+    codes = set(re.findall(r'(?:remark|_about)\("(\w+)"', source)) | set(re.findall(r'WARNING, "(\w+)"', source))
+    codes |= set(re.findall(r'ERROR, "(\w+)"', source)) | {"UnknownField", "TypeMismatch", *map(str, CompileKind)}
+    assert len(codes) > 15
+    assert [word for word in (*codes, *map(str, Expected)) if f"`{word}`" not in PROSE] == []
+
+
+def test_what_the_finding_of_the_example_is(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(FILES["policy.yaml"].replace("group.minCount", "group.minCuont"), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "gangctl", "policy", "lint", "policy.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    shown = re.search(r"^    (policy\.yaml:.*\n(?:.*\n){2})", PROSE, flags=re.MULTILINE)
+    assert shown is not None
+    assert done.stdout.splitlines()[:3] == [line.removeprefix("    ") for line in shown[0].splitlines()]
