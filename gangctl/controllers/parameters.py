@@ -23,6 +23,7 @@ from gangctl.policy.match import labels_of
 from gangctl.policy.model import GangPolicySpec
 from gangctl.policy.params import ParamsError, Scope
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
+from gangctl.runtime.store import Store
 
 SETTLE_SECONDS: Final = 5.0
 """How long a policy that is new waits for its parameters before it counts."""
@@ -32,12 +33,14 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What some policy reads: objects of a kind, in a namespace or all, of a name or any."""
+    """What some policy reads: objects of a kind, in a namespace or all, of a name, with labels, or any."""
 
     api_version: str
     kind: str
     namespace: str = ""
     name: str = ""
+    labels: str = ""
+    """A label selector as the API writes it."""
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.api_version}"
@@ -48,7 +51,23 @@ def wanted_by(spec: GangPolicySpec) -> Wanted | None:
     kind, reference = spec.param_kind, spec.param_ref
     if kind is None or reference is None:
         return None
-    return Wanted(kind.api_version, kind.kind, reference.namespace, reference.name)
+    return Wanted(kind.api_version, kind.kind, reference.namespace, reference.name, written(reference.selector))
+
+
+def written(selector: LabelSelector | None) -> str:
+    """A label selector as a query parameter has it; empty for everything."""
+    if selector is None:
+        return ""
+    terms = [f"{key}={value}" for key, value in selector.match_labels.items()]
+    for each in selector.match_expressions:
+        match each.operator:
+            case "In" | "NotIn":
+                terms.append(f"{each.key} {each.operator.lower()} ({','.join(each.values)})")
+            case "Exists":
+                terms.append(each.key)
+            case "DoesNotExist":
+                terms.append(f"!{each.key}")
+    return ",".join(terms)
 
 
 class Parameters:
@@ -104,16 +123,16 @@ class Parameters:
         self, api_version: str, kind: str, namespace: str, *, name: str = "", selector: LabelSelector | None = None
     ) -> Sequence[Object]:
         """The object of that name, or all that the selector fits; ParamsError while nothing can be said about them."""
-        # The narrowest one first: a policy that names nothing has everything watched.
-        places = [Wanted(api_version, kind, place, exact) for exact in (name, "") for place in (namespace, "")]
+        labels = written(selector)
+        # Where paramRef has no namespace, all are watched.
+        places = [Wanted(api_version, kind, place, name, labels) for place in (namespace, "")]
         source = next((self._sources[each] for each in places if each in self._sources), None)
         trouble = f"{kind} of {api_version} is not looked for yet" if source is None else source.trouble()
         if source is None or trouble:
             raise ParamsError(trouble)
-        found = source.objects(namespace)
         if name:
-            return [each for each in found if each["metadata"].get("name") == name]
-        return [each for each in found if selector is None or selector.matches(labels_of(each))]
+            return source.named(namespace, name)
+        return [each for each in source.objects(namespace) if selector is None or selector.matches(labels_of(each))]
 
 
 class _Source(InformerObserver):
@@ -148,11 +167,12 @@ class _Source(InformerObserver):
             return ""
         return self._trouble
 
+    def named(self, namespace: str, name: str) -> list[dict[str, Any]]:
+        found = self._informer.store.get(namespace, name) if self._informer is not None else None
+        return [] if found is None else [found]
+
     def objects(self, namespace: str) -> list[dict[str, Any]]:
-        if self._informer is None:
-            return []
-        found = self._informer.store.values()
-        return [each for each in found if (each["metadata"].get("namespace") or "") == namespace]
+        return [] if self._informer is None else self._informer.store.by_index("namespace", namespace)
 
     def restarted(self, reason: str) -> None:
         """An informer says why it begins anew."""
@@ -186,8 +206,9 @@ class _Source(InformerObserver):
             self._client,
             resource,
             typed(resource),
+            store=Store({"namespace": lambda each: [each["metadata"].get("namespace") or ""]}),
             namespace=namespace or None,
-            selection=Selection(field_selector=f"metadata.name={name}" if name else None),
+            selection=Selection(self._wanted.labels or None, f"metadata.name={name}" if name else None),
             on_synced=self._on_synced,
             observer=self,
             options=InformerOptions(cap_delay_seconds=self._look_seconds),

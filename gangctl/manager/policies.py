@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
@@ -27,6 +28,7 @@ from gangctl.policy.params import ParamCatalogue
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.controller import Controller, ControllerOptions
+from gangctl.runtime.listener import Refusal
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.queue import WorkQueue
 from gangctl.webhooks.policies import demand_of
@@ -46,6 +48,7 @@ class _Bench:
         self._metrics = metrics
         self._stack = AsyncExitStack()
         self._judge: Judge | None = None
+        self._closed = False
 
     async def load(self, document: Object) -> LoadedPolicy:
         return await (await self._made()).load(document)
@@ -55,10 +58,13 @@ class _Bench:
             await (await self._made()).install(policies)
 
     async def judge(self, review: Review, policies: Collection[str] | None) -> tuple[Outcome, ...]:
+        if self._closed:
+            # Whoever is still asked must not say yes for that.
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "gangctl is ending")
         return () if self._judge is None else await self._judge.judge(review, policies)
 
     async def close(self) -> None:
-        self._judge = None
+        self._closed, self._judge = True, None
         await self._stack.aclose()
 
     async def _made(self) -> Judge:
@@ -155,14 +161,19 @@ class PolicyPart:
         """Wait until requests can be judged."""
         await self._keeper.synced.wait()
 
-    async def watch(self) -> None:
-        """Keep policies and what they need current until cancelled: every replica does."""
+    @asynccontextmanager
+    async def judging(self) -> AsyncIterator[None]:
+        """Judge for as long as the block runs: until the last request is answered, longer than anything is watched."""
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._sources.run(), name="policy-sources")
-                group.create_task(self._keeper.run(), name="policies")
+            yield
         finally:
             await self._bench.close()
+
+    async def watch(self) -> None:
+        """Keep policies and what they need current until cancelled: every replica does."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._sources.run(), name="policy-sources")
+            group.create_task(self._keeper.run(), name="policies")
 
     async def lead(self) -> None:
         """Write statuses until cancelled: the leader does."""

@@ -16,7 +16,7 @@ import secrets
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Final
 
 import structlog
@@ -197,7 +197,8 @@ class Process:
         )
         leading: list[Part] = [gangs.lead] if policies is None else [gangs.lead, policies.lead]
         self._gangs, self._webhooks = gangs, webhooks
-        async with _task(recorder.run(), "events"), webhooks.serving():
+        judging = policies.judging() if policies is not None else nullcontext()
+        async with _task(recorder.run(), "events"), judging, webhooks.serving():
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(gangs.watch(), name="watch")

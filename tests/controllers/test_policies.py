@@ -15,7 +15,7 @@ from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from gangctl.client.transport import Transport
-from gangctl.controllers.parameters import Parameters
+from gangctl.controllers.parameters import Parameters, wanted_by
 from gangctl.controllers.policies import Key, PolicyKeeper
 from gangctl.controllers.policy_sources import GANG_POLICIES, GANG_POLICY_EXCEPTIONS, Object, PolicySources
 from gangctl.controllers.policy_status import PolicyStatusWriter
@@ -321,6 +321,27 @@ async def test_a_named_parameter_is_watched_and_no_other(room: Room) -> None:
         await room.in_force(lambda current: not current.policies)
         with pytest.raises(ParamsError, match="not looked for"):
             room.parameters.find("v1", "ConfigMap", "default", name="limits")
+
+
+async def test_parameters_by_label_are_asked_for_by_label(room: Room) -> None:
+    await room.define()
+    for name, labels in (("a", {"limits": "yes"}), ("b", {}), ("c", {"limits": "yes", "old": "x"})):
+        metadata = {"name": name, "namespace": "default", "labels": labels}
+        await room.client.create(CONFIG_MAPS, {"metadata": metadata})
+    terms = [{"key": "limits", "operator": "In", "values": ["yes", "no"]}, {"key": "old", "operator": "DoesNotExist"}]
+    selector = {"matchExpressions": terms}
+    reference = {"selector": selector, "parameterNotFoundAction": "Deny"}
+    await room.policy("p", paramKind={"apiVersion": "v1", "kind": "ConfigMap"}, paramRef=reference)
+    async with running(room):
+        (policy,) = (await room.in_force(lambda current: names(current) == ["p"])).policies
+        wanted = wanted_by(policy.spec)
+        assert wanted is not None
+        assert wanted.labels == "limits in (yes,no),!old"
+        assert policy.spec.param_ref is not None
+        by_label = policy.spec.param_ref.selector
+        found = room.parameters.find("v1", "ConfigMap", "default", selector=by_label)
+        assert [each["metadata"]["name"] for each in found] == ["a"]
+        assert not room.parameters.find("v1", "ConfigMap", "elsewhere", selector=by_label)
 
 
 LIMITS: dict[str, Any] = {

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet
+from gangctl.manager.policies import _Bench
 from gangctl.manager.policymetrics import MOST_POLICIES, OTHERS, PolicyMetrics
 from gangctl.manager.settings import load_settings
 from gangctl.manager.webhooks import _unready
+from gangctl.policy.review import Review
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 from gangctl.runtime.listener import Refusal
 from gangctl.webhooks.policy_configurations import MUTATE_DEFAULTS, VALIDATE_FAIL, VALIDATE_IGNORE
@@ -87,6 +91,15 @@ def test_before_policies_are_known_each_path_says_what_it_stands_for() -> None:
     assert _unready(VALIDATE_IGNORE).allowed
     with pytest.raises(Refusal, match="just started"):
         _unready(MUTATE_DEFAULTS)
+
+
+async def test_who_is_asked_at_the_end_does_not_say_yes_for_that(registry: CollectorRegistry) -> None:
+    bench = _Bench(JudgeOptions(), PolicyMetrics(registry))
+    review = Review("CREATE", datetime.now(UTC), {})
+    assert await bench.judge(review, None) == ()
+    await bench.close()
+    with pytest.raises(Refusal, match="ending"):
+        await bench.judge(review, None)
 
 
 def test_flags() -> None:
