@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from gangctl.policy.cel.faults import CompileError, CompileKind
 from gangctl.policy.cel.literals import bytes_value, quoted, quoted_bytes, string_value
 from gangctl.policy.cel.tokens import Token, tokens
 
@@ -34,7 +35,8 @@ SUGAR: Final = frozenset({SELECT, INDEX, FIELD, ENTRY})
 """Names that only rewriting makes; who writes them is refused by the parser."""
 
 _ENDS_VALUE: Final = frozenset({"name", "int", "uint", "float", "string", "bytes"})
-_KEYWORDS: Final = frozenset({"in"})
+WORDS: Final = frozenset({"true", "false", "null", "in"})
+"""Words of the language, which are no names, not even of fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,13 @@ def desugar(text: str) -> Desugared:
 def plain(text: str) -> list[Token]:
     """The tokens of ``text`` with the sugar rewritten; a token that was added has the place of what it stands for."""
     return list(_Rewriter(list(tokens(text))).run())
+
+
+def no_name(token: Token) -> CompileError:
+    """The refusal of a word of the language where a field is expected."""
+    message = f"'{token.text}' is a word of the language and no name"
+    hint = f"write .`{token.text}` or ['{token.text}']"
+    return CompileError(CompileKind.SYNTAX, message, token.start, token.end - token.start, hint=hint)
 
 
 def _word(token: Token) -> str:
@@ -151,6 +160,8 @@ class _Rewriter:
         yield dot
         if name is None or name.kind not in {"name", "escaped"} or (name.kind == "name" and not optional):
             return
+        if name.text in WORDS:
+            raise no_name(name)
         self.at += 2 if optional else 1
         field = name.text.strip("`")
         yield replace(name, kind="name", text=SELECT if optional else FIELD)
@@ -199,8 +210,11 @@ class _Rewriter:
             return
         yield from self._end_entry(token)
         bracket = self.open.pop()
-        matches = token.text == {"call": ")", "list": "]", "map": "}", "index": "]"}[bracket.opening]
-        yield replace(token, text=bracket.closing) if matches else token
+        expected = {"call": ")", "list": "]", "map": "}", "index": "]"}[bracket.opening]
+        if token.text != expected:
+            message = f"'{token.text}' cannot stand here"
+            raise CompileError(CompileKind.SYNTAX, message, token.start, hint=f"'{expected}'")
+        yield replace(token, text=bracket.closing)
 
     def _separator(self, token: Token) -> Iterator[Token]:
         bracket = self.open[-1]
@@ -234,7 +248,7 @@ class _Rewriter:
         if self.previous is None:
             return False
         if self.previous.kind in _ENDS_VALUE:
-            return self.previous.text not in _KEYWORDS
+            return self.previous.text != "in"
         return self.previous.kind == "escaped" or self.previous.is_operator(")", "]", "}")
 
 

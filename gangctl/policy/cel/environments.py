@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
-from gangctl.policy.cel.checked import Environment
+from gangctl.policy.cel.checked import Checked, Environment
 from gangctl.policy.cel.declarations.kubernetes import AUTHORIZER as AUTHORIZER_FUNCTIONS
+from gangctl.policy.cel.extent import Extent
 from gangctl.policy.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, Type, list_of, map_of
 
 _KIND: Final = Type("kubernetes.GroupVersionKind", fields={"group": STRING, "version": STRING, "kind": STRING})
@@ -82,11 +84,14 @@ def admission(
     params: bool = True,
     gang: Type | None = None,
     minor: str = "1.37",
+    extents: Mapping[str, Extent] | None = None,
 ) -> Environment:
     """The environment of matchConditions, variables, validations, messages and audit annotations.
 
     ``params`` exists where the policy has a paramKind. ``gang`` is the type of that variable,
-    None where there is none (a native policy). ``variables`` are those declared before.
+    None where there is none (a native policy). ``variables`` are those declared before, and
+    ``extents`` how large their values can be (:attr:`Checked.extent`): without them, variables
+    that each double the one before get by the limits.
     """
     roots = {
         "object": DYN,
@@ -99,4 +104,13 @@ def admission(
         roots["params"] = DYN
     if gang is not None:
         roots["gang"] = gang
-    return Environment(roots, dict(variables or {}), minor)
+    return Environment(roots, dict(variables or {}), minor, dict(extents or {}))
+
+
+def with_variable(environment: Environment, name: str, checked: Checked) -> Environment:
+    """The environment of what comes after ``variables.name``: its type, and how large its value can be."""
+    return replace(
+        environment,
+        variables={**environment.variables, name: checked.type},
+        extents={**environment.extents, name: checked.extent},
+    )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from gangctl.policy.cel.desugar import no_name
 from gangctl.policy.cel.faults import CompileError, CompileKind
 from gangctl.policy.cel.limits import GRAMMAR_DEPTH, too_deep
 from gangctl.policy.cel.tokens import Token
@@ -115,8 +116,7 @@ def _unexpected(tokens: Sequence[Token], index: int, expected: set[str]) -> Comp
     message = f"{_spelled(token)} cannot stand here"
     hint = _hint(expected)
     if token.kind == "name" and token.text in _WORDS and "IDENT" in expected:
-        message = f"'{token.text}' is a word of the language and no name"
-        hint = f"write .`{token.text}` or ['{token.text}']"
+        return no_name(token)
     return CompileError(CompileKind.SYNTAX, message, token.start, token.end - token.start, hint=hint)
 
 

@@ -1,9 +1,10 @@
 """How much larger than what it judges an expression can make a value: bounded before it runs.
 
-Engines written in other languages have no limit of their own on the size of strings and lists. So a value may be at
-most so many times the largest input (:data:`CHARACTERS_FACTOR`), times the number of elements for
-each loop around; the square of the input only where a text of the input goes into a text of
-the input (``replace``, ``join``), and constants on their own may make :data:`CONSTANT` characters.
+Engines written in other languages have no limit of their own on the size of strings and lists. So a
+value may be at most so many times the largest input (:data:`CHARACTERS_FACTOR`), times the number of
+elements for each loop around (three at most, also one behind the other); the square of the input only
+where a text of the input goes into a text of the input (``replace``, ``join``), and constants on
+their own may make :data:`CONSTANT` characters.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 from gangctl.policy.cel.ast import Bind, Call, Comprehension, Index, ListOf, Literal, MapOf, Name, Node, Select
 from gangctl.policy.cel.extent import CHARACTERS, ELEMENTS, Extent, Polynomial, constant, number, symbolic, together
 from gangctl.policy.cel.faults import CompileError, CompileKind
+from gangctl.policy.cel.limits import LOOPS
 from gangctl.policy.cel.types import Type
 
 CHARACTERS_FACTOR: Final = 64
@@ -170,7 +172,9 @@ def _too_large(polynomial: Polynomial) -> bool:
     for characters, elements, factor in polynomial.powers():
         sums[characters, elements] = sums.get((characters, elements), 0) + factor
     for (characters, elements), factor in sums.items():
-        if characters == 0:
+        if elements > LOOPS:
+            allowed = 0
+        elif characters == 0:
             allowed = ELEMENTS_FACTOR if elements else CONSTANT
         elif characters == _LINEAR:
             allowed = CHARACTERS_FACTOR

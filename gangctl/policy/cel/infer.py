@@ -154,8 +154,6 @@ class Inference:
         return DYN
 
     def _index(self, node: Index) -> Type:
-        if isinstance(node.index, Literal) and node.index.kind in {"null", "bytes"}:
-            _refuse(CompileKind.TYPE, f"{node.index.kind} is no key", node.index.span)
         arguments = (self._type(node.operand), self._type(node.index))
         function = "_[?_]" if node.optional else "_[_]"
         return self._resolve(function, None, arguments, node.span)
@@ -290,6 +288,8 @@ class Inference:
             _refuse(CompileKind.TYPE, f"sortBy cannot sort {target}", node.target.span)
         if not (is_variable(key) or key.name in {*keys, "dyn"}):
             _refuse(CompileKind.TYPE, f"sortBy cannot order {key}", node.arguments[-1].span)
+        if target.name != "list" and (is_variable(key) or key.name == "dyn"):
+            return DYN  # any of the overloads, each with elements of its own type
         return list_of(variable)
 
     def _optional_macro(self, node: Comprehension, target: Type) -> Type:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gangctl.policy.cel.ast import Call, ListOf, Literal, MapOf, Node
+from gangctl.policy.cel.ast import Call, Index, ListOf, Literal, MapOf, Node
 from gangctl.policy.cel.conversions import CONVERSIONS, folded
 from gangctl.policy.cel.faults import CompileError, CompileKind, EvalError
 from gangctl.policy.cel.formats import check_format
@@ -15,6 +15,7 @@ from gangctl.policy.cel.types import Type
 from gangctl.policy.cel.unify import is_optional, same
 from gangctl.policy.cel.walk import children
 
+_NO_KEYS: Final = frozenset({"null_type", "bytes", "type", "google.protobuf.Duration", "google.protobuf.Timestamp"})
 _BYTE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 
 
@@ -27,6 +28,8 @@ def check_literals(node: Node, types: Mapping[int, Type]) -> None:
             _check_call(each, types)
             # What a format shows may be of any types.
             formatted = formatted or each.function == "format"
+        elif isinstance(each, Index):
+            _check_key(each.index, types)
         elif isinstance(each, ListOf) and not formatted:
             _check_same([(item, index in each.optional) for index, item in enumerate(each.elements)], types)
         elif isinstance(each, MapOf) and not formatted:
@@ -43,6 +46,11 @@ def _check_call(call: Call, types: Mapping[int, Type]) -> None:
         folded(call)
     elif call.function == "format" and isinstance(call.target, Literal):
         check_format(call.target, call.arguments[0], types)
+
+
+def _check_key(node: Node, types: Mapping[int, Type]) -> None:
+    if types[id(node)].name in _NO_KEYS or folded(node) is None:
+        raise _malformed(node, f"{types[id(node)]} is no key")
 
 
 def _check_pattern(node: Node) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
 
 from gangctl.policy.cel.declarations import ALL, kubernetes
 from gangctl.policy.cel.declarations.signature import Overload
+from gangctl.policy.cel.tokens import tokens
 from gangctl.policy.cel.types import Type
 
 SAMPLES = {
@@ -87,3 +89,43 @@ def doubtful() -> Iterator[str]:
                     call(overload, arguments[:-1]) if not overload.method or arguments[1:] else overload.name + "()"
                 )
     yield from sorted(seen)
+
+
+MIXED = (
+    "({}) == ({})",
+    "({}) + ({})",
+    "[{}, {}]",
+    "{{{}: {}}}",
+    "object.x ? ({}) : ({})",
+    "({}) in ({})",
+    "[{}].map(q, [{}])",
+    "({}).map(w, {})",
+    "optional.of({}).orValue({})",
+    "[{}] == [{}]",
+    "({}) < ({})",
+    "'%s %s'.format([{}, {}])",
+    "[[{}], [{}]].flatten()",
+    "{{'k': {}}} == {{'k': {}}}",
+    "[{}].indexOf({})",
+    "({})[{}]",
+    "[?optional.of({}), {}]",
+    "dyn({}) == ({})",
+    "sets.contains([{}], [{}])",
+    "optional.of({}).optMap(o, [o, {}])",
+    "has(({}).a) && has(({}).b)",
+    "({}).?z.orValue({})",
+)
+
+
+def mixed(expressions: Sequence[str], count: int, seed: int) -> Iterator[str]:
+    """Expressions made of two others each, and others with a word replaced, left out or added."""
+    chance = random.Random(seed)
+    words = [[each.text for each in tokens(expression)] for expression in expressions]
+    for _ in range(count):
+        yield chance.choice(MIXED).format(chance.choice(expressions), chance.choice(expressions))
+        changed = list(chance.choice(words))
+        place = chance.randrange(len(changed))
+        other = chance.choice([chance.choice(chance.choice(words)), *"+-.?:,()[]{}!<", "in", "&&"])
+        changed[place : place + chance.randrange(2)] = [other] if chance.random() < 0.8 else []
+        if changed:
+            yield " ".join(changed)

@@ -9,10 +9,11 @@ from gangctl.policy.cel.checked import Environment
 from gangctl.policy.cel.declarations import FUNCTIONS
 from gangctl.policy.cel.environments import admission
 from gangctl.policy.cel.faults import CompileError, CompileKind
+from gangctl.policy.cel.tokens import tokens
 from gangctl.policy.cel.types import BOOL, NULL, STRING, Type
 from tests.controlplane.minors import MINORS
 from tests.controlplane.plane import ControlPlane
-from tests.policy.cel.calls import doubtful, fitting
+from tests.policy.cel.calls import doubtful, fitting, mixed
 from tests.policy.cel.oracle import Kind, recorded, refused
 
 CASES = recorded()
@@ -35,6 +36,9 @@ NARROWER = {
     "double('1_0.0')": CompileKind.TYPE,
 }
 """What kube-apiserver takes and gangctl does not: refused rather than answered wrongly."""
+
+NATIVE = {CompileKind.SYNTAX, CompileKind.UNDECLARED, CompileKind.TYPE}
+"""Refusals that are kube-apiserver's own."""
 
 RESULTS = (
     "true",
@@ -112,6 +116,25 @@ async def test_calls_of_every_overload_are_taken_alike(plane: ControlPlane) -> N
     theirs = await refused(plane.api, calls)
     assert len(calls) > 4000
     assert {each for each in calls if fault(each, environment) is not None} == theirs
+
+
+@pytest.mark.controlplane
+async def test_mixtures_are_taken_alike(plane: ControlPlane) -> None:
+    environment = admission(minor=plane.minor.name)
+    parts = [each for each in (*CASES, *fitting()) if parts_well(each)]
+    found = {each: fault(each, environment) for each in mixed(parts, 1500, seed=37)}
+    asked = [each for each, error in found.items() if each.strip() and (error is None or error.kind in NATIVE)]
+    theirs = await refused(plane.api, asked)
+    assert len(asked) > 2000
+    assert {each for each in asked if found[each] is not None} == theirs
+
+
+def parts_well(expression: str) -> bool:
+    """Whether it may be a part of others: it has words, and nothing that is known to be taken natively alone."""
+    try:
+        return bool(list(tokens(expression))) and expression not in NARROWER and "//" not in expression
+    except CompileError:
+        return False
 
 
 @pytest.mark.controlplane

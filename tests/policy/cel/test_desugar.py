@@ -1,9 +1,17 @@
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from gangctl.policy.cel.desugar import desugar
+import pytest
+from celpy.celparser import CELParser
+from lark import Token
+
+from gangctl.policy.cel.check import check
+from gangctl.policy.cel.desugar import desugar, plain
+from gangctl.policy.cel.environments import admission
 from gangctl.policy.cel.faults import CompileError
+from gangctl.policy.cel.grammar import parse_tokens
+from tests.policy.cel.oracle import recorded
 
 
 @pytest.mark.parametrize(
@@ -65,3 +73,22 @@ def test_what_is_no_token_is_refused_with_its_place(written: str, offset: int, m
     with pytest.raises(CompileError) as caught:
         desugar(written)
     assert (caught.value.offset, caught.value.message) == (offset, message)
+
+
+def shape(tree: Any) -> Any:
+    """A tree of cel-python without the text of literals."""
+    if isinstance(tree, Token):
+        return str(tree) if tree.type == "IDENT" else tree.type
+    return (str(tree.data), *map(shape, tree.children))
+
+
+def test_cel_python_reads_the_same_tree_that_was_checked() -> None:
+    compared = 0
+    for text in recorded():
+        try:
+            check(text, admission())
+        except CompileError:
+            continue
+        assert shape(CELParser().parse(desugar(text).text)) == shape(parse_tokens(plain(text))), text
+        compared += 1
+    assert compared > 300

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.policy.cel.check import check
-from gangctl.policy.cel.environments import admission
+from gangctl.policy.cel.environments import admission, with_variable
 from gangctl.policy.cel.faults import CompileError, CompileKind
 from gangctl.policy.cel.growth import CHARACTERS_FACTOR
 from gangctl.policy.cel.types import STRING
@@ -38,6 +36,7 @@ def doubled(text: str, times: int, shape: str) -> str:
         doubled("'aaaaaaaaaaaaaaaa'", 3, "{}.replace('a', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa')"),
         "object.s.split('').map(a, object.s.split('').map(b, object.s))",
         "object.l.map(x, 'x').join(object.s).replace(object.a, object.b)",
+        doubled("object.l", 4, "{}.map(x, object.l).flatten()"),
         "lists.range(object.n)",
         "lists.range(1000000)",
         "lists.range(1000 * 1000)",
@@ -78,7 +77,7 @@ def test_growth_is_followed_through_variables() -> None:
     environment = ENVIRONMENT
     for _ in range(6):
         found = check("variables.v + variables.v", environment)
-        environment = replace(environment, extents={"v": found.extent})
+        environment = with_variable(environment, "v", found)
     with pytest.raises(CompileError, match="far beyond"):
         check("variables.v + variables.v", environment)
 
