@@ -15,7 +15,7 @@ from gangctl.cli.output import Section, Table, print_objects, print_sections
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import FileCatalogue, check_names, sort_documents
 from gangctl.cli.policy.court import now
-from gangctl.cli.policy.loading import Loaded, load
+from gangctl.cli.policy.loading import Loaded, is_parameter, load
 from gangctl.cli.policy.measuring import Measured, Timing, measure, measure_binding, measure_policy
 from gangctl.cli.policy.requests import Setting, request_of, title_of
 from gangctl.cli.policy.specimens import SIZES, specimen
@@ -78,14 +78,15 @@ def command(
     bundle = sort_documents(read_documents(files))
     names = available() if engine_name == flags.ALL else (engine_name,)
     subjects = _subjects(filenames)
-    params = [*bundle.others, *(read_documents(param_files) if param_files else ())]
+    params = read_documents(param_files) if param_files else []
     check_names(params)
     setting = Setting(now(), generation=generation_of_minor(kube) or NEWEST)
-    catalogue = FileCatalogue([document.value for document in params])
     runs = []
     for engine in map(make_engine, names):
         loaded = load(bundle, engine, kube, lenient=len(names) > 1)
         compiling = measure(partial(load, bundle, engine, kube, lenient=True), _COMPILATIONS)
+        own = [document for document in bundle.others if is_parameter(document, loaded.policies)]
+        catalogue = FileCatalogue([document.value for document in (*own, *params)])
         reviews = [
             (title_of(each, setting), request_of(each, "CREATE", setting, loaded.policies, catalogue).review)
             for each in subjects

@@ -28,7 +28,7 @@ from gangctl.cli.policy.bundle import (
 from gangctl.cli.policy.court import Court, now
 from gangctl.cli.policy.defaulting import Admission
 from gangctl.cli.policy.explain import variables_of
-from gangctl.cli.policy.loading import Loaded, load, orphans
+from gangctl.cli.policy.loading import Loaded, is_parameter, load, orphans
 from gangctl.cli.policy.requests import GROUPS, NAMESPACE, USER, Setting, is_namespaced, title_of
 from gangctl.cli.policy.verdicts import Judged, verdict_data, verdict_section
 from gangctl.errors import InputError
@@ -45,6 +45,7 @@ class Asked(NamedTuple):
     """What is judged: policies and what they need, subjects, and objects as they were."""
 
     bundle: Bundle
+    rules: Bundle
     files: Bundle
     params: tuple[Document, ...]
     old: tuple[Document, ...]
@@ -157,25 +158,18 @@ def _read(
     check_unique(bundle.namespaces, "Namespace")
     params = read_documents(param_files) if param_files else []
     old = read_documents(old_files) if old_files else []
-    check_names([*params, *old, *bundle.others])
-    return Asked(bundle, files, (*rules.others, *params), tuple(old))
+    check_names([*params, *old])
+    return Asked(bundle, rules, files, tuple(params), tuple(old))
 
 
 def _subjects(asked: Asked, loaded: Loaded) -> tuple[list[Document], list[Document]]:
     """What is judged, and what is a parameter because a policy says that this kind is."""
-    kinds = {
-        (policy.spec.param_kind.api_version, policy.spec.param_kind.kind)
-        for policy in loaded.policies
-        if policy.spec.param_kind is not None
-    }
-
-    def is_parameter(document: Document) -> bool:
-        return (document.value.get("apiVersion"), document.value.get("kind")) in kinds
-
-    subjects = [document for document in asked.files.others if not is_parameter(document)]
+    subjects = [document for document in asked.files.others if not is_parameter(document, loaded.policies)]
     if not subjects:
         raise InputError("nothing to judge: no object in the files of -f besides policies and what belongs to them")
-    return subjects, [*asked.params, *filter(is_parameter, asked.files.others)]
+    params = [each for each in (*asked.rules.others, *asked.files.others) if is_parameter(each, loaded.policies)]
+    check_names([*subjects, *params])
+    return subjects, [*asked.params, *params]
 
 
 def _check_namespace(subjects: Sequence[Document], namespace: str) -> None:

@@ -56,9 +56,35 @@ def variables_of(policies: Sequence[LoadedPolicy], review: Review, engine: Engin
     return found
 
 
+def fault_of_message(policy: LoadedPolicy, rule_id: str, review: Review, engine: Engine) -> str:
+    """Why a rule's messageExpression says nothing for a request, for which its message stands in; empty if it does.
+
+    Admission keeps that to itself, because whoever is refused could do nothing about it.
+    """
+    rule = next((each for each in policy.programs.rules if each.id == rule_id), None)
+    if rule is None or rule.message_expression is None:
+        return ""
+    evaluation = Evaluation(engine, review)
+    for one in review.params.get(policy.name, ()) or (None,):
+        bindings, meter = _bound(evaluation, one), StepMeter.request(time.monotonic).policy()
+        variables = Variables(policy, bindings, meter)
+        try:
+            said = engine.plain(rule.message_expression.program.evaluate(bindings, variables, meter.expression()))
+        except EvalError as error:
+            return f"{error.kind}: {error.message}"
+        text = said.strip() if isinstance(said, str) else ""
+        if not text or "\n" in text:
+            return "it has more than one line" if text else "it is empty"
+    return ""
+
+
+def _bound(evaluation: Evaluation, params: Object | None) -> Bindings:
+    bindings = evaluation.bindings
+    return bindings if params is None else evaluation.engine.rebind(bindings, {"params": params})
+
+
 def _computed(policy: LoadedPolicy, evaluation: Evaluation, params: Object | None) -> dict[str, str]:
-    engine = evaluation.engine
-    bindings = evaluation.bindings if params is None else engine.rebind(evaluation.bindings, {"params": params})
+    engine, bindings = evaluation.engine, _bound(evaluation, params)
     meter = StepMeter.request(time.monotonic).policy()
     values = Variables(policy, bindings, meter)
     shown = {}

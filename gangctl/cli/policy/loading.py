@@ -120,6 +120,13 @@ def refusal(remarks: Iterable[Remark]) -> InvalidInputError:
     return InvalidInputError([line for remark in remarks for line in remark.lines()], f"{errors} in {objects}")
 
 
+def is_parameter(document: Document, policies: Iterable[LoadedPolicy]) -> bool:
+    """Whether some policy takes parameters of this kind."""
+    value = document.value
+    kinds = (policy.spec.param_kind for policy in policies)
+    return any(k and (k.api_version, k.kind) == (value.get("apiVersion"), value.get("kind")) for k in kinds)
+
+
 def orphans(bundle: Bundle) -> list[str]:
     """Bindings of policies that are not in the files."""
     return [name_of(binding) for binding in pair(d.value for d in (*bundle.natives, *bundle.bindings))[1]]

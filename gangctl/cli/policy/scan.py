@@ -27,7 +27,7 @@ from gangctl.cli.policy.cluster import (
     typed,
 )
 from gangctl.cli.policy.court import now, options_of
-from gangctl.cli.policy.loading import Loaded, load, try_to_load
+from gangctl.cli.policy.loading import Loaded, is_parameter, load, try_to_load
 from gangctl.cli.policy.verdicts import finding_data
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
@@ -179,8 +179,10 @@ async def _load(client: Client, scope: Scope, minor: str) -> Loaded:
 
 async def _catalogue(client: Client, scope: Scope, loaded: Loaded) -> FileCatalogue:
     """Parameters of the files, where there are any, else of the cluster."""
-    if scope.policies is not None and scope.policies.others:
-        return FileCatalogue([document.value for document in scope.policies.others])
+    others = scope.policies.others if scope.policies is not None else ()
+    own = [document.value for document in others if is_parameter(document, loaded.policies)]
+    if own:
+        return FileCatalogue(own)
     return await parameters_of(client, loaded.policies)
 
 

@@ -13,6 +13,7 @@ from gangctl.cli.policy.bundle import FileCatalogue, name_of
 from gangctl.cli.policy.court import Court
 from gangctl.cli.policy.defaulting import Admission, Met
 from gangctl.cli.policy.expectation import Actual, Coverage, actual, difference
+from gangctl.cli.policy.explain import fault_of_message
 from gangctl.cli.policy.loading import Loaded, load
 from gangctl.cli.policy.requests import Setting
 from gangctl.cli.policy.suite import Row
@@ -20,7 +21,7 @@ from gangctl.cli.policy.suitefiles import Subject, SuiteFile
 from gangctl.errors import InputError
 from gangctl.policy.cel.engine import Engine
 from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.verdict import Outcome
+from gangctl.policy.verdict import Outcome, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,17 @@ class Tester:
             else:
                 (outcome,) = self._court.judge(met.request.review, [policy.name])
             self._add(file, index, subject, (policy, outcome), time.perf_counter() - start)
+            for rule in [finding.rule for finding in outcome.findings if finding.result is Result.FAIL]:
+                self._tell_of_message(file, index, (policy, rule), met)
             start = time.perf_counter()
+
+    def _tell_of_message(self, file: SuiteFile, index: int, which: tuple[LoadedPolicy, str], met: Met) -> None:
+        """Tell of a messageExpression that does not work: admission falls back without a word."""
+        policy, rule = which
+        fault = fault_of_message(policy, rule, met.request.review, self._court.engine)
+        if fault:
+            where = f"{file.path}:{file.where(index)[0]}"
+            self._tests.notes[f"{where}: {policy.name}/{rule}: messageExpression says nothing: {fault}"] = None
 
     def _add(
         self, file: SuiteFile, index: int, subject: Subject, said: tuple[LoadedPolicy, Outcome], seconds: float
@@ -162,9 +173,7 @@ class Tester:
             now=file.suite.at(ground.now),
             user=row.user,
             groups=row.groups,
-            generation=generation_of_minor(file.suite.kubernetes) or NEWEST
-            if file.suite.kubernetes
-            else ground.generation,
+            generation=generation_of_minor(file.suite.kubernetes or "") or ground.generation,
             namespaces={name_of(document.value): document.value for document in file.bundle.namespaces},
         )
         catalogue = FileCatalogue([document.value for document in file.params])

@@ -261,6 +261,20 @@ class TestExceptions:
         assert "allowed by exception large-ones: has 8 pods" in " ".join(answer.out.split())
 
 
+LOOPS = "object.spec.replicatedJobs.all(a, object.spec.replicatedJobs.all(b, object.spec.replicatedJobs.all(c, {})))"
+
+
+class TestBudgets:
+    def test_what_costs_too_much_is_an_error_and_ends(self, tmp_path: Path) -> None:
+        wide = jobset("wide", *(rj(f"a-{index}") for index in range(90)))
+        endless = policy("endless", rule(LOOPS.format("a.name + b.name + c.name != ''")))
+        data = verdict(tmp_path, [endless, policy("limits", rule("true"))], [wide])
+        assert not data["allowed"]
+        endless_said, limits_said = data["policies"]
+        assert endless_said["rules"][0]["error"] in {"BudgetExceeded", "DeadlineExceeded"}
+        assert limits_said["rules"][0]["result"] == "pass"
+
+
 class TestBadInput:
     def test_a_policy_that_is_refused(self, tmp_path: Path) -> None:
         answer = judge(tmp_path, [policy("p", rule("object.spec.exists(x, y)"), rule("1 + 'a' == 2"))], [SMALL])
@@ -304,6 +318,10 @@ class TestBadInput:
         answer = judge(tmp_path, [policy("p", FEW)], [SMALL], "--namespace-object", other)
         assert answer.code == 2
         assert "--namespace-object takes Namespaces only" in answer.err
+
+    def test_what_else_is_in_a_directory_of_policies_does_not_matter(self, tmp_path: Path) -> None:
+        kustomization = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+        assert judge(tmp_path, [policy("p", FEW), kustomization, LARGE], [SMALL]).code == 0
 
     def test_stdin_is_read_once(self) -> None:
         answer = gangctl("policy", "eval", "--policy", "-", "-f", "-", stdin="")

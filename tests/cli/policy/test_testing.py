@@ -212,6 +212,26 @@ class TestRequests:
         assert "JobSet t/odd is judged as written, because JobSet refuses it" in answer.err
 
 
+class TestMessages:
+    @pytest.mark.parametrize(
+        ("expression", "why"),
+        [
+            ("string(object.spec.nothing)", "NoSuchKey: "),
+            ("''", "it is empty"),
+            ("'a\\nb'", "it has more than one line"),
+        ],
+    )
+    def test_a_message_expression_that_says_nothing_is_told(self, tmp_path: Path, expression: str, why: str) -> None:
+        broken = rule("false") | {"messageExpression": expression}
+        path = suite(
+            tmp_path, row("fail", policy_name="p", message="broken"), documents={"policies": [policy("p", broken)]}
+        )
+        answer = run(path)
+        assert answer.code == 0
+        line = path.read_text().splitlines().index("- policy: p") + 1
+        assert answer.err.startswith(f"note: {path}:{line}: p/r: messageExpression says nothing: {why}")
+
+
 class TestCoverage:
     def test_rules_without_both_examples_are_told(self, tmp_path: Path) -> None:
         path = suite(tmp_path, row("pass"), row("fail", "large", rule="queued"))
