@@ -60,7 +60,7 @@ def _last_index_of_before(text: str, sought: str, start: int) -> int:
 
 def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
     count = text.count(old) if limit < 0 else min(limit, text.count(old))
-    bounded(len(text) + count * len(new), "replace")
+    bounded(len(text) + count * (len(new) - len(old)), "replace")
     return text.replace(old, new, count)
 
 

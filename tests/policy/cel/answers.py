@@ -1,0 +1,43 @@
+"""Expressions, and what the API server says of them: those that hold, and those that fail and how."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gangctl.policy.cel.check import check
+from gangctl.policy.cel.engine import Engine
+from gangctl.policy.cel.environments import admission
+from gangctl.policy.cel.faults import EvalError
+from gangctl.policy.cel.meter import StepMeter
+
+PLACE: Final = Path(__file__).parent / "answers.json"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """``fails`` are all bool too: what fails is the only element of a list whose size they take."""
+
+    object: dict[str, Any]
+    holds: list[str]
+    fails: dict[str, str]
+
+
+def recorded() -> Answers:
+    return Answers(**json.loads(PLACE.read_text()))
+
+
+def unlimited() -> StepMeter:
+    return StepMeter(10**9, time.monotonic() + 60, time.monotonic)
+
+
+def said(engine: Engine, text: str, obj: dict[str, Any]) -> object:
+    """The value, or the kind of the error."""
+    program = engine.compile(check(text, admission()))
+    try:
+        return engine.plain(program.evaluate(engine.bind({"object": obj}), {}, unlimited()))
+    except EvalError as error:
+        return str(error.kind)

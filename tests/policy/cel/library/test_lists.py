@@ -1,0 +1,112 @@
+"""Lists and sets; more in answers.json."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.policy.cel.library.equality import compare, equal
+from gangctl.policy.cel.library.quantity import parse
+from gangctl.policy.cel.library.registry import FUNCTIONS, METHODS
+from gangctl.policy.cel.library.values import INT_MAX, NONE, UINT_MAX, Optional, Uint
+from gangctl.policy.cel.times import Duration
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.sampled_from([0.0, 1.0, 1.5, float("nan")]),
+    st.text("ab", max_size=2),
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text("ab", max_size=1), inner, max_size=2)),
+    max_leaves=6,
+)
+
+
+@given(st.lists(values, max_size=8), values)
+def test_indexes_and_sets_ask_for_equality(several: list[object], sought: object) -> None:
+    found = [index for index, value in enumerate(several) if equal(value, sought)]
+    assert METHODS["indexOf"](several, sought) == (found[0] if found else -1)
+    assert METHODS["lastIndexOf"](several, sought) == (found[-1] if found else -1)
+    assert METHODS["includes"](several, sought) is bool(found)
+    assert FUNCTIONS["sets.contains"](several, [sought]) is bool(found)
+    assert FUNCTIONS["sets.intersects"](several, [sought]) is bool(found)
+
+
+@given(st.lists(values, max_size=8))
+def test_distinct_elements_are_unlike_and_all_there(several: list[object]) -> None:
+    distinct = METHODS["distinct"](several)
+    assert not any(equal(one, other) for index, one in enumerate(distinct) for other in distinct[:index])
+    assert all(METHODS["includes"](distinct, value) for value in several if equal(value, value))
+
+
+@given(values, values)
+def test_equality_is_symmetric(one: object, other: object) -> None:
+    assert equal(one, other) is equal(other, one)
+
+
+def test_true_is_not_one_but_numbers_of_all_types_are() -> None:
+    assert not equal(True, 1)
+    assert not equal({True: 1}, {1: 1})
+    assert equal(1, 1.0)
+    assert equal(Uint(1), 1)
+    assert equal(parse("1"), parse("1000m"))
+    assert not equal(parse("1"), "1")
+    assert compare("a", 1) is None
+    assert compare(float("nan"), 1.0) is None
+
+
+@given(st.lists(st.integers(-5, 5)))
+def test_sorting(numbers: list[int]) -> None:
+    assert METHODS["sort"](numbers) == sorted(numbers)
+    assert METHODS["isSorted"](numbers) is (numbers == sorted(numbers))
+    assert METHODS["@sortByAssociatedKeys"](numbers, [-each for each in numbers]) == sorted(numbers, reverse=True)
+    if numbers:
+        assert (METHODS["min"](numbers), METHODS["max"](numbers)) == (min(numbers), max(numbers))
+
+
+@pytest.mark.parametrize(
+    ("several", "kind"),
+    [
+        ([INT_MAX, 1], EvalKind.OVERFLOW),
+        ([Uint(UINT_MAX), Uint(1)], EvalKind.OVERFLOW),
+        ([Duration(INT_MAX), Duration(1)], EvalKind.OVERFLOW),
+        ([1, 1.5], EvalKind.NO_SUCH_OVERLOAD),
+        (["a"], EvalKind.NO_SUCH_OVERLOAD),
+        ([None], EvalKind.NO_SUCH_OVERLOAD),
+    ],
+)
+def test_sums_that_cannot_be(several: list[object], kind: EvalKind) -> None:
+    with pytest.raises(EvalError) as caught:
+        METHODS["sum"](several)
+    assert caught.value.kind is kind
+
+
+def test_first_and_last_are_optional() -> None:
+    assert METHODS["first"]([1, 2]) == Optional(present=True, value=1)
+    assert METHODS["last"]([1, 2]) == Optional(present=True, value=2)
+    assert METHODS["first"]([]) == METHODS["last"]([]) == NONE
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("sets.contains", ([[1]] * 1000, [[2]] * 1000)),
+        ("sets.intersects", ([{"a": 1}] * 1000, [{"a": 2}] * 1000)),
+        ("lists.range", (10**9,)),
+    ],
+)
+def test_work_is_bounded(name: str, arguments: tuple[object, ...]) -> None:
+    with pytest.raises(EvalError) as caught:
+        FUNCTIONS[name](*arguments)
+    assert caught.value.kind is EvalKind.BUDGET_EXCEEDED
+
+
+def test_many_strings_are_no_work() -> None:
+    names = [f"n{index}" for index in range(100_000)]
+    assert len(METHODS["distinct"](names)) == len(names)
+    assert FUNCTIONS["sets.equivalent"](names, names)

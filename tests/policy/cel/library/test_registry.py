@@ -1,0 +1,63 @@
+"""The library has what Kubernetes declares, and refuses what it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from gangctl.policy.cel.declarations import kubernetes
+from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.policy.cel.library.regex import compiled
+from gangctl.policy.cel.library.registry import FUNCTIONS, METHODS
+from gangctl.policy.cel.library.values import kind
+
+
+def test_every_function_of_kubernetes_is_there() -> None:
+    tables = (kubernetes.LISTS, kubernetes.TEXT, kubernetes.QUANTITY, kubernetes.NETWORK, kubernetes.SEMVER)
+    declared = {(each.name, each.method) for table in tables for each in table}
+    assert declared <= {(name, False) for name in FUNCTIONS} | {(name, True) for name in METHODS}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("quantity", (1,)),
+        ("quantity", ()),
+        ("ip", (b"x",)),
+        ("isURL", (None,)),
+        ("sets.contains", ([1], 1)),
+        ("string", ("a",)),
+    ],
+)
+def test_arguments_of_other_types_and_numbers_are_no_overload(name: str, arguments: tuple[object, ...]) -> None:
+    with pytest.raises(EvalError) as caught:
+        FUNCTIONS[name](*arguments)
+    assert caught.value.kind is EvalKind.NO_SUCH_OVERLOAD
+
+
+def test_python_knows_more_values_than_cel() -> None:
+    with pytest.raises(TypeError):
+        kind({1, 2})
+
+
+@pytest.mark.parametrize("pattern", ["a" * 513, "((a{99}){99}){99}", "[", "(?=a)", "a**" * 3 + ")"])
+def test_patterns_that_re2_does_not_take_or_that_are_too_large(pattern: str) -> None:
+    with pytest.raises(EvalError) as caught:
+        compiled(pattern)
+    assert caught.value.kind in {EvalKind.BUDGET_EXCEEDED, EvalKind.INVALID_ARGUMENT}
+
+
+def test_a_pattern_that_stops_other_libraries_takes_no_time() -> None:
+    assert METHODS["matches"]("a" * 100_000 + "!", "(a+)+$") is False
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "limit", "found"),
+    [
+        ("baaac", "a*", -1, ["", "aaa", ""]),
+        ("h\u00e9\u00e9", "", -1, ["", "", "", ""]),
+        ("h\u00e9\u00e9", "\u00e9", 1, ["\u00e9"]),
+        ("aaa", "a", 0, []),
+    ],
+)
+def test_all_that_is_found_is_what_go_finds(text: str, pattern: str, limit: int, found: list[str]) -> None:
+    assert METHODS["findAll"](text, pattern, limit) == found

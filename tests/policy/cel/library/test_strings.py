@@ -1,0 +1,115 @@
+"""Strings as cel-go's extension of version 2 has them; more in answers.json."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.policy.cel.library.registry import FUNCTIONS, METHODS
+from gangctl.policy.cel.library.string_format import general
+from gangctl.policy.cel.library.values import LARGEST, Uint
+
+texts = st.text(max_size=30)
+
+
+@given(texts, st.text(min_size=1, max_size=3))
+def test_what_was_split_can_be_joined(text: str, separator: str) -> None:
+    assert METHODS["join"](METHODS["split"](text, separator), separator) == text
+
+
+@given(texts)
+def test_splitting_by_nothing_gives_code_points(text: str) -> None:
+    assert METHODS["split"](text, "") == list(text)
+    assert METHODS["substring"](text, 0) == text
+    assert "".join(METHODS["charAt"](text, index) for index in range(len(text))) == text
+
+
+@given(texts, texts)
+def test_positions_are_where_the_part_is(text: str, part: str) -> None:
+    for method in ("indexOf", "lastIndexOf"):
+        index = METHODS[method](text, part)
+        assert index == -1 if part not in text else text[index:].startswith(part)
+
+
+def test_ascii_alone_changes_its_case() -> None:
+    assert METHODS["lowerAscii"]("\u00c0B\u0130K\u212a") == "\u00c0b\u0130k\u212a"
+    assert METHODS["upperAscii"]("\u00e0b\u00df") == "\u00e0B\u00df"
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("charAt", (4,)),
+        ("charAt", (-1,)),
+        ("substring", (4,)),
+        ("substring", (2, 1)),
+        ("indexOf", ("a", -1)),
+        ("lastIndexOf", ("a", -1)),
+    ],
+)
+def test_positions_outside_of_the_string(method: str, arguments: tuple[object, ...]) -> None:
+    with pytest.raises(EvalError) as caught:
+        METHODS[method]("abc", *arguments)
+    assert caught.value.kind is EvalKind.INDEX_OUT_OF_BOUNDS
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("replace", ("a" * 2000, "a", "b" * 1000)),
+        ("replace", ("a" * 2000, "", "b" * 1000)),
+        ("join", (["a" * 1000] * 2000,)),
+        ("format", ("%s" * 2000, ["a" * 1000] * 2000)),
+        ("format", ("%.2000f", [1.5])),
+        ("format", ("%." + "9" * 5000 + "f", [1.5])),
+    ],
+)
+def test_results_are_bounded(method: str, arguments: tuple[object, ...]) -> None:
+    with pytest.raises(EvalError) as caught:
+        METHODS[method](*arguments)
+    assert caught.value.kind is EvalKind.BUDGET_EXCEEDED
+
+
+def test_a_result_of_the_largest_size_is_made() -> None:
+    assert len(METHODS["replace"]("a" * (LARGEST // 4), "a", "bbbb")) == LARGEST
+
+
+@pytest.mark.parametrize(
+    ("template", "arguments", "text"),
+    [
+        ("%f", [1234.5], "1,234.500000"),
+        ("%.2f", [1234567.891], "1,234,567.89"),
+        ("%f", ["Infinity"], "\u221e"),
+        ("%f", [-0.0], "0.000000"),
+        ("%e", [1234.5], "1.234500\u00d710\u2070\u00b3"),
+        ("%e", ["-Infinity"], "    -\u221e"),
+        ("%.20e", [-1234.5], "      -1.234500\u00d710\u2070\u00b3"),
+        ("%s", [1e6], "1e+06"),
+        ("%s", [[1.5, "a\n", None, Uint(1)]], '[1.500000, "a\\n", null, 1]'),
+        ("%s", [{"b": 1, "a": [True]}], '{"a":[true], "b":1}'),
+        ("%x %X %o %b", ["hi", b"hi", -8, True], "6869 6869 -10 1"),
+        ("100%% %d", [5], "100% 5"),
+    ],
+)
+def test_formats_are_those_of_the_api_server(template: str, arguments: list[object], text: str) -> None:
+    assert METHODS["format"](template, arguments) == text
+
+
+@pytest.mark.parametrize(
+    ("template", "arguments"), [("%d", [1.5]), ("%d", []), ("%", [1]), ("%.", [1]), ("%q", [1]), ("%f", [1])]
+)
+def test_formats_that_cannot_be(template: str, arguments: list[object]) -> None:
+    with pytest.raises(EvalError) as caught:
+        METHODS["format"](template, arguments)
+    assert caught.value.kind is EvalKind.INVALID_ARGUMENT
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_doubles_are_read_back_from_their_text(value: float) -> None:
+    assert float(general(value)) == value
+
+
+def test_a_quoted_string_can_be_shown() -> None:
+    assert FUNCTIONS["strings.quote"]('a\n"\\') == '"a\\n\\"\\\\"'
