@@ -28,10 +28,14 @@ _OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 
 
 def check_text(text: str) -> None:
-    """Refuse what is too long to be looked at."""
+    """Refuse what is too long to be looked at, and halves of characters, which no document can hold."""
     if len(text) > CHARACTERS:
         message = f"the expression has {len(text)} characters, at most {CHARACTERS} are allowed"
         raise CompileError(CompileKind.LIMIT, message, CHARACTERS, hint="put parts of it into variables")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise CompileError(CompileKind.SYNTAX, "this is half a character", error.start) from None
 
 
 def check_nesting(tokens: Sequence[Token]) -> None:

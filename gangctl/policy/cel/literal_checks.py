@@ -8,9 +8,9 @@ from typing import Final
 
 from gangctl.policy.cel.ast import Call, Index, ListOf, Literal, MapOf, Node
 from gangctl.policy.cel.conversions import CONVERSIONS, folded
-from gangctl.policy.cel.faults import CompileError, CompileKind, EvalError
+from gangctl.policy.cel.faults import CompileError, CompileKind, EvalError, EvalKind
 from gangctl.policy.cel.formats import check_format
-from gangctl.policy.cel.library.regex import compiled
+from gangctl.policy.cel.library.regex import LONGEST_PATTERN, compiled
 from gangctl.policy.cel.types import Type
 from gangctl.policy.cel.unify import is_optional, same
 from gangctl.policy.cel.walk import children
@@ -62,7 +62,11 @@ def _check_pattern(node: Node) -> None:
             raise _malformed(node, "a pattern cannot match single bytes by \\C")
         compiled(node.value)
     except EvalError as error:
-        raise _malformed(node, f"the pattern is {error.message}") from None
+        if error.kind is EvalKind.BUDGET_EXCEEDED:
+            message = f"a pattern has at most {LONGEST_PATTERN} bytes"
+            span = node.span
+            raise CompileError(CompileKind.LIMIT, message, span.start, span.end - span.start) from None
+        raise _malformed(node, "the pattern is not a regular expression") from None
 
 
 def _check_same(items: Sequence[tuple[Node, bool]], types: Mapping[int, Type]) -> None:

@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import contextlib
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gangctl.policy.cel.check import check
 from gangctl.policy.cel.environments import NAMESPACE, REQUEST, admission
 from gangctl.policy.cel.faults import CompileError, CompileKind
+from gangctl.policy.cel.text import show
 from gangctl.policy.cel.types import BOOL, DYN, INT, NULL, QUANTITY, STRING, Type, list_of, map_of, optional_of
+from tests.policy.cel.calls import MIXED, fitting
+from tests.policy.cel.oracle import recorded
 
 GANG = Type("gang", fields={"pods": INT, "groups": list_of(Type("group", fields={"name": STRING, "minCount": INT}))})
 ENVIRONMENT = admission({"total": INT, "names": list_of(STRING)}, gang=GANG)
@@ -172,3 +179,30 @@ def test_a_field_is_told_in_its_place_inside_of_brackets_and_backticks() -> None
     with pytest.raises(CompileError) as caught:
         check(text, ENVIRONMENT)
     assert "nam-e" in text[caught.value.offset : caught.value.offset + caught.value.length]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        (f"'a'.matches('{'a' * 600}')", "LIMIT", "a pattern has at most 512 bytes"),
+        ("'a' == '\ud800'", "SYNTAX", "this is half a character"),
+        ("'%.101f'.format([1.0])", "LIMIT", "a format shows at most 100 digits after the point"),
+    ],
+)
+def test_what_no_document_can_hold_and_no_engine_should_run(text: str, kind: str, message: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        check(text, ENVIRONMENT)
+    assert (caught.value.kind.name, caught.value.message) == (kind, message)
+
+
+PARTS = [*recorded(), *fitting()]
+
+
+@given(st.text(max_size=80), st.sampled_from(MIXED), st.sampled_from(PARTS), st.sampled_from(PARTS))
+def test_everything_is_accepted_or_refused_with_a_place(noise: str, shape: str, one: str, two: str) -> None:
+    for text in (noise, one + noise, shape.format(one, two), shape.format(shape.format(one, two), two)):
+        with contextlib.suppress(CompileError):
+            found = check(text, ENVIRONMENT)
+            assert found.profile.nodes <= 1000
+            assert found.profile.bound(10) > 0
+            assert check(show(found.node), ENVIRONMENT).type == found.type
