@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import admission, burst, soak, translate
+from benchmarks import admission, burst, hostile, soak, translate
 from benchmarks.table import Table
 
 BENCHMARKS: dict[str, Callable[[], Table]] = {
@@ -13,6 +13,7 @@ BENCHMARKS: dict[str, Callable[[], Table]] = {
     "burst": burst.main,
     "admission": admission.main,
     "soak": soak.main,
+    "hostile": hostile.main,
 }
 
 

@@ -231,9 +231,9 @@ class Judge:
         seconds = self._quarantine.strike(entry.key, self._clock.now())
         if why != "slow":
             self._observer.killed(entry.policy.name, lane, why)
-        _log.warning(
-            "policy is evaluated apart from others", policy=entry.policy.name, lane=lane, why=why, seconds=seconds
-        )
+        # In the slow lane it is apart already, and may have to be killed as often as it is asked.
+        tell = _log.debug if lane == "slow" else _log.warning
+        tell("policy is evaluated apart from others", policy=entry.policy.name, lane=lane, why=why, seconds=seconds)
 
     def _appeal(self, hearing: Hearing, entry: Entry) -> None:
         """Judge a policy in the slow lane."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
-from gangctl.client.pacing import Clock, Timer
+from gangctl.client.pacing import Clock
 from gangctl.errors import GangctlError
+from gangctl.judge.desk import Desk
 from gangctl.judge.hearing import Hearing
 from gangctl.judge.line import Line
 from gangctl.judge.messages import BOUND, LATE, MEMORY, Question, Statement
@@ -23,10 +23,11 @@ from gangctl.judge.options import JudgeObserver, JudgeOptions
 from gangctl.judge.options import Lane as LaneName
 from gangctl.judge.policyset import Docket, Entry
 from gangctl.judge.school import School, Unteachable
+from gangctl.judge.work import Ended, Teaching, Turn, Work
 from gangctl.policy.cel.faults import EvalKind
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.frames import FrameError
-from gangctl.runtime.workerprocess import Answer, Exit, WorkerDiedError, WorkerProcess
+from gangctl.runtime.workerprocess import Answer, WorkerDiedError, WorkerProcess
 from gangctl.runtime.workers import Workers
 
 _log = structlog.get_logger(__name__)
@@ -46,38 +47,6 @@ OUT_OF_MEMORY: Final = "it used more memory than it may"
 CRASHED: Final = "it ended the process that evaluated it"
 UNREADABLE: Final = "the request could not be read in the memory and time there is"
 UNTEACHABLE: Final = "it could not be loaded for evaluation"
-
-
-@dataclass(eq=False)
-class Work:
-    """Some policies of a review; ``left`` gets shorter as they speak.
-
-    ``unread`` counts the workers that ended before they had read the review. ``relieved``
-    tells that others do the rest, because one policy keeps the worker.
-    """
-
-    hearing: Hearing
-    left: deque[Entry]
-    unread: int = 0
-    relieved: bool = False
-
-    @property
-    def over(self) -> bool:
-        """Whether nobody waits for it any more."""
-        return self.hearing.over
-
-
-@dataclass(eq=False)
-class Teaching:
-    """A docket that workers should know before they are asked; ``replaced`` tells whether there is another by now."""
-
-    docket: Docket
-    replaced: Callable[[Docket], bool]
-
-    @property
-    def over(self) -> bool:
-        """Whether it is of no use any more."""
-        return self.replaced(self.docket)
 
 
 Strike = Callable[[Entry, LaneName, str], None]
@@ -132,7 +101,7 @@ class Lane:
 
     async def run(self) -> None:
         """Judge what comes, with one worker after the other."""
-        desk = _Desk(self._workers, self._school)
+        desk = Desk(self._workers, self._school)
         try:
             while True:
                 await self._do(desk, await self._line.get())
@@ -143,7 +112,7 @@ class Lane:
         """Do the same whenever one policy keeps another worker of this lane, and only as long as it does."""
         while True:
             await self._stuck.wait()
-            desk = _Desk(self._workers, self._school)
+            desk = Desk(self._workers, self._school)
             try:
                 await desk.worker()
                 while (item := await self._next_while_stuck()) is not None:
@@ -186,7 +155,7 @@ class Lane:
             self._stuck.clear()
             self._eased.set()
 
-    async def _do(self, desk: _Desk, item: Work | Teaching) -> None:
+    async def _do(self, desk: Desk, item: Work | Teaching) -> None:
         self._observer.waiting(self.name, len(self._line))
         try:
             await (self._learn(desk, item) if isinstance(item, Teaching) else self._judge(desk, item))
@@ -194,7 +163,7 @@ class Lane:
             _log.error("lane failed unexpectedly", lane=self.name, exc_info=error)
             await desk.leave()
 
-    async def _learn(self, desk: _Desk, teaching: Teaching) -> None:
+    async def _learn(self, desk: Desk, teaching: Teaching) -> None:
         docket = teaching.docket
         try:
             worker = await desk.worker()
@@ -208,7 +177,7 @@ class Lane:
         if len(missing) > _LESSON:
             self._line.put(teaching, "lessons")
 
-    async def _judge(self, desk: _Desk, work: Work) -> None:
+    async def _judge(self, desk: Desk, work: Work) -> None:
         try:
             for _ in range(_ATTEMPTS + len(work.left)):
                 self._sort_out(work)
@@ -216,9 +185,10 @@ class Lane:
                     return
                 try:
                     await self._ask(desk, work)
-                except _Ended as ended:
-                    await desk.leave()
+                except Ended as ended:
+                    # At once: nobody else may be given the same policy meanwhile.
                     self._blame(work, ended)
+                    await desk.leave()
             self._fail_all(work, EvalKind.OTHER, CRASHED)
         finally:
             self._ease(work)
@@ -235,7 +205,7 @@ class Lane:
     def _is_apart(self, entry: Entry) -> bool:
         return entry.key in self._keeping or self._apart(entry)
 
-    async def _ask(self, desk: _Desk, work: Work) -> None:
+    async def _ask(self, desk: Desk, work: Work) -> None:
         """Ask one worker about what is left."""
         hearing = work.hearing
         worker = await self._prepared(desk, work)
@@ -256,7 +226,7 @@ class Lane:
             self._fail_all(work, EvalKind.BUDGET_EXCEEDED, UNREADABLE)
             return
         except WorkerDiedError as error:
-            raise _Ended(None, error.ended, 0.0) from error
+            raise Ended(None, error.ended, 0.0) from error
         if answer is None or answer.value != BOUND:
             raise AssertionError("a worker answered something else")
         while work.left:
@@ -264,27 +234,27 @@ class Lane:
         try:
             await self._answer(worker, self._clock.now() + self._options.lesson_seconds)
         except WorkerDiedError as error:
-            raise _Ended(None, error.ended, 0.0) from error
+            raise Ended(None, error.ended, 0.0) from error
 
-    async def _prepared(self, desk: _Desk, work: Work) -> WorkerProcess:
+    async def _prepared(self, desk: Desk, work: Work) -> WorkerProcess:
         """A worker that knows what it will be asked."""
         try:
             worker = await desk.worker()
             await self._school.teach(worker, work.hearing.docket, work.left)
         except Unteachable as error:
-            raise _Ended(error.entry, None, 0.0) from error
+            raise Ended(error.entry, None, 0.0) from error
         except (GangctlError, TimeoutError) as error:
-            raise _Ended(None, None, 0.0) from error
+            raise Ended(None, None, 0.0) from error
         return worker
 
     async def _hear(self, worker: WorkerProcess, work: Work) -> None:
         """Hear the next policy out, as long as it may take."""
-        turn = _Turn(work.left[0], self._clock.now(), worker.cpu_seconds())
+        turn = Turn(work.left[0], self._clock.now(), worker.cpu_seconds())
         self._look_later(self._options.impatience_seconds, worker, work, turn)
         try:
             answer = await worker.receive()
         except WorkerDiedError as error:
-            raise _Ended(turn.entry, error.ended, turn.spent) from error
+            raise Ended(turn.entry, error.ended, turn.spent) from error
         finally:
             turn.over()
             self._keeping.discard(turn.entry.key)
@@ -293,10 +263,10 @@ class Lane:
         work.left.popleft()
         self._settle(work.hearing, turn, answer.value)
 
-    def _look_later(self, seconds: float, worker: WorkerProcess, work: Work, turn: _Turn) -> None:
+    def _look_later(self, seconds: float, worker: WorkerProcess, work: Work, turn: Turn) -> None:
         turn.timer = self._clock.call_later(max(_LOOK_SECONDS, seconds), lambda: self._look(worker, work, turn))
 
-    def _look(self, worker: WorkerProcess, work: Work, turn: _Turn) -> None:
+    def _look(self, worker: WorkerProcess, work: Work, turn: Turn) -> None:
         """See whether a policy keeps its worker, or only waits for a busy machine as everybody does.
 
         It is killed when it has used up its CPU time, or else that of the review on the wall.
@@ -311,11 +281,11 @@ class Lane:
             return
         if turn.spent >= options.impatience_seconds:
             self._relieve(work)
-            self._look_later(min(most - turn.spent, end - now), worker, work, turn)
-        else:
-            self._look_later(min(options.impatience_seconds - turn.spent, end - now), worker, work, turn)
+        # Until there is somebody in reserve to help out, look often.
+        rest = most - turn.spent if work.relieved else min(most - turn.spent, options.impatience_seconds)
+        self._look_later(min(rest, end - now), worker, work, turn)
 
-    def _settle(self, hearing: Hearing, turn: _Turn, statement: Statement) -> None:
+    def _settle(self, hearing: Hearing, turn: Turn, statement: Statement) -> None:
         entry = turn.entry
         if statement.outcome == LATE:
             hearing.fail(entry, EvalKind.DEADLINE_EXCEEDED, TOO_LATE)
@@ -338,7 +308,7 @@ class Lane:
             worker.kill()
             raise WorkerDiedError(worker.spec.name, await asyncio.shield(worker.exited)) from None
 
-    def _blame(self, work: Work, ended: _Ended) -> None:
+    def _blame(self, work: Work, ended: Ended) -> None:
         """Settle the policy that a worker ended with."""
         hearing, entry = work.hearing, ended.entry
         if entry is None:
@@ -350,7 +320,7 @@ class Lane:
             hearing.fail(entry, EvalKind.OTHER, UNTEACHABLE)
         elif ended.exit.killed or ended.exit.for_time:
             # One that had only just begun when the review's time was over has done nothing wrong.
-            if ended.seconds >= self._options.patience_seconds:
+            if ended.seconds >= self._options.impatience_seconds:
                 self._strike(entry, self.name, "time")
             if self._appeal is None or self._clock.now() >= hearing.deadline:
                 hearing.fail(entry, EvalKind.DEADLINE_EXCEEDED, TIMED_OUT)
@@ -363,7 +333,7 @@ class Lane:
             self._strike(entry, self.name, "crash")
             hearing.fail(entry, EvalKind.OTHER, CRASHED)
 
-    def _unread(self, work: Work, ended: _Ended) -> None:
+    def _unread(self, work: Work, ended: Ended) -> None:
         """Settle a review that no worker could read; the first may have ended for its own reasons, unnoticed."""
         work.unread += 1
         if ended.exit is None or not (ended.exit.killed or (ended.exit.for_memory and work.unread > 1)):
@@ -375,59 +345,3 @@ class Lane:
         for entry in work.left:
             work.hearing.fail(entry, kind, message)
         work.left.clear()
-
-
-@dataclass
-class _Turn:
-    """A policy's turn: times of the clock and CPU seconds, at its beginning and spent."""
-
-    entry: Entry
-    began: float
-    cpu: float
-    spent: float = 0.0
-    timer: Timer | None = None
-
-    def over(self) -> None:
-        """Look no more."""
-        if self.timer is not None:
-            self.timer.cancel()
-
-
-class _Ended(Exception):  # noqa: N818 - it states what happened
-    """A worker ended: at which policy (None: before any), how (None: it cannot load it), after how many CPU seconds."""
-
-    def __init__(self, entry: Entry | None, ended: Exit | None, seconds: float) -> None:
-        super().__init__("a worker ended")
-        self.entry = entry
-        self.exit = ended
-        self.seconds = seconds
-
-
-class _Desk:
-    """Has one worker at a time."""
-
-    def __init__(self, workers: Workers, school: School) -> None:
-        self._workers = workers
-        self._school = school
-        self._worker: WorkerProcess | None = None
-
-    async def worker(self) -> WorkerProcess:
-        """The present worker or, when that is gone, the next."""
-        if self._worker is not None and not self._worker.alive:
-            await self.leave()
-        if self._worker is None:
-            self._worker = await self._workers.take()
-            await self._school.set_up(self._worker)
-        return self._worker
-
-    def give_back(self) -> None:
-        """Return the present worker, which has answered everything, to the reserve."""
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            self._workers.give_back(worker)
-
-    async def leave(self) -> None:
-        """End the present worker."""
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            await self._workers.discard(worker)
