@@ -24,7 +24,7 @@ from gangctl.policy.cel.engines import available
 from gangctl.policy.review import Review
 from tests.judge.world import document, jobset_review
 
-SECONDS = 15.0
+SECONDS = 10.0
 PACE_SECONDS = 0.05
 HOSTILE_PACE_SECONDS = 0.25
 LOOK_SECONDS = 0.005

@@ -17,7 +17,7 @@ from gangctl.runtime.workerprocess import WorkerDiedError, WorkerProcess, Worker
 _REST_SECONDS: Final = 5.0
 _REST_CAP_SECONDS: Final = 300.0
 """How long a policy that could not be taught is not tried again."""
-_SLOW_NICENESS: Final = 10
+_SLOW_NICENESS: Final = 5
 SERVICE: Final = "gangctl.judge.service:Service"
 
 

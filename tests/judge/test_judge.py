@@ -256,7 +256,9 @@ async def test_a_hostile_policy_answers_for_itself_and_is_kept_apart(name: str, 
 @pytest.mark.usefixtures("_hostile")
 async def test_a_slow_policy_is_heard_out_apart_from_others() -> None:
     seen = Seen()
-    async with judge_of(HOSTILE_OPTIONS, FINE, document("slow", "true"), observer=seen) as judge:
+    async with judge_of(
+        replace(HOSTILE_OPTIONS, request_seconds=20), FINE, document("slow", "true"), observer=seen
+    ) as judge:
         await until_warm(judge)
         for _ in range(2):
             outcomes = await judge.judge(jobset_review())
