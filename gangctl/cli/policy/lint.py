@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
 
+from gangctl.api.documents import Document
 from gangctl.api.emit import to_json, to_yaml
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
@@ -65,11 +66,9 @@ def command(*, files: tuple[str, ...], form: str, strict: bool, engine_name: str
         raise click.exceptions.Exit(MISTAKES)
 
 
-def _orphan(document: Any) -> Remark:
-    policy = (document.value.get("spec") or {}).get("policyName")
-    return Remark(
-        document, Severity.WARNING, "UnknownPolicy", "spec.policyName", f'policy "{policy}" is not in these files'
-    )
+def _orphan(document: Document) -> Remark:
+    message = "the policy that it binds is not in these files"
+    return Remark(document, Severity.WARNING, "UnknownPolicy", "spec.policyName", message)
 
 
 def _refuse(remarks: Sequence[Remark]) -> None:
