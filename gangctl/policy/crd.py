@@ -78,7 +78,7 @@ _RULES: Final[Mapping[type[BaseModel], list[dict[str, str]]]] = {
             "!('Deny' in self.validationActions && 'Warn' in self.validationActions)",
             "validationActions must not contain both Deny and Warn: the answer would say the same thing twice",
         ),
-        _rule("has(self.paramKind) == has(self.paramRef)", "paramKind and paramRef need each other"),
+        _rule("!has(self.paramRef) || has(self.paramKind)", "paramRef needs the kind of the objects: paramKind"),
         _rule(
             "!has(self.validations) || self.validations.all(v, !has(v.name) "
             "|| self.validations.exists_one(w, has(w.name) && w.name == v.name))",

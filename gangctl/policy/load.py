@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from gangctl.errors import ValidationError
 from gangctl.policy.cel.check import check
 from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.environments import admission
+from gangctl.policy.cel.extent import Extent
 from gangctl.policy.cel.faults import CompileError
 from gangctl.policy.cel.types import BOOL, DYN, NULL, STRING, Type
 from gangctl.policy.constraints import MatchResources
@@ -122,6 +123,7 @@ class _Compiler:
     environment: EnvironmentOf
     problems: list[Problem]
     variables: dict[str, Type] = field(default_factory=dict)
+    extents: dict[str, Extent] = field(default_factory=dict)
 
     def programs(self, spec: GangPolicySpec) -> Programs:
         """Everything that can be compiled."""
@@ -136,6 +138,7 @@ class _Compiler:
             self.variables[variable.name] = DYN if compiled is None else stored(compiled.checked.type)
             if compiled is not None:
                 variables[variable.name] = compiled
+                self.extents[variable.name] = compiled.checked.extent
         rules = [self._rule(each, index) for index, each in enumerate(spec.validations)]
         annotations = [
             (each.key, self._compile(each.value_expression, _value_path(index), STRING, NULL))
@@ -164,7 +167,8 @@ class _Compiler:
         if not text.strip():
             return None  # told by its field
         try:
-            checked = check(text, self.environment(self.variables), returns=returns)
+            environment = replace(self.environment(self.variables), extents=dict(self.extents))
+            checked = check(text, environment, returns=returns)
             return Expression(path, checked, self.engine.compile(checked))
         except CompileError as error:
             self.problems.append(problem_of_expression(path, text, error))

@@ -83,8 +83,6 @@ def check_policy(policy: GangPolicy) -> list[FieldError]:
             errors.append(FieldError(f"spec.validations[{index}].message", ErrorKind.TOO_LONG, detail))
     if spec.param_kind is None and spec.param_ref is not None:
         errors.append(FieldError("spec.paramKind", ErrorKind.REQUIRED, "paramRef needs the kind of the objects"))
-    if spec.param_kind is not None and spec.param_ref is None:
-        errors.append(FieldError("spec.paramRef", ErrorKind.REQUIRED, "paramKind needs the name or labels of objects"))
     if not spec.validations and not spec.audit_annotations and spec.defaults is None:
         detail = "a policy needs at least one of validations, auditAnnotations and defaults"
         errors.append(FieldError("spec.validations", ErrorKind.REQUIRED, detail))

@@ -196,3 +196,14 @@ def test_every_expression_is_looked_at() -> None:
         "spec.validations[0].messageExpression",
         "spec.auditAnnotations[0].valueExpression",
     ]
+
+
+def test_variables_that_double_each_other_are_refused_together() -> None:
+    """No expression grows far, the chain does."""
+    doubled = [{"name": f"v{n}", "expression": f"variables.v{n - 1} + variables.v{n - 1}"} for n in range(1, 12)]
+    first = {"name": "v0", "expression": "string(object.metadata.name)"}
+    assert set(kinds(policy("variables.v11 != ''", variables=[first, *doubled])).values()) == {CompileKind.LIMIT}
+
+
+def test_params_without_a_reference_are_null() -> None:
+    load_policy(policy("params == null", paramKind=PARAMS["paramKind"]), ENGINE)

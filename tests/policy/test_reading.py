@@ -119,7 +119,6 @@ WRONG: dict[str, tuple[Object, str, ErrorKind]] = {
     "Deny and Warn": (policy("true", validationActions=["Deny", "Warn"]), "spec.validationActions", K.INVALID),
     "action": (policy("true", validationActions=["deny"]), "spec.validationActions[0]", K.NOT_SUPPORTED),
     "paramRef alone": (policy("true", paramRef=REFERENCE), "spec.paramKind", K.REQUIRED),
-    "paramKind alone": (policy("true", **PARAMS), "spec.paramRef", K.REQUIRED),
     "paramRef without anything": (
         policy("true", **PARAMS, paramRef={"parameterNotFoundAction": "Deny"}),
         "spec.paramRef",
