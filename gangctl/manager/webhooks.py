@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gangctl.api.meta import MANAGER
 from gangctl.client.client import Client
+from gangctl.client.pacing import Backoff
 from gangctl.errors import ApiError, ConfigError
 from gangctl.manager.gangs import GangPart
 from gangctl.manager.policies import PolicyPart
@@ -44,6 +45,7 @@ from gangctl.webhooks.review import AdmissionResponse
 SECRET: Final = "gangctl-webhook-certs"  # noqa: S105 - the name of one
 LABELS: Final = {"app.kubernetes.io/managed-by": MANAGER}
 RETRY_SECONDS: Final = 2.0
+WITHDRAWAL_SECONDS: Final = 30.0
 
 _FOR_POLICIES: Final = {
     "manage": Registration.MANAGE,
@@ -155,7 +157,9 @@ class WebhookPart:
             group.create_task(self._source.run(self._deliver), name="certificates")
             if self._clients is not None and self._tls is not None:
                 group.create_task(self._clients.run(self._tls.accept), name="client-authorities")
-            if self._policies is not None:
+            if self._policies is None:
+                group.create_task(self._withdraw_policies(), name="policy-registrations")
+            else:
                 kept = self._register(self._policies.synced, self._policy_registrar, self._wanted_for_policies)
                 group.create_task(kept, name="policy-registrations")
             await self._register(ready, self._registrar, self._wanted)
@@ -168,6 +172,20 @@ class WebhookPart:
             if self._settings.webhook_registration != "none":
                 watched = watch_configurations(self._client, registrar, wanted(b""))
                 group.create_task(watched, name="registrations")
+
+    async def _withdraw_policies(self) -> None:
+        """See that nobody is asked for policies: what an earlier process registered would refuse every JobSet."""
+        pauses, trouble = Backoff(RETRY_SECONDS, WITHDRAWAL_SECONDS), ""
+        while True:
+            try:
+                await self._policy_registrar.look()
+            except ApiError as error:
+                if str(error) != trouble:
+                    log.warning("registrations of policies not looked after", error=str(error))
+                trouble = str(error)
+            if self._policy_registrar.registered():
+                return
+            await asyncio.sleep(pauses.next())
 
     def _certificates(self, own_namespace: str) -> CertificateSource:
         if self._settings.cert_dir is not None:

@@ -238,6 +238,16 @@ async def test_while_gangctl_is_away_the_failure_policy_decides(policed: Policed
     await policed.until(422, words="fail.policies.gangctl.dev")
     await policed.gangctl.process.stop()
     await policed.until(500, words="failed calling webhook")
+    # Nor does one that shall not know of policies any more leave it at that.
+    command = policed.gangctl.process.command
+    policed.gangctl.process.command = [*command, "--policies=off"]
+    await policed.gangctl.process.start()
+    await policed.until(201)
+    await policed.gangctl.process.stop()
+    policed.gangctl.process.command = command
+    await policed.gangctl.process.start()
+    await policed.until(422, words="fail.policies.gangctl.dev")
+    await policed.gangctl.process.stop()
     namespace = path_of("v1", "namespaces", name=cluster.namespace)
     await cluster.api.patch(namespace, {"metadata": {"labels": {"gangctl.dev/skip": "true"}}})
     await policed.until(201)
