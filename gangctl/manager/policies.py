@@ -93,7 +93,7 @@ class PolicyPart:
             raise ConfigError(f"--cel-engine {engine}: it is not installed", hint=hint)
         self._gangs = gangs
         self._metrics = PolicyMetrics(registry)
-        self._on_swap: Callable[[], None] = lambda: None
+        self._on_swap: list[Callable[[], None]] = []
         self._bench = _Bench(JudgeOptions(engine=engine), self._metrics)
         self._sources = PolicySources(clients.reader, self._wake, observer=metrics.informer_observer)
         self._parameters = Parameters(clients.reader, self._wake, observer=metrics.informer_observer)
@@ -147,8 +147,8 @@ class PolicyPart:
         return demand_of(self._keeper.current)
 
     def on_swap(self, call: Callable[[], None]) -> None:
-        """Call this when other policies are in force."""
-        self._on_swap = call
+        """Call this, too, when other policies are in force."""
+        self._on_swap.append(call)
 
     def unready(self) -> str | None:
         """What is still missing before requests can be judged."""
@@ -190,4 +190,5 @@ class PolicyPart:
 
     def _swapped(self) -> None:
         self._metrics.in_force(self._keeper.current)
-        self._on_swap()
+        for call in self._on_swap:
+            call()
