@@ -6,20 +6,19 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from gangctl.policy.cel.checked import Checked
-from gangctl.policy.cel.cpp_engine.convert import reveal
+from gangctl.policy.cel.cpp_engine.convert import SAME, reveal
 from gangctl.policy.cel.cpp_engine.failures import failure
 from gangctl.policy.cel.cpp_engine.functions import CELL, declarations
 from gangctl.policy.cel.cpp_engine.paths import MISSING, at, path_of
 from gangctl.policy.cel.cpp_engine.render import render
 from gangctl.policy.cel.cpp_engine.running import Cells, Evaluation, Running
-from gangctl.policy.cel.cpp_engine.shapes import OPTIONAL, is_json
+from gangctl.policy.cel.cpp_engine.shapes import OPTIONAL, types_of
 from gangctl.policy.cel.cpp_engine.support import check_support
 from gangctl.policy.cel.engine import Bindings, Meter, Program, Value
 from gangctl.policy.cel.faults import CompileError, CompileKind, EvalError, EvalKind
 from gangctl.policy.cel.library.values import NONE, Optional
+from gangctl.policy.cel.meter import EXHAUSTED
 from gangctl.policy.cel.python_engine.plain import plain
-
-_SIMPLE: Final = frozenset({bool, int, float, str, type(None)})
 
 
 class CppEngine:
@@ -44,10 +43,13 @@ class CppEngine:
 
     def compile(self, checked: Checked) -> Program:
         """A program; CompileError of kind UNSUPPORTED for what cannot be said in its words."""
-        check_support(checked)
-        short, exact = render(checked, exact=False), render(checked, exact=True)
+        types = types_of(checked)
+        check_support(checked, types)
+        short, exact = (render(checked.node, types, exact=exact) for exact in (False, True))
         program = self._compiled(short)
-        return CppProgram(self._running, checked, program, program if short == exact else self._compiled(exact))
+        second = program if short == exact else self._compiled(exact)
+        is_optional = types.get(id(checked.node), checked.type).name == OPTIONAL
+        return CppProgram(self._running, checked, program, second, is_optional=is_optional)
 
     def _compiled(self, text: str) -> Any:
         try:
@@ -107,17 +109,16 @@ class CppBindings:
 class CppProgram:
     """A compiled expression in two forms: see :mod:`gangctl.policy.cel.cpp_engine.render`."""
 
-    __slots__ = ("_exact", "_is_json", "_is_optional", "_path", "_running", "_short", "_steps", "_variables")
+    __slots__ = ("_exact", "_is_optional", "_path", "_running", "_short", "_steps", "_variables")
 
-    def __init__(self, running: Running, checked: Checked, short: Any, exact: Any) -> None:
+    def __init__(self, running: Running, checked: Checked, short: Any, exact: Any, *, is_optional: bool) -> None:
         self._running = running
         self._short = short
         self._exact = exact
         self._steps = checked.profile.nodes
-        self._is_json = is_json(checked.type) and checked.type.name != "bytes"
         self._variables = tuple(checked.variables)
         self._path = path_of(checked)
-        self._is_optional = checked.type.name == OPTIONAL
+        self._is_optional = is_optional
 
     def evaluate(self, bindings: Bindings, variables: Mapping[str, Value], meter: Meter) -> Value:
         """The expression's value, or EvalError. Steps inside of C++ are not counted: it has a limit of its own."""
@@ -126,8 +127,8 @@ class CppProgram:
             return found
         try:
             return self._evaluated(self._short, bindings, variables, meter)
-        except EvalError:
-            if self._exact is self._short:
+        except EvalError as error:
+            if self._exact is self._short or error.kind in EXHAUSTED:
                 raise
         return self._evaluated(self._exact, bindings, variables, meter)
 
@@ -157,8 +158,6 @@ class CppProgram:
         return self._revealed(value, evaluation)
 
     def _revealed(self, value: Any, evaluation: Evaluation) -> Value:
-        if type(value) in _SIMPLE and not self._is_optional:
-            return value
         if self._is_optional:
             return Optional(True, reveal(value[0], evaluation)) if value else NONE
-        return value if self._is_json else reveal(value, evaluation)
+        return value if type(value) in SAME else reveal(value, evaluation)

@@ -24,6 +24,7 @@ _KINDS: Final[tuple[tuple[str, EvalKind, str], ...]] = (
         "the index of a list is no whole number",
     ),
     ("UNKNOWN: Index error", EvalKind.NO_SUCH_OVERLOAD, "the index of a list is no number"),
+    ("INVALID_ARGUMENT: Invalid map key type", EvalKind.NO_SUCH_OVERLOAD, "no such overload"),
     ("INVALID_ARGUMENT: divide by zero", EvalKind.DIVIDE_BY_ZERO, "divide by zero"),
     ("INVALID_ARGUMENT: modulus by zero", EvalKind.DIVIDE_BY_ZERO, "modulus by zero"),
     ("OUT_OF_RANGE", EvalKind.OVERFLOW, "overflow"),

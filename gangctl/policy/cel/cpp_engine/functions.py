@@ -147,6 +147,12 @@ def _absent(is_list: bool) -> bool:
     return False
 
 
+def _key(value: object) -> object:
+    if value is None or isinstance(value, list | dict | bytes):
+        raise no_such_overload("_[?_]")
+    return value
+
+
 def _map_of(entries: Sequence[Sequence[Any]]) -> dict[Any, Any]:
     """A map of pairs; of several with the same key the last one counts, as natively."""
     found: dict[Any, Any] = {}
@@ -183,6 +189,7 @@ _OWN: Final[Mapping[str, Called]] = {
         *map(_ordering, ORDERING),
         Called(f"{PREFIX}moment_text", frozenset({("string",)}), _moment_text),
         Called(f"{PREFIX}span_text", frozenset({("string",)}), _span_text),
+        Called(f"{PREFIX}key", _any(1), _key),
         Called(f"{PREFIX}absent", frozenset({("bool",)}), _absent),
         Called(f"{PREFIX}map_of", frozenset({("list",)}), _map_of),
         Called(f"{PREFIX}merged", frozenset({("list",)}), _merged),
@@ -309,4 +316,13 @@ def _load(running: Running) -> Callable[[str], bool]:
 
 
 def _has_variable(running: Running) -> Callable[[str], bool]:
-    return lambda name: name in running.evaluations[-1].variables
+    """``has(variables.x)``, which computes the variable, as natively: it fails where that does."""
+
+    def callback(name: str) -> bool:
+        evaluation = running.evaluations[-1]
+        try:
+            return name in evaluation.variables
+        except EvalError as error:
+            raise evaluation.fault(error) from None
+
+    return callback

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from gangctl.policy.cel.ast import Bind, Call, Comprehension, Index, ListOf, Literal, MapOf, Name, Node, Select
-from gangctl.policy.cel.checked import Checked
 from gangctl.policy.cel.cpp_engine.functions import (
     CALLED,
     CELL,
@@ -60,6 +59,8 @@ _TIMES: Final = frozenset({"timestamp", "duration"})
 _TEXTS: Final = {"google.protobuf.Timestamp": "moment_text", "google.protobuf.Duration": "span_text"}
 """What makes of a time that C++ wrote one that cel-go would have written."""
 _ZEROS: Final = {"double": "0.0", "uint": "0u", "google.protobuf.Duration": 'duration("0s")'}
+_ANYTHING: Final = frozenset({DYN.name, "null_type"})
+"""Types of values that may have no fields where fields are asked for."""
 _TWO_VARIABLES: Final = 2
 _ONE_OF: Final = {"existsOne": "exists_one"}
 
@@ -67,11 +68,11 @@ Rendered = tuple[str, int]
 """Text, and how strongly its outermost operator binds."""
 
 
-def render(checked: Checked, *, exact: bool) -> str:
-    """The expression for C++; CompileError of kind UNSUPPORTED where it cannot be said."""
-    renderer = _Renderer(checked.types, exact=exact)
-    text = renderer.text(checked.node)
-    if checked.type.name == OPTIONAL:
+def render(node: Node, types: Mapping[int, Type], *, exact: bool) -> str:
+    """An expression whose parts have these types, for C++; CompileError UNSUPPORTED where it cannot be said."""
+    renderer = _Renderer(types, exact=exact)
+    text = renderer.text(node)
+    if types.get(id(node), DYN).name == OPTIONAL:
         name = renderer.fresh()
         return f"cel.bind({name}, {text}, {name}.hasValue() ? [{name}.value()] : [])"
     return text
@@ -167,13 +168,13 @@ class _Renderer:
 
     def _loose(self, node: Node) -> bool:
         """Whether a value may be none that has fields, and that matters now."""
-        return self._exact and self._type(node).name == DYN.name
+        return self._exact and self._type(node).name in _ANYTHING
 
     def _optional(self, operand: Node, step: str, *, lists: bool) -> Rendered:
         """``operand.?field`` or ``operand[?index]``, which of an optional means: of what is in it."""
         type_ = self._type(operand)
         inner = type_.parameters[0] if type_.name == OPTIONAL and type_.parameters else type_
-        if not self._exact or inner.name != DYN.name:
+        if not self._exact or inner.name not in _ANYTHING:
             return f"{self._member(operand)}{step}", _MEMBER
         if type_.name == OPTIONAL:
             name = self.fresh()
@@ -186,7 +187,11 @@ class _Renderer:
 
     def _index(self, node: Index) -> Rendered:
         index = self.text(node.index)
-        if node.optional or self._is_optional(node.operand):
+        optional = node.optional or self._is_optional(node.operand)
+        if optional and self._type(node.index).name == DYN.name:
+            # Where a key is none that a map could have, C++ finds nothing; cel-go refuses it.
+            index = f"{PREFIX}key([{index}])"
+        if optional:
             return self._optional(node.operand, f"[?{index}]", lists=True)
         return f"{self._member(node.operand)}[{index}]", _MEMBER
 
@@ -256,11 +261,20 @@ class _Renderer:
             return self._compared(node, left, right), _MEMBER
         if node.function == "_!=_" and all(holds_extension(self._type(each)) for each in node.arguments):
             return f"!{self._compared(node, left, right)}", _UNARY
+        if node.function == "@in" and self._loose(left) and self._type(right).name in {"map", DYN.name}:
+            return self._in_any(left, right)
         if node.function in ORDERING and any(map(self._may_be_nan, node.arguments)):
             return f"{PREFIX}{ORDERING[node.function]}([{self.text(left)}], [{self.text(right)}])", _MEMBER
         symbol, binding = _BINARY[node.function]
         closer = binding if binding <= _LOGIC else binding + 1
         return f"{self.text(left, binding)} {symbol} {self.text(right, closer)}", binding
+
+    def _in_any(self, left: Node, right: Node) -> Rendered:
+        """What cannot be a key is not in a map; C++ refuses it."""
+        one, other = self.fresh(), self.fresh()
+        strange = f"type({other}) == map && type({one}) in [list, map, null_type, bytes]"
+        test = f"cel.bind({other}, {self.text(right)}, {strange} ? false : {one} in {other})"
+        return f"cel.bind({one}, {self.text(left)}, {test})", _MEMBER
 
     def _may_be_nan(self, node: Node) -> bool:
         return self._type(node).name == "double" and not isinstance(node, Literal)

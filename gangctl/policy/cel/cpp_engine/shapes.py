@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from gangctl.policy.cel import types
+from gangctl.policy.cel.ast import Index, Select
+from gangctl.policy.cel.checked import Checked
 from gangctl.policy.cel.cpp_engine.functions import RESULTS
-from gangctl.policy.cel.types import Type
+from gangctl.policy.cel.types import DYN, Type, optional_of
+from gangctl.policy.cel.walk import walk
 
 EXTENSIONS: Final = frozenset(
     each.name for each in (types.QUANTITY, types.URL, types.IP, types.CIDR, types.SEMVER, types.FORMAT)
 )
 OPTIONAL: Final = "optional_type"
+
+
+def types_of(checked: Checked) -> Mapping[int, Type]:
+    """The types of an expression's parts, and optional where that is what the syntax makes of a value of any type.
+
+    ``object[?'a']`` is dyn for the checker, as natively, since ``object`` may be an optional itself.
+    """
+    found = dict(checked.types)
+    for node in reversed(list(walk(checked.node))):
+        if not isinstance(node, Select | Index) or found.get(id(node), DYN).name == OPTIONAL:
+            continue
+        tested = isinstance(node, Select) and node.test
+        if node.optional or (not tested and found.get(id(node.operand), DYN).name == OPTIONAL):
+            found[id(node)] = optional_of(DYN)
+    return found
 
 
 def parts(type_: Type) -> Iterator[Type]:

@@ -35,24 +35,28 @@ def unsupported(message: str, node: Node) -> CompileError:
     )
 
 
-def check_support(checked: Checked) -> None:
+def check_support(checked: Checked, types: Mapping[int, Type]) -> None:
     """CompileError of kind UNSUPPORTED, at the first part of an expression that is refused."""
-    types = checked.types
-    _check_result(checked)
+    _check_result(checked.node, types.get(id(checked.node), DYN))
     for node in walk(checked.node):
         type_ = types.get(id(node), DYN)
         if type_.name == "type" and any(part.name in EXTENSIONS for part in type_.parameters):
             raise unsupported("name or tell types that Kubernetes adds", node)
+        if isinstance(node, MapOf) and any(types.get(id(key), DYN).name == "double" for key, _ in node.entries):
+            raise unsupported("make a map with doubles for keys", node)
+        if isinstance(node, Comprehension) and node.macro == "optFlatMap":
+            (body,) = node.arguments
+            if types.get(id(body), DYN).name != OPTIONAL:
+                raise unsupported("tell whether this is optional", body)
         for child in children(node):
             _check_laundering(node, type_, child, types.get(id(child), DYN))
 
 
-def _check_result(checked: Checked) -> None:
+def _check_result(node: Node, type_: Type) -> None:
     """The value leaves for Python, and may come back as a variable."""
-    type_ = checked.type
     inner = type_.parameters[0] if type_.name == OPTIONAL and type_.parameters else type_
     if not can_cross(inner):
-        raise unsupported(f"give a value of type {type_} to other expressions", checked.node)
+        raise unsupported(f"give a value of type {type_} to other expressions", node)
 
 
 def _check_laundering(node: Node, type_: Type, child: Node, held: Type) -> None:

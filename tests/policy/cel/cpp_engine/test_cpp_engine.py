@@ -12,6 +12,7 @@ pytest.importorskip("cel_expr_python")
 from gangctl.policy.cel.check import check
 from gangctl.policy.cel.cpp_engine.engine import CppEngine
 from gangctl.policy.cel.cpp_engine.render import render
+from gangctl.policy.cel.cpp_engine.shapes import types_of
 from gangctl.policy.cel.environments import admission
 from gangctl.policy.cel.faults import CompileError, CompileKind, EvalError, EvalKind
 from gangctl.policy.cel.library.ip import Ip
@@ -36,6 +37,9 @@ def value(text: str, obj: Any = None) -> Any:
         ("timestamp(object.a) in [timestamp(object.b)].distinct()", "distinct"),
         ("{1: 2, 3: 4}.transformMap(k, v, duration('1s'))[1] == duration('1s')", "transformMap"),
         ("[duration('1s')]", "duration"),
+        ("'%s'.format([{'a': object[?'b']}]) == ''", "object[?'b']"),
+        ("[object[?'b'].c].indexOf(object) == 0", "object[?'b'].c"),
+        ("object.?a.optFlatMap(x, x.b).hasValue()", "x.b"),
     ],
 )
 def test_what_it_would_answer_wrongly_is_refused_where_it_stands(text: str, refused: str) -> None:
@@ -93,8 +97,9 @@ def test_a_path_that_leads_nowhere_is_the_same_error_as_elsewhere(text: str) -> 
 
 def test_the_exact_way_is_written_only_for_what_may_have_no_fields() -> None:
     checked = check("has(object.a.b) && object.?c.d.orValue(1) == 1", admission())
-    assert render(checked, exact=False) == "has(object.a.b) && object.?c.?d.orValue(1) == 1"
-    assert "type(" in render(checked, exact=True)
+    types = types_of(checked)
+    assert render(checked.node, types, exact=False) == "has(object.a.b) && object.?c.?d.orValue(1) == 1"
+    assert "type(" in render(checked.node, types, exact=True)
 
 
 def test_threads_share_an_engine() -> None:
