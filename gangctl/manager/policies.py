@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+import structlog
 from prometheus_client import CollectorRegistry
 
 from gangctl.controllers.parameters import Parameters
@@ -22,7 +24,7 @@ from gangctl.judge.policyset import PolicySet
 from gangctl.manager.gangs import Clients, GangPart, error_policy
 from gangctl.manager.policymetrics import PolicyMetrics
 from gangctl.manager.settings import ControllerSettings
-from gangctl.policy.cel.engines import AUTO, available
+from gangctl.policy.cel.engines import AUTO, PYTHON, available
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import ParamCatalogue
 from gangctl.policy.review import Review
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from gangctl.judge.judge import Judge
 
 NAME: Final = "policies"
+
+log = structlog.get_logger(__name__)
 
 
 class _Bench:
@@ -71,7 +75,17 @@ class _Bench:
         if self._judge is None:
             from gangctl.judge.judge import Judge  # noqa: PLC0415 -- engines are large, and most clusters may do without
 
-            self._judge = await self._stack.enter_async_context(Judge(self._options, observer=self._metrics))
+            try:
+                made = Judge(self._options, observer=self._metrics)
+                self._judge = await self._stack.enter_async_context(made)
+            except ConfigError as error:
+                if self._options.engine != AUTO:
+                    raise
+                # Nobody asked for the fast one: a library that does not fit this machine is no reason to end.
+                log.warning("CEL engine not usable, going on with another", error=error.message, engine=PYTHON)
+                self._options = replace(self._options, engine=PYTHON)
+                made = Judge(self._options, observer=self._metrics)
+                self._judge = await self._stack.enter_async_context(made)
         return self._judge
 
 
