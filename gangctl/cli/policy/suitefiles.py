@@ -15,7 +15,7 @@ from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import InvalidInputError
 from gangctl.cli.policy.bundle import Bundle, check_names, kind_of, metadata_of, name_of, sort_documents
 from gangctl.cli.policy.requests import NAMESPACE
-from gangctl.cli.policy.suite import FILE_NAME, Row, Selector, Suite
+from gangctl.cli.policy.suite import FILE_NAME, KIND, Row, Selector, Suite
 from gangctl.errors import InputError
 from gangctl.policy.review import Object
 
@@ -173,7 +173,7 @@ def _documents(test: Document, directory: Path, field: str, paths: Sequence[str]
 
 
 def _subjects(documents: Iterable[Document]) -> tuple[Subject, ...]:
-    documents = [document for document in documents if kind_of(document.value)[1] != "PolicyTest"]
+    documents = [each for each in sort_documents(documents).others if kind_of(each.value)[1] != KIND]
     check_names(documents)
     return tuple(
         Subject(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from gangctl.api.documents import Document
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.policy.bundle import FileCatalogue, name_of
 from gangctl.cli.policy.court import Court
@@ -68,6 +69,15 @@ class Tests:
     coverage: Coverage = field(default_factory=Coverage)
     notes: dict[str, None] = field(default_factory=dict)
     """In their order, each once."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """The first file of policies of each name."""
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+    """By policy, the engines that have no means for it."""
+
+    def label(self, policy: LoadedPolicy, document: Document) -> str:
+        """What coverage calls a policy: its name, and its file where another file has one of that name."""
+        first = self.sources.setdefault(policy.name, document.source)
+        return policy.name if first == document.source else f"{policy.name} ({document.source})"
 
     @property
     def failed(self) -> list[Tested]:
@@ -91,94 +101,95 @@ class Ground:
         return self.generation.kubernetes
 
 
-class Tester:
-    """Runs test files on one engine; the court is open for all of them."""
+def run_file(file: SuiteFile, court: Court, ground: Ground, tests: Tests) -> None:
+    """Run the rows of a file on one engine and add to ``tests``; InputError when it names what does not exist."""
+    chosen = list(_chosen(file, ground.run))
+    if not chosen:
+        return
+    loaded = load(file.bundle, court.engine, ground.minor, lenient=ground.lenient)
+    for name in loaded.left_out:
+        tests.left_out.setdefault(f"{file.path}: {name}", []).append(court.engine.name)
+    for policy in loaded.policies:
+        tests.coverage.expect(tests.label(policy, loaded.documents[policy.name]), policy.rules)
+    court.install(loaded.policies, loaded.exceptions)
+    run = _Run(file, loaded, court, ground, tests)
+    for index, subject in chosen:
+        run.test(index, subject)
 
-    def __init__(self, court: Court, ground: Ground, tests: Tests) -> None:
-        """Ask ``court`` and add to ``tests``."""
-        self._court = court
-        self._ground = ground
-        self._tests = tests
 
-    def run(self, file: SuiteFile) -> None:
-        """Run the rows of a file; InputError when it names what does not exist."""
-        chosen = list(self._chosen(file))
-        if not chosen:
-            return
-        loaded = load(file.bundle, self._court.engine, self._ground.minor, lenient=self._ground.lenient)
-        for name in loaded.left_out:
-            note = f"{file.path}: {self._court.engine.name} cannot evaluate {name}: tested on other engines only"
-            self._tests.notes[note] = None
-        for policy in loaded.policies:
-            self._tests.coverage.expect(policy.name, policy.rules)
-        self._court.install(loaded.policies, loaded.exceptions)
-        known: dict[tuple[object, ...], Met] = {}
-        for index, subject in chosen:
-            self._test(file, index, subject, loaded, known)
+def _chosen(file: SuiteFile, pattern: re.Pattern[str] | None) -> Iterator[tuple[int, Subject]]:
+    for index, row in enumerate(file.suite.results):
+        for subject in file.selected(row):
+            if pattern is None or pattern.search(f"{file.name}/{name_of_test(row, subject)}"):
+                yield index, subject
 
-    def _chosen(self, file: SuiteFile) -> Iterator[tuple[int, Subject]]:
-        pattern = self._ground.run
-        for index, row in enumerate(file.suite.results):
-            for subject in file.selected(row):
-                if pattern is None or pattern.search(f"{file.name}/{name_of_test(row, subject)}"):
-                    yield index, subject
 
-    def _test(
-        self, file: SuiteFile, index: int, subject: Subject, loaded: Loaded, known: dict[tuple[object, ...], Met]
-    ) -> None:
-        row = file.suite.results[index]
-        policies = _policies(file, index, loaded)
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One file on one engine; a request that several rows are about is made once."""
+
+    file: SuiteFile
+    loaded: Loaded
+    court: Court
+    ground: Ground
+    tests: Tests
+    known: dict[tuple[object, ...], Met] = field(default_factory=dict)
+
+    def test(self, index: int, subject: Subject) -> None:
+        """One row on one object, by every policy of that name: a native one has one for each binding."""
+        policies = _policies(self.file, index, self.loaded)
         if not policies:
             return
         start = time.perf_counter()
-        asked = (id(subject), row.operation, row.old, row.user, row.groups)
-        if asked not in known:
-            known[asked] = self._request(file, index, subject, loaded)
-        met = known[asked]
+        met = self._met(index, subject)
         for note in met.request.notes:
-            self._tests.notes[f"{file.path}: {note}"] = None
+            self.tests.notes[f"{self.file.path}: {note}"] = None
         for policy in policies:
-            if met.conflicts:
-                outcome = met.refusal(policy.name)
-            else:
-                (outcome,) = self._court.judge(met.request.review, [policy.name])
-            self._add(file, index, subject, (policy, outcome), time.perf_counter() - start)
-            for rule in [finding.rule for finding in outcome.findings if finding.result is Result.FAIL]:
-                self._tell_of_message(file, index, (policy, rule), met)
+            outcome = met.refusal(policy.name) if met.conflicts else self._outcome(policy, met)
+            self._compare(index, subject, policy, outcome, start)
             start = time.perf_counter()
+            for finding in outcome.findings:
+                if finding.result is Result.FAIL:
+                    self._tell_of_message(index, policy, finding.rule, met)
 
-    def _tell_of_message(self, file: SuiteFile, index: int, which: tuple[LoadedPolicy, str], met: Met) -> None:
-        """Tell of a messageExpression that does not work: admission falls back without a word."""
-        policy, rule = which
-        fault = fault_of_message(policy, rule, met.request.review, self._court.engine)
-        if fault:
-            where = f"{file.path}:{file.where(index)[0]}"
-            self._tests.notes[f"{where}: {policy.name}/{rule}: messageExpression says nothing: {fault}"] = None
+    def _outcome(self, policy: LoadedPolicy, met: Met) -> Outcome:
+        (outcome,) = self.court.judge(met.request.review, [policy.name])
+        return outcome
 
-    def _add(
-        self, file: SuiteFile, index: int, subject: Subject, said: tuple[LoadedPolicy, Outcome], seconds: float
-    ) -> None:
-        policy, outcome = said
-        row = file.suite.results[index]
+    def _compare(self, index: int, subject: Subject, policy: LoadedPolicy, outcome: Outcome, start: float) -> None:
+        row = self.file.suite.results[index]
         seen = actual(outcome, row, policy.rules)
         failure = difference(row, seen)
         if not failure:
-            self._tests.coverage.see(policy.name, seen.findings)
-        self._tests.tested.append(Tested(file, index, subject, self._court.engine.name, seen, failure, seconds))
+            label = self.tests.label(policy, self.loaded.documents[policy.name])
+            self.tests.coverage.see(label, seen.findings)
+        seconds = time.perf_counter() - start
+        self.tests.tested.append(Tested(self.file, index, subject, self.court.engine.name, seen, failure, seconds))
 
-    def _request(self, file: SuiteFile, index: int, subject: Subject, loaded: Loaded) -> Met:
-        row = file.suite.results[index]
-        ground = self._ground
-        setting = Setting(
-            now=file.suite.at(ground.now),
-            user=row.user,
-            groups=row.groups,
-            generation=generation_of_minor(file.suite.kubernetes or "") or ground.generation,
-            namespaces={name_of(document.value): document.value for document in file.bundle.namespaces},
-        )
-        catalogue = FileCatalogue([document.value for document in file.params])
-        old = _old(file, index, subject).value if row.old is not None else None
-        return Admission(self._court, loaded.policies, setting, catalogue).meet(subject.value, row.operation, old)
+    def _tell_of_message(self, index: int, policy: LoadedPolicy, rule: str, met: Met) -> None:
+        """Tell of a messageExpression that does not work: admission falls back without a word."""
+        fault = fault_of_message(policy, rule, met.request.review, self.court.engine)
+        if fault:
+            where = f"{self.file.path}:{self.file.where(index)[0]}"
+            self.tests.notes[f"{where}: {policy.name}/{rule}: messageExpression says nothing: {fault}"] = None
+
+    def _met(self, index: int, subject: Subject) -> Met:
+        """The request of a row, as policies meet it."""
+        file, row = self.file, self.file.suite.results[index]
+        asked = (id(subject), row.operation, row.old, row.user, row.groups)
+        if asked not in self.known:
+            setting = Setting(
+                now=file.suite.at(self.ground.now),
+                user=row.user,
+                groups=row.groups,
+                generation=generation_of_minor(file.suite.kubernetes or "") or self.ground.generation,
+                namespaces={name_of(document.value): document.value for document in file.bundle.namespaces},
+            )
+            catalogue = FileCatalogue([document.value for document in file.params])
+            admission = Admission(self.court, self.loaded.policies, setting, catalogue)
+            old = _old(file, index, subject).value if row.old is not None else None
+            self.known[asked] = admission.meet(subject.value, row.operation, old)
+        return self.known[asked]
 
 
 def _old(file: SuiteFile, index: int, subject: Subject) -> Subject:
@@ -213,13 +224,16 @@ def _policies(file: SuiteFile, index: int, loaded: Loaded) -> list[LoadedPolicy]
 
 
 def run_tests(files: Sequence[SuiteFile], engines: Sequence[Engine], ground: Ground) -> Tests:
-    """Run all files on all engines; InputError when there is nothing to run."""
+    """Run all files on all engines; InputError when there is nothing to run, or no engine for a policy."""
     tests = Tests()
     for engine in engines:
         with Court(engine, ground.minor) as court:
-            tester = Tester(court, ground, tests)
             for file in files:
-                tester.run(file)
+                run_file(file, court, ground, tests)
+    for policy, without in tests.left_out.items():
+        if len(without) == len(engines):
+            raise InputError(f"{policy}: no engine that is installed can evaluate it ({', '.join(without)})")
+        tests.notes[f"{policy}: not tested on {', '.join(without)}, which cannot evaluate it"] = None
     if not tests.tested:
         what = f" that match {ground.run.pattern!r}" if ground.run is not None else ""
         raise InputError(f"no tests{what} in {len(files)} test file{'' if len(files) == 1 else 's'}")

@@ -250,6 +250,18 @@ class TestCoverage:
         data = run(suite(tmp_path, row("pass"), row("pass", "large")), "-o", "json").json
         assert data["coverage"]["covered"] == 0
 
+    def test_policies_of_one_name_are_told_apart(self, tmp_path: Path) -> None:
+        suite(tmp_path / "a", *GOOD)
+        suite(
+            tmp_path / "b", row("pass", "large"), documents={"policies": [policy("limits", rule("true", "few-pods"))]}
+        )
+        missing = run(tmp_path, "-o", "json").json["coverage"]["missing"]
+        assert [each["policy"] for each in missing] == [f"limits ({tmp_path}/b/policies.yaml)"]
+
+    def test_everything_may_stand_in_one_directory(self, tmp_path: Path) -> None:
+        path = suite(tmp_path, *GOOD, policies=["."], resources=["."])
+        assert run(path, "--coverage").code == 0
+
 
 class TestJUnit:
     def test_written_beside_the_table(self, tmp_path: Path) -> None:
