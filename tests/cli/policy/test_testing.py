@@ -121,6 +121,19 @@ class TestResults:
         assert {each["engine"] for each in data["results"]} == set(available())
         assert data["tests"] == 3 * len(available())
 
+    def test_what_one_engine_cannot_evaluate(self, tmp_path: Path) -> None:
+        pytest.importorskip("cel_expr_python")
+        typed = policy("typed", rule("type(quantity('1')) == type(quantity('2'))"))
+        path = suite(tmp_path, row("pass", policy_name="typed"), *GOOD, documents={"policies": [typed, LIMITS]})
+        answer = run(path, "--engine", "all", "-o", "json")
+        assert answer.code == 0
+        assert answer.err == f"note: {path}: typed: not tested on cel-cpp, which cannot evaluate it\n"
+        engines = [each["engine"] for each in answer.json["results"] if each["policy"] == "typed"]
+        assert engines == ["cel-python"]
+        refused = run(path, "--engine", "cel-cpp")
+        assert refused.code == 2
+        assert "(Unsupported)" in refused.err
+
 
 class TestRequests:
     def test_an_update_and_a_deletion(self, tmp_path: Path) -> None:
