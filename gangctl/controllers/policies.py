@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -27,6 +27,9 @@ Held = LoadedPolicy | PolicyError
 HeldException = LoadedException | ValidationError
 Key = tuple[str, str]
 """Kind and name."""
+
+UNREADABLE: Final = "InternalError"
+"""Kind of a problem that is gangctl's own."""
 
 
 class Bench(Protocol):
@@ -162,7 +165,7 @@ class PolicyKeeper:
 
 def _unreadable(name: str, document: Object, error: Exception) -> PolicyError:
     """What is left of a policy on which gangctl failed: its failurePolicy, for every JobSet."""
-    problem = Problem("spec", f"gangctl failed to load it ({type(error).__name__}), its log says where", "Internal")
+    problem = Problem("spec", f"gangctl failed to load it ({type(error).__name__}), its log says where", UNREADABLE)
     spec = document.get("spec")
     closed = not isinstance(spec, dict) or spec.get("failurePolicy") != "Ignore"
     reason, actions = f"the policy cannot be used: {problem}", frozenset({Action.DENY})

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gangctl.client.client import Client
 from gangctl.controllers.parameters import Parameters, wanted_by
-from gangctl.controllers.policies import Held, HeldException, Key, PolicyKeeper
+from gangctl.controllers.policies import UNREADABLE, Held, HeldException, Key, PolicyKeeper
 from gangctl.controllers.policy_sources import (
     GANG_POLICIES,
     GANG_POLICY_EXCEPTIONS,
@@ -55,14 +55,19 @@ def policy_status(held: Held, generation: int, trouble: str = "") -> dict[str, A
     if isinstance(held, PolicyError):
         told = [place(each) for each in held.problems[:_MOST_PROBLEMS]]
         told += [f"and {len(held.problems) - len(told)} more"] if len(held.problems) > len(told) else []
-        reason = "InvalidExpression" if held.problems[0].offset is not None else "InvalidField"
         message = f"{'; '.join(told)}. {_consequence(closed=held.broken.fail_closed)}"
-        return _status(READY, _condition(READY, False, reason, message, generation), ())
+        return _status(READY, _condition(READY, False, _reason(held.problems[0]), message, generation), ())
     if trouble:
         message = f"{trouble}. {_consequence(closed=held.fail_closed)}"
         return _status(READY, _condition(READY, False, "ParametersUnavailable", message, generation), held.warnings)
     message = f"In force with {len(held.rules)} rule{'s' if len(held.rules) != 1 else ''}."
     return _status(READY, _condition(READY, True, "InForce", message, generation), held.warnings)
+
+
+def _reason(problem: Problem) -> str:
+    if problem.kind == UNREADABLE:
+        return UNREADABLE
+    return "InvalidField" if problem.offset is None else "InvalidExpression"
 
 
 def _consequence(*, closed: bool) -> str:

@@ -223,7 +223,7 @@ async def test_a_policy_on_which_gangctl_fails_hides_no_other(room: Room) -> Non
         current = await room.in_force(lambda current: names(current) == ["good"])
         (broken,) = current.broken
         assert (broken.name, broken.fail_closed) == ("poison", True)
-        told = await room.condition(GANG_POLICIES, "poison", "InvalidField")
+        told = await room.condition(GANG_POLICIES, "poison", "InternalError")
         assert "RecursionError" in told["message"]
 
 
