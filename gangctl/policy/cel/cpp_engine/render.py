@@ -61,6 +61,7 @@ _TEXTS: Final = {"google.protobuf.Timestamp": "moment_text", "google.protobuf.Du
 _ZEROS: Final = {"double": "0.0", "uint": "0u", "google.protobuf.Duration": 'duration("0s")'}
 _ANYTHING: Final = frozenset({DYN.name, "null_type"})
 """Types of values that may have no fields where fields are asked for."""
+_SIMPLE_KEYS: Final = frozenset({"bool", "int", "uint", "string"})
 _TWO_VARIABLES: Final = 2
 _ONE_OF: Final = {"existsOne": "exists_one"}
 
@@ -261,7 +262,7 @@ class _Renderer:
             return self._compared(node, left, right), _MEMBER
         if node.function == "_!=_" and all(holds_extension(self._type(each)) for each in node.arguments):
             return f"!{self._compared(node, left, right)}", _UNARY
-        if node.function == "@in" and self._loose(left) and self._type(right).name in {"map", DYN.name}:
+        if node.function == "@in" and self._exact and self._type(left).name not in _SIMPLE_KEYS:
             return self._in_any(left, right)
         if node.function in ORDERING and any(map(self._may_be_nan, node.arguments)):
             return f"{PREFIX}{ORDERING[node.function]}([{self.text(left)}], [{self.text(right)}])", _MEMBER

@@ -20,7 +20,8 @@ from gangctl.policy.cel.types import DYN, Type
 from gangctl.policy.cel.walk import children, walk
 
 _HINT: Final = "cel-python can: uninstall cel-expr-python, or choose the engine"
-_UNWRAPPING: Final = frozenset({"hasValue", "value", "orValue", "optMap", "optFlatMap", "_==_", "_!=_"})
+_UNWRAPPING: Final = frozenset({"hasValue", "value", "orValue", "unwrapOpt"})
+_KEYS: Final = frozenset({"bool", "int", "uint", "string", "dyn"})
 _COMPARING: Final = frozenset({"_==_", "_!=_", "@in"})
 
 
@@ -42,8 +43,8 @@ def check_support(checked: Checked, types: Mapping[int, Type]) -> None:
         type_ = types.get(id(node), DYN)
         if type_.name == "type" and any(part.name in EXTENSIONS for part in type_.parameters):
             raise unsupported("name or tell types that Kubernetes adds", node)
-        if isinstance(node, MapOf) and any(types.get(id(key), DYN).name == "double" for key, _ in node.entries):
-            raise unsupported("make a map with doubles for keys", node)
+        if isinstance(node, MapOf) and any(types.get(id(key), DYN).name not in _KEYS for key, _ in node.entries):
+            raise unsupported("make a map with such keys", node)
         if isinstance(node, Comprehension) and node.macro == "optFlatMap":
             (body,) = node.arguments
             if types.get(id(body), DYN).name != OPTIONAL:
@@ -63,6 +64,8 @@ def _check_laundering(node: Node, type_: Type, child: Node, held: Type) -> None:
     """Refuse values that come out as dyn: nobody would know that they are no maps."""
     if not holds_unknown(type_):
         return
+    if _wraps(node, child) and type_.parameters:
+        (type_,) = type_.parameters
     if holds_extension(held) and not holds_extension(type_) and not _compares(node):
         raise unsupported(f"hide a {held} among values of any type", child)
     if holds_optional(held) and not holds_optional(type_) and not _unwraps(node, child):
@@ -75,10 +78,19 @@ def _compares(node: Node) -> bool:
 
 def _unwraps(node: Node, child: Node) -> bool:
     if isinstance(node, Call):
-        return node.function in _UNWRAPPING or node.function.startswith("optional.")
+        if node.function in {"_==_", "_!=_", "optional.unwrap"}:
+            return True
+        return child is node.target and node.function in _UNWRAPPING
     if isinstance(node, ListOf | MapOf):
         return bool(node.optional)
     return isinstance(node, Select | Index | Comprehension) and child is children(node)[0]
+
+
+def _wraps(node: Node, child: Node) -> bool:
+    """Whether the child's value is what is in the node's optional."""
+    if isinstance(node, Comprehension):
+        return node.macro == "optMap" and child is not node.target
+    return isinstance(node, Call) and node.function in {"optional.of", "optional.ofNonZeroValue"}
 
 
 def check_call(node: Node, arguments: Mapping[int, Type], result: Type) -> None:

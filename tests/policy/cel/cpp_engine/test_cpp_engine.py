@@ -39,6 +39,10 @@ def value(text: str, obj: Any = None) -> Any:
         ("[duration('1s')]", "duration"),
         ("'%s'.format([{'a': object[?'b']}]) == ''", "object[?'b']"),
         ("[object[?'b'].c].indexOf(object) == 0", "object[?'b'].c"),
+        ("optional.of(object[?'b']).orValue(1) == 1", "object[?'b']"),
+        ("object.?a.optMap(x, x[?'b']).orValue(1) == 1", "x[?'b']"),
+        ("object.?a.orValue(object[?'b']) == 1", "object[?'b']"),
+        ("{1.5: 1} == {1.5: 1}", "1.5"),
         ("object.?a.optFlatMap(x, x.b).hasValue()", "x.b"),
     ],
 )
