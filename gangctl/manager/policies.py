@@ -17,13 +17,17 @@ from gangctl.controllers.parameters import Parameters
 from gangctl.controllers.policies import Key, PolicyKeeper
 from gangctl.controllers.policy_sources import Object, PolicySources
 from gangctl.controllers.policy_status import PolicyStatusWriter
+from gangctl.controllers.reports import Reports
+from gangctl.controllers.scan import PolicyScan, ScanOptions
 from gangctl.errors import ConfigError
 from gangctl.gang.resolve import ClusterRules
 from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet
 from gangctl.manager.gangs import Clients, GangPart, error_policy
 from gangctl.manager.policymetrics import PolicyMetrics
+from gangctl.manager.scans import ScanMetrics, Sight
 from gangctl.manager.settings import ControllerSettings
+from gangctl.manager.webhooksettings import webhook_settings
 from gangctl.policy.cel.engines import AUTO, PYTHON, available
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import ParamCatalogue
@@ -96,7 +100,9 @@ class PolicyPart:
         self,
         clients: Clients,
         settings: ControllerSettings,
+        own_namespace: str,
         gangs: GangPart,
+        *,
         metrics: RuntimeMetrics,
         registry: CollectorRegistry,
     ) -> None:
@@ -123,9 +129,28 @@ class PolicyPart:
             error_policy=error_policy,
             observer=metrics.controller_observer(NAME),
         )
+        sight = Sight(
+            self._keeper,
+            self._sources,
+            self._parameters,
+            judge=self._bench.judge,
+            rules=self.cluster_rules,
+            webhooks=webhook_settings(settings, own_namespace),
+            now=self.now,
+        )
+        self._scan = PolicyScan(
+            clients.reader,
+            clients.writer,
+            sight,
+            Reports(clients.reader, clients.writer, now=self.now),
+            options=ScanOptions(period_seconds=settings.policy_scan_period),
+            observer=ScanMetrics(registry, sight.scanned),
+            now=self.now,
+        )
         for informer in self._sources.informers:
             metrics.track_informer(informer)
         self._sources.subscribe(self._enqueue)
+        self.on_swap(self._scan.wake)
 
     @property
     def in_force(self) -> PolicySet:
@@ -190,11 +215,13 @@ class PolicyPart:
             group.create_task(self._keeper.run(), name="policies")
 
     async def lead(self) -> None:
-        """Write statuses until cancelled: the leader does."""
+        """Write statuses and scan what exists until cancelled: the leader does."""
         await self.synced()
         for key in self._sources.keys():  # noqa: SIM118 - it is no mapping
             self._controller.enqueue(key)
-        await self._controller.run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._controller.run(), name="policy-status")
+            group.create_task(self._scan.run(), name="policy-scan")
 
     def _wake(self) -> None:
         self._keeper.wake()

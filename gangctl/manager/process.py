@@ -136,7 +136,7 @@ class Process:
         try:
             await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                log.info("ending on a signal")
+                log.info("ending")
                 await self._lame_duck()
                 task.cancel()
             await task
@@ -183,7 +183,9 @@ class Process:
         gangs = GangPart(clients, self._settings, own_namespace, recorder, self._metrics)
         policies = None
         if self._settings.policies != "off":
-            policies = PolicyPart(clients, self._settings, gangs, self._metrics, self._registry)
+            policies = PolicyPart(
+                clients, self._settings, own_namespace, gangs, metrics=self._metrics, registry=self._registry
+            )
         # During a rolling update two versions would undo each other's registration: only the leader's counts.
         may_register = (lambda: election.is_leader) if election is not None else (lambda: True)
         webhooks = WebhookPart(

@@ -104,6 +104,10 @@ class ControllerSettings(BaseModel):
     cel_engine: Literal["auto", "cel-python", "cel-cpp"] = Field(
         default="auto", description="What evaluates policies: cel-cpp where it is installed (auto), or just this one."
     )
+    policy_scan_period: Annotated[float, Field(ge=1)] = Field(
+        default=600.0,
+        description="Seconds between two scans of the JobSets that exist; changes of policies are followed by one.",
+    )
     discovery_period: Annotated[float, Field(ge=1)] = Field(
         default=30.0, description="Seconds between looks at what the cluster serves."
     )

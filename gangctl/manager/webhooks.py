@@ -19,7 +19,8 @@ from gangctl.client.pacing import Backoff
 from gangctl.errors import ApiError, ConfigError
 from gangctl.manager.gangs import GangPart
 from gangctl.manager.policies import PolicyPart
-from gangctl.manager.settings import ControllerSettings, parse_selector
+from gangctl.manager.settings import ControllerSettings
+from gangctl.manager.webhooksettings import webhook_settings
 from gangctl.runtime.certs import Rotation
 from gangctl.runtime.certsource import (
     POLL_SECONDS,
@@ -33,7 +34,7 @@ from gangctl.runtime.listener import Listener, Refusal
 from gangctl.runtime.selfcheck import self_check
 from gangctl.runtime.server import WebhookServer
 from gangctl.runtime.tls import ServerTls
-from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
+from gangctl.webhooks.configurations import build_configurations
 from gangctl.webhooks.defaults import DefaultsAdmission
 from gangctl.webhooks.endpoints import build_endpoints
 from gangctl.webhooks.gangs import GangAdmission
@@ -79,7 +80,7 @@ class WebhookPart:
         self._source = self._certificates(own_namespace)
         client_ca = settings.webhook_client_ca
         self._clients = ClientAuthorities(Path(client_ca)) if client_ca is not None else None
-        self._configuration = _configuration(settings, own_namespace)
+        self._configuration = webhook_settings(settings, own_namespace)
         self._registrar = Registrar(
             client,
             self._wanted,
@@ -257,28 +258,6 @@ def _unready(path: str) -> AdmissionResponse:
         text = "gangctl has just started and does not know the policies yet: try again in a few seconds"
         raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
     return unready(path)
-
-
-def _configuration(settings: ControllerSettings, own_namespace: str) -> WebhookSettings:
-    # What runs in gangctl's own namespace must not wait for gangctl. Out of a cluster that may be the namespace
-    # ``default``, which is everybody's.
-    excluded = {"kube-system", own_namespace} - {"default"}
-    endpoint = Endpoint(
-        url=settings.webhook_url or "",
-        service=settings.webhook_service,
-        namespace=own_namespace,
-        port=settings.webhook_service_port,
-    )
-    selector = parse_selector(settings.namespace_selector) if settings.namespace_selector else []
-    return WebhookSettings(
-        endpoint,
-        sorted(excluded),
-        selector,
-        failure_policy=settings.webhook_failure_policy,
-        # A pod without its reference does not count, and the rest of its gang would wait for it for ever.
-        jobs_failure_policy="Fail",
-        timeout_seconds=settings.webhook_timeout,
-    )
 
 
 def _rotation(settings: ControllerSettings) -> Rotation:
