@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from gangctl.controllers.reports import POLICY_REPORTS
+from gangctl.policy.reports import NAME as REPORT
 from gangctl.webhooks.configurations import NAME
 from gangctl.webhooks.policy_configurations import DEFAULTS, POLICIES
 from tests.manifests.files import MANIFESTS, documents
@@ -18,6 +20,7 @@ WRITTEN_EVERYWHERE = {
     "events": {"create"},
     "gangpolicies/status": {"patch"},
     "gangpolicyexceptions/status": {"patch"},
+    "policyreports": {"create", "update", "delete"},
     "mutatingwebhookconfigurations": {"create", "update", "delete"},
     "validatingwebhookconfigurations": {"create", "update", "delete"},
 }
@@ -96,6 +99,16 @@ def test_parameters_are_read_by_an_aggregated_role_that_grants_nothing_else() ->
     )
 
 
+def test_reports_are_a_role_of_their_own_and_those_of_others_are_not_changed() -> None:
+    (role,) = documents(MANIFESTS / "rbac" / "reports.yaml")
+    assert {resource for rule in role["rules"] for resource in rule["resources"]} == {POLICY_REPORTS.plural}
+    for rule in role["rules"]:
+        assert rule["apiGroups"] == [POLICY_REPORTS.group]
+        assert rule.get("resourceNames") == (None if set(rule["verbs"]) <= {"list", "create"} else [REPORT])
+    others = [rule for rule in rules("ClusterRole") if rule not in role["rules"]]
+    assert not any(POLICY_REPORTS.plural in rule["resources"] for rule in others)
+
+
 def test_in_a_cluster_no_configuration_can_be_created_or_deleted() -> None:
     (role,) = documents(MANIFESTS / "rbac" / "clusterrole.yaml")
     for rule in role["rules"]:
@@ -104,7 +117,7 @@ def test_in_a_cluster_no_configuration_can_be_created_or_deleted() -> None:
 
 
 def test_each_rule_says_why() -> None:
-    for name in ("clusterrole.yaml", "role.yaml", "params.yaml", "registration/clusterrole.yaml"):
+    for name in ("clusterrole.yaml", "role.yaml", "params.yaml", "reports.yaml", "registration/clusterrole.yaml"):
         lines = (MANIFESTS / "rbac" / name).read_text().splitlines()
         for before, line in pairwise(lines):
             if line.startswith("  - apiGroups:"):
@@ -124,13 +137,14 @@ def test_shipped_bindings_are_the_service_accounts() -> None:
 def test_retargets_user_and_namespace(user: str, suffix: str) -> None:
     found = rbac_objects(user, "home")
     kinds = [each["kind"] for each in found]
-    assert sorted(kinds) == sorted([*["ClusterRole"] * 4, *["ClusterRoleBinding"] * 3, "Role", "RoleBinding"])
-    assert not any(kind.endswith("Binding") for kind in kinds[:5])
-    roles = {(each["kind"], each["metadata"]["name"]) for each in found[:5]}
-    bases = ("gangctl", "gangctl-registration", "gangctl-params", "gangctl-params-configmaps")
+    assert sorted(kinds) == sorted([*["ClusterRole"] * 5, *["ClusterRoleBinding"] * 4, "Role", "RoleBinding"])
+    assert not any(kind.endswith("Binding") for kind in kinds[:6])
+    roles = {(each["kind"], each["metadata"]["name"]) for each in found[:6]}
+    parameters = ("gangctl-params", "gangctl-params-configmaps")
+    bases = ("gangctl", "gangctl-registration", *parameters, "gangctl-reports")
     for each in found:
         assert each["metadata"]["name"] in {f"{base}{suffix}" for base in bases}
         assert each["metadata"].get("namespace", "home") == "home"
-    for binding in found[5:]:
+    for binding in found[6:]:
         assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
         assert binding["subjects"] == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]
