@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROSE = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
 COMMANDS = [line.partition("#")[0].strip() for line in re.findall(r"^    (\S.*)$", PROSE, flags=re.MULTILINE)]
-OFFLINE = [command for command in COMMANDS if re.match(r"gangctl (plan|translate|convert)\b", command)]
+OFFLINE = [command for command in COMMANDS if re.match(r"gangctl (plan|translate|convert|policy)\b", command)]
 
 
 def test_every_command_is_known_here() -> None:
@@ -27,6 +27,7 @@ def test_every_command_is_known_here() -> None:
     assert [command.split()[:2] for command in others] == [
         ["make", "demo"],
         ["make", "test"],
+        ["kubectl", "apply"],
         ["gangctl", "demo"],
         ["gangctl", "sandbox"],
         ["kubectl", "apply"],
