@@ -27,6 +27,8 @@ WITH_LIMITS: Final[Object] = {
     "paramRef": {"name": "limits", "parameterNotFoundAction": "Deny"},
     "validations": [{"expression": "int(params.data.jobs) > 0", "message": "no jobs at all"}],
 }
+NEVER: Final = ({"name": "never", "expression": "false", "message": "none at all"},)
+"""The rules of a policy that every JobSet breaks, in a namespace in which there are some already."""
 
 
 class Policies:
@@ -38,6 +40,7 @@ class Policies:
         self.name = f"p-{stage.cluster.namespace[-8:]}"
         self.policy = path_of(GROUP, "gangpolicies", name=self.name)
         self.exception = path_of(GROUP, "gangpolicyexceptions", name=self.name)
+        self.report = stage.cluster.path("wgpolicyk8s.io/v1alpha2", "policyreports", "gangctl")
 
     async def create(self, namespace: str = "", **spec: Any) -> None:
         """The policy; without fields of its own it has a rule and a default."""
@@ -77,6 +80,42 @@ class Policies:
         """It has no status."""
         assert "status" not in await self.api.get(path)
 
+    async def counted(self) -> None:
+        """Wait until the status has what a scan found."""
+
+        async def seen() -> bool:
+            status = (await self.api.get(self.policy)).get("status") or {}
+            if not status.get("results", {}).get("fail"):
+                raise NotYet(str(status))
+            return True
+
+        await wait_for(seen, what="the scan's counts")
+
+    async def reported(self, words: str = "none at all") -> None:
+        """Wait until the report says so."""
+
+        async def seen() -> bool:
+            report = await self.api.get(self.report)
+            if words not in str(report["results"]):
+                raise NotYet(str(report))
+            return True
+
+        await wait_for(seen, what=f"the report to say {words}", tolerate=(ApiFailure,))
+
+    async def unreported(self) -> None:
+        """Wait until there is no report."""
+
+        async def seen() -> bool:
+            try:
+                report = await self.api.get(self.report)
+            except ApiFailure as failure:
+                if failure.status == 404:
+                    return True
+                raise
+            raise NotYet(str(report))
+
+        await wait_for(seen, what="the report to go")
+
     async def registered(self, *, gone: bool = False) -> None:
         """Wait until both configurations have their webhooks, or are gone."""
 
@@ -114,7 +153,7 @@ async def policies(stage: Stage) -> AsyncIterator[Policies]:
 
 
 async def live(stage: Stage) -> None:
-    """A policy with a parameter and a default, and an exception: in force, and withdrawn."""
+    """A policy with a parameter and a default, and an exception: in force, changed, and withdrawn."""
     async with policies(stage) as made:
         await made.limits()
         await made.create(**WITH_LIMITS, defaults={"queue": "q"})
@@ -128,7 +167,13 @@ async def live(stage: Stage) -> None:
             return bool(answer["metadata"].get("labels"))
 
         await wait_for(defaulted, what="the API server to ask for defaults")
+        # What exists is scanned after each change of policies: a report comes, changes and goes.
+        await wait_for(lambda: stage.api.get(made.report), what="the report", tolerate=(ApiFailure,))
+        await stage.api.delete(made.exception)
+        await stage.api.patch(made.policy, {"spec": {"validations": [*NEVER]}})
+        await made.reported()
     await made.registered(gone=True)
+    await made.unreported()
 
 
 async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -275,3 +320,79 @@ async def watches_parameters(stage: Stage, rights: tuple[Right, ...]) -> AsyncGe
             return False
 
         await wait_for(refused, what="the change to be seen")
+
+
+async def finds_what_exists(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """Without it no scan gets to its end; a gangctl that starts has no gangs to keep, and does not become ready."""
+    async with policies(stage) as made:
+        await stage.jobset()
+        yield
+        await made.create(validations=[*NEVER])
+        await stage.told(rights[0])
+        await made.told(made.policy)
+        assert "results" not in (await stage.api.get(made.policy))["status"]
+        await stage.gangctl.process.stop()
+        await stage.launch()
+        await stage.told(rights[0], len(stage.refused(rights[0])) + 1)
+        await stage.unready()
+        yield
+        await stage.ready()
+        await made.counted()
+
+
+async def looks_for_reports(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """Without it there are none, which is said once, and the status has the counts all the same."""
+    async with policies(stage) as made:
+        await stage.jobset()
+        await stage.gangctl.process.stop()
+        yield
+        await stage.launch()
+        await stage.ready()
+        await stage.told(rights[0])
+        await made.create(validations=[*NEVER])
+        await made.counted()
+        await stage.told(rights[0], len(stage.refused(rights[0])) + 1)
+        await made.unreported()
+        assert stage.since.count("no policy reports") == 1
+        yield
+        await made.reported()
+
+
+async def makes_reports(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    async with policies(stage) as made:
+        await stage.jobset()
+        yield
+        await made.create(validations=[*NEVER])
+        await made.counted()
+        await stage.told(rights[0])
+        await made.unreported()
+        yield
+        await made.reported()
+
+
+async def changes_reports(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """Without it a report says what the first scan found."""
+    async with policies(stage) as made:
+        await stage.jobset()
+        await made.create(validations=[*NEVER])
+        await made.reported()
+        yield
+        await stage.api.patch(made.policy, {"spec": {"validations": [{**NEVER[0], "message": "not one"}]}})
+        await stage.told(rights[0])
+        await made.reported()
+        yield
+        await made.reported("not one")
+
+
+async def withdraws_reports(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """Without it a report outlives its policies."""
+    async with policies(stage) as made:
+        await stage.jobset()
+        await made.create(validations=[*NEVER])
+        await made.reported()
+        yield
+        await made.delete()
+        await stage.told(rights[0])
+        await made.reported()
+        yield
+        await made.unreported()

@@ -46,6 +46,11 @@ class Stage:
         self._audited = self.cluster.plane.audit_position
         self._said = len(self.gangctl.log)
 
+    @property
+    def since(self) -> str:
+        """What it has said since."""
+        return self.gangctl.log[self._said :]
+
     def refused(self, right: Right) -> list[Object]:
         """Requests that were refused for want of this right."""
         audited = self.cluster.plane.audit(self._audited)
@@ -57,7 +62,7 @@ class Stage:
 
         async def both() -> bool:
             notes = [event["note"] for event in await self.cluster.events()]
-            text = "\n".join([self.gangctl.log[self._said :].replace('\\"', '"'), *notes])
+            text = "\n".join([self.since.replace('\\"', '"'), *notes])
             if right.words not in text or len(self.refused(right)) < times:
                 raise NotYet(f"{len(self.refused(right))} refusals; gangctl said: {text[-1500:]}")
             return True

@@ -24,16 +24,18 @@ from tests.jobsets import jobset, rj
 from tests.live import policy_rights_checks as policy_checks
 from tests.live import rights_checks as checks
 from tests.live.cluster import JOBSETS, Cluster, refused
+from tests.live.definitions import serve
 from tests.live.gangctl import Gangctl, create_namespaces, install_rights
 from tests.live.incluster import ACCOUNT, InCluster, build, deployed_arguments
 from tests.live.observe import foreign_workload, min_counts, no_gang, resize, running_pods, said
 from tests.live.rights import Right, granted, missing, refusals, used
 from tests.live.rights_checks import Check, Stage
+from tests.policy.reportcrd import policy_report_definition
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rights")]
 
-HASTE: Final = ("--discovery-period=1", "--shutdown-delay=0")
-"""Flags that the checks have beside the Deployment's: they wait for looks at the API, and start and stop gangctl."""
+HASTE: Final = ("--discovery-period=1", "--policy-scan-period=2", "--shutdown-delay=0")
+"""Flags that the checks have beside the Deployment's: they wait for looks and scans, and start and stop gangctl."""
 
 OUTSIDER: Final = "outsider"
 UNUSED: Final = {
@@ -51,13 +53,14 @@ _POLICY_HOOKS: Final = (
 _ANY_HOOKS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _POLICIES: Final = ("gangpolicies", "gangpolicyexceptions")
 _OURS: Final = "gangctl.dev"
+_REPORTS: Final = "wgpolicyk8s.io"
 _GANGS: Final = ("workloads", "podgroups")
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _SCHEDULING: Final = "scheduling.k8s.io"
 _LEASES: Final = "coordination.k8s.io"
 
 IN_CLUSTER: Final[tuple[Row, ...]] = (
-    ("ClusterRole", "jobset.x-k8s.io", ("jobsets",), "list", checks.starts_unready),
+    ("ClusterRole", "jobset.x-k8s.io", ("jobsets",), "list", policy_checks.finds_what_exists),
     ("ClusterRole", "jobset.x-k8s.io", ("jobsets",), "watch", checks.watches_jobsets),
     ("ClusterRole", "batch", ("jobs",), "list", checks.starts_unready),
     ("ClusterRole", "batch", ("jobs",), "watch", checks.watches_jobs),
@@ -84,6 +87,10 @@ IN_CLUSTER: Final[tuple[Row, ...]] = (
     ("ClusterRole", "", ("namespaces",), "watch", policy_checks.watches_namespaces),
     ("ClusterRole", "", ("configmaps",), "list", policy_checks.reads_parameters),
     ("ClusterRole", "", ("configmaps",), "watch", policy_checks.watches_parameters),
+    ("ClusterRole", _REPORTS, ("policyreports",), "list", policy_checks.looks_for_reports),
+    ("ClusterRole", _REPORTS, ("policyreports",), "create", policy_checks.makes_reports),
+    ("ClusterRole", _REPORTS, ("policyreports:gangctl",), "update", policy_checks.changes_reports),
+    ("ClusterRole", _REPORTS, ("policyreports:gangctl",), "delete", policy_checks.withdraws_reports),
     ("Role", _LEASES, ("leases",), "get", checks.leads),
     ("Role", _LEASES, ("leases",), "update", checks.leads),
     ("Role", _LEASES, ("leases",), "create", checks.leads_first),
@@ -124,11 +131,16 @@ def test_every_right_has_a_check(table: tuple[Row, ...], registration: bool) -> 
 
 @pytest.fixture(scope="module")
 def rights_plane() -> Iterator[ControlPlane]:
-    """A cluster that also asks who may name an owner that waits for its dependents, as some distributions do."""
+    """A cluster that also asks who may name an owner that waits for its dependents, as some distributions do.
+
+    It has the definition of PolicyReports, which is somebody else's.
+    """
     flags = ["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]
 
     async def start() -> ControlPlane:
-        return await ControlPlane.start("1.37", server_flags=flags)
+        started = await ControlPlane.start("1.37", server_flags=flags)
+        await serve(started.api, [policy_report_definition()])
+        return started
 
     plane = asyncio.run(start())
     yield plane

@@ -1,0 +1,60 @@
+"""CustomResourceDefinitions that a test brings along: served, and gone again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+
+from tests.controlplane.api import ApiClient, ApiFailure, Object, path_of
+from tests.controlplane.wait import NotYet, wait_for
+
+
+def path_of_definition(definition: Object) -> str:
+    """Where the API server has it."""
+    return path_of("apiextensions.k8s.io/v1", "customresourcedefinitions", name=definition["metadata"]["name"])
+
+
+async def serve(api: ApiClient, definitions: Iterable[Object]) -> None:
+    """Apply them, and wait until their objects can be listed."""
+    for definition in definitions:
+        await api.patch(path_of_definition(definition), definition, kind="apply", fieldManager="test")
+        spec = definition["spec"]
+        collection = path_of(f"{spec['group']}/{spec['versions'][0]['name']}", spec["names"]["plural"])
+        await wait_for(_listed(api, collection), what=f"{collection} to be served")
+
+
+async def withdraw(api: ApiClient, definitions: Iterable[Object]) -> None:
+    """Delete them with their objects, and wait until they are gone; those that are not there are no trouble."""
+    for definition in definitions:
+        path = path_of_definition(definition)
+        try:
+            await api.delete(path)
+        except ApiFailure as failure:
+            if failure.status != 404:
+                raise
+        await wait_for(_gone(api, path), what=f"{path} to be gone")
+
+
+def _listed(api: ApiClient, collection: str) -> Callable[[], Awaitable[bool]]:
+    async def listed() -> bool:
+        try:
+            await api.list(collection)
+        except ApiFailure as failure:
+            if failure.status != 404:
+                raise
+            raise NotYet(str(failure)) from failure
+        return True
+
+    return listed
+
+
+def _gone(api: ApiClient, path: str) -> Callable[[], Awaitable[bool]]:
+    async def gone() -> bool:
+        try:
+            live = await api.get(path)
+        except ApiFailure as failure:
+            if failure.status == 404:
+                return True
+            raise
+        raise NotYet(str(live.get("status")))
+
+    return gone
