@@ -1,0 +1,117 @@
+"""A namespace with GangPolicies of its own on the rough plane, and a gangctl that goes by them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gangctl.policy.crd import definitions
+from tests.controlplane.api import Answer, Object, path_of
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import JOBSETS, Cluster
+from tests.live.definitions import serve
+from tests.live.gangctl import Gangctl
+
+GROUP: Final = "gangctl.dev/v1alpha1"
+PLAIN: Final = jobset("js", rj("w", 1, 2, 2))
+CONFIGURATIONS: Final = {
+    "gangctl-policies": "validatingwebhookconfigurations",
+    "gangctl-defaults": "mutatingwebhookconfigurations",
+}
+
+
+@dataclass
+class Policed:
+    """A namespace with policies of its own, and a gangctl."""
+
+    cluster: Cluster
+    gangctl: Gangctl
+    made: list[str] = field(default_factory=list)
+
+    async def create(self, kind: str, name: str, spec: Object, annotations: Mapping[str, str] | None = None) -> str:
+        """Create or replace a policy or an exception, and clean it up later; its path."""
+        name = f"{name}-{self.cluster.namespace[-6:]}"
+        path = path_of(GROUP, f"{kind.lower()}s" if kind != "GangPolicy" else "gangpolicies", name=name)
+        metadata = {"name": name, "annotations": dict(annotations or {})}
+        body = {"apiVersion": GROUP, "kind": kind, "metadata": metadata, "spec": spec}
+        await self.cluster.api.patch(path, body, kind="apply", fieldManager="test", force=True)
+        if path not in self.made:
+            self.made.append(path)
+        return path
+
+    async def policy(self, name: str, annotations: Mapping[str, str] | None = None, **spec: Any) -> str:
+        """A policy for this namespace only."""
+        constraints = spec.pop("matchConstraints", {})
+        here = {"matchLabels": {"kubernetes.io/metadata.name": self.cluster.namespace}}
+        constraints = {"namespaceSelector": here, **constraints}
+        return await self.create("GangPolicy", name, {**spec, "matchConstraints": constraints}, annotations)
+
+    async def in_force(self, path: str, *, reason: str = "InForce") -> Object:
+        """Wait until a status says so, of the newest generation; the condition."""
+
+        async def said() -> Object:
+            live = await self.cluster.api.get(path)
+            conditions: list[Object] = live.get("status", {}).get("conditions", [])
+            for each in conditions:
+                if each["reason"] == reason and each["observedGeneration"] == live["metadata"]["generation"]:
+                    return each
+            raise NotYet(str(live.get("status")))
+
+        return await wait_for(said, what=f"{path} to be {reason}")
+
+    async def dry(self, raw: Object = PLAIN) -> Answer:
+        """What a dry run answers, headers included."""
+        body = {**raw, "metadata": {**raw["metadata"], "namespace": self.cluster.namespace}}
+        return await self.cluster.api.exchange(
+            "POST",
+            self.cluster.path(JOBSETS, "jobsets"),
+            data=json.dumps(body),
+            parameters={"dryRun": "All"},
+            headers={"Content-Type": "application/json"},
+        )
+
+    async def until(self, status: int, raw: Object = PLAIN, words: str = "") -> Answer:
+        """Wait until a dry run is answered so: the API server learns of a webhook when it gets round to it."""
+
+        async def answered() -> Answer:
+            answer = await self.dry(raw)
+            if answer.status != status or words not in answer.text + str(answer.headers.getall("Warning", [])):
+                raise NotYet(f"{answer.status} {answer.text[:500]} {answer.headers.getall('Warning', [])}")
+            return answer
+
+        return await wait_for(answered, what=f"status {status} {words}")
+
+    async def gone(self) -> None:
+        """Delete the policies, and wait until nobody is asked any more."""
+        for path in self.made:
+            await self.cluster.api.delete(path)
+        self.made.clear()
+
+        async def unregistered() -> bool:
+            for name, plural in CONFIGURATIONS.items():
+                live = await self.cluster.api.list(path_of("admissionregistration.k8s.io/v1", plural))
+                if name in {each["metadata"]["name"] for each in live}:
+                    raise NotYet(f"{name} is there")
+            return True
+
+        await wait_for(unregistered, what="the configurations to go with the policies")
+
+
+@asynccontextmanager
+async def policing(rough: Cluster, *arguments: str, defined: bool = True) -> AsyncIterator[Policed]:
+    """gangctl with these flags; unless ``defined``, whoever asks for it sees to the definitions of policies."""
+    if defined:
+        await serve(rough.api, definitions().values())
+    async with Gangctl(rough.plane, *arguments) as gangctl:
+        made = Policed(rough, gangctl)
+        try:
+            yield made
+        finally:
+            if not gangctl.process.running:
+                await gangctl.process.start()
+            await made.gone()
+        assert "Traceback" not in gangctl.log
