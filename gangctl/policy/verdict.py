@@ -92,8 +92,14 @@ class Verdict:
 
 
 def show(finding: Finding) -> str:
-    """A violation as a sentence for people: natively worded, with GangPolicy for ValidatingAdmissionPolicy."""
-    return f"GangPolicy '{finding.policy}' denied request: {finding.message}"
+    """A violation as a sentence for people: in the words of kube-apiserver, of a GangPolicy too."""
+    return f"{_titled(finding.policy)} denied request: {finding.message}"
+
+
+def _titled(policy: str) -> str:
+    """What a policy is called; a native one has the name of its binding, and no GangPolicy's has a slash."""
+    name, native, binding = policy.partition("/")
+    return f"ValidatingAdmissionPolicy '{name}' with binding '{binding}'" if native else f"GangPolicy '{name}'"
 
 
 def merge(outcomes: Iterable[Outcome]) -> Verdict:
@@ -114,7 +120,7 @@ def merge(outcomes: Iterable[Outcome]) -> Verdict:
 
 
 def _warning(finding: Finding) -> str:
-    return f"Validation failed for GangPolicy '{finding.policy}': {finding.message}"
+    return f"Validation failed for {_titled(finding.policy)}: {finding.message}"
 
 
 def _audited(findings: Sequence[Finding]) -> str:
