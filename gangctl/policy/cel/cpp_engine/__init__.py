@@ -1,8 +1,10 @@
-"""CEL by Google's C++ engine, ten times as fast as cel-python: the extra ``cel-cpp``.
+"""CEL by Google's C++ engine, where it can be had (the extra ``cel-cpp``) and where it says what Kubernetes says.
 
-It speaks CEL, but neither Kubernetes' types nor two-variable macros, and what a function
-written in Python gives it must be JSON or a time. So each checked expression is written
-anew for it (:mod:`~gangctl.policy.cel.cpp_engine.render`): functions of the library become
-calls of Python, their values handles that hide in maps, macros become simpler macros. What
-cannot be said that way without changing an answer is refused when it is compiled.
+C++ is the fast lane, not a second opinion: an expression that needs a function written in
+Python (Kubernetes' libraries), a type that C++ lacks or a place where it differs from
+cel-go goes to :mod:`~gangctl.policy.cel.python_engine`, and so does one that ends with an
+error in C++, for the exact error or, rarely, the value. What C++ gives is taken as it is.
+
+Functions written in Python are never given to C++: cel-expr-python 0.1.3 keeps every tuple
+of arguments and every result for good, and dies of an optional among them.
 """
