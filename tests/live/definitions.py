@@ -39,7 +39,8 @@ def _listed(api: ApiClient, collection: str) -> Callable[[], Awaitable[bool]]:
         try:
             await api.list(collection)
         except ApiFailure as failure:
-            if failure.status != 404:
+            # 404: not known yet; 429: its storage is being made.
+            if failure.status not in {404, 429}:
                 raise
             raise NotYet(str(failure)) from failure
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -9,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gangctl.policy.crd import definitions
-from tests.controlplane.api import Answer, Object, path_of
+from tests.cli.run import Answer, process
+from tests.controlplane.api import Answer as Response
+from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster
@@ -17,6 +20,8 @@ from tests.live.definitions import serve
 from tests.live.gangctl import Gangctl
 
 GROUP: Final = "gangctl.dev/v1alpha1"
+REPORTS: Final = "wgpolicyk8s.io/v1alpha2"
+_SCAN: Final = ("list", "policyreports")
 PLAIN: Final = jobset("js", rj("w", 1, 2, 2))
 CONFIGURATIONS: Final = {
     "gangctl-policies": "validatingwebhookconfigurations",
@@ -63,7 +68,7 @@ class Policed:
 
         return await wait_for(said, what=f"{path} to be {reason}")
 
-    async def dry(self, raw: Object = PLAIN) -> Answer:
+    async def dry(self, raw: Object = PLAIN) -> Response:
         """What a dry run answers, headers included."""
         body = {**raw, "metadata": {**raw["metadata"], "namespace": self.cluster.namespace}}
         return await self.cluster.api.exchange(
@@ -74,16 +79,59 @@ class Policed:
             headers={"Content-Type": "application/json"},
         )
 
-    async def until(self, status: int, raw: Object = PLAIN, words: str = "") -> Answer:
+    async def until(self, status: int, raw: Object = PLAIN, words: str = "") -> Response:
         """Wait until a dry run is answered so: the API server learns of a webhook when it gets round to it."""
 
-        async def answered() -> Answer:
+        async def answered() -> Response:
             answer = await self.dry(raw)
             if answer.status != status or words not in answer.text + str(answer.headers.getall("Warning", [])):
                 raise NotYet(f"{answer.status} {answer.text[:500]} {answer.headers.getall('Warning', [])}")
             return answer
 
         return await wait_for(answered, what=f"status {status} {words}")
+
+    async def counted(self, path: str, **results: int) -> Object:
+        """Wait until the status of a policy has these results of a scan, and 0 for others; the status."""
+        wanted = {"pass": 0, "fail": 0, "error": 0, "exempt": 0} | {name.strip("_"): n for name, n in results.items()}
+
+        async def seen() -> Object:
+            status: Object = (await self.cluster.api.get(path)).get("status") or {}
+            if status.get("results") != wanted:
+                raise NotYet(str(status))
+            return status
+
+        return await wait_for(seen, what=f"{path} to count {wanted}")
+
+    async def reported(self, **summary: int) -> Object:
+        """Wait until the namespace's PolicyReport has this summary, and 0 for the rest; the report."""
+        wanted = {"pass": 0, "fail": 0, "warn": 0, "error": 0, "skip": 0}
+        wanted |= {name.strip("_"): n for name, n in summary.items()}
+
+        async def seen() -> Object:
+            report = await self.cluster.api.get(self.cluster.path(REPORTS, "policyreports", "gangctl"))
+            if report["summary"] != wanted:
+                raise NotYet(str(report["summary"]))
+            return report
+
+        return await wait_for(seen, what=f"a report with {wanted}", tolerate=(ApiFailure,))
+
+    async def scans(self, count: int) -> None:
+        """Wait until that many further scans are over: each begins with a list of reports."""
+        since = self.cluster.plane.audit_position
+
+        async def seen() -> bool:
+            entries = self.cluster.plane.audit(since)
+            asked = [e for e in entries if (e["verb"], e.get("objectRef", {}).get("resource")) == _SCAN]
+            if len(asked) <= count:
+                raise NotYet(f"{len(asked)} have begun")
+            return True
+
+        await wait_for(seen, what=f"{count} scans")
+
+    async def ask(self, *arguments: str) -> Answer:
+        """``gangctl policy`` as the administrator."""
+        config = ("--kubeconfig", str(self.cluster.plane.kubeconfig))
+        return await asyncio.to_thread(process, "policy", *arguments, *config)
 
     async def gone(self) -> None:
         """Delete the policies, and wait until nobody is asked any more."""

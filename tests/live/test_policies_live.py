@@ -4,18 +4,44 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 import pytest
 
+from gangctl.policy.crd import definitions
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import JOBSETS, Cluster, refused
-from tests.live.policed import PLAIN, Policed, policing
+from tests.live.definitions import serve, withdraw
+from tests.live.gangctl import USER, create_namespaces
+from tests.live.policed import GROUP, PLAIN, REPORTS, Policed, policing
+from tests.manifests.kubectl import Kubectl
+from tests.policy.reportcrd import policy_report_definition
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
 
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
+SOON: Final = ("--policy-scan-period=1",)
+POLICIES: Final = path_of(GROUP, "gangpolicies")
+LIMITS: Final[Object] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "ganglimits.gangs.example.org"},
+    "spec": {
+        "group": "gangs.example.org",
+        "scope": "Namespaced",
+        "names": {"plural": "ganglimits", "singular": "ganglimit", "kind": "GangLimit", "listKind": "GangLimitList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
 TEAM_NEEDED: Final = {"name": "team", "expression": "'team' in object.metadata.?labels.orValue({})"}
 
 
@@ -178,3 +204,203 @@ async def test_defaults_make_a_gang_and_set_the_queue(policed: Policed) -> None:
     assert all(f"GangPolicy '{each}-{cluster.namespace[-6:]}'" in answer.text for each in ("team", "other"))
     await policed.gone()
     assert QUEUE not in (await policed.dry({**PLAIN, "metadata": {"name": "next"}})).text
+
+
+def named(name: str, **labels: str) -> Object:
+    """A JobSet of two pods."""
+    return {**PLAIN, "metadata": {"name": name, "labels": labels}}
+
+
+async def except_from(policed: Policed, policy: str, name: str, life: timedelta, **match: list[str]) -> str:
+    """Create or replace an exception that ends after ``life``; its path."""
+    until = (datetime.now(UTC) + life).isoformat()
+    spec = {"policies": [{"name": policy.rpartition("/")[2]}], "match": match, "owner": "team", "reason": "moving"}
+    return await policed.create("GangPolicyException", name, {**spec, "expiresAt": until})
+
+
+@pytest.fixture
+async def scanned(rough: Cluster) -> AsyncIterator[Policed]:
+    """A gangctl that scans all the time, in a cluster that has PolicyReports."""
+    await serve(rough.api, [policy_report_definition()])
+    async with policing(rough, *SOON) as made:
+        yield made
+        await made.gone()
+        await made.scans(1)
+        assert await rough.api.list(path_of(REPORTS, "policyreports")) == []
+    await withdraw(rough.api, [policy_report_definition()])
+
+
+async def test_what_exists_is_counted_told_and_reported(scanned: Policed, tmp_path: Path) -> None:
+    cluster = scanned.cluster
+    began = datetime.now(UTC).timestamp()
+    for each in (named("old-1"), named("old-2"), named("good", team="a")):
+        await cluster.create_jobset(each)
+    skipped = Cluster(cluster.plane, f"{cluster.namespace}-skipped")
+    await create_namespaces(cluster.plane, [skipped.namespace])
+    label = {"metadata": {"labels": {"gangctl.dev/skip": "true"}}}
+    await cluster.api.patch(path_of("v1", "namespaces", name=skipped.namespace), label)
+    await skipped.create_jobset(named("left-alone"))
+    expressions = [
+        {
+            "key": "kubernetes.io/metadata.name",
+            "operator": "In",
+            "values": [cluster.namespace, skipped.namespace],
+        }
+    ]
+    both = {"namespaceSelector": {"matchExpressions": expressions}}
+    annotations = {"policies.gangctl.dev/severity": "high", "policies.gangctl.dev/category": "Ownership"}
+    rule = {**TEAM_NEEDED, "message": "a team is needed"}
+    denying = await scanned.policy("team", annotations, validations=[rule], matchConstraints=both)
+    small = {"name": "pods", "expression": "gang.totalPods < 2", "message": "too many pods"}
+    warning = await scanned.policy("small", validations=[small], validationActions=["Warn"], matchConstraints=both)
+    name, other = denying.rpartition("/")[2], warning.rpartition("/")[2]
+
+    status = await scanned.counted(denying, pass_=1, fail=2)
+    await scanned.counted(warning, fail=3)
+    assert [(v["namespace"], v["name"], v["rule"], v["result"], v["message"]) for v in status["violations"]] == [
+        (cluster.namespace, each, "team", "fail", "a team is needed") for each in ("old-2", "old-1")
+    ]
+    assert all(began - 1 <= datetime.fromisoformat(v["time"]).timestamp() for v in status["violations"])
+    report = await scanned.reported(pass_=1, fail=2, warn=3)
+    assert sorted((r["policy"], r["rule"], r["result"], r["resources"][0]["name"]) for r in report["results"]) == [
+        *((other, "pods", "warn", each) for each in ("good", "old-1", "old-2")),
+        *((name, "team", "fail", each) for each in ("old-1", "old-2")),
+    ]
+    told = next(each for each in report["results"] if each["policy"] == name)
+    assert (told["severity"], told["category"], told["source"]) == ("high", "Ownership", "gangctl")
+    assert await violations(scanned, policy=name, severity="high", action="deny") == 2
+    assert await violations(scanned, policy=other, severity="", action="warn") == 3
+    assert await scanned.gangctl.metric("gangctl_policy_last_scan_timestamp_seconds") > began
+    assert await scanned.gangctl.metric("gangctl_policy_scanned_jobsets") >= 3
+    shown = await Kubectl(tmp_path, cluster.plane.kubeconfig).run("get", "gangpolicies", name)
+    header, row = (line.split() for line in shown.text.splitlines())
+    assert dict(zip(header, row, strict=True))["VIOLATIONS"] == "2"
+
+    # What is found again is not written again.
+    since = cluster.plane.audit_position
+    await scanned.scans(3)
+    assert str(cluster.plane.writes_by(USER, since)) == "no writes"
+    assert (await cluster.api.get(denying))["status"] == status
+
+    await agree(scanned)
+    await cluster.api.delete(cluster.path(JOBSETS, "jobsets", "old-1"), propagation="Background")
+    after = await scanned.counted(denying, pass_=1, fail=1)
+    assert after["violations"] == [status["violations"][0]], "what is still broken keeps its time"
+    await scanned.counted(warning, fail=2)
+    await scanned.reported(pass_=1, fail=1, warn=2)
+    await wait_for(lambda: is_violated(scanned, 1, policy=name), what="the metric to follow")
+    await agree(scanned)
+
+
+async def violations(policed: Policed, **labels: str) -> float:
+    """A sample of the metric."""
+    return await policed.gangctl.metric("gangctl_policy_violations", labels)
+
+
+async def is_violated(policed: Policed, count: int, **labels: str) -> bool:
+    found = await violations(policed, **labels)
+    if found != count:
+        raise NotYet(f"{found}")
+    return True
+
+
+async def agree(policed: Policed) -> None:
+    """``gangctl policy scan`` and ``list`` find what the statuses say."""
+    live = {each["metadata"]["name"]: each["status"] for each in await policed.cluster.api.list(POLICIES)}
+    answer = await policed.ask("scan", "-A", "-o", "json")
+    assert (answer.code, answer.err) == (1, "")
+    found = {each.pop("policy"): each for each in answer.json["policies"]}
+    assert found == {name: status["results"] for name, status in live.items()}
+    identity = ("namespace", "name", "rule", "result", "message")
+    assert sorted((each["policy"], *(each[key] for key in identity)) for each in answer.json["violations"]) == sorted(
+        (name, *(each[key] for key in identity)) for name, status in live.items() for each in status["violations"]
+    )
+    assert answer.json["leftAlone"] > 0
+    answer = await policed.ask("list", "-o", "json")
+    assert (answer.code, answer.err) == (0, "")
+    listed = answer.json if isinstance(answer.json, list) else answer.json["items"]
+    assert {each["metadata"]["name"]: (each["ready"], each["violations"]) for each in listed} == {
+        name: ("yes", status["results"]["fail"]) for name, status in live.items()
+    }
+
+
+async def test_an_exception_counts_in_a_scan_until_it_ends(scanned: Policed) -> None:
+    cluster = scanned.cluster
+    for each in ("old-1", "old-2"):
+        await cluster.create_jobset(named(each))
+    path = await scanned.policy("team", validations=[{**TEAM_NEEDED, "message": "a team is needed"}])
+    name = path.rpartition("/")[2]
+    await scanned.counted(path, fail=2)
+    await scanned.reported(fail=2)
+    excepted = await except_from(scanned, path, "moving", timedelta(hours=1), names=["old-1"])
+    status = await scanned.counted(path, fail=1, exempt=1)
+    assert [each["name"] for each in status["violations"]] == ["old-2"]
+    report = await scanned.reported(fail=1, skip=1)
+    (skip,) = (each for each in report["results"] if each["result"] == "skip")
+    assert skip["properties"] == {"exception": excepted.rpartition("/")[2]}
+    assert (skip["resources"][0]["name"], skip["scored"]) == ("old-1", False)
+    await wait_for(lambda: is_violated(scanned, 1, policy=name), what="the metric to follow")
+    # It ends soon, by itself.
+    await except_from(scanned, path, "moving", timedelta(seconds=5), names=["old-1"])
+    end = datetime.fromisoformat((await cluster.api.get(excepted))["spec"]["expiresAt"])
+    assert (await cluster.api.get(path))["status"]["results"]["exempt"] == 1
+    status = await scanned.counted(path, fail=2)
+    assert datetime.now(UTC) > end
+    assert datetime.fromisoformat(status["lastScanTime"]) >= end.replace(microsecond=0)
+    await scanned.reported(fail=2)
+    await wait_for(lambda: is_violated(scanned, 2, policy=name), what="the metric to follow")
+
+
+async def test_definitions_that_come_after_gangctl_has_started(rough: Cluster) -> None:
+    await withdraw(rough.api, definitions().values())
+    async with policing(rough, *SOON, defined=False) as policed:
+        # Ready, and not restarted by what follows.
+        assert await policed.gangctl.is_ready()
+        answer = await policed.ask("list")
+        assert (answer.code, answer.out) == (3, "")
+        assert "the cluster does not have gangpolicies.gangctl.dev" in answer.err
+        await rough.create_jobset(named("old"))
+        process = policed.gangctl.process.pid
+        await serve(rough.api, definitions().values())
+        path = await policed.policy("late", validations=[{**TEAM_NEEDED, "message": "a team is needed"}])
+        await policed.in_force(path)
+        await policed.until(422, words="a team is needed")
+        await policed.counted(path, fail=1)
+        excepted = await except_from(policed, path, "late", timedelta(hours=1))
+        await policed.in_force(excepted)
+        await policed.until(201)
+        await policed.counted(path, exempt=1)
+        assert policed.gangctl.process.pid == process
+
+
+async def test_parameters_of_a_kind_of_ones_own_and_the_role_that_lets_them_be_read(policed: Policed) -> None:
+    cluster = policed.cluster
+    await serve(cluster.api, [LIMITS])
+    limits = cluster.path("gangs.example.org/v1", "ganglimits")
+    body = {"apiVersion": "gangs.example.org/v1", "kind": "GangLimit", "metadata": {"name": "limit"}}
+    await cluster.api.create(limits, {**body, "spec": {"pods": 1}})
+    path = await policed.policy(
+        "limit",
+        paramKind={"apiVersion": "gangs.example.org/v1", "kind": "GangLimit"},
+        paramRef={"name": "limit", "parameterNotFoundAction": "Deny"},
+        validations=[{"expression": "gang.totalPods <= params.spec.pods", "message": "too many pods"}],
+    )
+    told = await policed.in_force(path, reason="ParametersUnavailable")
+    assert "GangLimit of gangs.example.org/v1 cannot be read: ForbiddenError" in told["message"]
+    right = 'cannot list resource "ganglimits" in API group "gangs.example.org"'
+    assert right in policed.gangctl.log.replace('\\"', '"')
+    await policed.until(422, words="cannot be read")
+    # The control plane gives its rules to gangctl-params, because of the label.
+    role = path_of("rbac.authorization.k8s.io/v1", "clusterroles")
+    rule = {"apiGroups": ["gangs.example.org"], "resources": ["ganglimits"], "verbs": ["list", "watch"]}
+    labels = {"gangctl.dev/aggregate-to-params": "true"}
+    metadata = {"name": f"limits-{cluster.namespace}", "labels": labels}
+    kind = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+    await cluster.api.create(role, {**kind, "metadata": metadata, "rules": [rule]})
+    await policed.in_force(path)
+    await policed.until(422, words="too many pods")
+    await cluster.api.patch(f"{limits}/limit", {"spec": {"pods": 2}})
+    await policed.until(201)
+    await cluster.api.delete(f"{role}/{metadata['name']}")
+    await policed.gone()
+    await withdraw(cluster.api, [LIMITS])
