@@ -1,0 +1,64 @@
+"""What docs/cel.md says is refused is refused, by whom it says, and taken by the others; its numbers are the code's."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from gangctl.policy.cel import growth, limits, meter
+from gangctl.policy.cel.check import check
+from gangctl.policy.cel.declarations import FUNCTIONS
+from gangctl.policy.cel.environments import admission
+from gangctl.policy.cel.faults import CompileError
+from tests.parity.corpus import cases
+from tests.policy.cel.test_compile_answers import NARROWER
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "docs" / "cel.md").read_text(encoding="utf-8")
+NATIVE = json.loads((ROOT / "tests" / "policy" / "cel" / "compile_cases.json").read_text())
+
+
+def section(title: str) -> str:
+    return TEXT.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+def examples(title: str) -> list[str]:
+    return [found.replace("\\|", "|") for found in re.findall(r"^\| `(.+?)` \|", section(title), flags=re.MULTILINE)]
+
+
+@pytest.mark.parametrize("expression", examples("Refused, though Kubernetes takes it"))
+def test_it_is_refused_though_kubernetes_takes_it(expression: str) -> None:
+    assert expression in NARROWER or "1.37" in NATIVE[expression]
+    with pytest.raises(CompileError):
+        check(expression, admission())
+
+
+def test_its_numbers_are_those_of_the_code() -> None:
+    assert f"{len(cases())} expressions" in TEXT
+    bounds = section("Limits")
+    for number in (
+        limits.CHARACTERS,
+        limits.NODES,
+        limits.NESTING,
+        limits.LOOPS,
+        growth.CHARACTERS_FACTOR,
+        growth.CONSTANT,
+        meter.EXPRESSION_STEPS,
+        meter.POLICY_STEPS,
+    ):
+        assert re.search(rf"(?<![\d,]){number:,}(?!\d|,\d)", bounds), number
+
+
+def test_every_function_is_named() -> None:
+    named = {each.removesuffix("()") for each in re.findall(r"`([\w.]+(?:\(\))?)`", section("Functions"))}
+    methods = {
+        *("family", "isGlobalUnicast", "isLinkLocalMulticast", "isLinkLocalUnicast", "isLoopback", "isUnspecified"),
+        *("containsCIDR", "containsIP", "masked", "prefixLength"),
+        *(name for name in FUNCTIONS if name.startswith(("get", "format.", "optional.unwrap"))),
+        *("unwrapOpt", "group", "path", "serviceAccount", "resource", "subresource", "namespace", "name"),
+        *("fieldSelector", "labelSelector", "check", "allowed", "error", "errored", "reason"),
+    }
+    assert {name for name in FUNCTIONS if not name.startswith(("_", "@", "!", "-"))} - named - methods == set()
