@@ -114,7 +114,7 @@ class Result:
 
 
 async def _play(scenario: Scenario, minor: str, directory: Path, point: Point | None, kind: str) -> Result:
-    async with world(minor, directory) as here:
+    async with world(minor, directory, with_policies=bool(scenario.about)) as here:
         rule = None
 
         def arm() -> None:
@@ -132,7 +132,8 @@ async def _play(scenario: Scenario, minor: str, directory: Path, point: Point | 
         # A request without an answer is given up after half a minute, and what it was for comes later.
         await here.rest()
         outcome = await here.outcome()
-        asked = points(record for record in here.sandbox.audit.since(begun) if record.user == USER)
+        records = [record for record in here.sandbox.audit.since(begun) if record.user == USER]
+        asked = [point for point in points(records) if scenario.is_about(point.verb, point.resource)]
         left = await here.empty()
         return Result(outcome, left, asked, rule is not None and rule.fired > 0)
 

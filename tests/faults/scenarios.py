@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from tests.faults.world import World
+from tests.faults import policies
+from tests.faults.world import REST_SECONDS, World
 from tests.jobsets import jobset, rj
 from tests.live.observe import foreign_workload
 
@@ -27,6 +28,12 @@ class Scenario:
     """Whether faults befall the start of gangctl too."""
     racing: bool = False
     """Whether how it goes depends on who is faster, without any fault: only the end must be the same."""
+    about: frozenset[str] = frozenset()
+    """Resources, alone or behind a verb, whose requests are met by faults, in a world with policies; empty for all."""
+
+    def is_about(self, verb: str, resource: str) -> bool:
+        """Whether such a request is to be met by a fault."""
+        return not self.about or not self.about.isdisjoint({resource, f"{verb} {resource}"})
 
 
 async def start(world: World) -> None:
@@ -141,6 +148,48 @@ async def foreign(world: World) -> None:
     await world.rest()
 
 
+async def policies_start(world: World) -> None:
+    """gangctl starts where there are policies, an exception and JobSets: one breaks a rule, one may."""
+    await world.create(jobset("js", rj("w", 1, 2, 2, mode="Gang")))
+    await world.create(jobset("large", rj("w", 1, 3, 3, mode="Gang")))
+    await world.put(policies.limits(1), policies.size("Deny"), policies.named(), policies.exception("large"))
+    await world.rest()
+    await world.restart_gangctl()
+    await world.rest()
+    await world.attempt(jobset("other", rj("w", 1, 2, 2, mode="Gang")))
+
+
+async def policies_life(world: World) -> None:
+    """Policies are made, used, changed and deleted; what is said to people follows."""
+    large, long = jobset("large", rj("w", 1, 3, 3, mode="Gang")), jobset("long-name", rj("w", 1, 1, 1))
+    await world.put(policies.size("Deny"), policies.named(), policies.broken())
+    await world.rest(2 * REST_SECONDS)
+    await world.attempt(large)  # its parameters are missing
+    await world.put(policies.limits(2))
+    await world.rest(2 * REST_SECONDS)
+    await world.attempt(large)
+    await world.attempt(long)
+    await world.put(policies.exception("large"))
+    await world.rest(2 * REST_SECONDS)
+    await world.attempt(large)
+    await world.put(policies.size("Warn"), policies.limits(1))
+    await world.drop(policies.named(), policies.broken(), policies.exception("large"))
+    await world.rest(2 * REST_SECONDS)
+    await world.attempt(jobset("small", rj("w", 1, 2, 2, mode="Gang")))
+    await world.attempt(jobset("long-name", rj("w", 1, 1, 1)))
+    await world.rest(2 * REST_SECONDS)
+
+
+async def policies_end(world: World) -> None:
+    """The last policy goes, and with it what was registered and reported."""
+    await world.put(policies.limits(1), policies.size("Deny", "Audit"))
+    await world.create(jobset("js", rj("w", 1, 1, 1, mode="Gang")))
+    await world.rest()
+    await world.drop(policies.size())
+    await world.rest(2 * REST_SECONDS)
+    await world.attempt(jobset("large", rj("w", 1, 3, 3, mode="Gang")))
+
+
 ALL_MINORS = ("1.37", "1.36", "1.35")
 SCENARIOS = (
     Scenario("start", start, ALL_MINORS, from_the_start=True),
@@ -156,4 +205,7 @@ SCENARIOS = (
     Scenario("delete-at-once", delete_at_once, racing=True),
     Scenario("drift", drift),
     Scenario("foreign-workload", foreign),
+    Scenario("policies-start", policies_start, from_the_start=True, about=policies.ABOUT),
+    Scenario("policies-life", policies_life, about=policies.ABOUT),
+    Scenario("policies-end", policies_end, about=policies.ABOUT),
 )

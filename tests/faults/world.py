@@ -6,18 +6,20 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gangctl.manager.process import Process, prepared
 from gangctl.manager.settings import load_settings
 from gangctl.sandbox.caller import Caller, DeleteOptions
+from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.players import Players, add_nodes
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.sandbox.store import Change
 from tests.controlplane.ports import Ports
+from tests.faults import policies
 
 Object = dict[str, Any]
 USER = "gangctl"
@@ -49,13 +51,18 @@ class Outcome:
     """How often each Workload and PodGroup was created."""
     orphans: tuple[str, ...]
     """Workloads and PodGroups whose owner does not exist."""
+    policies: dict[str, Any] = field(default_factory=dict)
+    """Where there are policies: their statuses, the reports, and what is registered for them."""
+    answers: tuple[str, ...] = ()
+    """What was said to those who asked for a JobSet, in order."""
 
 
 class World:
     """The administrator's hands, and what there is to see."""
 
-    def __init__(self, sandbox: Sandbox, players: Players, directory: Path) -> None:
+    def __init__(self, sandbox: Sandbox, players: Players, directory: Path, *, policies: bool = False) -> None:
         self.sandbox = sandbox
+        self.has_policies = policies
         self.api = sandbox.api
         self.players = players
         self.minor = sandbox.options.minor
@@ -64,6 +71,7 @@ class World:
         self._directory = directory
         self._ports = Ports()
         self._created: Counter[str] = Counter()
+        self._answers: list[str] = []
         self.api.store.listen(self._saw)
         self._process: Process | None = None
         self._running: asyncio.Task[None] | None = None
@@ -81,8 +89,8 @@ class World:
             "webhook_url": f"https://{webhooks}",
             "metrics_bind_address": metrics,
             "leader_elect": False,
-            # Looking for their definitions would double the requests, each of which is a scenario of its own.
-            "policies": "off",
+            # Looking for definitions that are missing would double the requests, each of which is a case of its own.
+            "policies": "auto" if self.has_policies else "off",
         }
         settings = load_settings(flags, None)
         started = asyncio.Event()
@@ -135,11 +143,33 @@ class World:
             self._running.result()
             raise AssertionError("gangctl ended by itself")
 
+    # policies
+
+    async def put(self, *objects: Object) -> None:
+        """Create policies, exceptions and parameters, or replace them."""
+        for raw in objects:
+            await policies.put(self.api, raw, ADMIN, NAMESPACE)
+
+    async def drop(self, *objects: Object) -> None:
+        """Delete them."""
+        for raw in objects:
+            await policies.drop(self.api, raw, ADMIN, NAMESPACE)
+
     # JobSets
 
     async def create(self, raw: Object) -> None:
         """Create a JobSet."""
         await self.api.create(self._jobsets, NAMESPACE, _copy(raw), ADMIN)
+
+    async def attempt(self, raw: Object) -> None:
+        """Ask for a JobSet, and keep what is said to that."""
+        told: list[str] = []
+        try:
+            await self.api.create(self._jobsets, NAMESPACE, _copy(raw), ADMIN, warnings=told)
+        except StatusError as error:
+            self._answers.append(f"{error.code} {error.message}")
+        else:
+            self._answers.append(f"created{''.join(f', {each}' for each in told)}")
 
     async def patch(self, name: str, patch: Object) -> None:
         """Merge-patch a JobSet."""
@@ -204,6 +234,8 @@ class World:
             said=_said(events),
             created=dict(self._created),
             orphans=tuple(name for name, obj in gangs.items() if not _owners(obj) <= uids),
+            policies=await policies.found(self.api) if self.has_policies else {},
+            answers=tuple(self._answers),
         )
 
     async def gangs(self) -> dict[str, Object]:
@@ -239,8 +271,8 @@ class World:
 
 
 @asynccontextmanager
-async def world(minor: str, directory: Path) -> AsyncIterator[World]:
-    """A world with room for every scenario, and gangctl ready in it."""
+async def world(minor: str, directory: Path, *, with_policies: bool = False) -> AsyncIterator[World]:
+    """A world with room for every scenario; policies are defined there or not, and never looked for in vain."""
     async with Sandbox(SandboxOptions(minor=minor)) as sandbox, Players(sandbox.api) as players:
         await sandbox.api.create(
             sandbox.api.kind("namespaces"),
@@ -249,9 +281,12 @@ async def world(minor: str, directory: Path) -> AsyncIterator[World]:
             ADMIN,
         )
         await add_nodes(sandbox.api, 4, cpu="8")
-        built = World(sandbox, players, directory)
+        if with_policies:
+            await policies.define(sandbox.api, ADMIN)
+        built = World(sandbox, players, directory, policies=with_policies)
         try:
-            yield built
+            with policies.judged_here() if with_policies else nullcontext():
+                yield built
         finally:
             await built.close()
 
