@@ -10,12 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from gangctl.cli.policy.listing import command as list_command
 from gangctl.cli.policy.scan import command as scan_command
 from gangctl.cli.policy.suite import Expected, Row, Suite
+from gangctl.controllers.scan import ScanOptions
+from gangctl.manager.scans import ScanMetrics
 from gangctl.policy.cel.faults import CompileKind
 from gangctl.policy.model import GangPolicyExceptionSpec, GangPolicySpec
+from gangctl.policy.reports import CATEGORY, LABELS, MOST_RESULTS, SEVERITIES, SEVERITY
+from gangctl.policy.status import NEWEST_VIOLATIONS
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
@@ -35,6 +40,9 @@ def names(model: type[GangPolicySpec | GangPolicyExceptionSpec | Row | Suite]) -
 def test_every_command_is_known_here() -> None:
     assert [line.split()[2] for line, _ in OFFLINE] == [*["eval"] * 4, *["test"] * 3, "lint", "bench"]
     assert [line.split()[:3] for line in ONLINE] == [
+        ["kubectl", "get", "gangpolicies"],
+        ["kubectl", "get", "gangpolicy"],
+        ["kubectl", "get", "policyreports"],
         ["gangctl", "policy", "scan"],
         ["kubectl", "apply", "-k"],
         ["kubectl", "apply", "-f"],
@@ -85,6 +93,20 @@ def test_every_result_and_every_code_is_named() -> None:
     codes |= set(re.findall(r'ERROR, "(\w+)"', source)) | {"UnknownField", "TypeMismatch", *map(str, CompileKind)}
     assert len(codes) > 15
     assert [word for word in (*codes, *map(str, Expected)) if f"`{word}`" not in PROSE] == []
+
+
+def test_what_a_scan_leaves_is_named() -> None:
+    registry = CollectorRegistry()
+    ScanMetrics(registry, list)
+    # A counter's samples end so; its family does not.
+    families = [f"{each.name}_total" if each.type == "counter" else each.name for each in registry.collect()]
+    assert len(families) == 5
+    assert [name for name in (*families, CATEGORY, SEVERITY, *SEVERITIES) if f"`{name}`" not in PROSE] == []
+    section = PROSE.partition("## What exists already")[2].partition("\n## ")[0]
+    assert f"`--policy-scan-period` seconds ({ScanOptions().period_seconds:.0f})" in section
+    assert f"the {NEWEST_VIOLATIONS} newest" in section
+    assert f"{MOST_RESULTS} results" in section
+    assert [f"-l {key}={value}" in section for key, value in LABELS.items()] == [True]
 
 
 def test_what_the_finding_of_the_example_is(tmp_path: Path) -> None:
