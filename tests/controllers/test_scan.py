@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from gangctl.policy.cel.engines import make_engine
 
 from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
@@ -18,6 +17,7 @@ from gangctl.client.transport import Transport
 from gangctl.controllers.policy_sources import GANG_POLICIES
 from gangctl.controllers.reports import POLICY_REPORTS, Reports
 from gangctl.controllers.scan import PolicyScan, ScanObserver, ScanOptions
+from gangctl.policy.cel.engines import make_engine
 from gangctl.policy.crd import definitions
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
