@@ -22,7 +22,7 @@ from gangctl.controllers.policy_sources import GANG_POLICIES, Object
 from gangctl.controllers.reports import Reports
 from gangctl.errors import ApiError, NotFoundError
 from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.tally import Tally, count, tallies_of
+from gangctl.policy.tally import Tally, count, tallies_of, withdrawn
 from gangctl.policy.verdict import Outcome, Result
 
 PAGE: Final = 100
@@ -47,8 +47,8 @@ class ScanView(Protocol):
     def scanned(self) -> Sequence[LoadedPolicy]:
         """The policies in force that want what exists to be evaluated."""
 
-    def document(self, name: str) -> Object | None:
-        """A policy as it was last seen, with its status."""
+    def documents(self) -> Sequence[Object]:
+        """Every policy as it was last seen, with its status: also those that are not scanned."""
 
     async def evaluate(self, jobset: Object) -> tuple[Outcome, ...] | None:
         """What these policies say of one JobSet; None where policies do not apply, as in namespaces left alone."""
@@ -132,8 +132,8 @@ class PolicyScan:
                             jobsets += 1
                             count(outcomes, jobset, tallies)
                             await reports.add(outcomes, jobset)
-        for name, tally in tallies.items():
-            await self._write(name, tally)
+        for document in self._view.documents():
+            await self._write(document, tallies.get(document["metadata"]["name"]))
         results = {name: tally.counts for name, tally in tallies.items()}
         self._observer.scan_done(jobsets, asyncio.get_running_loop().time() - began, results)
 
@@ -148,14 +148,13 @@ class PolicyScan:
         except NotFoundError:
             return  # a cluster without JobSets has none that break a rule
 
-    async def _write(self, name: str, tally: Tally) -> None:
-        document = self._view.document(name)
-        if document is None:
-            return
+    async def _write(self, document: Object, tally: Tally | None) -> None:
+        before = document.get("status") or {}
         now = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
-        status = tally.status(document.get("status") or {}, now)
+        status = withdrawn(before) if tally is None else tally.status(before, now)
         if status is None:
             return
+        name = document["metadata"]["name"]
         try:
             await self._writer.merge_patch(GANG_POLICIES, name, {"status": status}, subresource="status")
         except NotFoundError:

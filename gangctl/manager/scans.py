@@ -19,7 +19,6 @@ from gangctl.manager.policymetrics import MOST_POLICIES
 from gangctl.policy.existing import review_of_existing
 from gangctl.policy.gangvariable import gang_of
 from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.model import POLICY_KIND
 from gangctl.policy.params import ParamCatalogue, with_params
 from gangctl.policy.reports import severity_of
 from gangctl.policy.review import Review
@@ -57,9 +56,9 @@ class Sight:
         """The policies in force that want what exists to be evaluated."""
         return [each for each in self._keeper.current.policies if each.judges and each.spec.background]
 
-    def document(self, name: str) -> Object | None:
-        """A policy as it was last seen, with its status."""
-        return self._sources.document(POLICY_KIND, name)
+    def documents(self) -> Sequence[Object]:
+        """Every policy as it was last seen, with its status: also those that are not scanned."""
+        return self._sources.policies()
 
     async def evaluate(self, jobset: Object) -> tuple[Outcome, ...] | None:
         """What these policies say of one JobSet; None in namespaces that are left alone."""

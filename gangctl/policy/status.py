@@ -69,7 +69,9 @@ class PolicyStatus(Part):
     conditions: tuple[Condition, ...] = Field(default=(), max_length=16, description="Ready: whether it can be used.")
     type_checking: TypeChecking | None = Field(default=None, description="Warnings about its expressions.")
     results: Results | None = Field(default=None, description="Counts of the last scan.")
-    last_scan_time: _Time | None = Field(default=None, description="When existing JobSets were evaluated last.")
+    last_scan_time: _Time | None = Field(
+        default=None, description="When a scan of existing JobSets last found something else."
+    )
     violations: tuple[Violation, ...] = Field(
         default=(), max_length=NEWEST_VIOLATIONS, description="The newest violations of the last scan."
     )

@@ -18,6 +18,7 @@ from gangctl.policy.status import NEWEST_VIOLATIONS
 from gangctl.policy.verdict import Outcome, Result
 
 _TEXT: Final = 1024
+_TOLD: Final = ("results", "violations", "lastScanTime")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -66,6 +67,11 @@ class Tally:
         if before.get("results") == results and (before.get("violations") or []) == violations:
             return None
         return {"results": results, "violations": violations, "lastScanTime": now}
+
+
+def withdrawn(before: Mapping[str, Any]) -> dict[str, None] | None:
+    """What to merge into the status of a policy that is not scanned any more, None when it says nothing of a scan."""
+    return dict.fromkeys(key for key in _TOLD if before.get(key) is not None) or None
 
 
 def violated(jobset: Object, rule: str, result: Result, message: str) -> Violated:

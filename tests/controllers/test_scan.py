@@ -41,15 +41,15 @@ class View:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.policy: LoadedPolicy = load_policy(POLICY, make_engine("cel-python"))
+        self.wanted = True
         self.seen: list[str] = []
         self.live: dict[str, Any] | None = None
 
     def scanned(self) -> Sequence[LoadedPolicy]:
-        return [self.policy]
+        return [self.policy] if self.wanted else []
 
-    def document(self, name: str) -> Mapping[str, Any] | None:
-        assert name == "bad-names"
-        return self.live
+    def documents(self) -> Sequence[Mapping[str, Any]]:
+        return [self.live] if self.live is not None else []
 
     async def refresh(self) -> None:
         self.live = await self._client.get(GANG_POLICIES, "bad-names")
@@ -155,6 +155,25 @@ async def test_a_scan_that_finds_the_same_writes_nothing(ground: Ground) -> None
     await ground.scan.scan()
     await ground.view.refresh()
     assert (ground.view.live["metadata"]["resourceVersion"], await ground.reports()) == before
+
+
+async def test_a_policy_that_is_not_scanned_any_more_says_nothing_of_what_exists(ground: Ground) -> None:
+    await ground.add("a", "bad-1")
+    await ground.scan.scan()
+    await ground.client.merge_patch(
+        GANG_POLICIES, "bad-names", {"status": {"observedGeneration": 1}}, subresource="status"
+    )
+    await ground.view.refresh()
+    assert ground.view.live is not None
+    assert {"results", "violations"} <= set(ground.view.live["status"])
+    ground.view.wanted = False
+    await ground.scan.scan()
+    await ground.view.refresh()
+    assert ground.view.live["status"] == {"observedGeneration": 1}
+    before = ground.view.live["metadata"]["resourceVersion"]
+    await ground.scan.scan()
+    await ground.view.refresh()
+    assert ground.view.live["metadata"]["resourceVersion"] == before
 
 
 async def test_every_namespace_has_its_report(ground: Ground) -> None:

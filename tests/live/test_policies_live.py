@@ -290,6 +290,12 @@ async def test_what_exists_is_counted_told_and_reported(scanned: Policed, tmp_pa
     await scanned.reported(pass_=1, fail=1, warn=2)
     await wait_for(lambda: is_violated(scanned, 1, policy=name), what="the metric to follow")
     await agree(scanned)
+    # One that is not asked about what exists says nothing of it any more.
+    await cluster.api.patch(denying, {"spec": {"background": False}})
+    await scanned.reported(warn=2)
+    await wait_for(lambda: is_uncounted(scanned, denying), what="the status to forget")
+    await wait_for(lambda: is_violated(scanned, 0, policy=name), what="the metric to follow")
+    assert (await cluster.api.get(warning))["status"]["results"]["fail"] == 2
 
 
 async def violations(policed: Policed, **labels: str) -> float:
@@ -301,6 +307,13 @@ async def is_violated(policed: Policed, count: int, **labels: str) -> bool:
     found = await violations(policed, **labels)
     if found != count:
         raise NotYet(f"{found}")
+    return True
+
+
+async def is_uncounted(policed: Policed, path: str) -> bool:
+    status = (await policed.cluster.api.get(path))["status"]
+    if {"results", "violations", "lastScanTime"} & set(status):
+        raise NotYet(str(status))
     return True
 
 
