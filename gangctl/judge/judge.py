@@ -138,10 +138,30 @@ class Judge:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._loader, load_native, documents, self.engine, self._options.minor)
 
+    async def prepare(self, policies: PolicySet) -> None:
+        """Have the workers learn a set that is to be installed next, so that nobody waits for that.
+
+        It takes no longer than the options' ``ahead_seconds``, and nothing where workers are not started ahead.
+        """
+        if not self._options.ahead:
+            return
+        found = self._school.coming = docket(policies)
+        try:
+            lessons = [
+                self._fast.teach(found, lambda taught: taught is not self._school.coming)
+                for _ in range(self._options.workers)
+            ]
+            async with asyncio.timeout(self._options.ahead_seconds):
+                for lesson in lessons:
+                    await lesson.done.wait()
+        except TimeoutError:
+            _log.warning("workers go on learning while policies are in force", policies=len(policies.policies))
+
     async def install(self, policies: PolicySet) -> None:
         """Put a set in force from the next review on; workers learn it in the background."""
         found = docket(policies)
         self._docket = self._school.current = found
+        self._school.coming = None
         self._quarantine.retain(found.keys)
         for workers in self._workers.values():
             workers.refresh()

@@ -95,9 +95,11 @@ class Lane:
         self._observer.waiting(self.name, len(self._line))
         return taken
 
-    def teach(self, docket: Docket, replaced: Callable[[Docket], bool]) -> None:
+    def teach(self, docket: Docket, replaced: Callable[[Docket], bool]) -> Teaching:
         """Have the workers learn a docket, between reviews."""
-        self._line.put(Teaching(docket, replaced), "lessons")
+        teaching = Teaching(docket, replaced)
+        self._line.put(teaching, "lessons")
+        return teaching
 
     async def run(self) -> None:
         """Judge what comes, with one worker after the other."""
@@ -167,15 +169,18 @@ class Lane:
         docket = teaching.docket
         try:
             worker = await desk.worker()
-            missing = self._school.ignorance(worker, docket.entries)
+            missing = [*filter(self._school.teachable, self._school.ignorance(worker, docket.entries))]
             await self._school.teach(worker, docket, missing[:_LESSON])
         except (GangctlError, TimeoutError) as error:
             # Reviews that need it are told when they come.
             _log.warning("worker was not taught ahead", lane=self.name, error=str(error) or "it took too long")
             await desk.leave()
-            return
-        if len(missing) > _LESSON:
-            self._line.put(teaching, "lessons")
+            # The others are not to be missing for one that cannot be loaded.
+            goes_on = isinstance(error, Unteachable)
+        else:
+            goes_on = len(missing) > _LESSON
+        if not goes_on or not self._line.put(teaching, "lessons"):
+            teaching.done.set()
 
     async def _judge(self, desk: Desk, work: Work) -> None:
         try:

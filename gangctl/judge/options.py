@@ -26,7 +26,8 @@ class JudgeOptions:
     the reserve helps out, so that nobody waits for longer than that.
 
     ``workers`` processes judge in the fast lane, one in the slow lane; for each lane ``spares`` more are ready to
-    take their places. With ``ahead`` they are started at once, otherwise when they are needed. No more than
+    take their places. With ``ahead`` they are started at once, otherwise when they are needed; ``ahead_seconds`` is
+    how long policies wait for them to learn before they are in force. No more than
     ``waiting`` reviews wait for the fast lane, and ``waiting_each`` of each policy for the slow one.
     """
 
@@ -40,6 +41,7 @@ class JudgeOptions:
     policy_seconds: float = POLICY_SECONDS
     request_seconds: float = REQUEST_SECONDS
     lesson_seconds: float = 5.0
+    ahead_seconds: float = 60.0
     workers: int = 1
     spares: int = 1
     ahead: bool = True

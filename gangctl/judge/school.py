@@ -56,6 +56,8 @@ class School:
         self._known: dict[WorkerProcess, set[str]] = {}
         self.current: Docket | None = None
         """What is in force: nothing else is kept longer than it is needed."""
+        self.coming: Docket | None = None
+        """What will be in force next."""
 
     async def set_up(self, worker: WorkerProcess) -> None:
         """Tell a new worker its engine; the first time this takes as long as the engine's import."""
@@ -88,7 +90,8 @@ class School:
         if not missing and not exceptions:
             return
         kept = {entry.key for entry in entries} | {docket.exceptions_key}
-        kept |= self.current.keys if self.current is not None else set()
+        for each in (self.current, self.coming):
+            kept |= each.keys if each is not None else frozenset()
         lesson = Lesson(
             {entry.key: (entry.policy.name, entry.source) for entry in missing}, exceptions, frozenset(known - kept)
         )

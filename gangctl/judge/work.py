@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gangctl.client.pacing import Timer
 from gangctl.judge.hearing import Hearing
@@ -33,10 +34,14 @@ class Work:
 
 @dataclass(eq=False)
 class Teaching:
-    """A docket that workers should know before they are asked; ``replaced`` tells whether there is another by now."""
+    """A docket that workers should know before they are asked; ``replaced`` tells whether there is another by now.
+
+    ``done`` is set when a worker knows all of it that can be taught.
+    """
 
     docket: Docket
     replaced: Callable[[Docket], bool]
+    done: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def over(self) -> bool:

@@ -63,7 +63,10 @@ class _Bench:
 
     async def install(self, policies: PolicySet) -> None:
         if self._judge is not None or policies.policies or policies.broken:
-            await (await self._made()).install(policies)
+            judge = await self._made()
+            # Whoever asks right after a start, or after many changes at once, would wait for that and be refused.
+            await judge.prepare(policies)
+            await judge.install(policies)
 
     async def judge(self, review: Review, policies: Collection[str] | None) -> tuple[Outcome, ...]:
         if self._closed:

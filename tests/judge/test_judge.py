@@ -327,6 +327,27 @@ async def test_loading_many_policies_does_not_hold_the_loop_up() -> None:
         assert len(await judge.judge(jobset_review())) == 20
 
 
+async def test_workers_learn_many_policies_before_they_are_in_force() -> None:
+    rules = [f"object.spec.replicatedJobs.all(j, j.replicas != {n} || size(j.name) > {n})" for n in range(-40, 0)]
+    options = replace(FAST, request_seconds=1.0)
+    async with judge_of(options, FINE) as judge:
+        many = PolicySet(2, tuple([await judge.load(document(f"p{n}", *rules)) for n in range(30)]))
+        await judge.prepare(many)
+        [before] = await judge.judge(jobset_review())
+        assert before.policy == FINE["metadata"]["name"], "what is only being learned is not in force"
+        await judge.install(many)
+        outcomes = await judge.judge(jobset_review())
+    assert {each.findings[0].result for each in outcomes} == {Result.PASS}
+
+
+async def test_nobody_waits_for_ever_until_workers_have_learned() -> None:
+    async with judge_of(replace(FAST, ahead_seconds=0.0), FINE) as judge:
+        await judge.prepare(PolicySet(2, (await judge.load(document("p", "true")),)))
+    async with judge_of(replace(FAST, ahead=False), FINE) as judge:
+        await judge.prepare(PolicySet(2, (await judge.load(document("p", "true")),)))
+        assert not children()
+
+
 ORPHANS = """
     import asyncio, os
     from tests.judge.test_judge import FAST, FINE, children, document, jobset_review, judge_of
