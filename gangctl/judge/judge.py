@@ -143,9 +143,10 @@ class Judge:
 
         It takes no longer than the options' ``ahead_seconds``, and nothing where workers are not started ahead.
         """
-        if not self._options.ahead:
+        found = docket(policies)
+        if not self._options.ahead or found.keys <= self._docket.keys:
             return
-        found = self._school.coming = docket(policies)
+        self._school.coming = found
         try:
             lessons = [
                 self._fast.teach(found, lambda taught: taught is not self._school.coming)

@@ -37,15 +37,20 @@ class DefaultsAdmission:
         """The handler by its path."""
         return {MUTATE_DEFAULTS: self.mutate}
 
+    def _policies(self) -> list[LoadedPolicy]:
+        return [each for each in self._view.in_force.policies if each.spec.defaults is not None]
+
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         """A patch with the defaults; 422 where policies disagree on one."""
-        policies = [each for each in self._view.in_force.policies if each.spec.defaults is not None]
+        policies = self._policies()
         if not policies or request.operation != "CREATE":
             return AdmissionResponse.allow()
         namespace = await self._view.namespace(request.namespace) if request.namespace else None
         if request.namespace and namespace is None:
             name = one_line(request.namespace, 63)
             return unready(policies, f"namespace {name} has not been seen yet")
+        # Others may be in force by now; from here on nothing is waited for until the judge has taken the review.
+        policies = self._policies()
         conditional = [each for each in policies if each.spec.match_conditions]
         review = review_of(request, self._view, namespace, gang=reads_gang(conditional))
         asked = {each.name for each in conditional if not matches(each, review)}

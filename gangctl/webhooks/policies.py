@@ -76,16 +76,21 @@ class PolicyAdmission:
         return await self._validate(request, VALIDATE_IGNORE)
 
     async def _validate(self, request: AdmissionRequest, path: str) -> AdmissionResponse:
-        in_force = self._view.in_force
-        if not in_force.policies and not in_force.broken:
+        if not _any(self._view.in_force):
             return AdmissionResponse.allow()
         namespace = await self._view.namespace(request.namespace) if request.namespace else None
         if request.namespace and namespace is None:
             # Whose labels are unknown might be somebody's that no policy leaves alone.
             return unready(path, f"namespace {one_line(request.namespace, _NAME_CHARACTERS)} has not been seen yet")
+        # Others may be in force by now; from here on nothing is waited for until the judge has taken the review.
+        in_force = self._view.in_force
         review = review_of(request, self._view, namespace, gang=reads_gang(in_force.policies))
         verdict = merge(await self._view.judge(review))
         return answer(verdict, skipped(verdict.outcomes, in_force.broken))
+
+
+def _any(in_force: PolicySet) -> bool:
+    return bool(in_force.policies or in_force.broken)
 
 
 def reads_gang(policies: Iterable[LoadedPolicy]) -> bool:

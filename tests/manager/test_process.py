@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from gangctl.errors import ConfigError
+from gangctl.manager.process import SWITCH_SECONDS, run
+from gangctl.manager.settings import load_settings
 
 
 def controller(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -52,3 +59,14 @@ def test_a_value_that_no_flag_has() -> None:
     done = controller("--unavailable", "ignore")
     assert done.returncode == 2
     assert "'reject', 'allow'" in done.stderr
+
+
+async def test_a_thread_that_loads_policies_lets_the_event_loop_have_its_turn_soon() -> None:
+    before, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    try:
+        with pytest.raises(ConfigError):
+            await run(load_settings({"kubeconfig": "/nowhere/config"}, None))
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+    finally:
+        sys.setswitchinterval(before)
+        gc.set_threshold(*thresholds)

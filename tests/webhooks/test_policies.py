@@ -69,6 +69,8 @@ class View:
     parameters: list[Object] = field(default_factory=list)
     reviews: list[Review] = field(default_factory=list)
     asked: Collection[str] | None = None
+    meanwhile: PolicySet | None = None
+    """What is in force once a Namespace has been looked at."""
 
     @property
     def catalogue(self) -> View:
@@ -91,6 +93,7 @@ class View:
 
     async def namespace(self, name: str) -> Object | None:
         assert name == "t"
+        self.in_force = self.meanwhile or self.in_force
         return self.known
 
     async def judge(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
@@ -197,6 +200,17 @@ async def test_a_namespace_that_nobody_has_seen_is_not_taken_for_one_without_lab
     assert view.reviews == []
 
 
+async def test_a_request_that_waited_is_judged_by_what_is_in_force_then() -> None:
+    parameter = {"metadata": {"name": "limits", "namespace": "t"}, "data": {"max": "3"}}
+    reference = {"name": "limits", "parameterNotFoundAction": "Deny"}
+    new = loaded("b", "gang", paramKind={"apiVersion": "v1", "kind": "ConfigMap"}, paramRef=reference)
+    view = View(PolicySet(1, (loaded("a"),)), parameters=[parameter], meanwhile=PolicySet(2, (new,)))
+    await PolicyAdmission(view).validate_or_refuse(asked())
+    [review] = view.reviews
+    assert review.gang is not None
+    assert set(review.params) == {"b"}
+
+
 async def test_a_broken_policy_that_may_be_ignored_is_told_of() -> None:
     finding = Finding("b", "spec", Result.ERROR, "why")
     outcome = Outcome("b", matched=True, actions=frozenset({Action.DENY}), findings=(finding,))
@@ -264,6 +278,13 @@ async def test_defaults_are_a_patch() -> None:
     assert "team" in str(answer.patch)
     assert view.reviews == []
     assert (await DefaultsAdmission(view).mutate(asked("UPDATE"))).patch == ()
+
+
+async def test_defaults_are_those_in_force_once_the_namespace_is_known() -> None:
+    view = View(PolicySet(1, (conditional("Fail"),)), meanwhile=PolicySet(2, (defaulting("b", queue="new"),)))
+    answer = await DefaultsAdmission(view).mutate(asked())
+    assert "new" in str(answer.patch)
+    assert view.reviews == []
 
 
 async def test_policies_that_disagree_are_both_named() -> None:
