@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import structlog
 
 from gangctl.controllers.parameters import Parameters, wanted_by
-from gangctl.controllers.policy_sources import Object, PolicySources, identity
+from gangctl.controllers.policy_sources import NOBODY, Identity, Object, PolicySources, identity
 from gangctl.errors import ConfigError, ValidationError, one_line
 from gangctl.judge.policyset import PolicySet
 from gangctl.policy.exemptions import LoadedException, load_exception
@@ -61,8 +61,8 @@ class PolicyKeeper:
         self._on_swap = on_swap
         self._on_news = on_news
         self._dirty = asyncio.Event()
-        self._policies: dict[str, tuple[tuple[str, int], Held]] = {}
-        self._exceptions: dict[str, tuple[tuple[str, int], HeldException]] = {}
+        self._policies: dict[str, tuple[Identity, Held]] = {}
+        self._exceptions: dict[str, tuple[Identity, HeldException]] = {}
         self.current = PolicySet()
         self.synced = asyncio.Event()
         """Set once the policies that the cluster has are in force."""
@@ -73,13 +73,13 @@ class PolicyKeeper:
 
     def policy(self, name: str, generation: int) -> Held | None:
         """What became of this generation of a policy; None while it is not loaded."""
-        (_, known), held = self._policies.get(name, (("", 0), None))
-        return held if generation == known else None
+        known, held = self._policies.get(name, (NOBODY, None))
+        return held if generation == known.generation else None
 
     def exception(self, name: str, generation: int) -> HeldException | None:
         """What became of this generation of an exception; None while it is not loaded."""
-        (_, known), held = self._exceptions.get(name, (("", 0), None))
-        return held if generation == known else None
+        known, held = self._exceptions.get(name, (NOBODY, None))
+        return held if generation == known.generation else None
 
     async def run(self) -> None:
         """Keep :attr:`current` current until cancelled."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gangctl.client.client import Client
 from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.controllers.caches import Observer
 from gangctl.policy.model import API_VERSION, EXCEPTION_KIND, POLICY_KIND
+from gangctl.policy.reports import CATEGORY, SEVERITY
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
 
 Object = Mapping[str, Any]
@@ -197,7 +198,22 @@ def _teller(kind: str, on_change: Callable[[tuple[str, str]], None]) -> Callable
     return tell
 
 
-def identity(document: Object) -> tuple[str, int]:
+class Identity(NamedTuple):
     """What changes when there is something to load anew: not with the status."""
+
+    uid: str
+    generation: int
+    notes: frozenset[tuple[str, str]] = frozenset()
+    """Annotations that reports repeat, which change without a new generation."""
+
+
+NOBODY: Final = Identity("", 0)
+
+
+def identity(document: Object) -> Identity:
+    """The identity of a policy or an exception as it is now."""
     metadata = document["metadata"]
-    return str(metadata.get("uid", "")), int(metadata.get("generation") or 0)
+    annotations = metadata.get("annotations")
+    notes = annotations if isinstance(annotations, dict) else {}
+    told = frozenset((key, str(notes[key])) for key in (CATEGORY, SEVERITY) if key in notes)
+    return Identity(str(metadata.get("uid", "")), int(metadata.get("generation") or 0), told)

@@ -117,7 +117,10 @@ class PolicyScan:
             await asyncio.sleep(self._options.settle_seconds)
 
     async def scan(self) -> None:
-        """Evaluate everything once, and write what is new; :class:`~gangctl.errors.ApiError` when reading fails."""
+        """Evaluate everything once, and write what is new.
+
+        :class:`~gangctl.errors.ApiError` when reading fails, and when a status was refused: others are written then.
+        """
         began = asyncio.get_running_loop().time()
         policies = self._view.scanned()
         tallies = tallies_of([policy.name for policy in policies])
@@ -132,8 +135,14 @@ class PolicyScan:
                             jobsets += 1
                             count(outcomes, jobset, tallies)
                             await reports.add(outcomes, jobset)
+        refused: ApiError | None = None
         for document in self._view.documents():
-            await self._write(document, tallies.get(document["metadata"]["name"]))
+            try:
+                await self._write(document, tallies.get(document["metadata"]["name"]))
+            except ApiError as error:
+                refused = error
+        if refused is not None:
+            raise refused
         results = {name: tally.counts for name, tally in tallies.items()}
         self._observer.scan_done(jobsets, asyncio.get_running_loop().time() - began, results)
 

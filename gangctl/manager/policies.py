@@ -119,7 +119,7 @@ class PolicyPart:
         self._on_swap: list[Callable[[], None]] = []
         self._bench = _Bench(JudgeOptions(engine=engine), self._metrics)
         self._sources = PolicySources(clients.reader, self._wake, observer=metrics.informer_observer)
-        self._parameters = Parameters(clients.reader, self._wake, observer=metrics.informer_observer)
+        self._parameters = Parameters(clients.reader, self._parameters_changed, observer=metrics.informer_observer)
         self._keeper = PolicyKeeper(
             self._sources, self._parameters, self._bench, on_swap=self._swapped, on_news=self._enqueue
         )
@@ -228,6 +228,11 @@ class PolicyPart:
 
     def _wake(self) -> None:
         self._keeper.wake()
+
+    def _parameters_changed(self) -> None:
+        """Some can be read, or cannot any more: statuses and what is said of existing JobSets change."""
+        self._keeper.wake()
+        self._scan.wake()
 
     def _enqueue(self, key: Key) -> None:
         self._controller.enqueue(key)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import copy
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +27,7 @@ from gangctl.policy.crd import definitions
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import ParamsError
+from gangctl.policy.reports import SEVERITY, severity_of
 from gangctl.runtime.controller import Controller, ControllerOptions
 from gangctl.runtime.informer import InformerOptions
 from gangctl.sandbox.server import Sandbox, SandboxOptions
@@ -225,6 +227,66 @@ async def test_a_policy_on_which_gangctl_fails_hides_no_other(room: Room) -> Non
         assert (broken.name, broken.fail_closed) == ("poison", True)
         told = await room.condition(GANG_POLICIES, "poison", "InternalError")
         assert "RecursionError" in told["message"]
+
+
+def loose(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """A definition that lets anything in, as one that somebody edited."""
+    changed: dict[str, Any] = copy.deepcopy(dict(definition))
+    for version in changed["spec"]["versions"]:
+        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        version["schema"] = {"openAPIV3Schema": anything}
+    return changed
+
+
+BAD_SPECS: tuple[tuple[Any, str], ...] = (
+    ({}, "InvalidField"),
+    ({"validations": RULE}, "InvalidField"),
+    ({"validations": [None, 1, "x", []]}, "InvalidField"),
+    ({"validations": [{"expression": 1}]}, "InvalidField"),
+    ({"validations": [{"expression": "x" * 500_000}]}, "InvalidField"),
+    ({"validations": [RULE] * 1000}, "InvalidField"),
+    ({"validations": [RULE], "validationActions": ["Denny"]}, "InvalidField"),
+    ({"validations": [RULE], "unknown": {"\u202e": "ü\n" * 1000}}, "InvalidField"),
+    ({"validations": [RULE], "matchConstraints": {"resourceRules": [{"resources": ["pods"]}]}}, "InvalidField"),
+    ({"validations": [RULE], "variables": [{"name": "a", "expression": "1"}] * 2}, "InvalidField"),
+    (
+        {"validations": [{"expression": "'\U0001d518' é +"}, {"expression": "(("}, {"expression": "objekt"}]},
+        "InvalidExpression",
+    ),
+)
+
+
+async def test_whatever_somebody_writes_is_told_and_hides_nothing(room: Room) -> None:
+    for definition in definitions().values():
+        await room.client.create(CUSTOM_RESOURCE_DEFINITIONS, loose(definition))
+    for resource in (GANG_POLICIES, GANG_POLICY_EXCEPTIONS):
+        await wait_for(lambda resource=resource: room.client.list(resource), tolerate=(NotFoundError,))  # type: ignore[misc]  # bound on purpose
+    await room.policy("good")
+    for number, (spec, _) in enumerate(BAD_SPECS):
+        body = {"metadata": {"name": f"bad-{number}"}, "spec": spec, "status": {"conditions": 7}}
+        await room.create(GANG_POLICIES, body)
+        await room.create(GANG_POLICY_EXCEPTIONS, body)
+    without_end = {"policies": [{"name": "good"}], "owner": "team-a", "reason": "because"}
+    await room.create(GANG_POLICY_EXCEPTIONS, {"metadata": {"name": "without-end"}, "spec": without_end})
+    async with running(room):
+        current = await room.in_force(lambda current: names(current) == ["good"])
+        assert {each.name for each in current.broken} == {f"bad-{number}" for number in range(len(BAD_SPECS))}
+        assert not current.exceptions
+        for number, (_, reason) in enumerate(BAD_SPECS):
+            await room.condition(GANG_POLICIES, f"bad-{number}", reason)
+            await room.condition(GANG_POLICY_EXCEPTIONS, f"bad-{number}", "InvalidField")
+        told = await room.condition(GANG_POLICY_EXCEPTIONS, "without-end", "InvalidField")
+        assert "spec.expiresAt: is required" in told["message"]
+
+
+async def test_annotations_that_reports_repeat_are_the_present_ones(room: Room) -> None:
+    await room.define()
+    await room.policy("p")
+    async with running(room):
+        await room.in_force(lambda current: names(current) == ["p"])
+        note = {"metadata": {"annotations": {SEVERITY: "high"}}}
+        await room.client.merge_patch(GANG_POLICIES, "p", note)
+        await room.in_force(lambda current: severity_of(current.policies[0].source) == "high")
 
 
 async def test_nothing_is_written_while_nothing_differs(room: Room) -> None:

@@ -17,11 +17,13 @@ from gangctl.client.transport import Transport
 from gangctl.controllers.policy_sources import GANG_POLICIES
 from gangctl.controllers.reports import POLICY_REPORTS, Reports
 from gangctl.controllers.scan import PolicyScan, ScanObserver, ScanOptions
+from gangctl.errors import InvalidError
 from gangctl.policy.cel.engines import make_engine
 from gangctl.policy.crd import definitions
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.sandbox.faults import Match, error
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import wait_for
 from tests.jobsets import jobset, rj
@@ -44,12 +46,13 @@ class View:
         self.wanted = True
         self.seen: list[str] = []
         self.live: dict[str, Any] | None = None
+        self.others: list[Mapping[str, Any]] = []
 
     def scanned(self) -> Sequence[LoadedPolicy]:
         return [self.policy] if self.wanted else []
 
     def documents(self) -> Sequence[Mapping[str, Any]]:
-        return [self.live] if self.live is not None else []
+        return [*([self.live] if self.live is not None else []), *self.others]
 
     async def refresh(self) -> None:
         self.live = await self._client.get(GANG_POLICIES, "bad-names")
@@ -212,6 +215,21 @@ async def test_others_reports_stay(ground: Ground) -> None:
     )
     await ground.scan.scan()
     assert (await ground.reports())["a"]["summary"] == {"pass": 7}
+
+
+async def test_a_status_that_is_refused_keeps_no_other_from_being_written(ground: Ground) -> None:
+    await ground.add("a", "bad-1")
+    other = await ground.client.create(GANG_POLICIES, {**POLICY, "metadata": {"name": "other"}})
+    stale = {"results": {"pass": 7}, "lastScanTime": "2026-01-01T00:00:00Z"}
+    other = await ground.client.merge_patch(GANG_POLICIES, "other", {"status": stale}, subresource="status")
+    await ground.view.refresh()
+    ground.view.others = [other]
+    match = Match("admin", verbs=frozenset({"patch"}), name="bad-names")
+    rule = ground.sandbox.faults.add(match, error(422, "Invalid", "no"))
+    with pytest.raises(InvalidError):
+        await ground.scan.scan()
+    assert rule.fired == 1
+    assert "results" not in (await ground.client.get(GANG_POLICIES, "other"))["status"]
 
 
 async def test_other_policies_are_scanned_soon(ground: Ground) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.matrix import in_turn, verdict
+from tests.faults.matrix import Point, in_turn, verdict
 from tests.faults.scenarios import SCENARIOS, Scenario
 
 CASES = [
@@ -15,4 +15,12 @@ CASES = [
 @pytest.mark.parametrize(("scenario", "minor"), CASES)
 def test_converges_with_a_fault_at_every_request(scenario: Scenario, minor: str) -> None:
     wrong = verdict(scenario, minor, in_turn)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("kind", ["forbidden", "slow"])
+def test_what_exists_is_judged_again_once_parameters_can_be_read(kind: str) -> None:
+    [start] = [scenario for scenario in SCENARIOS if scenario.name == "policies-start"]
+    late = Point("list", "configmaps", dry_run=False, nth=2)
+    wrong = verdict(start, "1.37", lambda asked: [(point, kind) for point in asked if point == late])
     assert not wrong, "\n".join(wrong)
