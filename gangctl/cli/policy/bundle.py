@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gangctl.api.documents import Document
 from gangctl.cli.messages import InvalidInputError
-from gangctl.errors import InputError
+from gangctl.errors import InputError, one_line
 from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.match import labels_of
 from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND
@@ -19,6 +19,19 @@ GANGCTL_GROUP: Final = "gangctl.dev"
 NATIVE_GROUP: Final = "admissionregistration.k8s.io"
 NATIVE_POLICY: Final = "ValidatingAdmissionPolicy"
 NATIVE_BINDING: Final = "ValidatingAdmissionPolicyBinding"
+
+
+_JUDGED: Final[Mapping[str, frozenset[str]]] = {
+    GANGCTL_GROUP: frozenset({POLICY_KIND, EXCEPTION_KIND}),
+    NATIVE_GROUP: frozenset({NATIVE_POLICY, NATIVE_BINDING}),
+}
+_OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
+    GANGCTL_GROUP: ("Policy", "GangPlan"),
+    NATIVE_GROUP: ("ValidatingWebhookConfiguration", "Mutating"),
+}
+"""Beginnings of the other kinds of these groups: tests, reports, and what is not judged by."""
+_VERSIONS: Final = {GANGCTL_GROUP: "gangctl.dev/v1alpha1", NATIVE_GROUP: "admissionregistration.k8s.io/v1"}
+_SHOWN: Final = 80
 
 
 def kind_of(value: Mapping[str, Any]) -> tuple[str, str]:
@@ -72,11 +85,30 @@ class Bundle:
 
 
 def sort_documents(documents: Iterable[Document]) -> Bundle:
-    """Each document to its purpose."""
+    """Each document to its purpose; InvalidInputError where a type is misspelt: such a policy would never be asked."""
     found: dict[str, list[Document]] = {}
+    misspelt = []
     for document in documents:
+        misspelt += _misspelt(document)
         found.setdefault(_purpose(document), []).append(document)
+    if misspelt:
+        raise InvalidInputError(misspelt, f"{len(misspelt)} error{'' if len(misspelt) == 1 else 's'} in the input")
     return Bundle(**{purpose: tuple(members) for purpose, members in found.items()})
+
+
+def _misspelt(document: Document) -> list[str]:
+    """What is nearly, but not, the type of a policy or of something that belongs to one."""
+    group, kind = kind_of(document.value)
+    if not kind:
+        return []
+    if group in _JUDGED and not kind.startswith(_OTHERS[group]) and kind not in _JUDGED[group]:
+        shown, known = one_line(kind, _SHOWN), ", ".join(sorted(_JUDGED[group]))
+        return [f'{document.where("kind")}: kind: {group} has no kind "{shown}", expected {known}']
+    owner = next((each for each, kinds in _JUDGED.items() if kind in kinds and each != group), "")
+    if owner:
+        shown = one_line(str(document.value.get("apiVersion")), _SHOWN)
+        return [f'{document.where("apiVersion")}: apiVersion: of {kind} it is {_VERSIONS[owner]}, not "{shown}"']
+    return []
 
 
 def _purpose(document: Document) -> str:

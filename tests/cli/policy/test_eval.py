@@ -327,3 +327,32 @@ class TestBadInput:
         answer = gangctl("policy", "eval", "--policy", "-", "-f", "-", stdin="")
         assert answer.code == 2
         assert "stdin can be read only once" in answer.err
+
+
+class TestMisspelt:
+    """What would otherwise never be asked."""
+
+    @pytest.mark.parametrize(
+        ("field", "written", "told"),
+        [
+            ("kind", "GangPolcy", 'kind: gangctl.dev has no kind "GangPolcy"'),
+            ("kind", "gangpolicy", 'kind: gangctl.dev has no kind "gangpolicy"'),
+            ("apiVersion", "gangctl.dev", "apiVersion: of GangPolicy it is gangctl.dev/v1alpha1"),
+            ("apiVersion", "gangctl.io/v1", "apiVersion: of GangPolicy it is gangctl.dev/v1alpha1"),
+        ],
+    )
+    def test_a_policy(self, tmp_path: Path, field: str, written: str, told: str) -> None:
+        misspelt = {**policy("other", rule("false")), field: written}
+        answer = judge(tmp_path, [policy("limits", FEW), misspelt], [SMALL])
+        assert answer.code == 2
+        assert told in answer.err
+
+    def test_a_native_policy_and_a_binding(self, tmp_path: Path) -> None:
+        wrong = [
+            {**native("n", QUEUED), "kind": "ValidatingAdmisionPolicy"},
+            {**binding("b", "n"), "apiVersion": "admission.k8s.io/v1"},
+        ]
+        answer = judge(tmp_path, [policy("limits", FEW), *wrong], [SMALL])
+        assert answer.code == 2
+        assert 'has no kind "ValidatingAdmisionPolicy"' in answer.err
+        assert "of ValidatingAdmissionPolicyBinding it is admissionregistration.k8s.io/v1" in answer.err
