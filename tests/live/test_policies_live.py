@@ -235,19 +235,9 @@ async def test_what_exists_is_counted_told_and_reported(scanned: Policed, tmp_pa
     began = datetime.now(UTC).timestamp()
     for each in (named("old-1"), named("old-2"), named("good", team="a")):
         await cluster.create_jobset(each)
-    skipped = Cluster(cluster.plane, f"{cluster.namespace}-skipped")
-    await create_namespaces(cluster.plane, [skipped.namespace])
-    label = {"metadata": {"labels": {"gangctl.dev/skip": "true"}}}
-    await cluster.api.patch(path_of("v1", "namespaces", name=skipped.namespace), label)
-    await skipped.create_jobset(named("left-alone"))
-    expressions = [
-        {
-            "key": "kubernetes.io/metadata.name",
-            "operator": "In",
-            "values": [cluster.namespace, skipped.namespace],
-        }
-    ]
-    both = {"namespaceSelector": {"matchExpressions": expressions}}
+    here = [cluster.namespace, await with_one_left_alone(cluster)]
+    expression = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": here}
+    both = {"namespaceSelector": {"matchExpressions": [expression]}}
     annotations = {"policies.gangctl.dev/severity": "high", "policies.gangctl.dev/category": "Ownership"}
     rule = {**TEAM_NEEDED, "message": "a team is needed"}
     denying = await scanned.policy("team", annotations, validations=[rule], matchConstraints=both)
@@ -272,9 +262,7 @@ async def test_what_exists_is_counted_told_and_reported(scanned: Policed, tmp_pa
     assert await violations(scanned, policy=other, severity="", action="warn") == 3
     assert await scanned.gangctl.metric("gangctl_policy_last_scan_timestamp_seconds") > began
     assert await scanned.gangctl.metric("gangctl_policy_scanned_jobsets") >= 3
-    shown = await Kubectl(tmp_path, cluster.plane.kubeconfig).run("get", "gangpolicies", name)
-    header, row = (line.split() for line in shown.text.splitlines())
-    assert dict(zip(header, row, strict=True))["VIOLATIONS"] == "2"
+    await is_shown(Kubectl(tmp_path, cluster.plane.kubeconfig), name, 2)
 
     # What is found again is not written again.
     since = cluster.plane.audit_position
@@ -282,7 +270,7 @@ async def test_what_exists_is_counted_told_and_reported(scanned: Policed, tmp_pa
     assert str(cluster.plane.writes_by(USER, since)) == "no writes"
     assert (await cluster.api.get(denying))["status"] == status
 
-    await agree(scanned)
+    assert await agree(scanned) > 0
     await cluster.api.delete(cluster.path(JOBSETS, "jobsets", "old-1"), propagation="Background")
     after = await scanned.counted(denying, pass_=1, fail=1)
     assert after["violations"] == [status["violations"][0]], "what is still broken keeps its time"
@@ -296,6 +284,24 @@ async def test_what_exists_is_counted_told_and_reported(scanned: Policed, tmp_pa
     await wait_for(lambda: is_uncounted(scanned, denying), what="the status to forget")
     await wait_for(lambda: is_violated(scanned, 0, policy=name), what="the metric to follow")
     assert (await cluster.api.get(warning))["status"]["results"]["fail"] == 2
+
+
+async def with_one_left_alone(cluster: Cluster) -> str:
+    """A namespace that gangctl leaves alone, with a JobSet in it."""
+    skipped = Cluster(cluster.plane, f"{cluster.namespace}-skipped")
+    await create_namespaces(cluster.plane, [skipped.namespace])
+    label = {"metadata": {"labels": {"gangctl.dev/skip": "true"}}}
+    await cluster.api.patch(path_of("v1", "namespaces", name=skipped.namespace), label)
+    await skipped.create_jobset(named("left-alone"))
+    return skipped.namespace
+
+
+async def is_shown(kubectl: Kubectl, policy: str, broken: int) -> None:
+    """What kubectl prints of a policy has the number of violations, and reports are found by their label."""
+    header, row = (line.split() for line in (await kubectl.run("get", "gangpolicies", policy)).text.splitlines())
+    assert dict(zip(header, row, strict=True))["VIOLATIONS"] == str(broken)
+    ours = ("get", "policyreports", "-A", "-l", "app.kubernetes.io/managed-by=gangctl", "-o", "name")
+    assert (await kubectl.run(*ours)).text.split() == ["policyreport.wgpolicyk8s.io/gangctl"]
 
 
 async def violations(policed: Policed, **labels: str) -> float:
@@ -317,8 +323,8 @@ async def is_uncounted(policed: Policed, path: str) -> bool:
     return True
 
 
-async def agree(policed: Policed) -> None:
-    """``gangctl policy scan`` and ``list`` find what the statuses say."""
+async def agree(policed: Policed) -> int:
+    """``gangctl policy scan`` and ``list`` find what the statuses say; how many JobSets were left alone."""
     live = {each["metadata"]["name"]: each["status"] for each in await policed.cluster.api.list(POLICIES)}
     answer = await policed.ask("scan", "-A", "-o", "json")
     assert (answer.code, answer.err) == (1, "")
@@ -328,13 +334,14 @@ async def agree(policed: Policed) -> None:
     assert sorted((each["policy"], *(each[key] for key in identity)) for each in answer.json["violations"]) == sorted(
         (name, *(each[key] for key in identity)) for name, status in live.items() for each in status["violations"]
     )
-    assert answer.json["leftAlone"] > 0
+    left_alone: int = answer.json["leftAlone"]
     answer = await policed.ask("list", "-o", "json")
     assert (answer.code, answer.err) == (0, "")
-    listed = answer.json if isinstance(answer.json, list) else answer.json["items"]
+    listed = answer.json["items"] if answer.json["kind"].endswith("List") else [answer.json]
     assert {each["metadata"]["name"]: (each["ready"], each["violations"]) for each in listed} == {
         name: ("yes", status["results"]["fail"]) for name, status in live.items()
     }
+    return left_alone
 
 
 async def test_an_exception_counts_in_a_scan_until_it_ends(scanned: Policed) -> None:
@@ -352,6 +359,7 @@ async def test_an_exception_counts_in_a_scan_until_it_ends(scanned: Policed) -> 
     (skip,) = (each for each in report["results"] if each["result"] == "skip")
     assert skip["properties"] == {"exception": excepted.rpartition("/")[2]}
     assert (skip["resources"][0]["name"], skip["scored"]) == ("old-1", False)
+    await agree(scanned)
     await wait_for(lambda: is_violated(scanned, 1, policy=name), what="the metric to follow")
     # It ends soon, by itself.
     await except_from(scanned, path, "moving", timedelta(seconds=5), names=["old-1"])
