@@ -18,15 +18,17 @@ from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangMode
 from gangctl.gang.report import QUEUE_LABEL
+from gangctl.policy.evaluate import MATCH_CONDITIONS, PARAMS, WHOLE_POLICY
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import matches
 from gangctl.policy.model import Defaults
 from gangctl.policy.review import Object, Review
-from gangctl.policy.verdict import Outcome
+from gangctl.policy.verdict import Finding, Outcome, Result
 
 PRIORITY_CLASS_LABEL: Final = "kueue.x-k8s.io/priority-class"
 """Names a WorkloadPriorityClass of Kueue."""
 
+_WITHOUT_ANSWER: Final = frozenset({WHOLE_POLICY, MATCH_CONDITIONS, PARAMS})
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -73,12 +75,17 @@ def _shown(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
+def without_answer(outcome: Outcome) -> tuple[Finding, ...]:
+    """Why it is not known whether a policy applies; empty when it is."""
+    return tuple(each for each in outcome.findings if each.result is Result.ERROR and each.rule in _WITHOUT_ANSWER)
+
+
 def applying(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterable[Outcome] = ()) -> list[LoadedPolicy]:
     """The policies with defaults for this request, by name.
 
     One with matchConditions gives defaults only where an outcome says that it applies.
     """
-    matched = {outcome.policy for outcome in outcomes if outcome.matched}
+    matched = {outcome.policy for outcome in outcomes if outcome.matched and not without_answer(outcome)}
     return sorted(
         (
             each

@@ -12,17 +12,15 @@ from http import HTTPStatus
 from typing import Final
 
 from gangctl.errors import one_line
-from gangctl.policy.defaults import defaults_of
-from gangctl.policy.evaluate import MATCH_CONDITIONS, PARAMS, WHOLE_POLICY
+from gangctl.policy.defaults import defaults_of, without_answer
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import matches
-from gangctl.policy.verdict import Finding, Outcome, Result, cause, show
+from gangctl.policy.verdict import Finding, cause, show
 from gangctl.webhooks.endpoints import Handler
 from gangctl.webhooks.policies import PolicyView, cause_of, reads_gang, review_of
 from gangctl.webhooks.policy_configurations import MUTATE_DEFAULTS
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
 
-_WITHOUT_ANSWER: Final = frozenset({WHOLE_POLICY, MATCH_CONDITIONS, PARAMS})
 _MESSAGE_CHARACTERS: Final = 4096
 
 
@@ -55,20 +53,15 @@ class DefaultsAdmission:
         review = review_of(request, self._view, namespace, gang=reads_gang(conditional))
         asked = {each.name for each in conditional if not matches(each, review)}
         outcomes = await self._view.judge(review, asked) if asked else ()
-        unanswered = {outcome.policy: finding for outcome in outcomes for finding in _without_answer(outcome)}
+        unanswered = {outcome.policy: finding for outcome in outcomes for finding in without_answer(outcome)}
         for policy in conditional:
             if policy.fail_closed and policy.name in unanswered:
                 return _refuse(unanswered[policy.name])
-        applied = defaults_of(policies, review, (each for each in outcomes if each.policy not in unanswered))
+        applied = defaults_of(policies, review, outcomes)
         if applied.conflicts:
             message = one_line("; ".join(str(each) for each in applied.conflicts), _MESSAGE_CHARACTERS)
             return AdmissionResponse.deny(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, applied.conflicts)
         return AdmissionResponse.allow(applied.patch)
-
-
-def _without_answer(outcome: Outcome) -> Iterable[Finding]:
-    """Why it is not known whether the policy applies."""
-    return (each for each in outcome.findings if each.result is Result.ERROR and each.rule in _WITHOUT_ANSWER)
 
 
 def _refuse(finding: Finding) -> AdmissionResponse:
