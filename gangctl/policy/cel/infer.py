@@ -317,7 +317,9 @@ def _field_span(node: Select) -> Span:
     """The field alone where it stands at the end, as it does outside of has()."""
     if node.test:
         return node.span
-    return Span(max(node.span.start, node.span.end - len(node.field)), node.span.end)
+    # What is no name stands in backticks.
+    marks = 0 if node.field.isidentifier() else 2
+    return Span(max(node.span.start, node.span.end - len(node.field) - marks), node.span.end)
 
 
 def _refuse(kind: CompileKind, message: str, span: Span, hint: str = "") -> NoReturn:

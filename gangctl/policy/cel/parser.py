@@ -62,16 +62,16 @@ def parse(text: str, minor: str = "1.37") -> Node:
     if minor in _WITHOUT_BACKTICKS:
         _check_backticks(text)
     limits.check_nesting(words)
-    _check_names(words)
+    _check_names(text, words)
     node = _Reader(words).read(parse_tokens(words))
     limits.check_tree(node)
     return node
 
 
-def _check_names(words: Sequence[Token]) -> None:
+def _check_names(text: str, words: Sequence[Token]) -> None:
     """Refuse names that only rewriting makes: what it made stands in the place of something else."""
     for word in words:
-        if word.kind == "name" and word.text in SUGAR and word.end - word.start == len(word.text):
+        if word.kind == "name" and word.text in SUGAR and text[word.start : word.end] == word.text:
             message = f"the name '{word.text}' is taken"
             raise CompileError(CompileKind.SYNTAX, message, word.start, len(word.text))
 

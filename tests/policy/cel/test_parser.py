@@ -260,3 +260,10 @@ def test_a_tree_that_is_printed_is_read_again(tree: Node) -> None:
         assert bare(parse(show(node))) == bare(node)
         if not any(isinstance(each, Call) and each.function in {"_&&_", "_||_", "!_"} for each in walk(tree)):
             assert bare(node) == bare(tree)
+
+
+@pytest.mark.parametrize(
+    "text", ["object.?creationTimestamp", "object.`abcde`", "object[?'abcdefghijklm']", "[?object.?a]"]
+)
+def test_names_as_long_as_those_of_the_rewriting_are_not_taken_for_them(text: str) -> None:
+    assert parse(text) is not None
