@@ -28,6 +28,19 @@ REQUEST: Final[Mapping[str, Any]] = {
     "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
 }
 
+NAMESPACE: Final[Mapping[str, Any]] = {
+    "metadata": {
+        "name": "parity",
+        "uid": "5b3c2f5e-4c1f-4a1c-9d0a-0a6f2f6a8f11",
+        "resourceVersion": "300",
+        "creationTimestamp": "2026-01-02T03:04:05Z",
+        "labels": {"kubernetes.io/metadata.name": "parity"},
+    },
+    "spec": {"finalizers": ["kubernetes"]},
+    "status": {"phase": "Active"},
+}
+"""``namespaceObject``, of whatever name."""
+
 
 def evaluate(engine: Engine, expression: str) -> Outcome:
     """The outcome of one expression, in the words of what is recorded."""
@@ -38,7 +51,7 @@ def evaluate(engine: Engine, expression: str) -> Outcome:
         program = engine.compile(checked)
     except CompileError as error:
         return Outcome("refused", f"{error.kind}: {error.message}")
-    values = {"object": SAMPLE, "oldObject": None, "request": REQUEST, "namespaceObject": None}
+    values = {"object": SAMPLE, "oldObject": None, "request": REQUEST, "namespaceObject": NAMESPACE}
     try:
         value = engine.plain(program.evaluate(engine.bind(values), {}, StepMeter.request(time.monotonic)))
     except EvalError as error:

@@ -28,7 +28,7 @@ SQUARE_FACTOR: Final = 2
 CONSTANT: Final = 65_536
 """Characters that constants make on their own."""
 
-_SCALAR: Final = 32
+_SCALAR: Final = 36
 """Characters of a number or time."""
 _SCALARS: Final = frozenset(
     {"bool", "int", "uint", "double", "null_type", "google.protobuf.Timestamp", "google.protobuf.Duration", "type"}

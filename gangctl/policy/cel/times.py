@@ -6,7 +6,7 @@ The parsers take what RFC 3339 and Go's ``time.ParseDuration`` take, and look at
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal
 from functools import lru_cache
@@ -20,8 +20,14 @@ LONGEST_TEXT: Final = 64
 EARLIEST: Final = -62_135_596_800 * SECOND
 LATEST: Final = 253_402_300_799 * SECOND + SECOND - 1
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_HOURS: Final = 24
-_MINUTES: Final = 60
+_CYCLE_YEARS: Final = 400
+_CYCLE: Final = 146_097 * 86_400
+"""Seconds after which the calendar repeats, days of the week included."""
+_MARGIN: Final = 2 * 86_400
+"""Seconds from the first and the last moment within which local time may be in the year 0 or 10000."""
+_MOST_HOURS: Final = 24
+_MOST_MINUTES: Final = 60
+"""Of the offset in a timestamp: Go takes both, and refuses what is above."""
 
 UNITS: Final = {
     "ns": 1,
@@ -34,27 +40,33 @@ UNITS: Final = {
     "h": 3600 * SECOND,
 }
 _INSTANT: Final = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
+    r"(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
 )
 _TERM: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
-_OFFSET: Final = re.compile(r"([+-]?)([0-9]{1,2}):([0-9]{1,2})")
+_OFFSET: Final = re.compile(r"([+-]?[0-9]+):([+-]?[0-9]+)")
 _ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp(Extension):
-    """A moment: nanoseconds since 1970-01-01T00:00:00Z."""
+    """A moment: nanoseconds since 1970-01-01T00:00:00Z.
+
+    ``offset`` is that of its text from UTC, in seconds: kept as it was written, and no part of what it is.
+    """
 
     KIND: ClassVar[str] = "google.protobuf.Timestamp"
+    STRICT: ClassVar[bool] = False
 
     nanoseconds: int
+    offset: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
-        """RFC 3339 in UTC, with as many digits of the second as it takes."""
+        """RFC 3339 at its offset, with as many digits of the second as it takes."""
         seconds, rest = divmod(self.nanoseconds, SECOND)
-        moment = EPOCH + timedelta(seconds=seconds)
+        year, moment = _calendar(seconds + self.offset)
         fraction = f".{rest:09d}".rstrip("0") if rest else ""
-        return f"{moment.year:04d}{moment:-%m-%dT%H:%M:%S}{fraction}Z"
+        return f"{year:04d}{moment:-%m-%dT%H:%M:%S}{fraction}{_offset_text(self.offset)}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -62,6 +74,7 @@ class Duration(Extension):
     """A span of time in nanoseconds."""
 
     KIND: ClassVar[str] = "google.protobuf.Duration"
+    STRICT: ClassVar[bool] = False
 
     nanoseconds: int
 
@@ -78,11 +91,25 @@ def _positional(number: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def timestamp_of(nanoseconds: int) -> Timestamp:
+def _calendar(seconds: int) -> tuple[int, datetime]:
+    """Of seconds since 1970 the year, and the date and time in the year between 1 and 400 that is like it."""
+    cycles, rest = divmod(seconds - EARLIEST // SECOND, _CYCLE)
+    moment = datetime(1, 1, 1, tzinfo=UTC) + timedelta(seconds=rest)
+    return moment.year + cycles * _CYCLE_YEARS, moment
+
+
+def _offset_text(offset: int) -> str:
+    if not offset:
+        return "Z"
+    hours, minutes = divmod(abs(offset) // 60, 60)
+    return f"{'-' if offset < 0 else '+'}{hours:02d}:{minutes:02d}"
+
+
+def timestamp_of(nanoseconds: int, offset: int = 0) -> Timestamp:
     """A timestamp; OverflowError outside of the years 1 to 9999."""
     if not EARLIEST <= nanoseconds <= LATEST:
         raise OverflowError("timestamp outside of the years 1 to 9999")
-    return Timestamp(nanoseconds)
+    return Timestamp(nanoseconds, offset)
 
 
 def duration_of(nanoseconds: int) -> Duration:
@@ -93,29 +120,26 @@ def duration_of(nanoseconds: int) -> Duration:
 
 
 def parse_timestamp(text: str) -> Timestamp:
-    """RFC 3339 with capital T and Z; ValueError for anything else, OverflowError for other years."""
+    """RFC 3339 with capital T and Z, as Go's ``time.Parse`` reads it: an hour may have one digit, a fraction a comma.
+
+    ValueError for anything else, OverflowError for other years.
+    """
     found = _INSTANT.fullmatch(text) if len(text) <= LONGEST_TEXT else None
     if found is None:
         raise ValueError("not an RFC 3339 timestamp")
     year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
     fraction, sign, hours, minutes = found.groups()[6:]
-    if year == 0:
-        raise OverflowError("timestamp outside of the years 1 to 9999")
-    moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
-    if sign and int(hours) >= _HOURS:
-        raise ValueError("no such offset from UTC")
-    offset = _offset(sign, hours, minutes) if sign else 0
+    # Python has no year 0, which a moment of the year 1 may have at its offset.
+    cycles = 0 if year else 1
+    moment = datetime(year + cycles * _CYCLE_YEARS, month, day, hour, minute, second, tzinfo=UTC)
+    offset = 0
+    if sign:
+        if int(hours) > _MOST_HOURS or int(minutes) > _MOST_MINUTES:
+            raise ValueError("no such offset from UTC")
+        offset = (int(hours) * 3600 + int(minutes) * 60) * (-1 if sign == "-" else 1)
     since = moment - EPOCH
     nanoseconds = int(fraction[:9].ljust(9, "0")) if fraction else 0
-    return timestamp_of((since.days * 86400 + since.seconds - offset) * SECOND + nanoseconds)
-
-
-def _offset(sign: str, hours: str, minutes: str) -> int:
-    """Seconds east of UTC."""
-    if int(minutes) >= _MINUTES:
-        raise ValueError("no such offset from UTC")
-    seconds = int(hours) * 3600 + int(minutes) * 60
-    return -seconds if sign == "-" else seconds
+    return timestamp_of((since.days * 86400 + since.seconds - cycles * _CYCLE - offset) * SECOND + nanoseconds, offset)
 
 
 def parse_duration(text: str) -> Duration:
@@ -136,13 +160,22 @@ def parse_duration(text: str) -> Duration:
         whole, fraction, unit = term.groups()
         if not whole and not fraction:
             raise ValueError("not a duration")
-        total += int(whole or 0) * UNITS[unit]
-        if fraction:
-            total += int(fraction) * UNITS[unit] // 10 ** len(fraction)
+        total += int(whole or 0) * UNITS[unit] + _part(fraction or "", UNITS[unit])
         position = term.end()
     if not body:
         raise ValueError("not a duration")
     return duration_of(-total if text.startswith("-") else total)
+
+
+def _part(fraction: str, unit: int) -> int:
+    """A fraction of a unit, by floating point as in Go."""
+    digits, scale = 0, 1.0
+    for digit in fraction:
+        if digits > INT_MAX // 10 or digits * 10 + int(digit) > INT_MAX + 1:
+            break
+        digits = digits * 10 + int(digit)
+        scale *= 10
+    return int(digits * (unit / scale))
 
 
 @lru_cache(maxsize=64)
@@ -158,13 +191,35 @@ def zone(name: str) -> tzinfo:
         raise ValueError("no such time zone") from error
 
 
-def local(moment: Timestamp, name: str = "UTC") -> datetime:
-    """The date and time of day in an IANA time zone or at an offset such as ``-02:00``, to seconds.
+def local(moment: Timestamp, name: str = "UTC") -> tuple[int, datetime]:
+    """The year and, in one with the same calendar, date and time of day to seconds; ValueError for no such zone.
 
-    ValueError for a zone that there is not, OverflowError before year 1 and after 9999.
+    ``name`` is that of an IANA time zone, or an offset such as ``-02:00``.
     """
-    utc = EPOCH + timedelta(seconds=moment.nanoseconds // SECOND)
-    fixed = _OFFSET.fullmatch(name)
-    if fixed is None:
-        return utc.astimezone(zone(name))
-    return utc + timedelta(seconds=_offset(*fixed.groups()))
+    seconds = moment.nanoseconds // SECOND
+    if ":" in name:
+        return _calendar(seconds + _written_offset(name))
+    cycles = 0
+    if seconds > LATEST // SECOND - _MARGIN:
+        cycles = 1
+    elif seconds < EARLIEST // SECOND + _MARGIN:
+        cycles = -1
+    found = (EPOCH + timedelta(seconds=seconds - cycles * _CYCLE)).astimezone(zone(name))
+    return found.year + cycles * _CYCLE_YEARS, found
+
+
+def _written_offset(text: str) -> int:
+    """Seconds east of UTC, of hours and minutes of any number: those of 64 bits go round where they overflow."""
+    found = _OFFSET.fullmatch(text) if len(text) <= LONGEST_TEXT else None
+    if found is None:
+        raise ValueError("no such offset from UTC")
+    hours, minutes = int(found[1]), int(found[2])
+    if not (INT_MIN <= hours <= INT_MAX and INT_MIN <= minutes <= INT_MAX):
+        raise ValueError("no such offset from UTC")
+    total = hours * 60 - minutes if text.startswith("-") else hours * 60 + minutes
+    nanoseconds = _wrapped(_wrapped(total) * UNITS["m"])
+    return abs(nanoseconds) // SECOND * (-1 if nanoseconds < 0 else 1)
+
+
+def _wrapped(value: int) -> int:
+    return (value - INT_MIN) % (1 << 64) + INT_MIN

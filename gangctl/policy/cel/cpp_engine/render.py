@@ -66,6 +66,7 @@ _MACROS: Final = frozenset({"all", "exists", "exists_one", "map", "filter", "opt
 _TEXTUAL: Final = frozenset({TIMESTAMP.name, DURATION.name})
 
 _FIELD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_PLAIN_TIME: Final = re.compile(r"[0-9-]{10}T[0-9:]{8}(\.[0-9]{1,9})?Z|-?[0-9]{1,9}(h|m|s|ms)", re.ASCII)
 _WORDS: Final = RESERVED | {"true", "false", "null", "in"}
 
 Rendered = tuple[str, int]
@@ -172,9 +173,18 @@ class _Renderer:
 
     def _is_same(self, node: Call) -> bool:
         """Whether C++'s function does what cel-go's does."""
+        if node.function in {"timestamp", "duration"} and not self._reads_as_go(node):
+            return False
         if node.function in _CONVERTED:
             return self._type(node.arguments[0]).name in _CONVERTED[node.function]
         return node.function in _FUNCTIONS
+
+    def _reads_as_go(self, node: Call) -> bool:
+        """Whether a time or duration is one already, or a constant in a form that both read alike."""
+        (argument,) = node.arguments
+        if isinstance(argument, Literal):
+            return isinstance(argument.value, str) and _PLAIN_TIME.fullmatch(argument.value) is not None
+        return self._type(argument).name in _TEXTUAL
 
     def _operator(self, node: Call) -> Rendered:
         left, right = node.arguments
@@ -194,6 +204,9 @@ class _Renderer:
         return f"[{', '.join(elements)}]", _MEMBER
 
     def _map(self, node: MapOf) -> Rendered:
+        if any(self._type(key).name != STRING.name for key, _ in node.entries):
+            # Which numbers are one key is not the same in C++.
+            raise Unfit
         entries = (
             f"{'?' if number in node.optional else ''}{self.text(key)}: {self.text(value)}"
             for number, (key, value) in enumerate(node.entries)

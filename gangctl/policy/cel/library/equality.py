@@ -2,50 +2,103 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final
 
-from gangctl.policy.cel.library.values import Extension, Optional, kind
+from gangctl.policy.cel.library.maps import MISSING, NUMBERS, find
+from gangctl.policy.cel.library.values import INT_MAX, INT_MIN, UINT_MAX, Extension, Optional, Uint, kind
+
+Charge = Callable[[int], None]
+"""Spends steps."""
 
 _NUMBERS: Final = frozenset({"int", "uint", "double"})
 _ORDERED: Final = frozenset(
     {"bool", "string", "bytes", "google.protobuf.Timestamp", "google.protobuf.Duration"},
 )
 _HASHABLE: Final = frozenset({"bool", "string", "bytes", "null_type"})
+_LISTS: Final = (list, tuple)
+_EXACT: Final = 2**53
+"""Where doubles begin to be equal to more than one integer."""
 
 
-def equal(left: object, right: object) -> bool:
-    """``left == right`` as CEL sees it; values of unlike types are unlike."""
-    one, other = kind(left), kind(right)
-    if one in _NUMBERS:
-        return other in _NUMBERS and left == right
-    if one != other:
-        return False
+def _free(_: int) -> None:
+    """Spend nothing."""
+
+
+def same(left: Any, right: Any, charge: Charge = _free) -> bool | None:
+    """Whether two values are equal; None where asking is an error: a quantity, address, ... and something else.
+
+    Such an error within lists and maps counts as equal, which is what Kubernetes makes of it.
+    """
+    cls, other = type(left), type(right)
+    if cls is other and (cls is str or cls is int or cls is bool):
+        return bool(left == right)
+    if cls in NUMBERS:
+        return other in NUMBERS and order(left, right) == 0
+    if left is None or right is None:
+        return left is right
+    if cls in _LISTS and other in _LISTS:
+        return _same_lists(left, right, charge)
     if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return _equal_maps(left, right)
-    if one == "list" and isinstance(left, Sequence) and isinstance(right, Sequence):
-        return len(left) == len(right) and all(equal(a, b) for a, b in zip(left, right, strict=True))
-    if isinstance(left, Optional) and isinstance(right, Optional):
-        return left.present == right.present and (not left.present or equal(left.value, right.value))
-    return left == right
+        return _same_maps(left, right, charge)
+    if cls is not other:
+        return None if isinstance(left, Extension) and left.STRICT else False
+    if cls is Optional:
+        if not (left.present and right.present):
+            return bool(left.present == right.present)
+        return same(left.value, right.value, charge)
+    return bool(left == right)
 
 
-def _equal_maps(left: Mapping[Any, Any], right: Mapping[Any, Any]) -> bool:
+def _same_lists(left: list[Any], right: list[Any], charge: Charge) -> bool:
+    if len(left) != len(right):
+        return False
+    for one, other in zip(left, right, strict=True):
+        charge(1)
+        if same(one, other, charge) is False:
+            return False
+    return True
+
+
+def _same_maps(left: Mapping[Any, Any], right: Mapping[Any, Any], charge: Charge) -> bool:
     if len(left) != len(right):
         return False
     for key, value in left.items():
-        if key not in right or not equal(value, right[key]):
+        charge(1)
+        other = find(right, key)
+        if other is MISSING or same(value, other, charge) is False:
             return False
-    # Python finds True under 1.
-    return {(kind(key) == "bool", key) for key in left} == {(kind(key) == "bool", key) for key in right}
+    return True
+
+
+def equal(left: object, right: object) -> bool:
+    """Whether ``left == right``; values that cannot be compared are unlike."""
+    return same(left, right) is True
+
+
+def order(left: Any, right: Any) -> int | None:
+    """-1, 0, 1 of numbers; None when one is NaN. A double is compared as a double, unless no int is so large."""
+    one, other = left, right
+    if type(left) is float and type(right) is not float:
+        other = _as_double(left, right)
+    elif type(right) is float and type(left) is not float:
+        one = _as_double(right, left)
+    if one != one or other != other:  # noqa: PLR0124 - NaN is unequal to itself
+        return None
+    return int(one > other) - int(one < other)
+
+
+def _as_double(double: float, whole: int) -> float | int:
+    least, most = (0.0, float(UINT_MAX)) if type(whole) is Uint else (float(INT_MIN), float(INT_MAX))
+    return float(whole) if least <= double <= most else whole
 
 
 def compare(left: object, right: object) -> int | None:
     """-1, 0 or 1; None for values without an order among each other (unlike types, NaN, lists)."""
     one, other = kind(left), kind(right)
-    comparable = (one in _NUMBERS and other in _NUMBERS) or (one == other and one in _ORDERED)
-    if not comparable or _not_a_number(left) or _not_a_number(right):
+    if one in _NUMBERS and other in _NUMBERS:
+        return order(left, right)
+    if one != other or one not in _ORDERED:
         return None
     # The kinds are alike, which no type checker can see; Python orders strings as UTF-8 does, by code points.
     a: Any = left
@@ -58,15 +111,14 @@ def ordered(name: str) -> bool:
     return name in _NUMBERS or name in _ORDERED
 
 
-def key_of(value: object) -> Hashable | None:
-    """Something that is equal for values that are; None for values that must be compared (lists, maps, NaN)."""
+def key_of(value: Any) -> Hashable | None:
+    """Something that is equal for values that are; None for values that must be compared.
+
+    Those are lists, maps, NaN, and numbers so large that a double is equal to several integers.
+    """
     name = kind(value)
     if name in _NUMBERS:
-        return None if _not_a_number(value) else ("number", value)
+        return ("number", value) if -_EXACT < value < _EXACT else None
     if name in _HASHABLE or isinstance(value, Extension):
         return (name, value)
     return None
-
-
-def _not_a_number(value: object) -> bool:
-    return isinstance(value, float) and math.isnan(value)

@@ -51,9 +51,10 @@ def _is_sorted(values: Sequence[Any]) -> bool:
     return True
 
 
-def _sum(values: Sequence[Any]) -> object:
+def _sum(values: Sequence[Any], zero: object = 0) -> object:
+    """``zero`` is the sum of nothing: of the type that the list is declared to have."""
     if not values:
-        return 0
+        return zero
     name = kind(values[0])
     if any(kind(value) != name for value in values):
         raise no_such_overload("sum")
@@ -196,6 +197,7 @@ def _range(length: int) -> list[int]:
 OVERLOADS: Final[tuple[Overload, ...]] = (
     method("isSorted", _is_sorted, "list"),
     method("sum", _sum, "list"),
+    method("@sum", _sum, "list", "dyn"),
     method("min", _min, "list"),
     method("max", _max, "list"),
     method("indexOf", _index_of, "list", "dyn"),

@@ -22,7 +22,7 @@ def _membership(values: Sequence[Any], other: Sequence[Any], name: str) -> Calla
 
     def contains(sought: object) -> bool:
         key = key_of(sought)
-        return key in keys if key is not None else any(equal(value, sought) for value in compared)
+        return key in keys if key is not None else any(equal(sought, value) for value in compared)
 
     return contains
 

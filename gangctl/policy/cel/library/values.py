@@ -58,6 +58,8 @@ class Extension:
     """Base of the types that Python has not; ``KIND`` is CEL's name of the type."""
 
     KIND: ClassVar[str]
+    STRICT: ClassVar[bool] = True
+    """Whether comparing one with a value of another type is an error; for CEL's own types it is false."""
 
 
 _KINDS: Final[tuple[tuple[type, str], ...]] = (

@@ -46,7 +46,8 @@ def add(left: Any, right: Any) -> Any:
             return duration(left.nanoseconds + right.nanoseconds)
     pair = (cls, type(right))
     if pair in {(Timestamp, Duration), (Duration, Timestamp)}:
-        return timestamp(left.nanoseconds + right.nanoseconds)
+        moment = left if cls is Timestamp else right
+        return timestamp(left.nanoseconds + right.nanoseconds, moment.offset)
     raise no_such_overload("_+_")
 
 
@@ -63,7 +64,7 @@ def subtract(left: Any, right: Any) -> Any:
         if cls is Duration or cls is Timestamp:
             return duration(left.nanoseconds - right.nanoseconds)
     if cls is Timestamp and type(right) is Duration:
-        return timestamp(left.nanoseconds - right.nanoseconds)
+        return timestamp(left.nanoseconds - right.nanoseconds, left.offset)
     raise no_such_overload("_-_")
 
 
@@ -137,10 +138,10 @@ def duration(nanoseconds: int) -> Duration:
         raise EvalError(EvalKind.OVERFLOW, str(error)) from error
 
 
-def timestamp(nanoseconds: int) -> Timestamp:
+def timestamp(nanoseconds: int, offset: int = 0) -> Timestamp:
     """A timestamp, or EvalError OVERFLOW."""
     try:
-        return timestamp_of(nanoseconds)
+        return timestamp_of(nanoseconds, offset)
     except OverflowError as error:
         raise EvalError(EvalKind.OVERFLOW, str(error)) from error
 

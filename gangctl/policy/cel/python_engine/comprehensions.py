@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.library import registry
+from gangctl.policy.cel.library.maps import MISSING, KeyedMap, entered, find
 from gangctl.policy.cel.library.values import NONE, Optional, invalid, no_such_overload
 from gangctl.policy.cel.meter import EXHAUSTED
 from gangctl.policy.cel.python_engine.machine import Machine
-from gangctl.policy.cel.python_engine.relations import KEYS, MISSING, find
 from gangctl.policy.cel.python_engine.rules import Rule
 
 Macro = Callable[[Machine, Rule, Any], Any]
@@ -127,18 +127,18 @@ def _map(machine: Machine, tree: Rule, target: Any) -> list[Any]:
     ]
 
 
-def _transform_map(machine: Machine, tree: Rule, target: Any) -> dict[Any, Any]:
+def _transform_map(machine: Machine, tree: Rule, target: Any) -> dict[str, Any] | KeyedMap:
     *conditions, result = tree.children[1:]
-    return {
-        key: machine.visit(result)
-        for key in _elements(machine, tree, target)
-        if not conditions or _holds(machine, conditions[0])
-    }
+    made: dict[str, Any] | KeyedMap = {}
+    for key in _elements(machine, tree, target):
+        if not conditions or _holds(machine, conditions[0]):
+            made = entered(made, key, machine.visit(result))
+    return made
 
 
-def _transform_map_entry(machine: Machine, tree: Rule, target: Any) -> dict[Any, Any]:
+def _transform_map_entry(machine: Machine, tree: Rule, target: Any) -> dict[str, Any] | KeyedMap:
     *conditions, result = tree.children[1:]
-    made: dict[Any, Any] = {}
+    made: dict[str, Any] | KeyedMap = {}
     for _ in _elements(machine, tree, target):
         if conditions and not _holds(machine, conditions[0]):
             continue
@@ -149,18 +149,8 @@ def _transform_map_entry(machine: Machine, tree: Rule, target: Any) -> dict[Any,
             machine.charge(1)
             if find(made, key) is not MISSING:
                 raise invalid("transformMapEntry makes the same key twice")
-            enter(made, key, value)
+            made = entered(made, key, value)
     return made
-
-
-def enter(made: dict[Any, Any], key: Any, value: Any) -> None:
-    """Put an entry into a map; EvalError for what cannot be a key, and for true beside 1, which a dict cannot hold."""
-    if type(key) is not str:
-        if type(key) not in KEYS:
-            raise invalid("a value of this type cannot be the key of a map")
-        if key in made and find(made, key) is MISSING:
-            raise invalid("a map with both true and 1, or false and 0, among its keys")
-    made[key] = value
 
 
 def _sort_by(machine: Machine, tree: Rule, target: Any) -> Any:

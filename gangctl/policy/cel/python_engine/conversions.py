@@ -186,7 +186,7 @@ def to_timestamp(value: Any) -> Timestamp:
     """``timestamp(value)``: RFC 3339, or Unix seconds."""
     cls = type(value)
     if cls is Timestamp:
-        return Timestamp(value.nanoseconds)
+        return Timestamp(value.nanoseconds, value.offset)
     if cls is int:
         return timestamp(value * times.SECOND)
     if cls is not str:

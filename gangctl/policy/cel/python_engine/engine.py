@@ -29,7 +29,7 @@ class PythonEngine:
     def compile(self, checked: Checked) -> Program:
         """A program; CompileError where a function is missing, or the expression is nested too deeply for Python."""
         try:
-            return PythonProgram(lower(checked.node))
+            return PythonProgram(lower(checked.node, checked.types))
         except RecursionError as error:
             raise CompileError(CompileKind.LIMIT, "the expression is nested too deeply", 0) from error
 

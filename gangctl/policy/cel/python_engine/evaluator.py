@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.policy.cel.library.maps import KEYS, MISSING, KeyedMap, entered, find
 from gangctl.policy.cel.library.values import (
     INT_MAX,
     INT_MIN,
@@ -22,7 +23,6 @@ from gangctl.policy.cel.python_engine.arithmetic import SHIFT, negate
 from gangctl.policy.cel.python_engine.functions import Function
 from gangctl.policy.cel.python_engine.lower import TYPES
 from gangctl.policy.cel.python_engine.machine import Machine
-from gangctl.policy.cel.python_engine.relations import KEYS, MISSING, find
 
 _SIZED: Final = (str, bytes, list)
 
@@ -218,9 +218,9 @@ class Evaluator(Machine):
                 made.append(value.value)
         return made
 
-    def map_lit(self, tree: Tree) -> dict[Any, Any]:
+    def map_lit(self, tree: Tree) -> dict[str, Any] | KeyedMap:
         """``{a: b, ?c: d}``."""
-        made: dict[Any, Any] = {}
+        made: dict[str, Any] | KeyedMap = {}
         for position in range(0, len(tree.children), 2):
             key, value = self.visit(tree.children[position]), self.visit(tree.children[position + 1])
             if position // 2 in tree.what:
@@ -229,7 +229,7 @@ class Evaluator(Machine):
                 if not value.present:
                     continue
                 value = value.value
-            comprehensions.enter(made, key, value)
+            made = entered(made, key, value)
         return made
 
     def optional_or(self, tree: Tree) -> Optional:

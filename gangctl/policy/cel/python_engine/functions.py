@@ -9,6 +9,7 @@ from typing import Any, Final
 from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.library import registry
 from gangctl.policy.cel.library.regex import compiled
+from gangctl.policy.cel.library.values import no_such_overload
 from gangctl.policy.cel.python_engine import optionals, text
 from gangctl.policy.cel.python_engine.conversions import CONVERSIONS
 from gangctl.policy.cel.python_engine.moments import ACCESSORS
@@ -59,6 +60,17 @@ def resolve(name: str, *, member: bool) -> Function | None:
     return Function(name, _either(standard, library), _reading)
 
 
+def strict(function: Function) -> Function:
+    """For times by their declaration: the fields of ``namespaceObject`` that are declared so hold text, as natively."""
+
+    def call(value: Any) -> Any:
+        if any(type(each) is str for each in (value if type(value) is list else (value,))):
+            raise no_such_overload(function.name)
+        return function.call(value)
+
+    return Function(function.name, call, function.cost)
+
+
 def _either(standard: Callable[..., Any], library: Callable[..., Any]) -> Callable[..., Any]:
     """CEL's own overloads, then those for Kubernetes' types (``string(ip)``)."""
 
@@ -102,7 +114,7 @@ def _searching(arguments: Sequence[Any]) -> int:
 
 def _each(arguments: Sequence[Any]) -> int:
     """A library function may look at every element."""
-    return _reading(arguments) + sum(len(value) for value in arguments if isinstance(value, (list, dict)))
+    return _reading(arguments) + sum(len(value) for value in arguments if isinstance(value, (list, Mapping)))
 
 
 def _pairs(arguments: Sequence[Any]) -> int:
@@ -115,6 +127,6 @@ def _pairs(arguments: Sequence[Any]) -> int:
 def _square(arguments: Sequence[Any]) -> int:
     """Lists and maps are compared each with each."""
     values = arguments[0]
-    if type(values) is list and any(isinstance(value, (list, dict)) for value in values):
+    if type(values) is list and any(isinstance(value, (list, Mapping)) for value in values):
         return len(values) ** 2
     return _each(arguments)

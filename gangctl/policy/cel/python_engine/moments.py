@@ -7,13 +7,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from gangctl.policy.cel import times
-from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.library.values import invalid, no_such_overload
 from gangctl.policy.cel.times import Duration, Timestamp
 
 _MILLISECOND: Final = 1_000_000
 _DATES: Final[dict[str, Callable[[datetime], int]]] = {
-    "getFullYear": lambda moment: moment.year,
     "getMonth": lambda moment: moment.month - 1,
     "getDate": lambda moment: moment.day,
     "getDayOfMonth": lambda moment: moment.day - 1,
@@ -38,7 +36,9 @@ def _getter(name: str) -> Callable[..., int]:
             return -whole if value.nanoseconds < 0 else int(whole)
         if type(value) is not Timestamp or any(type(part) is not str for part in zone) or len(zone) > 1:
             raise no_such_overload(name)
-        moment = _local(value, *zone)
+        year, moment = _local(value, *zone)
+        if name == "getFullYear":
+            return year
         if name == "getMilliseconds":
             return int(value.nanoseconds % times.SECOND // _MILLISECOND)
         return _DATES[name](moment)
@@ -46,13 +46,13 @@ def _getter(name: str) -> Callable[..., int]:
     return get
 
 
-def _local(value: Timestamp, zone: str = "UTC") -> datetime:
+def _local(value: Timestamp, zone: str = "UTC") -> tuple[int, datetime]:
     try:
         return times.local(value, zone)
     except ValueError as error:
         raise invalid("no such time zone") from error
-    except OverflowError as error:
-        raise EvalError(EvalKind.OVERFLOW, "timestamp outside of the years 1 to 9999") from error
 
 
-ACCESSORS: Final[dict[str, Callable[..., int]]] = {name: _getter(name) for name in (*_DATES, "getMilliseconds")}
+ACCESSORS: Final[dict[str, Callable[..., int]]] = {
+    name: _getter(name) for name in (*_DATES, "getFullYear", "getMilliseconds")
+}

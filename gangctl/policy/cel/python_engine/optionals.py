@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gangctl.policy.cel.library.values import NONE, Optional, invalid, no_such_overload
@@ -24,7 +24,7 @@ def of_non_zero(value: Any) -> Optional:
     elif isinstance(value, Timestamp):
         zero = value.nanoseconds == EARLIEST
     else:
-        zero = value is None or (isinstance(value, (int, float, str, bytes, list, tuple, dict)) and not value)
+        zero = value is None or (isinstance(value, (int, float, str, bytes, list, tuple, Mapping)) and not value)
     return NONE if zero else of(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gangctl.policy.cel.library.values import no_such_overload
@@ -32,6 +33,6 @@ def _strings(text: Any, part: Any, name: str) -> None:
 
 def size(value: Any) -> int:
     """``size(value)``: code points, bytes, elements or entries."""
-    if isinstance(value, (str, bytes, list, tuple, dict)):
+    if isinstance(value, (str, bytes, list, tuple, Mapping)):
         return len(value)
     raise no_such_overload("size")

@@ -36,7 +36,7 @@ def checked(text: str) -> Checked:
         "object.metadata.?annotations['a/b'].orValue('none') in ['all', 'none']",
         "!(object.a == 1 || object.b != 2u) ? object.c[0] > 1.5 : size(object.d) + 2 - 1 == 3 * 4 / 2 % 5",
         "object.l.filter(x, x > 1).map(x, x > 2, x * 2).exists_one(x, x == 4)",
-        "timestamp(object.t) + duration('1h') > timestamp('2020-01-01T00:00:00Z')",
+        "timestamp('2019-12-31T23:30:00Z') + duration('1h') > timestamp('2020-01-01T00:00:00Z')",
         "object.name.startsWith('a' + string(1)) && object.name.size() < 40",
         "[?object.?b] == [] && {?'c': object.?c} == {} && object[?'d'].hasValue()",
         "object.?a.optMap(x, x + 1).orValue(0) == 2 && type(object.b) == string && b'\\x00' != b'a'",
@@ -67,6 +67,10 @@ def test_what_is_plain_cel_is_for_cpp(text: str) -> None:
         ("object.?a.optMap(x, x[?'b']).orValue(1) == 1", "another"),
         ("object.?a.orValue(object[?'b']) == 1", "another"),
         ("object.?a.optFlatMap(x, x.b).hasValue()", "optFlatMap of what may be none"),
+        ("timestamp(object.t) > timestamp('2020-01-01T00:00:00Z')", "C++ reads other texts, and other digits of them"),
+        ("duration(object.d) > duration('1h')", "as above"),
+        ("timestamp('2020-01-01T00:00:00.0000000001Z') == timestamp('2020-01-01T00:00:00Z')", "as above"),
+        ("{object.a: 1}.size() == 1", "1 and 1u are two keys"),
         ("namespaceObject.metadata.creationTimestamp < timestamp('2020-01-01T00:00:00Z')", "bound as text"),
     ],
 )
@@ -88,7 +92,7 @@ def test_cpp_evaluates_many_of_the_recorded_expressions() -> None:
     """So that their answers are C++'s."""
     answers = recorded()
     texts = [*answers.holds, *answers.fails]
-    assert sum(isinstance(ENGINE.compile(check(text, admission())), CppProgram) for text in texts) > 200
+    assert sum(isinstance(ENGINE.compile(check(text, admission())), CppProgram) for text in texts) > 180
 
 
 @pytest.mark.parametrize(

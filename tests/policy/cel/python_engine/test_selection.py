@@ -51,8 +51,8 @@ def some(value: object) -> Optional:
         ("{0u: 'a'}[0]", "a"),
         ("{'a': 1, 'a': 2}", {"a": 2}),
         ("{[1]: 1}", EvalKind.INVALID_ARGUMENT),
-        ("{null: 1}", EvalKind.INVALID_ARGUMENT),
-        ("{true: 1, 1: 2}", EvalKind.INVALID_ARGUMENT),
+        ("{b'a': 1}", EvalKind.INVALID_ARGUMENT),
+        ("{true: 1, 1: 2, 1u: 3, 1.0: 4}.size()", 4),
         ("object.`s`", "str"),
     ],
 )
