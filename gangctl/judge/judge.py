@@ -131,7 +131,7 @@ class Judge:
     async def load(self, document: Object) -> LoadedPolicy:
         """Load a GangPolicy, one at a time, beside the event loop; :class:`~gangctl.policy.loaded.PolicyError`."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._loader, load_policy, document, self.engine, self._options.minor)
+        return await loop.run_in_executor(self._loader, load_policy, document, self.engine)
 
     async def load_native(self, documents: Sequence[Object]) -> list[LoadedPolicy]:
         """Load ValidatingAdmissionPolicies with their bindings; :class:`~gangctl.policy.loaded.PolicyError`."""

@@ -16,7 +16,7 @@ Lane = Literal["inline", "fast", "slow"]
 class JudgeOptions:
     """Budgets in seconds, counts and bytes.
 
-    ``engine`` is ``auto``, ``cel-python`` or ``cel-cpp``; ``minor`` whose CEL libraries count.
+    ``engine`` is ``auto``, ``cel-python`` or ``cel-cpp``; ``minor`` whose CEL counts for native policies.
     ``inline_seconds`` is what one review may take of the event loop, by the bounds of its
     policies. A review takes ``request_seconds`` at most, whatever its policies do; what these may take is CPU
     time, so that no verdict depends on what else the machine does: ``policy_seconds`` each. One that keeps the fast

@@ -23,7 +23,7 @@ from gangctl.policy.verdict import Outcome
 def load_source(source: Source, name: str, engine: Engine, minor: str) -> LoadedPolicy:
     """Load one policy again, as it was loaded from the same document before."""
     if not source.native:
-        return load_policy(source.document, engine, minor)
+        return load_policy(source.document, engine)
     return next(policy for policy in load_native([source.document], engine, minor) if policy.name == name)
 
 

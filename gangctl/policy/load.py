@@ -34,10 +34,11 @@ from gangctl.policy.typechecking import EnvironmentOf, is_about_jobsets, stored,
 from gangctl.policy.verdict import Action
 
 DEFAULT_MINOR: Final = "1.37"
+"""Whose CEL counts where nobody names another, and always for GangPolicies: gangctl evaluates them, not the cluster."""
 
 
-def load_policy(document: Mapping[str, Any], engine: Engine, minor: str = DEFAULT_MINOR) -> LoadedPolicy:
-    """A GangPolicy as it can be evaluated by ``engine``, with the CEL libraries of a Kubernetes minor.
+def load_policy(document: Mapping[str, Any], engine: Engine) -> LoadedPolicy:
+    """A GangPolicy as it can be evaluated by ``engine``, with the CEL of Kubernetes 1.37 whatever the cluster has.
 
     :class:`PolicyError` with all problems: fields that are wrong, expressions that Kubernetes
     or the engine refuses, and those that may cost too much.
@@ -48,7 +49,7 @@ def load_policy(document: Mapping[str, Any], engine: Engine, minor: str = DEFAUL
         problems = [problem_of_field(each) for each in error.errors]
         raise _refusal(document, None, problems) from error
     problems = [problem_of_field(each) for each in check_policy(model)]
-    programs = compile_spec(model.spec, engine, minor, problems, gang=GANG_TYPE)
+    programs = compile_spec(model.spec, engine, DEFAULT_MINOR, problems, gang=GANG_TYPE)
     if problems:
         raise _refusal(document, model, problems)
     return LoadedPolicy(
@@ -57,7 +58,7 @@ def load_policy(document: Mapping[str, Any], engine: Engine, minor: str = DEFAUL
         source=document,
         native=False,
         programs=programs,
-        warnings=warnings_of(model.spec, programs, minor, gang=GANG_TYPE),
+        warnings=warnings_of(model.spec, programs, DEFAULT_MINOR, gang=GANG_TYPE),
         generation=model.metadata.generation,
     )
 

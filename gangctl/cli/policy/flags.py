@@ -53,12 +53,12 @@ def engine(*, all_engines: bool = False) -> Decorator[Any]:
 
 
 def kubernetes(command: F) -> F:
-    """``--kube``: whose CEL libraries and whose gangs."""
+    """``--kube``: whose gangs, and whose CEL in native policies."""
     decorated: F = click.option(
         "--kube",
         type=click.Choice(options.KUBERNETES),
         default=options.KUBERNETES[-1],
         show_default=True,
-        help="Kubernetes minor whose CEL libraries count and whose gangs are planned.",
+        help="Kubernetes minor whose gangs are planned and whose CEL native policies have; GangPolicies have 1.37's.",
     )(command)
     return decorated

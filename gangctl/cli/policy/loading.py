@@ -64,7 +64,7 @@ def try_to_load(bundle: Bundle, engine: Engine, minor: str) -> Loaded:
     remarks: list[Remark] = []
     for document in bundle.policies:
         try:
-            found.append((load_policy(document.value, engine, minor), document))
+            found.append((load_policy(document.value, engine), document))
         except PolicyError as error:
             remarks += remarks_of(error.problems, document, error.policy)
     documents = {id(document.value): document for document in (*bundle.natives, *bundle.bindings)}

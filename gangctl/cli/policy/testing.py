@@ -97,7 +97,7 @@ class Ground:
 
     @property
     def minor(self) -> str:
-        """The Kubernetes minor whose CEL libraries count."""
+        """The Kubernetes minor whose CEL counts for native policies."""
         return self.generation.kubernetes
 
 

@@ -356,3 +356,23 @@ class TestMisspelt:
         assert answer.code == 2
         assert 'has no kind "ValidatingAdmisionPolicy"' in answer.err
         assert "of ValidatingAdmissionPolicyBinding it is admissionregistration.k8s.io/v1" in answer.err
+
+
+class TestWhoseCel:
+    """GangPolicies are gangctl's to evaluate, native ones the cluster's."""
+
+    BACKTICKS = rule("object.metadata.labels.`kueue.x-k8s.io/queue-name` == 'q'", message="not in that queue")
+
+    def test_a_gang_policy_means_the_same_on_every_cluster(self, tmp_path: Path) -> None:
+        subject = jobset("queued", rj("a", 1, 2, 2))
+        subject["metadata"]["labels"] = {QUEUE: "q", "note": "x" * 63}
+        for minor in ("1.35", "1.36", "1.37"):
+            told = verdict(tmp_path, [policy("p", self.BACKTICKS)], [subject], "--kube", minor)
+            assert told["policies"][0]["rules"][0]["result"] == "pass"
+
+    def test_a_native_policy_is_read_as_the_cluster_would(self, tmp_path: Path) -> None:
+        natives = [native("n", self.BACKTICKS), binding("b", "n")]
+        answer = judge(tmp_path, natives, [SMALL], "--kube", "1.36")
+        assert answer.code == 2
+        assert "since Kubernetes 1.37" in answer.err
+        assert judge(tmp_path, natives, [SMALL], "--kube", "1.37").code == 1
