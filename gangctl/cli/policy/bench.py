@@ -83,8 +83,8 @@ def command(
     setting = Setting(now(), generation=generation_of_minor(kube) or NEWEST)
     runs = []
     for engine in map(make_engine, names):
-        loaded = load(bundle, engine, kube, lenient=len(names) > 1)
-        compiling = measure(partial(load, bundle, engine, kube, lenient=True), _COMPILATIONS)
+        loaded = load(bundle, engine, kube)
+        compiling = measure(partial(load, bundle, engine, kube), _COMPILATIONS)
         own = [document for document in bundle.others if is_parameter(document, loaded.policies)]
         catalogue = FileCatalogue([document.value for document in (*own, *params)])
         reviews = [
@@ -131,7 +131,6 @@ class _Run:
         lines = [
             f"compiling {policies} {'policy' if policies == 1 else 'policies'}: {_us(self._compiling.median)} us",
             *(f"binding {title}: {_us(timing.median)} us" for title, timing in self._binding),
-            *(f"left out, because this engine cannot evaluate it: {name}" for name in self._loaded.left_out),
         ]
         headers = ("POLICY", "RULE", "OBJECT", "MEDIAN", "P99", "STEPS", "BOUND", "RESULT")
         rows = tuple(_row(each) for each in self._measured)
@@ -147,7 +146,6 @@ class _Run:
             "unit": "microseconds",
             "compile": _timing(self._compiling),
             "bind": [{"object": title, **_timing(timing)} for title, timing in self._binding],
-            "leftOut": list(self._loaded.left_out),
             "rules": [
                 {
                     "policy": each.policy,

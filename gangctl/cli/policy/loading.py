@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from gangctl.api.documents import Document
 from gangctl.cli.messages import InvalidInputError
@@ -11,7 +11,6 @@ from gangctl.cli.policy.bundle import Bundle, check_names, check_unique, name_of
 from gangctl.cli.policy.places import Remark, Severity, in_order
 from gangctl.errors import ValidationError
 from gangctl.policy.cel.engine import Engine
-from gangctl.policy.cel.faults import CompileKind
 from gangctl.policy.exemptions import LoadedException, load_exception
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy, PolicyError, Problem, problem_of_field
@@ -27,8 +26,6 @@ class Loaded:
     exceptions: tuple[LoadedException, ...] = ()
     remarks: tuple[Remark, ...] = ()
     """Errors, when :func:`try_to_load` was asked; none otherwise."""
-    left_out: tuple[str, ...] = ()
-    """Policies that this engine has no means for, where that is allowed."""
 
     def named(self, name: str) -> list[LoadedPolicy]:
         """Policies of that name: a native one also by its own, without that of its binding."""
@@ -40,18 +37,14 @@ class Loaded:
         return [policy.name for policy in self.policies if policy.native and "/" not in policy.name]
 
 
-def load(bundle: Bundle, engine: Engine, minor: str, *, lenient: bool = False) -> Loaded:
-    """Load all policies; InvalidInputError with everything that is wrong with any of them.
-
-    With ``lenient`` policies are left out that only this engine refuses.
-    """
+def load(bundle: Bundle, engine: Engine, minor: str) -> Loaded:
+    """Load all policies; InvalidInputError with everything that is wrong with any of them."""
     if not bundle.rules:
         raise no_policies(bundle)
     loaded = try_to_load(bundle, engine, minor)
-    wrong = [remark for remark in loaded.remarks if remark.code != CompileKind.UNSUPPORTED or not lenient]
-    if wrong:
-        raise refusal(wrong)
-    return replace(loaded, remarks=(), left_out=tuple(dict.fromkeys(remark.policy for remark in loaded.remarks)))
+    if loaded.remarks:
+        raise refusal(loaded.remarks)
+    return loaded
 
 
 def try_to_load(bundle: Bundle, engine: Engine, minor: str) -> Loaded:

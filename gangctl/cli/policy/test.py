@@ -78,7 +78,7 @@ def command(
     files = [read_suite_file(path) for path in find_suite_files(paths)]
     names = available() if engine_name == flags.ALL else (engine_name,)
     engines: list[Engine] = [make_engine(name) for name in names]
-    ground = Ground(now(), generation_of_minor(kube) or NEWEST, run, lenient=len(engines) > 1)
+    ground = Ground(now(), generation_of_minor(kube) or NEWEST, run)
     tests = run_tests(files, engines, ground)
     for each in tests.notes:
         note(each)

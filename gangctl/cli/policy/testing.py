@@ -71,8 +71,6 @@ class Tests:
     """In their order, each once."""
     sources: dict[str, str] = field(default_factory=dict)
     """The first file of policies of each name."""
-    left_out: dict[str, list[str]] = field(default_factory=dict)
-    """By policy, the engines that have no means for it."""
 
     def label(self, policy: LoadedPolicy, document: Document) -> str:
         """What coverage calls a policy: its name, and its file where another file has one of that name."""
@@ -92,8 +90,6 @@ class Ground:
     now: datetime
     generation: Generation = NEWEST
     run: re.Pattern[str] | None = None
-    lenient: bool = False
-    """Whether a policy that an engine has no means for is left out there, because another engine tests it."""
 
     @property
     def minor(self) -> str:
@@ -106,9 +102,7 @@ def run_file(file: SuiteFile, court: Court, ground: Ground, tests: Tests) -> Non
     chosen = list(_chosen(file, ground.run))
     if not chosen:
         return
-    loaded = load(file.bundle, court.engine, ground.minor, lenient=ground.lenient)
-    for name in loaded.left_out:
-        tests.left_out.setdefault(f"{file.path}: {name}", []).append(court.engine.name)
+    loaded = load(file.bundle, court.engine, ground.minor)
     for policy in loaded.policies:
         tests.coverage.expect(tests.label(policy, loaded.documents[policy.name]), policy.rules)
     court.install(loaded.policies, loaded.exceptions)
@@ -208,8 +202,6 @@ def _policies(file: SuiteFile, index: int, loaded: Loaded) -> list[LoadedPolicy]
     found = loaded.named(row.policy)
     path = f"results[{index}]"
     if not found:
-        if row.policy in loaded.left_out:
-            return []
         names = ", ".join(policy.name for policy in loaded.policies) or "none"
         raise InputError(
             f'{file.document.where(f"{path}.policy")}: no policy "{row.policy}"', hint=f"there are: {names}"
@@ -224,16 +216,12 @@ def _policies(file: SuiteFile, index: int, loaded: Loaded) -> list[LoadedPolicy]
 
 
 def run_tests(files: Sequence[SuiteFile], engines: Sequence[Engine], ground: Ground) -> Tests:
-    """Run all files on all engines; InputError when there is nothing to run, or no engine for a policy."""
+    """Run all files on all engines; InputError when there is nothing to run."""
     tests = Tests()
     for engine in engines:
         with Court(engine, ground.minor) as court:
             for file in files:
                 run_file(file, court, ground, tests)
-    for policy, without in tests.left_out.items():
-        if len(without) == len(engines):
-            raise InputError(f"{policy}: no engine that is installed can evaluate it ({', '.join(without)})")
-        tests.notes[f"{policy}: not tested on {', '.join(without)}, which cannot evaluate it"] = None
     if not tests.tested:
         what = f" that match {ground.run.pattern!r}" if ground.run is not None else ""
         raise InputError(f"no tests{what} in {len(files)} test file{'' if len(files) == 1 else 's'}")
