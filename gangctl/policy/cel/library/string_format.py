@@ -88,7 +88,7 @@ def _string(value: object, _: int | None) -> str:
     if isinstance(value, bytes):
         return _decoded(value)
     if isinstance(value, float):
-        return general(value)
+        return double_text(value)
     if kind(value) in {"list", "map"}:
         return _literal(value)
     if kind(value) in {"bool", "int", "uint", "null_type", "type", *_TIMES}:
@@ -111,8 +111,12 @@ def _decoded(value: bytes) -> str:
         raise invalid("format: bytes are not UTF-8") from None
 
 
-def general(value: float) -> str:
-    """A double with as few digits as tell it from others, as Go's ``%g``: ``0.5``, ``1e+06``, ``+Inf``."""
+def double_text(value: float) -> str:
+    """A double with as few digits as tell it from others, as Go's ``%g``: also what ``string(double)`` is.
+
+    >>> double_text(1e20), double_text(1234567.0), double_text(0.00001), double_text(-1.0)
+    ('1e+20', '1.234567e+06', '1e-05', '-1')
+    """
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -160,7 +164,7 @@ def _key(value: object) -> str:
 
 
 def _fixed_literal(value: float) -> str:
-    return f"{value:.{DIGITS}f}" if math.isfinite(value) else f'"{general(value)}"'
+    return f"{value:.{DIGITS}f}" if math.isfinite(value) else f'"{double_text(value)}"'
 
 
 def quoted(text: str) -> str:

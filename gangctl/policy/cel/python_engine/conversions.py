@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any, Final
 
 from gangctl.policy.cel import times
 from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.policy.cel.library.string_format import double_text
 from gangctl.policy.cel.library.values import TypeValue, Uint, invalid, kind, no_such_overload
 from gangctl.policy.cel.python_engine.arithmetic import integer, timestamp, unsigned
 from gangctl.policy.cel.times import Duration, Timestamp
@@ -140,37 +140,6 @@ def to_string(value: Any) -> str:
     if cls is Timestamp or cls is Duration:
         return str(value)
     raise no_such_overload("string")
-
-
-def double_text(value: float) -> str:
-    """As few digits as tell the double, as Go's %g: with an exponent below 1e-4 and from 1e6 on.
-
-    >>> double_text(1e20), double_text(1234567.0), double_text(0.00001), double_text(-1.0)
-    ('1e+20', '1.234567e+06', '1e-05', '-1')
-    """
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    sign, digits, exponent = Decimal(repr(value)).as_tuple()
-    if not any(digits):
-        return "-0" if sign else "0"
-    text = "".join(map(str, digits))
-    point = len(text) + int(exponent)
-    text = text.rstrip("0")
-    return ("-" if sign else "") + _spelled(text, point)
-
-
-def _spelled(digits: str, point: int) -> str:
-    """``digits`` with the decimal point before the ``point``-th of them."""
-    if not -4 <= point - 1 < 6:  # noqa: PLR2004 - where Go changes to exponents
-        rest = f".{digits[1:]}" if len(digits) > 1 else ""
-        return f"{digits[0]}{rest}e{point - 1:+03d}"
-    if point <= 0:
-        return "0." + "0" * -point + digits
-    if point >= len(digits):
-        return digits + "0" * (point - len(digits))
-    return f"{digits[:point]}.{digits[point:]}"
 
 
 def to_bytes(value: Any) -> bytes:

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from gangctl.policy.cel.faults import EvalError
 from gangctl.policy.cel.library import registry
+from gangctl.policy.cel.library.string_format import double_text
 from gangctl.policy.cel.library.values import Optional, TypeValue, Uint, kind
-from gangctl.policy.cel.python_engine.conversions import double_text, to_string
+from gangctl.policy.cel.python_engine.conversions import to_string
 from gangctl.policy.cel.times import Duration, Timestamp
 
 _STRING: Final = registry.FUNCTIONS["string"]

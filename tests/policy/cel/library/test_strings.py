@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.library.registry import FUNCTIONS, METHODS
-from gangctl.policy.cel.library.string_format import general
 from gangctl.policy.cel.library.values import LARGEST, Uint
 
 texts = st.text(max_size=30)
@@ -104,11 +103,6 @@ def test_formats_that_cannot_be(template: str, arguments: list[object]) -> None:
     with pytest.raises(EvalError) as caught:
         METHODS["format"](template, arguments)
     assert caught.value.kind is EvalKind.INVALID_ARGUMENT
-
-
-@given(st.floats(allow_nan=False, allow_infinity=False))
-def test_doubles_are_read_back_from_their_text(value: float) -> None:
-    assert float(general(value)) == value
 
 
 def test_a_quoted_string_can_be_shown() -> None:

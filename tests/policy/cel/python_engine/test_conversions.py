@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.policy.cel.faults import EvalKind
+from gangctl.policy.cel.library.string_format import double_text
 from gangctl.policy.cel.library.values import TypeValue, Uint
-from gangctl.policy.cel.python_engine.conversions import double_text
 from tests.policy.cel.python_engine.evaluating import check
 
 WRONG = EvalKind.INVALID_ARGUMENT
