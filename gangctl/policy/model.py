@@ -174,7 +174,7 @@ class Metadata(Part):
     model_config = ConfigDict(extra="ignore", frozen=True, alias_generator=to_camel)
 
     name: Name
-    generation: int = 0
+    generation: Annotated[int, Field(ge=0, lt=2**63)] = 0
     uid: str = ""
 
 

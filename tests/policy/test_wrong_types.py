@@ -1,0 +1,152 @@
+"""Anything may stand anywhere in a policy or an exception: there is an error with a place, a status and an answer."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import pytest
+
+from gangctl.controllers.policy_status import exception_status, policy_status
+from gangctl.errors import ValidationError
+from gangctl.judge.policyset import PolicySet, docket
+from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.evaluate import Evaluation, refused_by_broken
+from gangctl.policy.exemptions import LoadedException, covers, load_exception
+from gangctl.policy.load import load_policy
+from gangctl.policy.loaded import LoadedPolicy, PolicyError
+from gangctl.policy.status import Condition
+from gangctl.policy.verdict import merge
+from gangctl.webhooks.policies import answer, demand_of, skipped
+from tests.policy.court import ENGINE
+from tests.policy.documents import NOW, exception, policy, review_of, rule
+
+Path = tuple[str | int, ...]
+
+
+def _nested(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+POLICY = policy(
+    matchConstraints={
+        "namespaceSelector": {
+            "matchLabels": {"a": "b"},
+            "matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}],
+        },
+        "resourceRules": [rule("CREATE", resourceNames=["x"], scope="*")],
+        "excludeResourceRules": [rule("DELETE")],
+        "matchPolicy": "Equivalent",
+    },
+    matchConditions=[{"name": "c", "expression": "true"}],
+    paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
+    paramRef={"name": "n", "namespace": "ns", "parameterNotFoundAction": "Deny"},
+    variables=[{"name": "v", "expression": "1"}],
+    validations=[
+        {
+            "name": "r",
+            "expression": "variables.v == 1",
+            "message": "m",
+            "messageExpression": "'a'",
+            "reason": "Forbidden",
+        }
+    ],
+    auditAnnotations=[{"key": "k", "valueExpression": "'a'"}],
+    validationActions=["Deny"],
+    failurePolicy="Fail",
+    defaults={"gangMode": "Gang", "options": {}, "queue": "q", "priorityClass": "p"},
+    background=True,
+)
+EXCEPTION = exception(
+    {"name": "p", "rules": ["r"]},
+    match={
+        "namespaces": ["a"],
+        "names": ["b*"],
+        "namespaceSelector": {"matchLabels": {"a": "b"}},
+        "objectSelector": {"matchExpressions": [{"key": "k", "operator": "Exists"}]},
+    },
+)
+for _each in (POLICY, EXCEPTION):
+    _each["metadata"] |= {"generation": 1, "uid": "u", "annotations": {"a": "b"}}
+ANYTHING: tuple[Any, ...] = (
+    *(None, True, 0, -1, 2**63, 10**30, 1.5, float("nan"), float("inf")),
+    *("", " ", "x", "\ud800", "\x00", "ü\n\u202e", "'" * 5, "a" * 1_000_000, b"x", datetime(2026, 1, 1, tzinfo=UTC)),
+    *([], [None], ["x", "x"], [[]], [{}], _nested(900)),
+    *({}, {"x": 1}, {"": None}, {1: 2}, {None: 3}, {"a": {"b": {"c": []}}}),
+)
+
+
+def _places(value: Any, path: Path = ()) -> Iterator[Path]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        yield (*path, key)
+        yield from _places(each, (*path, key))
+
+
+def _variants(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for path in _places(document):
+        for value in (*ANYTHING, ...):
+            changed: Any = copy.deepcopy(document)
+            inner = changed
+            for key in path[:-1]:
+                inner = inner[key]
+            if value is ...:
+                del inner[path[-1]]
+            else:
+                inner[path[-1]] = value
+            yield changed
+
+
+def _check_status(status: dict[str, Any]) -> None:
+    """One that the definition takes."""
+    assert orjson.loads(orjson.dumps(status)) == status
+    for each in status["conditions"]:
+        assert Condition.model_validate({**each, "lastTransitionTime": "2026-01-01T00:00:00Z"}).message
+
+
+def _check_policy(document: dict[str, Any]) -> bool:
+    """Load it, say so, judge by it; returns whether it could be loaded."""
+    review = review_of({"metadata": {"name": "js", "namespace": "ns"}, "spec": {}})
+    held: LoadedPolicy | PolicyError
+    try:
+        held = load_policy(document, ENGINE)
+        in_force = PolicySet(1, (held,))
+        outcome = Evaluation(ENGINE, review).judge(held, StepMeter.request(time.monotonic))
+    except PolicyError as error:
+        held = error
+        in_force = PolicySet(1, broken=(error.broken,))
+        outcome = refused_by_broken(error.broken, review)
+    if isinstance(held, PolicyError):
+        assert held.problems
+        assert outcome.violations or not (outcome.matched and held.broken.fail_closed)
+    _check_status(policy_status(held, 1))
+    assert docket(in_force).policies is in_force
+    assert demand_of(in_force).fail <= {"CREATE", "UPDATE", "DELETE"}
+    answer(merge([outcome]), skipped([outcome], in_force.broken)).message.encode()
+    return isinstance(held, LoadedPolicy)
+
+
+def _check_exception(document: dict[str, Any]) -> bool:
+    held: LoadedException | ValidationError
+    try:
+        held = load_exception(document)
+        assert covers(held, "p", "r", review_of({"metadata": {"name": "b1", "namespace": "a"}})) in {True, False}
+        docket(PolicySet(1, exceptions=(held,)))
+    except ValidationError as error:
+        held = error
+    _check_status(exception_status(held, 1, NOW, ["p"]))
+    return isinstance(held, LoadedException)
+
+
+@pytest.mark.parametrize(("document", "check"), [(POLICY, _check_policy), (EXCEPTION, _check_exception)])
+def test_whatever_stands_wherever_has_an_answer(document: dict[str, Any], check: Any) -> None:
+    assert check(document)
+    loaded = [check(each) for each in _variants(document)]
+    assert 0 < sum(loaded) < len(loaded) / 2
