@@ -12,6 +12,7 @@ from gangctl.policy.cel.library.maps import MISSING, KeyedMap, entered, find
 from gangctl.policy.cel.library.values import NONE, Optional, invalid, no_such_overload
 from gangctl.policy.cel.meter import EXHAUSTED
 from gangctl.policy.cel.python_engine.machine import Machine
+from gangctl.policy.cel.python_engine.numbers import decoded
 from gangctl.policy.cel.python_engine.rules import Rule
 
 Macro = Callable[[Machine, Rule, Any], Any]
@@ -69,12 +70,12 @@ def _elements(machine: Machine, tree: Rule, target: Any) -> Iterator[Any]:
     if len(loop.names) == 1:
         (name,) = loop.names
         for element in entries:
-            names[name] = element
-            yield element
+            names[name] = made = decoded(element)
+            yield made
         return
     first, second = loop.names
     for key, value in entries:
-        names[first], names[second] = key, value
+        names[first], names[second] = key, decoded(value)
         yield key
 
 

@@ -8,8 +8,6 @@ from typing import Any, ClassVar, Final
 from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.library.maps import KEYS, MISSING, KeyedMap, entered, find
 from gangctl.policy.cel.library.values import (
-    INT_MAX,
-    INT_MIN,
     NONE,
     Optional,
     Uint,
@@ -23,6 +21,7 @@ from gangctl.policy.cel.python_engine.arithmetic import SHIFT, negate
 from gangctl.policy.cel.python_engine.functions import Function
 from gangctl.policy.cel.python_engine.lower import TYPES
 from gangctl.policy.cel.python_engine.machine import Machine
+from gangctl.policy.cel.python_engine.numbers import decoded
 
 _SIZED: Final = (str, bytes, list)
 
@@ -187,10 +186,7 @@ class Evaluator(Machine):
             value = operand[index] if 0 <= index < len(operand) else MISSING
         else:
             return MISSING
-        if type(value) is int and not INT_MIN <= value <= INT_MAX:
-            # As Kubernetes decodes JSON.
-            return float(value)
-        return value
+        return decoded(value)
 
     def ident_arg(self, tree: Tree) -> Any:
         """``f(a)`` and ``a.f(b)``."""
