@@ -232,6 +232,29 @@ async def test_a_status_that_is_refused_keeps_no_other_from_being_written(ground
     assert "results" not in (await ground.client.get(GANG_POLICIES, "other"))["status"]
 
 
+async def test_others_have_their_turn_between_two_jobsets(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    await ground.add("a", "a", "b", "c", "d")
+    turns, seen = 0, []
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def evaluate(jobset: Mapping[str, Any]) -> None:
+        assert jobset
+        seen.append(turns)
+
+    monkeypatch.setattr(ground.view, "evaluate", evaluate)
+    task = asyncio.create_task(others())
+    try:
+        await ground.scan.scan()
+    finally:
+        task.cancel()
+    assert len(set(seen)) == 4
+
+
 async def test_other_policies_are_scanned_soon(ground: Ground) -> None:
     task = asyncio.create_task(ground.scan.run())
     try:
