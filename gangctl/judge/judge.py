@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Coroutine, Iterable, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -28,8 +28,9 @@ from gangctl.judge.quarantine import Quarantine
 from gangctl.judge.school import School, worker_spec
 from gangctl.judge.service import fair_meter
 from gangctl.judge.size import Size, size_of
+from gangctl.judge.turn import Turn
 from gangctl.policy.cel.engine import Engine
-from gangctl.policy.cel.engines import make_engine
+from gangctl.policy.cel.engines import PYTHON, make_engine
 from gangctl.policy.cel.faults import EvalKind
 from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.evaluate import Evaluation, refused_by_broken
@@ -49,6 +50,8 @@ _GRACE_SECONDS: Final = 0.1
 
 _SPLITTERS: Final = frozenset({"findAll", "split"})
 TOO_MANY: Final = "too many requests wait to be evaluated"
+_UNMETERED_SECONDS: Final = 0.02
+"""What an engine that cannot be stopped may take of the event loop, by the bound of a policy."""
 FAILED: Final = "its evaluation failed unexpectedly"
 
 
@@ -215,8 +218,11 @@ class Judge:
         for entry in slow:
             self._appeal(hearing, entry)
         estimate = self._pace.reading(size) + sum(seconds[entry.key] for entry in fast)
-        if estimate <= self._options.inline_seconds and size.text <= self._options.inline_text:
-            fast = self._judge_here(hearing, evaluation, fast)
+        if size.text <= self._options.inline_text:
+            if estimate <= self._options.inline_seconds:
+                fast = self._judge_here(hearing, evaluation, fast)
+            elif self._pace.reading(size) <= self._options.inline_seconds:
+                fast = self._try_here(hearing, evaluation, fast, seconds)
         if fast and not self._fast.put(hearing, fast):
             self._refuse(hearing, fast, "fast")
 
@@ -238,6 +244,31 @@ class Judge:
                 self._strike(entry, "inline", "slow")
             hearing.settle(entry, outcome)
         return []
+
+    def _try_here(
+        self, hearing: Hearing, evaluation: Evaluation, entries: Sequence[Entry], seconds: Mapping[str, float]
+    ) -> list[Entry]:
+        """Begin on the event loop with what might take long and mostly does not; returns what is left.
+
+        Bounds are those of the worst object. A meter ends the turn when it is over, and the policy at hand is judged
+        anew elsewhere. An engine that counts steps stops at once; another gets only what cannot take much longer.
+        """
+        metered = self.engine.name == PYTHON
+        turn = Turn(self._options.inline_seconds, time.thread_time)
+        left: list[Entry] = []
+        for entry in entries:
+            if turn.over or not (metered or seconds[entry.key] <= _UNMETERED_SECONDS):
+                left.append(entry)
+                continue
+            before = time.perf_counter()
+            try:
+                outcome = evaluation.judge(entry.policy, turn.meter(), hearing.docket.policies.exceptions)
+            except Exception:  # noqa: BLE001 -- its turn is over, or it fails: whoever judges it next tells
+                left.append(entry)
+                continue
+            self._observer.judged(entry.policy.name, "inline", time.perf_counter() - before)
+            hearing.settle(entry, outcome)
+        return left
 
     def _meter(self) -> StepMeter:
         return fair_meter(self._options.policy_seconds, self._options.request_seconds)

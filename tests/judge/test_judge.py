@@ -168,7 +168,7 @@ async def test_each_review_is_judged_wholly_by_one_set() -> None:
 async def test_a_large_request_goes_to_a_worker_and_a_small_one_does_not() -> None:
     seen = Seen()
     async with judge_of(JudgeOptions(request_seconds=30), FINE, observer=seen) as judge:
-        judge._pace = judge._pace._replace(step=1e-6, value=1e-8)
+        judge._pace = judge._pace._replace(step=1e-6, value=1e-6)
         await judge.judge(jobset_review(3))
         await judge.judge(jobset_review(2000))
         await judge.judge(jobset_review(3, note="x" * 100_000))
@@ -185,7 +185,8 @@ async def test_lists_that_are_made_of_text_count_as_long_as_the_text() -> None:
         await judge.judge(jobset_review(3, note="x"))
         await judge.judge(jobset_review(3, note="x" * 10_000))
     assert seen.lanes[:2] == [("splitting", "inline"), ("fine", "inline")]
-    assert sorted(seen.lanes[2:]) == [("fine", "fast"), ("splitting", "fast")]
+    # What might take long is begun all the same, and goes to a worker when its turn is over.
+    assert sorted(seen.lanes[2:]) == [("fine", "inline"), ("splitting", "fast")]
 
 
 async def test_a_request_that_comes_before_any_worker_is_up_waits() -> None:
