@@ -256,11 +256,16 @@ class _Run:
         """Fill the findings, or say why there are none."""
         values: dict[str, Any] = {} if self.params is None else {"params": self.params}
         engine, bindings = self.evaluation.engine, self.evaluation.bindings
-        # Natively, match conditions do not see the Namespace.
-        self.bindings = engine.rebind(bindings, {**values, "namespaceObject": None})
-        if not self._conditions_hold():
-            return
         self.bindings = engine.rebind(bindings, values) if values else bindings
+        conditions = self.policy.programs.match_conditions
+        if conditions:
+            seen = self.bindings
+            if any("namespaceObject" in each.checked.reads for each in conditions):
+                # Natively, match conditions do not see the Namespace.
+                self.bindings = engine.rebind(bindings, {**values, "namespaceObject": None})
+            if not self._conditions_hold():
+                return
+            self.bindings = seen
         self.variables = _Variables(self)
         self.findings += [self._finding(rule) for rule in self.policy.programs.rules]
         for key, expression in self.policy.programs.audit_annotations:
