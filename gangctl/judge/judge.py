@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -30,7 +30,7 @@ from gangctl.judge.service import fair_meter
 from gangctl.judge.size import Size, size_of
 from gangctl.judge.turn import Turn
 from gangctl.policy.cel.engine import Engine
-from gangctl.policy.cel.engines import PYTHON, make_engine
+from gangctl.policy.cel.engines import make_engine
 from gangctl.policy.cel.faults import EvalKind
 from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.evaluate import Evaluation, refused_by_broken
@@ -50,8 +50,6 @@ _GRACE_SECONDS: Final = 0.1
 
 _SPLITTERS: Final = frozenset({"findAll", "split"})
 TOO_MANY: Final = "too many requests wait to be evaluated"
-_UNMETERED_SECONDS: Final = 0.02
-"""What an engine that cannot be stopped may take of the event loop, by the bound of a policy."""
 FAILED: Final = "its evaluation failed unexpectedly"
 
 
@@ -222,7 +220,8 @@ class Judge:
             if estimate <= self._options.inline_seconds:
                 fast = self._judge_here(hearing, evaluation, fast)
             elif self._pace.reading(size) <= self._options.inline_seconds:
-                fast = self._try_here(hearing, evaluation, fast, seconds)
+                # The cheapest first: one that needs the whole turn leaves none to the others.
+                fast = self._try_here(hearing, evaluation, sorted(fast, key=lambda entry: seconds[entry.key]))
         if fast and not self._fast.put(hearing, fast):
             self._refuse(hearing, fast, "fast")
 
@@ -245,19 +244,16 @@ class Judge:
             hearing.settle(entry, outcome)
         return []
 
-    def _try_here(
-        self, hearing: Hearing, evaluation: Evaluation, entries: Sequence[Entry], seconds: Mapping[str, float]
-    ) -> list[Entry]:
+    def _try_here(self, hearing: Hearing, evaluation: Evaluation, entries: Sequence[Entry]) -> list[Entry]:
         """Begin on the event loop with what might take long and mostly does not; returns what is left.
 
         Bounds are those of the worst object. A meter ends the turn when it is over, and the policy at hand is judged
-        anew elsewhere. An engine that counts steps stops at once; another gets only what cannot take much longer.
+        anew elsewhere. What engines do without counting steps is proportional to the object, which is small here.
         """
-        metered = self.engine.name == PYTHON
         turn = Turn(self._options.inline_seconds, time.thread_time)
         left: list[Entry] = []
         for entry in entries:
-            if turn.over or not (metered or seconds[entry.key] <= _UNMETERED_SECONDS):
+            if turn.over:
                 left.append(entry)
                 continue
             before = time.perf_counter()
