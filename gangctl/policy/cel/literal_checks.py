@@ -60,7 +60,8 @@ def _check_key(node: Node, types: Mapping[int, Type]) -> None:
 def _check_keys(node: MapOf, types: Mapping[int, Type]) -> None:
     for key, _ in node.entries:
         if types[id(key)].name not in _KEYS:
-            raise _malformed(key, f"{types[id(key)]} cannot be the key of a map here")
+            message = f"{types[id(key)]} cannot be the key of a map here"
+            raise CompileError(CompileKind.UNSUPPORTED, message, key.span.start, key.span.end - key.span.start)
 
 
 def _check_pattern(node: Node) -> None:

@@ -34,8 +34,8 @@ NARROWER = {
     "lists.range(object.x)": CompileKind.LIMIT,
     "double('0x1p-2')": CompileKind.TYPE,
     "double('1_0.0')": CompileKind.TYPE,
-    "{null: 'a'}": CompileKind.TYPE,
-    "{[1]: 'a'}": CompileKind.TYPE,
+    "{null: 'a'}": CompileKind.UNSUPPORTED,
+    "{[1]: 'a'}": CompileKind.UNSUPPORTED,
 }
 """What kube-apiserver takes and gangctl does not: refused rather than answered wrongly."""
 
