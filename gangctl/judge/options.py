@@ -18,12 +18,12 @@ class JudgeOptions:
 
     ``engine`` is ``auto``, ``cel-python`` or ``cel-cpp``; ``minor`` whose CEL counts for native policies.
     ``inline_seconds`` is what one review may take of the event loop: by the bounds of its
-    policies, or measured while they are judged. A review takes ``request_seconds`` at most, whatever its policies do; what these may take is CPU
-    time, so that no verdict depends on what else the machine does: ``policy_seconds`` each. One that keeps the fast
-    lane for ``patience_seconds`` is killed there and gets the rest of its time in the slow lane. That is where
-    from then on, for a while, it is judged; so are policies that took ``fair_seconds`` in the fast lane, and those
-    whose bound is more than its patience. When one keeps the fast lane for ``impatience_seconds``, a worker of
-    the reserve helps out, so that nobody waits for longer than that.
+    policies, or measured while they are judged. A review takes ``request_seconds`` at most, whatever its policies
+    do; what these may take is CPU time, so that no verdict depends on what else the machine does:
+    ``policy_seconds`` each. One that keeps the fast lane for ``patience_seconds`` is killed there and gets the rest
+    of its time in the slow lane. That is where from then on, for a while, it is judged; so are policies that took
+    ``fair_seconds`` in the fast lane, and those whose bound is more than its patience. When one keeps the fast
+    lane for ``impatience_seconds``, a worker of the reserve helps out, so that nobody waits for longer than that.
 
     ``workers`` processes judge in the fast lane, one in the slow lane; for each lane ``spares`` more are ready to
     take their places. With ``ahead`` they are started at once, otherwise when they are needed; ``ahead_seconds`` is
