@@ -33,11 +33,12 @@ def kubectl(plane: ControlPlane, tmp_path: Path) -> Kubectl:
 def overlay(directory: Path, name: str, namespace: str) -> Path:
     """A kustomization that moves one of ours to another namespace; kustomize wants the way there to be relative.
 
-    Names get a suffix, because the plane is shared: a live test may have left objects under the names as shipped.
+    Names get a suffix, because the plane is shared: a live test may have left objects under the names as shipped. It
+    begins with a letter: a YAML reader may take digits for a number.
     """
     directory.mkdir()
     base = os.path.relpath(MANIFESTS / name, directory.resolve())
-    kustomization = {"namespace": namespace, "nameSuffix": f"-{namespace[-6:]}", "resources": [base]}
+    kustomization = {"namespace": namespace, "nameSuffix": f"-n{namespace[-6:]}", "resources": [base]}
     (directory / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     return directory
 
