@@ -31,7 +31,6 @@ JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
 REPLICATED_JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
 RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
-JOB_RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/job-restart-attempt"
 
 EXCLUSIVE_TOPOLOGY: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 NODE_SELECTOR_STRATEGY: Final = "alpha.jobset.sigs.k8s.io/node-selector"

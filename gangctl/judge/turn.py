@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from gangctl.policy.cel.meter import REQUEST_STEPS, StepMeter
 
-STEPS_PER_LOOK = 128
+STEPS_PER_LOOK: Final = 128
 """A tenth of a millisecond between two looks at the clock."""
 
 

@@ -89,7 +89,6 @@ class GangPart:
         self._metrics = metrics
         for informer in self.caches.informers.values():
             metrics.track_informer(informer)
-        self._synced = asyncio.Event()
 
     @property
     def state(self) -> ApiState:

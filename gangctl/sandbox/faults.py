@@ -15,7 +15,6 @@ from gangctl.sandbox.audit import Record
 from gangctl.sandbox.errors import StatusError
 
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
-READS: Final = frozenset({"get", "list", "watch"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from gangctl.sandbox.objects import Object
-
-PodSpecOf = Callable[[Object], Object]
 
 
 def field_of(minor: str) -> str:

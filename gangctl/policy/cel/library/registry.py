@@ -17,7 +17,6 @@ from typing import Final
 from gangctl.policy.cel.library import (
     cidr,
     ip,
-    jsonpatch,
     lists,
     named_format,
     quantity,
@@ -32,7 +31,6 @@ from gangctl.policy.cel.library.overload import Function, Overload, table
 _OVERLOADS: Final[tuple[Overload, ...]] = (
     *cidr.OVERLOADS,
     *ip.OVERLOADS,
-    *jsonpatch.OVERLOADS,
     *lists.OVERLOADS,
     *named_format.OVERLOADS,
     *quantity.OVERLOADS,
