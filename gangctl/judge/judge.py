@@ -48,6 +48,9 @@ _log = structlog.get_logger(__name__)
 _GRACE_SECONDS: Final = 0.1
 """Lanes have settled everything by then; what they have not is settled here."""
 
+_OVERRUN: Final = 2.0
+"""Looks at the clock are some tenths of a millisecond apart: whoever is that late took it in one piece."""
+
 _SPLITTERS: Final = frozenset({"findAll", "split"})
 TOO_MANY: Final = "too many requests wait to be evaluated"
 FAILED: Final = "its evaluation failed unexpectedly"
@@ -65,6 +68,7 @@ class Judge:
         self._clock = clock or Clock()
         self._docket = docket(PolicySet())
         self._quarantine = Quarantine(self._options.quarantine_seconds, self._options.quarantine_cap_seconds)
+        self._too_long = Quarantine(self._options.quarantine_seconds, self._options.quarantine_cap_seconds)
         self._school = School(self._options, self._clock)
         self._stack = AsyncExitStack()
         self._loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="policy-loader")
@@ -164,7 +168,8 @@ class Judge:
         found = docket(policies)
         self._docket = self._school.current = found
         self._school.coming = None
-        self._quarantine.retain(found.keys)
+        for kept_apart in (self._quarantine, self._too_long):
+            kept_apart.retain(found.keys)
         for workers in self._workers.values():
             workers.refresh()
         if self._options.ahead:
@@ -215,45 +220,23 @@ class Judge:
         hearing.lanes = {entry.key: "fast" for entry in fast}
         for entry in slow:
             self._appeal(hearing, entry)
-        estimate = self._pace.reading(size) + sum(seconds[entry.key] for entry in fast)
-        if size.text <= self._options.inline_text:
-            if estimate <= self._options.inline_seconds:
-                fast = self._judge_here(hearing, evaluation, fast)
-            elif self._pace.reading(size) <= self._options.inline_seconds:
-                # The cheapest first: one that needs the whole turn leaves none to the others.
-                fast = self._try_here(hearing, evaluation, sorted(fast, key=lambda entry: seconds[entry.key]))
+        if size.text <= self._options.inline_text and self._pace.reading(size) <= self._options.inline_seconds:
+            # The cheapest first: one that needs the whole turn leaves none to the others.
+            fast = self._try_here(hearing, evaluation, sorted(fast, key=lambda entry: seconds[entry.key]))
         if fast and not self._fast.put(hearing, fast):
             self._refuse(hearing, fast, "fast")
 
-    def _judge_here(self, hearing: Hearing, evaluation: Evaluation, entries: Sequence[Entry]) -> list[Entry]:
-        """Judge on the event loop, as long as that takes no longer than was thought; returns what is left."""
-        began = time.perf_counter()
-        for position, entry in enumerate(entries):
-            before, spent = time.perf_counter(), time.thread_time()
-            if before - began > self._options.inline_seconds:
-                return [*entries[position:]]
-            try:
-                outcome = evaluation.judge(entry.policy, self._meter(), hearing.docket.policies.exceptions)
-            except Exception as error:  # noqa: BLE001 -- one policy that nobody understands must not decide for others
-                _log.error("policy failed unexpectedly", policy=entry.policy.name, kind=type(error).__name__)
-                hearing.fail(entry, EvalKind.OTHER, FAILED)
-                continue
-            self._observer.judged(entry.policy.name, "inline", time.perf_counter() - before)
-            if time.thread_time() - spent >= self._options.fair_seconds:
-                self._strike(entry, "inline", "slow")
-            hearing.settle(entry, outcome)
-        return []
-
     def _try_here(self, hearing: Hearing, evaluation: Evaluation, entries: Sequence[Entry]) -> list[Entry]:
-        """Begin on the event loop with what might take long and mostly does not; returns what is left.
+        """Begin on the event loop, where most things take no time; returns what is left.
 
-        Bounds are those of the worst object. A meter ends the turn when it is over, and the policy at hand is judged
-        anew elsewhere. What engines do without counting steps is proportional to the object, which is small here.
+        A meter ends the turn when it is over, and the policy at hand is judged anew elsewhere. What C++ does between
+        two looks at the clock is bounded by its own count; a policy that takes more than the turn there does not
+        begin here again for a while.
         """
         turn = Turn(self._options.inline_seconds, time.thread_time)
         left: list[Entry] = []
         for entry in entries:
-            if turn.over:
+            if turn.over or self._too_long.holds(entry.key, self._clock.now()):
                 left.append(entry)
                 continue
             before = time.perf_counter()
@@ -261,9 +244,11 @@ class Judge:
                 outcome = evaluation.judge(entry.policy, turn.meter(), hearing.docket.policies.exceptions)
             except Exception:  # noqa: BLE001 -- its turn is over, or it fails: whoever judges it next tells
                 left.append(entry)
-                continue
-            self._observer.judged(entry.policy.name, "inline", time.perf_counter() - before)
-            hearing.settle(entry, outcome)
+            else:
+                self._observer.judged(entry.policy.name, "inline", time.perf_counter() - before)
+                hearing.settle(entry, outcome)
+            if turn.spent > _OVERRUN * self._options.inline_seconds:
+                self._too_long.strike(entry.key, self._clock.now())
         return left
 
     def _meter(self) -> StepMeter:

@@ -21,12 +21,18 @@ class Turn:
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
         """It begins now."""
         self._clock = clock
-        self._end = clock() + seconds
+        self._began = clock()
+        self._end = self._began + seconds
 
     @property
     def over(self) -> bool:
         """Whether nothing may begin any more."""
         return self._clock() >= self._end
+
+    @property
+    def spent(self) -> float:
+        """Seconds that it has taken so far."""
+        return self._clock() - self._began
 
     def meter(self) -> StepMeter:
         """A meter for one policy; :class:`TurnOverError` where another would say that time or steps are used up."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gangctl.errors import ValidationError
 from gangctl.policy.cel.check import check
+from gangctl.policy.cel.checked import Checked
 from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.environments import admission
 from gangctl.policy.cel.extent import Extent
@@ -124,6 +125,7 @@ class _Compiler:
     environment: EnvironmentOf
     problems: list[Problem]
     variables: dict[str, Type] = field(default_factory=dict)
+    definitions: dict[str, Checked] = field(default_factory=dict)
     extents: dict[str, Extent] = field(default_factory=dict)
 
     def programs(self, spec: GangPolicySpec) -> Programs:
@@ -139,6 +141,7 @@ class _Compiler:
             self.variables[variable.name] = DYN if compiled is None else stored(compiled.checked.type)
             if compiled is not None:
                 variables[variable.name] = compiled
+                self.definitions[variable.name] = compiled.checked
                 self.extents[variable.name] = compiled.checked.extent
         rules = [self._rule(each, index) for index, each in enumerate(spec.validations)]
         annotations = [
@@ -170,7 +173,7 @@ class _Compiler:
         try:
             environment = replace(self.environment(self.variables), extents=dict(self.extents))
             checked = check(text, environment, returns=returns)
-            return Expression(path, checked, self.engine.compile(checked))
+            return Expression(path, checked, self.engine.compile(checked, self.definitions))
         except CompileError as error:
             self.problems.append(problem_of_expression(path, text, error))
             return None

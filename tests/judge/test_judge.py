@@ -184,9 +184,24 @@ async def test_lists_that_are_made_of_text_count_as_long_as_the_text() -> None:
         judge._pace = judge._pace._replace(step=1e-6, value=1e-8)
         await judge.judge(jobset_review(3, note="x"))
         await judge.judge(jobset_review(3, note="x" * 10_000))
-    assert seen.lanes[:2] == [("splitting", "inline"), ("fine", "inline")]
+    assert sorted(seen.lanes[:2]) == [("fine", "inline"), ("splitting", "inline")]
     # What might take long is begun all the same, and goes to a worker when its turn is over.
     assert sorted(seen.lanes[2:]) == [("fine", "inline"), ("splitting", "fast")]
+
+
+async def test_what_took_the_event_loop_too_long_begins_in_a_worker_from_then_on() -> None:
+    seen = Seen()
+    # A hundred pairs of long texts: much at once for an engine that counts no steps, and 20 us are over soon.
+    costly = document(
+        "costly", "object.spec.replicatedJobs.all(a, object.spec.replicatedJobs.all(b, a != b || a == b))"
+    )
+    options = JudgeOptions(request_seconds=30, inline_seconds=20e-6)
+    async with judge_of(options, costly, observer=seen) as judge:
+        for _ in range(3):
+            [outcome] = await judge.judge(jobset_review(60))
+            assert not outcome.violations
+        assert judge._too_long.holds(judge._docket.entries[0].key, judge._clock.now())
+    assert seen.lanes[1:] == [("costly", "fast")] * 2
 
 
 async def test_a_request_that_comes_before_any_worker_is_up_waits() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gangctl.policy.cel.engine import NO_VARIABLES
 from gangctl.policy.cel.faults import EvalKind
 from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.evaluate import Evaluation, refused_by_broken, unanswered
@@ -250,8 +251,8 @@ class Binding:
     def __init__(self) -> None:
         self.bound = 0
 
-    def compile(self, checked: Any) -> Any:
-        return ENGINE.compile(checked)
+    def compile(self, checked: Any, variables: Any = NO_VARIABLES) -> Any:
+        return ENGINE.compile(checked, variables)
 
     def bind(self, values: Mapping[str, Any]) -> Any:
         self.bound += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -108,10 +109,10 @@ class Unable:
 
     name = "unable"
 
-    def compile(self, checked: Checked) -> Any:
+    def compile(self, checked: Checked, variables: Mapping[str, Checked]) -> Any:
         if "size" in checked.functions:
             raise CompileError(CompileKind.UNSUPPORTED, "this engine has no size()", 0, 4)
-        return ENGINE.compile(checked)
+        return ENGINE.compile(checked, variables)
 
 
 def test_what_the_engine_cannot_run_is_refused_at_load() -> None:

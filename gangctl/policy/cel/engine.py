@@ -8,7 +8,8 @@ it refuses in :meth:`Engine.compile`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
 from gangctl.policy.cel.checked import Checked
 
@@ -17,6 +18,9 @@ Value = Any
 
 Bindings = Any
 """The variables of one request in the engine's own form, made once and used by every program."""
+
+
+NO_VARIABLES: Final[Mapping[str, Checked]] = MappingProxyType({})
 
 
 class Meter(Protocol):
@@ -44,8 +48,12 @@ class Engine(Protocol):
     def name(self) -> str:
         """``cel-python`` or ``cel-cpp``."""
 
-    def compile(self, checked: Checked) -> Program:
-        """A program, or :class:`~gangctl.policy.cel.faults.CompileError` of kind UNSUPPORTED."""
+    def compile(self, checked: Checked, variables: Mapping[str, Checked] = NO_VARIABLES) -> Program:
+        """A program, or :class:`~gangctl.policy.cel.faults.CompileError` of kind UNSUPPORTED.
+
+        ``variables`` are the expressions that ``variables.x`` stands for, as far as they are known: an engine may
+        evaluate them in place instead of asking for the value.
+        """
 
     def bind(self, values: Mapping[str, Any]) -> Bindings:
         """JSON values by variable name (``object``, ``oldObject``, ``request``, ``gang``, ...); None is null."""

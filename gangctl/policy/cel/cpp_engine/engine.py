@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gangctl.policy.cel.checked import Checked
 from gangctl.policy.cel.cpp_engine.render import Unfit, render
-from gangctl.policy.cel.engine import Bindings, Meter, Program, Value
+from gangctl.policy.cel.engine import NO_VARIABLES, Bindings, Meter, Program, Value
 from gangctl.policy.cel.python_engine import PythonEngine
 from gangctl.policy.cel.python_engine.plain import plain
 
@@ -32,19 +32,17 @@ class CppEngine:
         self._exact = PythonEngine()
         self._environment = cel.NewEnv(extensions=[ext_bindings.ExtBindings(), ext_optional.ExtOptional()])
 
-    def compile(self, checked: Checked) -> Program:
+    def compile(self, checked: Checked, variables: Mapping[str, Checked] = NO_VARIABLES) -> Program:
         """A program; CompileError as cel-python's engine raises it."""
         exact = self._exact.compile(checked)
-        if any(checked.profile.work[2:]):
-            # C++ counts no steps: what it does stays proportional to the object.
-            return ExactProgram(exact)
         try:
             # Types were checked; here they would only be guessed.
-            program = self._environment.compile(render(checked), disable_check=True)
+            rendered = render(checked, variables)
+            program = self._environment.compile(rendered.text, disable_check=True)
         except (Unfit, RuntimeError):
             # RuntimeError: nested more deeply than C++ reads.
             return ExactProgram(exact)
-        return CppProgram(program, exact, checked)
+        return CppProgram(program, exact, checked, rendered.nodes)
 
     def bind(self, values: Mapping[str, Any]) -> Bindings:
         """Nothing is converted until an expression of C++ looks at it."""
@@ -100,10 +98,10 @@ class CppProgram:
 
     __slots__ = ("_class", "_exact", "_program", "_steps")
 
-    def __init__(self, program: Any, exact: Program, checked: Checked) -> None:
+    def __init__(self, program: Any, exact: Program, checked: Checked, steps: int) -> None:
         self._program = program
         self._exact = exact
-        self._steps = checked.profile.nodes
+        self._steps = steps
         self._class = _CLASSES[checked.type.name]
 
     def evaluate(self, bindings: Bindings, variables: Mapping[str, Value], meter: Meter) -> Value:

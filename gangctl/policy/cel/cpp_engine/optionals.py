@@ -36,14 +36,15 @@ def hidden(root: Node, types: Mapping[int, Type]) -> bool:
         for child in children(node):
             inner = type_.parameters[0] if _wraps(node, child) and type_.parameters else type_
             held = types.get(id(child), DYN)
-            lost = _holds(held, OPTIONAL) and _holds(inner, DYN.name) and not _holds(inner, OPTIONAL)
+            lost = holds(held, OPTIONAL) and holds(inner, DYN.name) and not holds(inner, OPTIONAL)
             if lost and not _unwraps(node, child):
                 return True
     return False
 
 
-def _holds(type_: Type, name: str) -> bool:
-    return type_.name == name or any(_holds(parameter, name) for parameter in type_.parameters)
+def holds(type_: Type, name: str) -> bool:
+    """Whether a type is of that name, or made of one that is."""
+    return type_.name == name or any(holds(parameter, name) for parameter in type_.parameters)
 
 
 def _unwraps(node: Node, child: Node) -> bool:

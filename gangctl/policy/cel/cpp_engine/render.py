@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from gangctl.policy.cel.ast import Bind, Call, Comprehension, Index, ListOf, Literal, MapOf, Name, Node, Select
 from gangctl.policy.cel.checked import Checked
-from gangctl.policy.cel.cpp_engine.optionals import OPTIONAL, hidden, types_of
+from gangctl.policy.cel.cpp_engine.optionals import OPTIONAL, hidden, holds, types_of
 from gangctl.policy.cel.grammar import RESERVED
 from gangctl.policy.cel.literals import quoted, quoted_bytes
 from gangctl.policy.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, NULL, STRING, TIMESTAMP, UINT, Type
+from gangctl.policy.cel.walk import walk
 
 RESULTS: Final = frozenset(type_.name for type_ in (BOOL, INT, DOUBLE, STRING))
 """Types of expressions that are left to C++: what it gives otherwise is copied, which takes longer."""
@@ -69,6 +70,9 @@ _FIELD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _PLAIN_TIME: Final = re.compile(r"[0-9-]{10}T[0-9:]{8}(\.[0-9]{1,9})?Z|-?[0-9]{1,9}(h|m|s|ms)", re.ASCII)
 _WORDS: Final = RESERVED | {"true", "false", "null", "in"}
 
+_MOST_NODES: Final = 500
+"""With all variables in it: they may stand for each other many times over."""
+
 Rendered = tuple[str, int]
 """Text, and how strongly its outermost operator binds."""
 
@@ -77,17 +81,27 @@ class Unfit(Exception):  # noqa: N818  no error: the other way is taken
     """The expression is none that C++ evaluates as Kubernetes does."""
 
 
-def render(checked: Checked) -> str:
-    """The expression for C++; :class:`Unfit`."""
+class Rendering(NamedTuple):
+    """What C++ compiles, and how many parts it has with those of the variables in it."""
+
+    text: str
+    nodes: int
+
+
+def render(checked: Checked, variables: Mapping[str, Checked]) -> Rendering:
+    """The expression for C++, with what its variables stand for in their places; :class:`Unfit`."""
     types = types_of(checked)
     if types.get(id(checked.node), checked.type).name not in RESULTS or hidden(checked.node, types):
         raise Unfit
-    return _Renderer(types).text(checked.node)
+    renderer = _Renderer(types, variables, checked.profile.nodes)
+    return Rendering(renderer.text(checked.node), renderer.nodes)
 
 
 class _Renderer:
-    def __init__(self, types: Mapping[int, Type]) -> None:
+    def __init__(self, types: Mapping[int, Type], variables: Mapping[str, Checked], nodes: int) -> None:
         self._types = types
+        self._variables = variables
+        self.nodes = nodes
         self._scopes: list[tuple[str, ...]] = []
         self._kinds: dict[type[Node], Callable[..., Rendered]] = {
             Literal: self._literal,
@@ -132,8 +146,7 @@ class _Renderer:
     def _select(self, node: Select) -> Rendered:
         operand = node.operand
         if isinstance(operand, Name) and operand.name == "variables" and not self._is_local("variables"):
-            # A view for each variable that is read would cost more than it saves.
-            raise Unfit
+            return self._variable(node.field), _MEMBER
         if self._type(node).name in _TEXTUAL and self._type(operand).fields is not None:
             # A field that holds a time is bound as its text.
             raise Unfit
@@ -144,6 +157,25 @@ class _Renderer:
             return f"has({self.text(operand, _MEMBER)}.{field})", _MEMBER
         dot = ".?" if node.optional or self._is_optional(operand) else "."
         return f"{self.text(operand, _MEMBER)}{dot}{field}", _MEMBER
+
+    def _variable(self, name: str) -> str:
+        """The expression that a variable stands for: a view for each that is read would cost more than it saves."""
+        checked = self._variables.get(name)
+        if checked is None:
+            raise Unfit
+        self.nodes += checked.profile.nodes
+        loops = len(checked.profile.work) > 1
+        captured = any(isinstance(each, Name) and self._is_local(each.name) for each in walk(checked.node))
+        if self.nodes > _MOST_NODES or captured or (loops and self._scopes):
+            # In a loop it would be computed for every element.
+            raise Unfit
+        types = types_of(checked)
+        if holds(types.get(id(checked.node), checked.type), OPTIONAL) or hidden(checked.node, types):
+            raise Unfit
+        inner = _Renderer(types, self._variables, self.nodes)
+        text = inner.text(checked.node)
+        self.nodes = inner.nodes
+        return f"({text})"
 
     def _is_local(self, name: str) -> bool:
         return any(name in scope for scope in self._scopes)

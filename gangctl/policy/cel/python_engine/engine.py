@@ -10,7 +10,7 @@ from celpy.evaluation import CELEvalError, CELSyntaxError, CELUnsupportedError
 from lark.exceptions import LarkError
 
 from gangctl.policy.cel.checked import Checked
-from gangctl.policy.cel.engine import Bindings, Meter, Program, Value
+from gangctl.policy.cel.engine import NO_VARIABLES, Bindings, Meter, Program, Value
 from gangctl.policy.cel.faults import CompileError, CompileKind, EvalError, EvalKind
 from gangctl.policy.cel.python_engine.evaluator import Evaluator
 from gangctl.policy.cel.python_engine.lower import lower
@@ -26,7 +26,7 @@ class PythonEngine:
 
     name: Final = "cel-python"
 
-    def compile(self, checked: Checked) -> Program:
+    def compile(self, checked: Checked, variables: Mapping[str, Checked] = NO_VARIABLES) -> Program:  # noqa: ARG002
         """A program; CompileError where a function is missing, or the expression is nested too deeply for Python."""
         try:
             return PythonProgram(lower(checked.node, checked.types))

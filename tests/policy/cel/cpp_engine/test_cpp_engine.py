@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import gc
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -55,7 +56,7 @@ def test_what_is_plain_cel_is_for_cpp(text: str) -> None:
         ("quantity(object.a) == quantity('1')", "a function and a type of Kubernetes"),
         ("object.a.matches('a')", "C++ compiles the pattern each time"),
         ("object.l.all(i, v, v == i)", "a macro that C++ does not have"),
-        ("variables.x == 1", "a view for each variable costs more than it saves"),
+        ("variables.x == 1", "nobody says what it stands for"),
         ("object.l.map(x, x)", "lists are copied"),
         ("object.l", "of unknown type"),
         ("string(object.a) == '1'", "C++ writes infinity otherwise"),
@@ -77,13 +78,69 @@ def test_what_is_plain_cel_is_for_cpp(text: str) -> None:
 def test_what_is_not_or_would_be_answered_otherwise_is_not(text: str, why: str) -> None:
     assert why
     with pytest.raises(Unfit):
-        render(checked(text))
+        render(checked(text), {})
     assert not isinstance(ENGINE.compile(checked(text)), CppProgram)
+
+
+def defined(**texts: str) -> dict[str, Checked]:
+    """Variables, each of which may read those before it."""
+    found: dict[str, Checked] = {}
+    for name, text in texts.items():
+        found[name] = check(text, admission(dict.fromkeys(found, DYN)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("variables.big.size() == 2 && variables.names == ['b', 'c']", True),
+        ("variables.most * 2 == 4 && object.l.all(x, x.n <= variables.most + 1)", True),
+        ("variables.bad == 1 || true", True),
+        ("(has(variables.first.name) ? variables.first.name : 'none') == 'a'", True),
+    ],
+)
+def test_a_variable_is_the_expression_that_it_stands_for(text: str, expected: object) -> None:
+    variables = defined(
+        most="2",
+        big="object.l.filter(x, x.n >= variables.most)",
+        names="variables.big.map(x, x.name)",
+        first="object.l[0]",
+        bad="object.nothing.here",
+    )
+    program = ENGINE.compile(check(text, admission(dict.fromkeys(variables, DYN))), variables)
+    assert isinstance(program, CppProgram)
+    bindings = ENGINE.bind({"object": {"l": [{"n": n, "name": "abc"[n - 1]} for n in (1, 2, 3)]}})
+    # Nobody is asked for a value.
+    assert program.evaluate(bindings, {}, StepMeter.request(time.monotonic)) == expected
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "why"),
+    [
+        ("object.l.filter(x, x > 0)", "object.l.all(y, y in variables.v)", "it would be made anew for every element"),
+        ("object.n", "object.l.all(object, object == variables.v)", "its object is another one"),
+        ("object.?n", "variables.v.hasValue()", "an optional that is stored as a value of any type"),
+        ("quantity('1')", "variables.v == quantity('1')", "not for C++ by itself"),
+    ],
+)
+def test_a_variable_that_would_mean_or_cost_something_else_is_read(variable: str, text: str, why: str) -> None:
+    assert why
+    variables = defined(v=variable)
+    assert not isinstance(ENGINE.compile(check(text, admission({"v": DYN})), variables), CppProgram)
+
+
+def test_variables_that_double_again_and_again_are_read() -> None:
+    texts = {"v0": "object.n + 1"} | {f"v{n}": f"variables.v{n - 1} + variables.v{n - 1}" for n in range(1, 40)}
+    variables = defined(**texts)
+    doubled = check("variables.v39 > 0", admission(dict.fromkeys(variables, DYN)))
+    assert not isinstance(ENGINE.compile(doubled, variables), CppProgram)
+    fits = check("variables.v3 == 16", admission(dict.fromkeys(variables, DYN)))
+    assert isinstance(ENGINE.compile(fits, variables), CppProgram)
 
 
 def test_what_is_nested_too_deeply_for_cpp_is_evaluated_all_the_same() -> None:
     text = "1" + " + 1" * 60 + " == 61"
-    assert render(check(text, admission())) == text
+    assert render(check(text, admission()), {}).text == text
     assert not isinstance(ENGINE.compile(check(text, admission())), CppProgram)
     assert said(ENGINE, text, {}) is True
 
