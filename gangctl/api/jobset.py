@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.meta import (
+    ADMISSION_GATED_BY,
     EXCLUSIVE_TOPOLOGY,
     GANG_MODE,
     GANG_OPTIONS,
     GANG_REF,
     JOBSET_CONTROLLER,
     NODE_SELECTOR_STRATEGY,
+    QUEUE_NAME,
 )
 from gangctl.api.reader import Reader
 from gangctl.errors import FieldError
@@ -31,7 +33,7 @@ MAX_REPLICATED_JOBS: Final = 10_000
 """No object that etcd takes has more; a request that nobody has checked yet may."""
 _MAX_DEPENDENCIES: Final = 50
 
-_KEPT: Final = (GANG_MODE, GANG_OPTIONS, GANG_REF, EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY)
+_KEPT: Final = (GANG_MODE, GANG_OPTIONS, GANG_REF, EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY, ADMISSION_GATED_BY)
 """Annotations that the projection keeps: others may be large (``last-applied-configuration``)."""
 
 
@@ -78,6 +80,8 @@ class JobSet:
     suspend: bool
     in_order: bool
     managed_by: str
+    queue: str
+    """Kueue's LocalQueue, or empty."""
     native_scheduling: bool
     """``spec.scheduling`` is set: JobSet itself creates the Workload (KEP-969)."""
     gang_config: str | None
@@ -89,6 +93,12 @@ class JobSet:
     def key(self) -> tuple[str, str]:
         """Namespace and name."""
         return self.namespace, self.name
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """Names of those without whose word Kueue does not queue it."""
+        names = self.annotations.get(ADMISSION_GATED_BY, "").split(",")
+        return tuple(name.strip() for name in names if name.strip())
 
     @property
     def managed_elsewhere(self) -> bool:
@@ -158,6 +168,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         suspend=spec.boolean("suspend"),
         in_order=spec.child("startupPolicy").string("startupPolicyOrder") == "InOrder",
         managed_by=spec.string("managedBy"),
+        queue=metadata.strings("labels").get(QUEUE_NAME, ""),
         native_scheduling=spec.value.get("scheduling") is not None,
         gang_config=spec.child("gangConfig").optional_string("gangMode"),
         replicated_jobs=tuple(

@@ -19,6 +19,12 @@ GANG_OPTIONS: Final = "gangctl.dev/gang-options"
 GANG_REF: Final = "gangctl.dev/gang-ref"
 """On ``replicatedJobs[].template.metadata``: the stamp that the CREATE webhook writes and the Job webhook reads."""
 
+QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
+"""On a JobSet, and only there: the LocalQueue of Kueue that it waits in."""
+
+ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
+"""On a JobSet: names, separated by commas, of those without whose word Kueue does not queue it."""
+
 SKIP_LABEL: Final = "gangctl.dev/skip"
 """On a Namespace, value ``"true"``: nothing in it is ever sent to gangctl's webhooks (break-glass)."""
 

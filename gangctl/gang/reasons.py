@@ -32,6 +32,15 @@ class Reason(StrEnum):
     API_UNAVAILABLE = "GangAPIUnavailable"
     FIELD_DROPPED = "FieldDropped"
     FAILED_CREATE = "FailedCreate"
+    NEVER_FITS = "NeverFits"
+    QUEUE_BLOCKED = "QueueBlocked"
+    QUEUE_CONFLICT = "QueueConflict"
+    GATE_NOT_HONOURED = "AdmissionGateNotHonoured"
+    GATE_REMOVED = "AdmissionGateRemoved"
+    CHECK_READY = "AdmissionCheckReady"
+    CHECK_PENDING = "AdmissionCheckPending"
+    CHECK_RETRY = "AdmissionCheckRetry"
+    CHECK_REJECTED = "AdmissionCheckRejected"
 
 
 _NORMAL = frozenset(
@@ -43,6 +52,9 @@ _NORMAL = frozenset(
         Reason.POD_GROUP_UPDATED,
         Reason.POD_GROUP_DELETED,
         Reason.GANG_EMPTY,
+        Reason.GATE_REMOVED,
+        Reason.CHECK_READY,
+        Reason.CHECK_PENDING,
     }
 )
 

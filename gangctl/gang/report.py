@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.meta import QUEUE_NAME
 from gangctl.api.scheduling import Generation
 from gangctl.errors import FieldError
 from gangctl.gang.counting import job_pods, replicated_job_pods
@@ -22,7 +23,6 @@ from gangctl.gang.stamp import Scope
 
 API_VERSION: Final = "gangctl.dev/v1alpha1"
 KIND: Final = "GangPlan"
-QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 
 Level = Literal["None", "JobSet", "ReplicatedJob", "Replica", "Mixed"]
 
@@ -190,7 +190,7 @@ def _templates(plan: GangPlan | None) -> list[TemplateReport]:
 
 def _queue(raw: Mapping[str, Any]) -> str:
     labels = (raw.get("metadata") or {}).get("labels")
-    queue = labels.get(QUEUE_LABEL) if isinstance(labels, dict) else None
+    queue = labels.get(QUEUE_NAME) if isinstance(labels, dict) else None
     return queue if isinstance(queue, str) else ""
 
 

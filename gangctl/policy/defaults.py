@@ -14,10 +14,9 @@ import orjson
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.jsonpatch import Operation, diff
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, QUEUE_NAME
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangMode
-from gangctl.gang.report import QUEUE_LABEL
 from gangctl.policy.evaluate import MATCH_CONDITIONS, PARAMS, WHOLE_POLICY
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import matches
@@ -129,7 +128,7 @@ class _Draft:
         """Decide field by field, then write them all."""
         labels = {
             key: value
-            for key, wish in ((QUEUE_LABEL, "queue"), (PRIORITY_CLASS_LABEL, "priority_class"))
+            for key, wish in ((QUEUE_NAME, "queue"), (PRIORITY_CLASS_LABEL, "priority_class"))
             if key not in _metadata(self.raw, "labels")
             and (value := self._settled(f"metadata.labels[{key}]", _wishes(policies, wish)))
         }

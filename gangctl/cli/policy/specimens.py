@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gangctl.api.meta import GANG_MODE, JOBSET_API_VERSION
-from gangctl.gang.report import QUEUE_LABEL
+from gangctl.api.meta import GANG_MODE, JOBSET_API_VERSION, QUEUE_NAME
 
 SIZES: Final = (3, 50)
 """ReplicatedJobs: an ordinary JobSet, and a large one."""
@@ -20,7 +19,7 @@ def specimen(replicated_jobs: int) -> dict[str, Any]:
         "metadata": {
             "name": f"specimen-{replicated_jobs}",
             "namespace": "default",
-            "labels": {QUEUE_LABEL: "research", "team": "research", "app.kubernetes.io/name": "training"},
+            "labels": {QUEUE_NAME: "research", "team": "research", "app.kubernetes.io/name": "training"},
             "annotations": {GANG_MODE: "Gang"},
         },
         "spec": {

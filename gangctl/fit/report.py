@@ -1,0 +1,76 @@
+"""The answer of ``gangctl fit`` as plain data, which policies see as ``fit``.
+
+The shape is published (``docs/fit.schema.json``, written from the types below): every key is always there, and
+amounts are integers: milli-CPU, bytes, counts.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypedDict
+
+API_VERSION = "gangctl.dev/v1alpha1"
+KIND = "GangFit"
+
+Verdict = Literal["never", "not-now", "fits", "unknown"]
+
+
+class Identity(TypedDict):
+    """Which JobSet this is about."""
+
+    name: str
+    namespace: Annotated[str, "Empty when the manifest names none."]
+
+
+class PodSetReport(TypedDict):
+    """Pods that one replicated job has."""
+
+    name: str
+    pods: int
+    requests: Annotated[dict[str, int], "Of one pod, as Kueue counts them: cpu in milli-CPU, memory in bytes."]
+    flavors: Annotated[dict[str, str], "Flavor by resource of an assignment that fits; empty without one."]
+    refused: Annotated[dict[str, str], "Why a flavor is none for these pods, by name of the flavor."]
+
+
+class LimitReport(TypedDict):
+    """One resource in one flavor (or on the nodes): what is asked for beside what there is."""
+
+    flavor: Annotated[str, "Name of the ResourceFlavor; empty for a resource that no flavor covers, and for nodes."]
+    resource: str
+    requested: Annotated[int, "Of all pods that could take it from this flavor."]
+    ceiling: Annotated[int, "The most that could ever be had here, borrowing included, with nothing in use."]
+    nominal: Annotated[int, "The queue's own quota."]
+    used: Annotated[int, "In use in the queue now."]
+    free: Annotated[int, "What could be had now, borrowing included."]
+    short: Annotated[int, "By how much requested exceeds the ceiling; 0 where it does not."]
+    limit: Annotated[str, "What sets the ceiling, such as 'borrowingLimit of ClusterQueue a'."]
+
+
+class HolderReport(TypedDict):
+    """Who has what this JobSet waits for."""
+
+    name: str
+    namespace: str
+    kind: str
+    clusterQueue: str
+    priority: int
+    resources: Annotated[dict[str, int], "What it holds of the resources that are short, over all flavors."]
+
+
+class FitReport(TypedDict):
+    """Whether a JobSet can be admitted: ever, and now."""
+
+    apiVersion: Literal["gangctl.dev/v1alpha1"]
+    kind: Literal["GangFit"]
+    metadata: Identity
+    verdict: Verdict
+    reason: Annotated[str, "Stable and CamelCase; see docs/kueue.md."]
+    message: Annotated[str, "One sentence that says what is in the way, and the smallest change that helps."]
+    queue: Annotated[str, "LocalQueue, or empty."]
+    clusterQueue: str
+    blocked: Annotated[str, "Why the queue admits nothing at all now; empty when it admits."]
+    blocking: Annotated[bool, "Whether it would keep others of its queue waiting for ever (StrictFIFO)."]
+    reorder: Annotated[bool, "Whether it fits, but not in the order in which Kueue tries flavors."]
+    podSets: list[PodSetReport]
+    limits: list[LimitReport]
+    holders: list[HolderReport]
+    unknown: Annotated[list[str], "What is not known, and could turn never into something else."]

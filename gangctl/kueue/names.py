@@ -1,0 +1,48 @@
+"""Names that Kueue gives meaning to: labels, annotations, gates.
+
+Source: Kueue ``pkg/controller/constants`` and ``apis/kueue/v1beta2`` of v0.19. The two keys that the
+projection of a JobSet keeps are in :mod:`gangctl.api.meta`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+GROUP: Final = "kueue.x-k8s.io"
+VERSION: Final = "v1beta2"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+PRIORITY_CLASS: Final = "kueue.x-k8s.io/priority-class"
+MAX_EXEC_TIME: Final = "kueue.x-k8s.io/max-exec-time-seconds"
+PREBUILT_WORKLOAD: Final = "kueue.x-k8s.io/prebuilt-workload-name"
+ELASTIC_JOB: Final = "kueue.x-k8s.io/elastic-job"
+MULTIKUEUE_ORIGIN: Final = "kueue.x-k8s.io/multikueue-origin"
+MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
+"""``spec.managedBy`` of a JobSet that runs on another cluster, and the controller of such an AdmissionCheck."""
+JOB_UID: Final = "kueue.x-k8s.io/job-uid"
+MANAGED: Final = "kueue.x-k8s.io/managed"
+MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
+
+TOPOLOGY_REQUIRED: Final = "kueue.x-k8s.io/podset-required-topology"
+TOPOLOGY_PREFERRED: Final = "kueue.x-k8s.io/podset-preferred-topology"
+TOPOLOGY_UNCONSTRAINED: Final = "kueue.x-k8s.io/podset-unconstrained-topology"
+SLICE_TOPOLOGY: Final = "kueue.x-k8s.io/podset-slice-required-topology"
+SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
+PODSET_GROUP: Final = "kueue.x-k8s.io/podset-group-name"
+
+INJECTED_LABELS: Final = (
+    "kueue.x-k8s.io/podset",
+    "kueue.x-k8s.io/local-queue-name",
+    "kueue.x-k8s.io/cluster-queue-name",
+)
+"""Written into pod templates when a JobSet starts, which fails for good where one has another value already."""
+INJECTED_ANNOTATIONS: Final = ("kueue.x-k8s.io/workload",)
+
+DEFAULT_QUEUE: Final = "default"
+"""LocalQueue that Kueue gives a JobSet without a queue where one of this name exists in the namespace."""
+
+GATE: Final = "gangctl.dev/gang"
+"""gangctl's name in ``admission-gated-by``."""
+CHECK_CONTROLLER: Final = "gangctl.dev/gang-ready"
+"""``spec.controllerName`` of AdmissionChecks that are gangctl's."""
+PARAMETERS_KIND: Final = "GangAdmissionParameters"

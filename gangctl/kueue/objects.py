@@ -1,0 +1,207 @@
+"""Kueue's objects as gangctl keeps them: small, frozen, total.
+
+Amounts are integers: ``cpu`` in milli-CPU, everything else in whole units (bytes, devices,
+pods), rounded up as Kueue does. What an object leaves out has the API's default here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+Amounts = Mapping[str, int]
+"""Amounts by name of the resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """Of one resource in one flavor; a limit that is None is none. They hold only in a cohort."""
+
+    nominal: int = 0
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorQuotas:
+    """A ResourceFlavor's quotas, by name of the resource."""
+
+    name: str
+    resources: Mapping[str, Quota]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    """Resources that are taken from one flavor together; the order of flavors is that in which they are tried."""
+
+    resources: tuple[str, ...]
+    flavors: tuple[FlavorQuotas, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorTerm:
+    """A term of a label selector, ``matchLabels`` included."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: tuple[str, ...] = ()
+
+
+StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
+Strategy = Literal["BestEffortFIFO", "StrictFIFO"]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckUse:
+    """An AdmissionCheck that a ClusterQueue asks for; without flavors, whatever the flavor."""
+
+    name: str
+    on_flavors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One of ``status.conditions``; ``since`` is lastTransitionTime, RFC 3339."""
+
+    status: bool
+    reason: str = ""
+    message: str = ""
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQueue:
+    """``selector`` is None where namespaceSelector is left out, which selects no namespace; () selects all."""
+
+    name: str
+    cohort: str = ""
+    groups: tuple[ResourceGroup, ...] = ()
+    selector: tuple[SelectorTerm, ...] | None = None
+    strategy: Strategy = "BestEffortFIFO"
+    stop_policy: StopPolicy = "None"
+    checks: tuple[CheckUse, ...] = ()
+    when_can_borrow: str = "MayStopSearch"
+    when_can_preempt: str = "TryNextFlavor"
+    within_queue: str = "Never"
+    """``preemption.withinClusterQueue``"""
+    reclaim: str = "Never"
+    """``preemption.reclaimWithinCohort``"""
+    active: Condition | None = None
+    pending: int = 0
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """A cohort need not exist as an object: then it is a root without quotas."""
+
+    name: str
+    parent: str = ""
+    groups: tuple[ResourceGroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LocalQueue:
+    """The door of a namespace to a ClusterQueue."""
+
+    namespace: str
+    name: str
+    cluster_queue: str
+    stop_policy: StopPolicy = "None"
+    active: Condition | None = None
+    pending: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceFlavor:
+    """Taints and tolerations are as the core API writes them."""
+
+    name: str
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Mapping[str, Any], ...] = ()
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    topology: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetAssignment:
+    """What a podset got: flavors by resource, and the amounts of all of its pods."""
+
+    name: str
+    flavors: Mapping[str, str]
+    usage: Amounts
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckState:
+    """One of ``status.admissionChecks``; ``state`` is Pending, Ready, Retry or Rejected."""
+
+    name: str
+    state: str
+    message: str = ""
+    since: str = ""
+    retry_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedWorkload:
+    """A Workload of Kueue (``workloads.kueue.x-k8s.io``), never to be taken for one of ``scheduling.k8s.io``.
+
+    ``pods`` are counts by name of the podset. ``version`` is the resourceVersion.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    version: str = ""
+    owner_kind: str = ""
+    owner_api_version: str = ""
+    owner_name: str = ""
+    owner_uid: str = ""
+    queue: str = ""
+    priority: int = 0
+    priority_class: str = ""
+    active: bool = True
+    created: str = ""
+    deleting: bool = False
+    pods: Mapping[str, int] = field(default_factory=dict)
+    requests: Mapping[str, Amounts] = field(default_factory=dict)
+    """``status.resourceRequests``: amounts of all pods of a podset, while it waits."""
+    cluster_queue: str = ""
+    """``status.admission.clusterQueue``: empty without a reservation."""
+    assignments: tuple[PodSetAssignment, ...] = ()
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    checks: tuple[CheckState, ...] = ()
+    requeue_at: str = ""
+    requeue_count: int = 0
+
+    def holds(self, condition: str) -> bool:
+        """Whether a condition is True."""
+        found = self.conditions.get(condition)
+        return found is not None and found.status
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionCheck:
+    """``parameters`` is ``apiGroup/Kind/name`` in three parts, or None."""
+
+    name: str
+    controller: str
+    parameters: tuple[str, str, str] | None = None
+    generation: int = 0
+    uid: str = ""
+    active: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClass:
+    """A WorkloadPriorityClass: Kueue's own, no priority of pods."""
+
+    name: str
+    value: int
+
+
+PODS: Final = "pods"
+"""A resource that every pod asks for once, where some group of the ClusterQueue covers it."""
