@@ -1,0 +1,130 @@
+"""Why a queue admits nothing at all now, whatever is asked of it: none of these is a never.
+
+The first reason in Kueue's own order is given: what it names must be put right before any other shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gangctl.kueue.objects import ClusterQueue, LocalQueue, SelectorTerm
+
+
+class Blockage(StrEnum):
+    """Stable, CamelCase."""
+
+    LOCAL_QUEUE_MISSING = "LocalQueueMissing"
+    LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
+    CLUSTER_QUEUE_MISSING = "ClusterQueueMissing"
+    CLUSTER_QUEUE_TERMINATING = "ClusterQueueTerminating"
+    CLUSTER_QUEUE_STOPPED = "ClusterQueueStopped"
+    CLUSTER_QUEUE_INACTIVE = "ClusterQueueInactive"
+    NAMESPACE_NOT_SELECTED = "NamespaceNotSelected"
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """``message`` is one sentence that names the object in the way and what to do about it."""
+
+    reason: Blockage
+    message: str
+
+
+def selects(selector: tuple[SelectorTerm, ...] | None, labels: Mapping[str, str]) -> bool:
+    """Whether a namespaceSelector takes a namespace with these labels; None, one that is left out, takes none."""
+    return selector is not None and all(_holds(term, labels) for term in selector)
+
+
+def _holds(term: SelectorTerm, labels: Mapping[str, str]) -> bool:
+    value = labels.get(term.key)
+    match term.operator:
+        case "In":
+            return value in term.values
+        case "NotIn":
+            return value not in term.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+
+
+def blocked(
+    queue_name: str,
+    local_queue: LocalQueue | None,
+    cluster_queue: ClusterQueue | None,
+    namespace_labels: Mapping[str, str] | None,
+) -> Blocked | None:
+    """What keeps everything out of a LocalQueue, or None if it is open.
+
+    ``local_queue`` and ``cluster_queue`` are None where they do not exist. Labels that are None are not known, which
+    blocks nobody; the same holds for a ClusterQueue that has no Active condition yet.
+    """
+    if local_queue is None:
+        return Blocked(
+            Blockage.LOCAL_QUEUE_MISSING,
+            f'LocalQueue "{queue_name}" does not exist in the namespace; create it, or name another queue',
+        )
+    if local_queue.stop_policy != "None":
+        return Blocked(
+            Blockage.LOCAL_QUEUE_STOPPED,
+            f'LocalQueue "{queue_name}" is stopped (stopPolicy {local_queue.stop_policy}); it admits again with None',
+        )
+    if cluster_queue is None:
+        return Blocked(
+            Blockage.CLUSTER_QUEUE_MISSING,
+            f'ClusterQueue "{local_queue.cluster_queue}" of LocalQueue "{queue_name}" does not exist; create it',
+        )
+    return _queue_blocked(cluster_queue) or _namespace_blocked(cluster_queue, namespace_labels)
+
+
+def _queue_blocked(queue: ClusterQueue) -> Blocked | None:
+    """What is in the way of everybody in a ClusterQueue."""
+    if queue.deleting:
+        return Blocked(
+            Blockage.CLUSTER_QUEUE_TERMINATING,
+            f'ClusterQueue "{queue.name}" is being deleted, and goes once nothing in it holds quota; use another queue',
+        )
+    if queue.stop_policy != "None":
+        return Blocked(
+            Blockage.CLUSTER_QUEUE_STOPPED,
+            f'ClusterQueue "{queue.name}" is stopped (stopPolicy {queue.stop_policy}); it admits again with None',
+        )
+    # "Stopped" is what Kueue said before stopPolicy was taken back; its next look is a moment away.
+    if queue.active is not None and not queue.active.status and queue.active.reason != "Stopped":
+        return Blocked(
+            Blockage.CLUSTER_QUEUE_INACTIVE,
+            f'ClusterQueue "{queue.name}" is inactive ({queue.active.reason}): {_sentence(queue.active.message)}',
+        )
+    return None
+
+
+def _sentence(message: str) -> str:
+    """Kueue's message without its common beginning and its full stop."""
+    return message.removeprefix("Can't admit new workloads: ").rstrip(".") or "it does not say why"
+
+
+def _namespace_blocked(queue: ClusterQueue, labels: Mapping[str, str] | None) -> Blocked | None:
+    if queue.selector is None:
+        return Blocked(
+            Blockage.NAMESPACE_NOT_SELECTED,
+            f'ClusterQueue "{queue.name}" selects no namespace: it has no namespaceSelector; {{}} selects all',
+        )
+    if labels is None or selects(queue.selector, labels):
+        return None
+    unmet = ", ".join(_shown(term) for term in queue.selector if not _holds(term, labels))
+    return Blocked(
+        Blockage.NAMESPACE_NOT_SELECTED,
+        f'the namespaceSelector of ClusterQueue "{queue.name}" does not match the labels of the namespace: {unmet}',
+    )
+
+
+def _shown(term: SelectorTerm) -> str:
+    match term.operator:
+        case "In" | "NotIn":
+            return f"{term.key} {'in' if term.operator == 'In' else 'not in'} ({', '.join(term.values)})"
+        case "Exists":
+            return f"{term.key} exists"
+        case "DoesNotExist":
+            return f"{term.key} does not exist"
