@@ -6,10 +6,10 @@ amounts are integers: milli-CPU, bytes, counts.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Final, Literal, TypedDict
 
-API_VERSION = "gangctl.dev/v1alpha1"
-KIND = "GangFit"
+API_VERSION: Final = "gangctl.dev/v1alpha1"
+KIND: Final = "GangFit"
 
 Verdict = Literal["never", "not-now", "fits", "unknown"]
 

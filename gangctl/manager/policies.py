@@ -20,6 +20,7 @@ from gangctl.controllers.policy_status import PolicyStatusWriter
 from gangctl.controllers.reports import Reports
 from gangctl.controllers.scan import PolicyScan, ScanOptions
 from gangctl.errors import ConfigError
+from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet
@@ -29,6 +30,7 @@ from gangctl.manager.scans import ScanMetrics, Sight
 from gangctl.manager.settings import ControllerSettings
 from gangctl.manager.webhooksettings import webhook_settings
 from gangctl.policy.cel.engines import AUTO, PYTHON, available
+from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import ParamCatalogue
 from gangctl.policy.review import Review
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from gangctl.judge.judge import Judge
 
 NAME: Final = "policies"
+
+Fit = Callable[[Object, str], FitReport]
 
 log = structlog.get_logger(__name__)
 
@@ -96,6 +100,11 @@ class _Bench:
         return self._judge
 
 
+def without_queues(raw: Object, namespace: str) -> FitReport:
+    """The answer of a gangctl that does not look at Kueue."""
+    return unknown_fit(raw, namespace, ["gangctl does not look at Kueue"])
+
+
 class PolicyPart:
     """Wires what is about policies; it is also the :class:`~gangctl.webhooks.policies.PolicyView`."""
 
@@ -108,13 +117,18 @@ class PolicyPart:
         *,
         metrics: RuntimeMetrics,
         registry: CollectorRegistry,
+        fit: Fit = without_queues,
     ) -> None:
-        """Make everything, start nothing; ConfigError for an engine that is not installed."""
+        """Make everything, start nothing; ConfigError for an engine that is not installed.
+
+        ``fit`` says whether a JobSet (of a namespace, where it names none) can be admitted by its queue.
+        """
         engine = settings.cel_engine
         if engine not in {AUTO, *available()}:
             hint = f"install gangctl[{engine}], or leave the choice to gangctl"
             raise ConfigError(f"--cel-engine {engine}: it is not installed", hint=hint)
         self._gangs = gangs
+        self.fit = fit
         self._metrics = PolicyMetrics(registry)
         self._on_swap: list[Callable[[], None]] = []
         self._bench = _Bench(JudgeOptions(engine=engine), self._metrics)
@@ -138,6 +152,7 @@ class PolicyPart:
             self._parameters,
             judge=self._bench.judge,
             rules=self.cluster_rules,
+            fit=fit,
             webhooks=webhook_settings(settings, own_namespace),
             now=self.now,
         )

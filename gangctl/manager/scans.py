@@ -24,7 +24,7 @@ from gangctl.policy.reports import severity_of
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Action, Outcome, Result
 from gangctl.webhooks.configurations import WebhookSettings, namespace_selector
-from gangctl.webhooks.policies import reads_gang
+from gangctl.webhooks.policies import read_by
 
 _ACTIONS: Final = (Action.DENY, Action.WARN, Action.AUDIT)
 
@@ -40,6 +40,7 @@ class Sight:
         *,
         judge: Callable[[Review, Collection[str]], Awaitable[tuple[Outcome, ...]]],
         rules: Callable[[], ClusterRules],
+        fit: Callable[[Object, str], Object],
         webhooks: WebhookSettings,
         now: Callable[[], datetime],
     ) -> None:
@@ -49,6 +50,7 @@ class Sight:
         self._catalogue = catalogue
         self._judge = judge
         self._rules = rules
+        self._fit = fit
         self._now = now
         self._terms = namespace_selector(webhooks)["matchExpressions"]
 
@@ -66,8 +68,10 @@ class Sight:
         if namespace is None or not self._applies(namespace):
             return None
         policies = self.scanned()
-        plan = gang_of(jobset, self._rules()) if reads_gang(policies) else None
-        review = review_of_existing(jobset, namespace, plan, self._now())
+        reads = read_by(policies)
+        plan = gang_of(jobset, self._rules()) if "gang" in reads else None
+        fit = self._fit(jobset, jobset["metadata"]["namespace"]) if "fit" in reads else None
+        review = review_of_existing(jobset, namespace, plan, self._now(), fit)
         return await self._judge(
             with_params(review, policies, self._catalogue), frozenset(policy.name for policy in policies)
         )

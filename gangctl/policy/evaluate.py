@@ -71,6 +71,7 @@ class Evaluation:
                     "request": {key: value for key, value in review.request.items() if key not in _NOT_IN_REQUEST},
                     "namespaceObject": namespace_object(review),
                     "gang": review.gang,
+                    "fit": review.fit,
                     "params": None,
                 }
             )

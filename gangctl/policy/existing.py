@@ -11,7 +11,9 @@ _KIND: Final = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobS
 _RESOURCE: Final = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "resource": "jobsets"}
 
 
-def review_of_existing(jobset: Object, namespace: Object | None, gang: Object | None, now: datetime) -> Review:
+def review_of_existing(
+    jobset: Object, namespace: Object | None, gang: Object | None, now: datetime, fit: Object | None = None
+) -> Review:
     """The review of a stored JobSet, but for its params.
 
     Who created it is not known any more: ``request.userInfo`` is empty, and ``dryRun`` true, because
@@ -31,4 +33,4 @@ def review_of_existing(jobset: Object, namespace: Object | None, gang: Object | 
         "dryRun": True,
         "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
     }
-    return Review(operation="CREATE", now=now, request=request, object=jobset, namespace=namespace, gang=gang)
+    return Review(operation="CREATE", now=now, request=request, object=jobset, namespace=namespace, gang=gang, fit=fit)

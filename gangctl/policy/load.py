@@ -16,7 +16,7 @@ from gangctl.policy.cel.extent import Extent
 from gangctl.policy.cel.faults import CompileError
 from gangctl.policy.cel.types import BOOL, DYN, NULL, STRING, Type
 from gangctl.policy.constraints import MatchResources
-from gangctl.policy.gangvariable import GANG_TYPE
+from gangctl.policy.fitvariable import COMPUTED
 from gangctl.policy.loaded import (
     BrokenPolicy,
     Expression,
@@ -34,6 +34,7 @@ from gangctl.policy.review import Object
 from gangctl.policy.typechecking import EnvironmentOf, is_about_jobsets, stored, type_warnings
 from gangctl.policy.verdict import Action
 
+_NOTHING: Final[Mapping[str, Type]] = {}
 DEFAULT_MINOR: Final = "1.37"
 """Whose CEL counts where nobody names another, and always for GangPolicies: gangctl evaluates them, not the cluster."""
 
@@ -50,7 +51,7 @@ def load_policy(document: Mapping[str, Any], engine: Engine) -> LoadedPolicy:
         problems = [problem_of_field(each) for each in error.errors]
         raise _refusal(document, None, problems) from error
     problems = [problem_of_field(each) for each in check_policy(model)]
-    programs = compile_spec(model.spec, engine, DEFAULT_MINOR, problems, gang=GANG_TYPE)
+    programs = compile_spec(model.spec, engine, DEFAULT_MINOR, problems, COMPUTED)
     if problems:
         raise _refusal(document, model, problems)
     return LoadedPolicy(
@@ -59,7 +60,7 @@ def load_policy(document: Mapping[str, Any], engine: Engine) -> LoadedPolicy:
         source=document,
         native=False,
         programs=programs,
-        warnings=warnings_of(model.spec, programs, DEFAULT_MINOR, gang=GANG_TYPE),
+        warnings=warnings_of(model.spec, programs, DEFAULT_MINOR, COMPUTED),
         generation=model.metadata.generation,
     )
 
@@ -95,26 +96,26 @@ def refusal(
 
 
 def compile_spec(
-    spec: GangPolicySpec, engine: Engine, minor: str, problems: list[Problem], *, gang: Type | None = None
+    spec: GangPolicySpec, engine: Engine, minor: str, problems: list[Problem], computed: Mapping[str, Type] = _NOTHING
 ) -> Programs:
     """Compile every expression; what is wrong is appended to ``problems``, and the programs then lack something.
 
-    ``gang`` is the type of that variable, None where there is none.
+    ``computed`` are the types of variables that are gangctl's own.
     """
-    return _Compiler(engine, _environment(spec, minor, gang), problems).programs(spec)
+    return _Compiler(engine, _environment(spec, minor, computed), problems).programs(spec)
 
 
 def warnings_of(
-    spec: GangPolicySpec, programs: Programs, minor: str, *, gang: Type | None = None
+    spec: GangPolicySpec, programs: Programs, minor: str, computed: Mapping[str, Type] = _NOTHING
 ) -> tuple[Problem, ...]:
     """Probable mistakes in the expressions of a policy that is about JobSets only; of others nothing is known."""
     if not is_about_jobsets(spec.match_constraints):
         return ()
-    return tuple(type_warnings(programs, _environment(spec, minor, gang)))
+    return tuple(type_warnings(programs, _environment(spec, minor, computed)))
 
 
-def _environment(spec: GangPolicySpec, minor: str, gang: Type | None) -> EnvironmentOf:
-    return partial(admission, params=spec.param_kind is not None, gang=gang, minor=minor)
+def _environment(spec: GangPolicySpec, minor: str, computed: Mapping[str, Type]) -> EnvironmentOf:
+    return partial(admission, params=spec.param_kind is not None, computed=computed, minor=minor)
 
 
 @dataclass(slots=True)

@@ -18,7 +18,8 @@ class Review:
     ``request`` is the CEL variable of that name: the AdmissionRequest without its objects.
     ``namespace`` is the Namespace object of a namespaced request, None where it is unknown.
     ``gang`` is the plan of the JobSet as ``gangctl plan -o json`` prints it, None at DELETE
-    and where the JobSet cannot be planned. ``now`` decides whether exceptions have expired.
+    and where the JobSet cannot be planned; ``fit`` what ``gangctl fit -o json`` prints, None at
+    DELETE and where no policy reads it. ``now`` decides whether exceptions have expired.
     """
 
     operation: Operation
@@ -28,6 +29,7 @@ class Review:
     old_object: Object | None = None
     namespace: Object | None = None
     gang: Object | None = None
+    fit: Object | None = None
     params: Mapping[str, tuple[Object, ...]] = field(default_factory=dict)
     """Parameter objects by policy name, resolved by :mod:`gangctl.policy.params`; no entry: the policy takes none."""
     param_errors: Mapping[str, str] = field(default_factory=dict)

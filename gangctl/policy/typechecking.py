@@ -14,9 +14,9 @@ from gangctl.policy.cel.checked import Environment
 from gangctl.policy.cel.typed import for_jobsets, typed_check
 from gangctl.policy.cel.types import DURATION, DYN, TIMESTAMP, Type
 from gangctl.policy.constraints import MatchResources
-from gangctl.policy.gangvariable import TYPE_PREFIX
 from gangctl.policy.loaded import Expression, Problem, Programs, problem_of_expression
 from gangctl.policy.match import JOBSETS
+from gangctl.policy.reporttypes import TYPE_PREFIX
 
 EnvironmentOf = Callable[[Mapping[str, Type]], Environment]
 """The environment of an expression by the variables that it may read."""
@@ -29,7 +29,7 @@ _STORED: Final = frozenset(
 def stored(type_: Type) -> Type:
     """The type by which a variable is known to later expressions: the API server forgets all but the plain ones.
 
-    That of ``gang`` and its parts, which it does not know, is kept.
+    Those of ``gang`` and ``fit`` and their parts, which it does not know, are kept.
     """
     if type_.name in {"list", "map"}:
         return Type(type_.name, tuple(map(stored, type_.parameters)))

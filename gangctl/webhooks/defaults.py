@@ -17,7 +17,7 @@ from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import matches
 from gangctl.policy.verdict import Finding, cause, show
 from gangctl.webhooks.endpoints import Handler
-from gangctl.webhooks.policies import PolicyView, cause_of, reads_gang, review_of
+from gangctl.webhooks.policies import PolicyView, cause_of, review_of
 from gangctl.webhooks.policy_configurations import MUTATE_DEFAULTS
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
 
@@ -50,7 +50,7 @@ class DefaultsAdmission:
         # Others may be in force by now; from here on nothing is waited for until the judge has taken the review.
         policies = self._policies()
         conditional = [each for each in policies if each.spec.match_conditions]
-        review = review_of(request, self._view, namespace, gang=reads_gang(conditional))
+        review = review_of(request, self._view, namespace, conditional)
         asked = {each.name for each in conditional if not matches(each, review)}
         outcomes = await self._view.judge(review, asked) if asked else ()
         unanswered = {outcome.policy: finding for outcome in outcomes for finding in without_answer(outcome)}

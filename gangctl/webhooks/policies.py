@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 from gangctl.errors import one_line
+from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.judge.policyset import PolicySet
 from gangctl.policy.gangvariable import gang_of
@@ -45,6 +46,9 @@ class PolicyView(Protocol):
 
     def cluster_rules(self) -> ClusterRules:
         """Rules by which gangs are planned on this cluster."""
+
+    def fit(self, raw: Object, namespace: str) -> FitReport:
+        """Whether a JobSet can be admitted by its queue, in bounded time."""
 
     def now(self) -> datetime:
         """The time, for exceptions that expire."""
@@ -84,7 +88,7 @@ class PolicyAdmission:
             return unready(path, f"namespace {one_line(request.namespace, _NAME_CHARACTERS)} has not been seen yet")
         # Others may be in force by now; from here on nothing is waited for until the judge has taken the review.
         in_force = self._view.in_force
-        review = review_of(request, self._view, namespace, gang=reads_gang(in_force.policies))
+        review = review_of(request, self._view, namespace, in_force.policies)
         verdict = merge(await self._view.judge(review))
         return answer(verdict, skipped(verdict.outcomes, in_force.broken))
 
@@ -93,14 +97,17 @@ def _any(in_force: PolicySet) -> bool:
     return bool(in_force.policies or in_force.broken)
 
 
-def reads_gang(policies: Iterable[LoadedPolicy]) -> bool:
-    """Whether a plan has to be made for them."""
-    return any("gang" in policy.reads for policy in policies)
+def read_by(policies: Iterable[LoadedPolicy]) -> frozenset[str]:
+    """Variables that some policy reads: what nobody reads need not be computed."""
+    return frozenset[str]().union(*(policy.reads for policy in policies))
 
 
-def review_of(request: AdmissionRequest, view: PolicyView, namespace: Object | None, *, gang: bool) -> Review:
-    """The request as policies see it, complete with the parameters of those that apply."""
-    plan = gang_of(request.object, view.cluster_rules()) if gang and request.object is not None else None
+def review_of(
+    request: AdmissionRequest, view: PolicyView, namespace: Object | None, policies: Iterable[LoadedPolicy]
+) -> Review:
+    """The request as these policies see it, complete with the parameters of those that apply."""
+    reads = read_by(policies)
+    raw = request.object
     review = Review(
         operation=request.operation,
         now=view.now(),
@@ -108,7 +115,8 @@ def review_of(request: AdmissionRequest, view: PolicyView, namespace: Object | N
         object=request.object,
         old_object=request.old_object,
         namespace=namespace,
-        gang=plan,
+        gang=gang_of(raw, view.cluster_rules()) if raw is not None and "gang" in reads else None,
+        fit=view.fit(raw, request.namespace) if raw is not None and "fit" in reads else None,
     )
     return with_params(review, view.in_force.policies, view.catalogue)
 

@@ -16,6 +16,7 @@ import pytest
 from gangctl.cli.policy.admitted import as_admitted
 from gangctl.controllers.policies import PolicyKeeper
 from gangctl.controllers.policy_sources import PolicySources
+from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.judge.judge import Judge
 from gangctl.judge.options import JudgeOptions
@@ -23,6 +24,7 @@ from gangctl.judge.policyset import PolicySet
 from gangctl.manager.scans import Sight
 from gangctl.policy.cel.engines import available
 from gangctl.policy.exemptions import load_exception
+from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.review import Object, Review
 from gangctl.policy.verdict import Outcome, merge, show
 from gangctl.sandbox.patches import json_patch
@@ -154,6 +156,9 @@ class View:
     def cluster_rules(self) -> ClusterRules:
         return ClusterRules()
 
+    def fit(self, raw: Object, namespace: str) -> FitReport:
+        return unknown_fit(raw, namespace, ["nobody was asked"])
+
     def now(self) -> datetime:
         return datetime.now(UTC)
 
@@ -221,6 +226,7 @@ async def scanned(view: View, stored: dict[str, Any]) -> list[dict[str, Any]]:
         view.catalogue,
         judge=view.judge,
         rules=view.cluster_rules,
+        fit=view.fit,
         webhooks=WebhookSettings(Endpoint(url="https://gangctl.example")),
         now=view.now,
     )

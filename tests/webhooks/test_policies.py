@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.judge.policyset import PolicySet
 from gangctl.policy.cel.ast import Literal, Span
 from gangctl.policy.cel.checked import Checked, Profile
 from gangctl.policy.cel.types import BOOL
 from gangctl.policy.constraints import LabelSelector
+from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, Programs, Rule
 from gangctl.policy.model import GangPolicy
 from gangctl.policy.params import Scope
@@ -87,6 +89,9 @@ class View:
 
     def cluster_rules(self) -> ClusterRules:
         return ClusterRules()
+
+    def fit(self, raw: Object, namespace: str) -> FitReport:
+        return unknown_fit(raw, namespace, ["nobody was asked"])
 
     def now(self) -> datetime:
         return NOW

@@ -21,7 +21,7 @@ LISTS: Final = 32
 _SCALARS: Final = "true", "false"
 _UNTYPED: Final[Mapping[str, str]] = {"Undeclared": "UnknownField", "Type": "TypeMismatch"}
 """Codes of what is refused for the types of JobSets, although Kubernetes would only warn of it."""
-_NULLS: Final = {"CREATE": ("oldObject",), "DELETE": ("object", "gang")}
+_NULLS: Final = {"CREATE": ("oldObject",), "DELETE": ("object", "gang", "fit")}
 """What is null, by operation."""
 
 

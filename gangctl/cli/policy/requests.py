@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -12,6 +12,7 @@ from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.cli.policy.admitted import as_admitted, is_jobset
 from gangctl.cli.policy.bundle import kind_of, metadata_of, name_of
 from gangctl.gang.resolve import ClusterRules
+from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.gangvariable import gang_of
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import ParamCatalogue, with_params
@@ -38,6 +39,8 @@ class Setting:
     gang_schedulers: tuple[str, ...] = ()
     namespaces: Mapping[str, Object] = field(default_factory=dict)
     """Namespace objects by name."""
+    fit: Callable[[Object, str], Object] = lambda raw, namespace: unknown_fit(raw, namespace, ["no queues were given"])
+    """Whether a JobSet can be admitted by its queue."""
 
     @property
     def rules(self) -> ClusterRules:
@@ -105,6 +108,7 @@ def review_of(subject: Object, operation: Operation, setting: Setting, old: Obje
         old_object=subject if operation == "DELETE" else old,
         namespace=namespace_object(namespace, setting) if namespace else None,
         gang=gang_of(new, setting.rules) if new is not None and is_jobset(new) else None,
+        fit=setting.fit(new, namespace) if new is not None and is_jobset(new) else None,
     )
 
 

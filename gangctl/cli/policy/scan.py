@@ -38,6 +38,7 @@ from gangctl.judge.policyset import PolicySet
 from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.engines import make_engine
 from gangctl.policy.existing import review_of_existing
+from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.gangvariable import gang_of
 from gangctl.policy.params import with_params
 from gangctl.policy.review import Object
@@ -155,7 +156,8 @@ async def _scan(client: Client, own_namespace: str, scope: Scope) -> Report:
                 if is_left_alone(home, namespaces):
                     report.left_alone += 1
                     continue
-                review = review_of_existing(jobset, namespaces.get(home), gang_of(jobset, rules), scope.now)
+                fit = unknown_fit(jobset, home, ["a scan from outside reads no queues"])
+                review = review_of_existing(jobset, namespaces.get(home), gang_of(jobset, rules), scope.now, fit)
                 report.add(jobset, await judge.judge(with_params(review, loaded.policies, catalogue)))
     return report
 

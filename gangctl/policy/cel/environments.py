@@ -78,18 +78,21 @@ AUTHORIZER: Final = AUTHORIZER_FUNCTIONS[0].parameters[0]
 """``authorizer``: declared, so that its refusal says what it is."""
 
 
+_NOTHING: Final[Mapping[str, Type]] = {}
+
+
 def admission(
     variables: Mapping[str, Type] | None = None,
     *,
     params: bool = True,
-    gang: Type | None = None,
+    computed: Mapping[str, Type] = _NOTHING,
     minor: str = "1.37",
     extents: Mapping[str, Extent] | None = None,
 ) -> Environment:
     """The environment of matchConditions, variables, validations, messages and audit annotations.
 
-    ``params`` exists where the policy has a paramKind. ``gang`` is the type of that variable,
-    None where there is none (a native policy). ``variables`` are those declared before, and
+    ``params`` exists where the policy has a paramKind. ``computed`` are the types of what
+    gangctl adds: nothing for a native policy. ``variables`` are those declared before, and
     ``extents`` how large their values can be (:attr:`Checked.extent`): without them, variables
     that each double the one before get by the limits.
     """
@@ -102,8 +105,7 @@ def admission(
     }
     if params:
         roots["params"] = DYN
-    if gang is not None:
-        roots["gang"] = gang
+    roots |= computed
     return Environment(roots, dict(variables or {}), minor, dict(extents or {}))
 
 

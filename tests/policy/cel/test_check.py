@@ -15,7 +15,7 @@ from tests.policy.cel.calls import MIXED, fitting
 from tests.policy.cel.oracle import recorded
 
 GANG = Type("gang", fields={"pods": INT, "groups": list_of(Type("group", fields={"name": STRING, "minCount": INT}))})
-ENVIRONMENT = admission({"total": INT, "names": list_of(STRING)}, gang=GANG)
+ENVIRONMENT = admission({"total": INT, "names": list_of(STRING)}, computed={"gang": GANG})
 
 
 @pytest.mark.parametrize(
