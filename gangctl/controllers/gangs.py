@@ -57,15 +57,20 @@ class GangController:
         *,
         state: Callable[[], ApiState],
         rules: Callable[[Generation], ClusterRules],
+        suspended: Callable[[JobSet], Lifecycle] = lambda _: Lifecycle.RETIRED,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Compose; ``state`` is what discovery last found, ``writer`` makes one for a generation."""
+        """Compose; ``state`` is what discovery last found, ``writer`` makes one for a generation.
+
+        ``suspended`` says what should exist for a JobSet while it is suspended, which depends on who starts it again.
+        """
         self._caches = caches
         self._writer = writer
         self._pods = pods
         self._say = say
         self._state = state
         self._rules = rules
+        self._suspended = suspended
         self._now = now
         self._told: dict[Key, str] = {}
         """UIDs of the JobSets whose creation this process has told."""
@@ -78,7 +83,7 @@ class GangController:
             return await_change()
         state = self._state()
         rules = self._rules(state.generation or ClusterRules().generation)
-        assessment = assess(jobset, rules)
+        assessment = assess(jobset, rules, self._suspended(jobset))
         if assessment.lifecycle is Lifecycle.UNTOUCHED:
             return await_change()
         if state.generation is None:
@@ -94,6 +99,8 @@ class GangController:
             self._say(jobset, notice)
         if assessment.lifecycle is Lifecycle.RETIRED:
             return await self._retire(jobset, assessment.plan, state.generation)
+        if assessment.lifecycle is Lifecycle.KEPT:
+            return await_change()
         return await self._present(jobset, without(assessment.plan, outsiders), state.generation)
 
     def _announce_assessment(self, jobset: JobSet, assessment: Assessment) -> None:

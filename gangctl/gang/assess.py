@@ -21,6 +21,8 @@ class Lifecycle(StrEnum):
     """What should exist for a JobSet now."""
 
     PRESENT = "Present"
+    KEPT = "Kept"
+    """What there is, as it is: it waits in a queue, and comes back."""
     RETIRED = "Retired"
     """Nothing, once its pods are gone."""
     UNTOUCHED = "Untouched"
@@ -37,15 +39,33 @@ class Assessment:
     unstamped: bool = False
 
 
-def _lifecycle(jobset: JobSet) -> Lifecycle:
+def while_suspended(jobset: JobSet, *, queues: bool | None, early: bool = False) -> Lifecycle:
+    """What should exist for a JobSet while it is suspended.
+
+    ``queues`` is whether the cluster has Kueue, None while that is not known. Who waits in one of its queues was
+    suspended by Kueue, which will start it, perhaps again: its groups outlive eviction, so that pods, references and
+    groups go on naming each other. Before the first start there are none, unless they are wanted ``early``. What is
+    not known deletes nothing. Without Kueue nobody but a person suspends, as if there were no queue's name on it.
+    """
+    if not jobset.queue or queues is False:
+        return Lifecycle.RETIRED
+    return Lifecycle.PRESENT if early else Lifecycle.KEPT
+
+
+def _lifecycle(jobset: JobSet, suspended: Lifecycle) -> Lifecycle:
     if jobset.deleting or jobset.managed_elsewhere:
         return Lifecycle.UNTOUCHED
-    return Lifecycle.RETIRED if jobset.suspend or jobset.finished else Lifecycle.PRESENT
+    if jobset.finished:
+        return Lifecycle.RETIRED
+    return suspended if jobset.suspend else Lifecycle.PRESENT
 
 
-def assess(jobset: JobSet, rules: ClusterRules) -> Assessment:
-    """What the stored JobSet means; total, whatever was written past the webhook."""
-    lifecycle = _lifecycle(jobset)
+def assess(jobset: JobSet, rules: ClusterRules, suspended: Lifecycle = Lifecycle.RETIRED) -> Assessment:
+    """What the stored JobSet means; total, whatever was written past the webhook.
+
+    ``suspended`` is what :func:`while_suspended` says.
+    """
+    lifecycle = _lifecycle(jobset, suspended)
     if lifecycle is Lifecycle.UNTOUCHED:
         return Assessment(lifecycle, None)
     resolution = resolve(jobset, rules)

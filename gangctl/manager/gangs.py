@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gangctl.api.jobset import JobSet
@@ -15,6 +16,7 @@ from gangctl.controllers.gangs import GangController
 from gangctl.controllers.pods import PodReader
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError
+from gangctl.gang.assess import Lifecycle
 from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
 from gangctl.gang.reasons import Notice
@@ -53,8 +55,13 @@ class GangPart:
         own_namespace: str,
         recorder: EventRecorder,
         metrics: RuntimeMetrics,
+        *,
+        suspended: Callable[[JobSet], Lifecycle] = lambda _: Lifecycle.RETIRED,
     ) -> None:
-        """Make everything, start nothing; in the event loop that everything will run in."""
+        """Make everything, start nothing; in the event loop that everything will run in.
+
+        ``suspended`` says what should exist for a JobSet while it is suspended.
+        """
         self._schedulers = frozenset(settings.gang_scheduler)
         self._recorder = recorder
         self._clients = clients
@@ -77,6 +84,7 @@ class GangPart:
             self._say,
             state=lambda: self.discovery.state,
             rules=self.rules,
+            suspended=suspended,
         )
         self.controller: Controller[Key] = Controller(
             NAME,
@@ -117,6 +125,12 @@ class GangPart:
     async def synced(self) -> None:
         """Wait until the webhooks can answer from memory."""
         await self.discovery.settled.wait()
+
+    def look_again(self, concerned: Callable[[JobSet], bool]) -> None:
+        """Reconcile these: something that their life depends on has changed beside them."""
+        for jobset in self.caches.jobsets.store.values():
+            if concerned(jobset):
+                self.controller.enqueue(jobset.key)
 
     async def watch(self) -> None:
         """Keep caches and discovery current until cancelled: every replica does."""

@@ -108,6 +108,14 @@ class ControllerSettings(BaseModel):
         default=600.0,
         description="Seconds between two scans of the JobSets that exist; changes of policies are followed by one.",
     )
+    kueue: Literal["auto", "off"] = Field(
+        default="auto",
+        description="Look for Kueue, and reckon with it where the cluster has it (auto; it may come later), or leave "
+        "it alone: then a JobSet that Kueue evicts loses its groups, and gets new ones when it starts again.",
+    )
+    kueue_namespace: Annotated[str, Field(min_length=1)] = Field(
+        default="kueue-system", description="Namespace in which Kueue has its ConfigMap kueue-manager-config."
+    )
     discovery_period: Annotated[float, Field(ge=1)] = Field(
         default=30.0, description="Seconds between looks at what the cluster serves."
     )

@@ -9,10 +9,11 @@ import pytest
 
 from gangctl.api.meta import GANG_MODE, GANG_REF
 from gangctl.api.scheduling import Generation
-from gangctl.gang.assess import Assessment, Lifecycle
+from gangctl.gang.assess import Assessment, Lifecycle, assess, while_suspended
 from gangctl.gang.reasons import Reason
+from gangctl.gang.resolve import ClusterRules
 from gangctl.gang.validate import MAX_JOBS
-from tests.gang.pipeline import assessed, resolved, stored
+from tests.gang.pipeline import assessed, read, resolved, stored
 from tests.jobsets import jobset, rj
 
 Raw = dict[str, Any]
@@ -114,3 +115,39 @@ def test_suspension_and_deletion_of_the_unganged() -> None:
     assert assessed(raw) == Assessment(Lifecycle.RETIRED, None)
     raw["metadata"]["deletionTimestamp"] = "2026-09-01T00:00:00Z"
     assert assessed(raw) == Assessment(Lifecycle.UNTOUCHED, None)
+
+
+def queued(*, queue: str = "q", suspend: bool = True, **status: str) -> Raw:
+    raw = jobset("js", rj("w", 1, 2, 2, mode="Gang"), uid="u", suspend=suspend)
+    raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queue}
+    return {**stored(raw), "status": status}
+
+
+def life(raw: Raw, *, queues: bool | None, early: bool = False) -> Lifecycle:
+    projection = read(raw)
+    return assess(projection, ClusterRules(), while_suspended(projection, queues=queues, early=early)).lifecycle
+
+
+def test_who_waits_in_a_queue_keeps_what_it_has_and_is_given_nothing() -> None:
+    assert life(queued(), queues=True) is Lifecycle.KEPT
+    assert life(queued(suspend=False), queues=True) is Lifecycle.PRESENT
+    assert life(queued(), queues=True, early=True) is Lifecycle.PRESENT
+
+
+def test_as_long_as_nobody_knows_whether_there_are_queues_nothing_is_deleted() -> None:
+    assert life(queued(), queues=None) is Lifecycle.KEPT
+    assert life(queued(queue=""), queues=None) is Lifecycle.RETIRED
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_without_kueue_a_queues_name_means_nothing(early: bool) -> None:
+    assert life(queued(), queues=False, early=early) is Lifecycle.RETIRED
+    assert life(queued(queue=""), queues=True, early=early) is Lifecycle.RETIRED
+
+
+@pytest.mark.parametrize("queues", [True, False, None])
+def test_finished_is_finished_and_deleted_is_deleted_whoever_queues(queues: bool | None) -> None:
+    assert life(queued(terminalState="Completed"), queues=queues, early=True) is Lifecycle.RETIRED
+    raw = queued()
+    raw["metadata"]["deletionTimestamp"] = "2026-09-01T00:00:00Z"
+    assert life(raw, queues=queues, early=True) is Lifecycle.UNTOUCHED
