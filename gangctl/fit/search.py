@@ -1,0 +1,263 @@
+"""Choices of one flavor for each demand that leave no flavor with more than it has room for.
+
+Two answers. :func:`search` proves: it finds a choice, shows that there is none, or runs out of steps and says so.
+:func:`greedy` foretells: it walks as Kueue does, in the order of the podsets and of the flavors, and never turns back
+(Kueue 0.19, ``pkg/scheduler/flavorassigner``), so that it may miss a choice that exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from gangctl.kueue.objects import Amounts
+
+BUDGET: Final = 20_000
+"""Comparisons of a demand with a flavor, some 20 ms."""
+
+MOST: Final = 64
+"""Demands that are searched at all. Kueue takes 18 podsets."""
+
+Room = Mapping[tuple[str, str], int | None]
+"""What there is by flavor and resource; None is without bound, what is left out is nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What podsets that share their flavors ask of one resource group, in all.
+
+    ``flavors`` are those that these pods may use, in the order in which they are tried. Demands of different ``part``
+    (index of the resource group) never meet: no two groups have a resource in common.
+    """
+
+    amounts: Amounts
+    flavors: tuple[str, ...]
+    part: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``choice`` has one flavor for each demand, in their order; None with ``exhausted`` proves nothing."""
+
+    choice: tuple[str, ...] | None
+    exhausted: bool = False
+
+
+def search(demands: Sequence[Demand], room: Room, budget: int = BUDGET) -> Found:
+    """A choice that keeps every sum within ``room``, if there is one; a demand for nothing gets no flavor."""
+    choice = [""] * len(demands)
+    exhausted = False
+    for part in sorted({demand.part for demand in demands}):
+        members = [
+            index for index, demand in enumerate(demands) if demand.part == part and any(demand.amounts.values())
+        ]
+        packing = _Packing([demands[index] for index in members], room, budget)
+        placed = packing.solve()
+        budget -= packing.steps
+        if placed is not None:
+            for index, flavor in zip(members, placed, strict=True):
+                choice[index] = flavor
+        elif packing.exhausted:
+            exhausted = True
+        else:
+            return Found(None)
+    return Found(None, exhausted=True) if exhausted else Found(tuple(choice))
+
+
+_State = tuple[tuple[int, ...], ...]
+
+
+class _Packing:
+    """Vector packing of one part, depth first: first whoever has the fewest flavors left, then the biggest."""
+
+    def __init__(self, demands: Sequence[Demand], room: Room, budget: int) -> None:
+        self.steps = 0
+        self.exhausted = False
+        self._budget = budget
+        resources = sorted({name for demand in demands for name, amount in demand.amounts.items() if amount > 0})
+        self._sizes = [tuple(max(0, demand.amounts.get(name, 0)) for name in resources) for demand in demands]
+        self._total = [sum(column) for column in zip(*self._sizes, strict=True)]
+        self._names = sorted({flavor for demand in demands for flavor in demand.flavors})
+        self._free = [self._capped(flavor, resources, room) for flavor in self._names]
+        known = {flavor: index for index, flavor in enumerate(self._names)}
+        self._allowed = [
+            [known[flavor] for flavor in dict.fromkeys(demand.flavors) if _fits(size, self._free[known[flavor]])]
+            for demand, size in zip(demands, self._sizes, strict=True)
+        ]
+        self._kinds = self._alike()
+        self._chosen = [-1] * len(demands)
+        self._failed: set[tuple[tuple[int, ...], tuple[tuple[int, tuple[int, ...]], ...]]] = set()
+        users = [frozenset(i for i, allowed in enumerate(self._allowed) if f in allowed) for f in range(len(known))]
+        classes = {group: index for index, group in enumerate(dict.fromkeys(users))}
+        self._classes = [classes[group] for group in users]
+
+    def _capped(self, flavor: str, resources: Sequence[str], room: Room) -> tuple[int, ...]:
+        """Room of a flavor, no more of it than all demands together ask for."""
+        amounts = (room.get((flavor, name), 0) for name in resources)
+        return tuple(
+            total if amount is None else max(0, min(amount, total))
+            for amount, total in zip(amounts, self._total, strict=True)
+        )
+
+    def _alike(self) -> list[int]:
+        """The kind of each demand: those of one kind may change places."""
+        kinds: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+        pairs = zip(self._sizes, self._allowed, strict=True)
+        return [kinds.setdefault((size, tuple(allowed)), len(kinds)) for size, allowed in pairs]
+
+    def solve(self) -> list[str] | None:
+        """Names of flavors in the order of the demands."""
+        if len(self._sizes) > MOST:
+            self.exhausted = True
+        if self.exhausted or not self._place(list(range(len(self._sizes)))):
+            return None
+        return [self._names[flavor] for flavor in self._chosen]
+
+    def _place(self, waiting: list[int]) -> bool:
+        if not waiting:
+            return True
+        options = self._options(waiting)
+        if options is None or not self._roomy(waiting):
+            return False
+        key = self._key(waiting)
+        if key in self._failed:
+            return False
+        item = min(waiting, key=lambda i: (len(options[i]), [-amount for amount in self._sizes[i]]))
+        others = [i for i in waiting if i != item]
+        tried = set()
+        for flavor in sorted(options[item], key=lambda f: self._free[f]):
+            before = self._free[flavor]
+            if (self._classes[flavor], before) in tried:
+                continue
+            tried.add((self._classes[flavor], before))
+            if self.steps > self._budget:
+                self.exhausted = True
+                return False
+            self._free[flavor] = tuple(a - b for a, b in zip(before, self._sizes[item], strict=True))
+            self._chosen[item] = flavor
+            if self._place(others):
+                return True
+            self._free[flavor] = before
+            if self.exhausted:
+                return False
+        self._failed.add(key)
+        return False
+
+    def _options(self, waiting: Sequence[int]) -> dict[int, list[int]] | None:
+        """Flavors that still have room for each demand alone; None where one has none."""
+        options = {}
+        for item in waiting:
+            self.steps += len(self._allowed[item])
+            options[item] = [f for f in self._allowed[item] if _fits(self._sizes[item], self._free[f])]
+            if not options[item]:
+                return None
+        return options
+
+    def _roomy(self, waiting: Sequence[int]) -> bool:
+        """Whether the demands could fit if they could be cut in pieces, and each size if only its number counted."""
+        usable = sorted({flavor for item in waiting for flavor in self._allowed[item]})
+        for resource in range(len(self._total)):
+            free = [self._free[flavor][resource] for flavor in usable]
+            sizes = sorted((self._sizes[item][resource] for item in waiting), reverse=True)
+            if sum(sizes) > sum(free):
+                return False
+            for count, size in enumerate(sizes, start=1):
+                self.steps += 1
+                if size > 0 and sum(amount // size for amount in free) < count:
+                    return False
+        return True
+
+    def _key(self, waiting: Sequence[int]) -> tuple[tuple[int, ...], tuple[tuple[int, tuple[int, ...]], ...]]:
+        """What is left to do, whichever of several alike it is left to do for."""
+        kinds = tuple(sorted(self._kinds[item] for item in waiting))
+        return kinds, tuple(sorted(zip(self._classes, self._free, strict=True)))
+
+
+def _fits(size: Sequence[int], free: Sequence[int]) -> bool:
+    return all(amount <= there for amount, there in zip(size, free, strict=True))
+
+
+class Mode(IntEnum):
+    """How Kueue would give a flavor now, the worst first."""
+
+    NO_FIT = 0
+    WAIT = 1
+    PREEMPT = 2
+    FIT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """By what Kueue chooses in one ClusterQueue.
+
+    ``ceiling`` is what could ever be had, ``free`` what can be had now, ``own`` what can be had without borrowing.
+    ``preempting`` says whether others may have to make room.
+    """
+
+    ceiling: Room
+    free: Room
+    own: Room
+    stop_at_borrowing: bool = True
+    stop_at_preemption: bool = False
+    preempting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A flavor that a demand got, and how."""
+
+    flavor: str
+    mode: Mode
+
+
+def greedy(demands: Sequence[Demand], terms: Terms) -> tuple[Step, ...] | None:
+    """What Kueue gives each demand, in their order; None once one gets nothing at all."""
+    taken: dict[tuple[str, str], int] = {}
+    steps = []
+    for demand in demands:
+        if not any(demand.amounts.values()):
+            steps.append(Step("", Mode.FIT))
+            continue
+        step = _try(demand, terms, taken)
+        if step.mode is Mode.NO_FIT:
+            return None
+        for resource, amount in demand.amounts.items():
+            pair = (step.flavor, resource)
+            taken[pair] = taken.get(pair, 0) + amount
+        steps.append(step)
+    return tuple(steps)
+
+
+def _try(demand: Demand, terms: Terms, taken: Mapping[tuple[str, str], int]) -> Step:
+    """The first flavor at which Kueue stops looking, or the best of all."""
+    best, best_rank = Step("", Mode.NO_FIT), (Mode.NO_FIT, 0)
+    for flavor in demand.flavors:
+        mode, borrows = _standing(flavor, demand.amounts, terms, taken)
+        stops = mode is Mode.FIT or (mode is Mode.PREEMPT and terms.stop_at_preemption)
+        if stops and (not borrows or terms.stop_at_borrowing):
+            return Step(flavor, mode)
+        rank = (mode, 0 if borrows else 1)
+        if mode is not Mode.NO_FIT and rank > best_rank:
+            best, best_rank = Step(flavor, mode), rank
+    return best
+
+
+def _standing(flavor: str, amounts: Amounts, terms: Terms, taken: Mapping[tuple[str, str], int]) -> tuple[Mode, bool]:
+    """The worst of what the resources get from one flavor, and whether any of it is borrowed."""
+    worst, borrows = Mode.FIT, False
+    for resource, amount in amounts.items():
+        pair = (flavor, resource)
+        wanted = taken.get(pair, 0) + amount
+        if not _within(wanted, terms.ceiling, pair):
+            return Mode.NO_FIT, False
+        if not _within(wanted, terms.free, pair):
+            worst = min(worst, Mode.PREEMPT if terms.preempting else Mode.WAIT)
+        borrows = borrows or not _within(wanted, terms.own, pair)
+    return worst, borrows
+
+
+def _within(amount: int, room: Room, pair: tuple[str, str]) -> bool:
+    there = room.get(pair, 0)
+    return there is None or amount <= there
