@@ -176,6 +176,8 @@ class QueuedWorkload:
     checks: tuple[CheckState, ...] = ()
     requeue_at: str = ""
     requeue_count: int = 0
+    gates: tuple[str, ...] = ()
+    """Names of ``admission-gated-by``, which a Kueue that knows gates copies from the job."""
 
     def holds(self, condition: str) -> bool:
         """Whether a condition is True."""
