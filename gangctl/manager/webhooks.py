@@ -40,6 +40,7 @@ from gangctl.webhooks.endpoints import build_endpoints
 from gangctl.webhooks.gangs import GangAdmission
 from gangctl.webhooks.policies import PolicyAdmission, unready
 from gangctl.webhooks.policy_configurations import MUTATE_DEFAULTS, Demand, build_policy_configurations
+from gangctl.webhooks.queues import QueueView
 from gangctl.webhooks.registration import Registrar, Registration, Wanted, watch_configurations
 from gangctl.webhooks.review import AdmissionResponse
 
@@ -71,6 +72,7 @@ class WebhookPart:
         *,
         registry: CollectorRegistry,
         may_write: Callable[[], bool],
+        queues: QueueView | None = None,
     ) -> None:
         """Make everything, start nothing; ``may_write`` says whether this replica may change the registration."""
         self._policies = policies
@@ -97,7 +99,7 @@ class WebhookPart:
         )
         self._may_write = may_write
         self._policies_registered = False
-        admission = GangAdmission(gangs, fail_open=settings.unavailable == "allow")
+        admission = GangAdmission(gangs, queues=queues, fail_open=settings.unavailable == "allow")
         self._endpoints = build_endpoints(admission.routes(), gangs.synced, self._metrics.answered)
         if policies is not None:
             routes = {**PolicyAdmission(policies).routes(), **DefaultsAdmission(policies).routes()}

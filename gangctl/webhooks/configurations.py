@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF, JOBSET_NAME, MANAGER, SKIP_LABEL
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF, JOBSET_NAME, MANAGER, QUEUE_NAME, SKIP_LABEL
 
 NAME: Final = "gangctl-gangs"
 KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -54,12 +54,25 @@ JOBSET_CONDITION: Final = {
 _UNSTAMPED: Final = (
     f"!(has(r.template) && {_HAS_ANNOTATIONS.format('r.template')} && '{GANG_REF}' in r.template.metadata.annotations)"
 )
+
+
+def _labelled(name: str) -> str:
+    """CEL: the template ``name`` carries a queue, which only the JobSet should."""
+    return f"(has({name}.metadata) && has({name}.metadata.labels) && '{QUEUE_NAME}' in {name}.metadata.labels)"
+
+
+_QUEUED_BELOW: Final = (
+    f"(has(r.template) && ({_labelled('r.template')} || "
+    f"(has(r.template.spec) && has(r.template.spec.template) && {_labelled('r.template.spec.template')})))"
+)
 FINAL_CONDITION: Final = {
-    "name": "updated-or-not-all-stamped",
-    "expression": "request.operation == 'UPDATE' || (has(object.spec) && has(object.spec.replicatedJobs) && "
-    f"object.spec.replicatedJobs.exists(r, {_UNSTAMPED}))",
+    "name": "updated-queued-or-not-all-stamped",
+    "expression": f"request.operation == 'UPDATE' || {_labelled('object')} || "
+    "(has(object.spec) && has(object.spec.replicatedJobs) && "
+    f"object.spec.replicatedJobs.exists(r, {_UNSTAMPED} || {_QUEUED_BELOW}))",
 }
-"""At CREATE the stamps were written a moment before: only where one is missing is there anything to look at again."""
+"""At CREATE the stamps were written a moment before: it is looked at again only where one is missing, and where there
+is a queue, which Kueue may have given it after gangctl had looked."""
 
 STAMPED_CONDITION: Final = {
     "name": "stamped",

@@ -1,13 +1,14 @@
 """Answers to the requests of the ``gangctl-gangs`` webhooks.
 
 Each handler is: read the objects, ask :mod:`gangctl.gang.admission`, answer. The only
-things looked up are whether somebody else already planned a JobSet, and whether a
-group's name is somebody else's; both come from the informers.
+things looked up are whether somebody else already planned a JobSet, whether a group's
+name is somebody else's, and its queue; all come from the informers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from gangctl.api.jobset import JobSet
@@ -31,7 +32,9 @@ from gangctl.gang.build import ADAPTERS
 from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
+from gangctl.kueue.consistency import check_consistency
 from gangctl.webhooks.configurations import MUTATE_JOBS, MUTATE_JOBSETS, VALIDATE_JOBSETS
+from gangctl.webhooks.queues import QueueView, UnseenQueues
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
 
 Object = Mapping[str, Any]
@@ -64,9 +67,10 @@ class GangView(Protocol):
 class GangAdmission:
     """The three endpoints. ``fail_open`` lets an opted-in JobSet pass, without a gang, where no gang can be made."""
 
-    def __init__(self, view: GangView, *, fail_open: bool = False) -> None:
-        """Answer from ``view``."""
+    def __init__(self, view: GangView, *, queues: QueueView | None = None, fail_open: bool = False) -> None:
+        """Answer from ``view`` and, where there is any, from what is known of ``queues``."""
         self._view = view
+        self._queues = queues or UnseenQueues()
         self._fail_open = fail_open
 
     def routes(self) -> Mapping[str, Callable[[AdmissionRequest], AdmissionResponse]]:
@@ -89,7 +93,10 @@ class GangAdmission:
         return _answer(self._create(raw, jobset, request.namespace), jobset)
 
     def validate_jobset(self, request: AdmissionRequest) -> AdmissionResponse:
-        """CREATE: the final object carries its stamps. UPDATE: nothing changed that the gang cannot follow."""
+        """CREATE: the final object carries its stamps, and its queue can take it, as far as can be told.
+
+        UPDATE: nothing changed that the gang cannot follow; what Kueue changes, it can.
+        """
         jobset, errors = read_opted_in(request.object or {})
         if errors:
             return _answer(Admission(errors=errors), jobset)
@@ -98,11 +105,14 @@ class GangAdmission:
             old, _ = read_opted_in(request.old_object or {})
             return _answer(Admission(errors=check_update(old, jobset, generation)), jobset)
         resolution = self._resolve(jobset)
-        if resolution.errors or jobset.managed_elsewhere:
+        if resolution.errors:
             return _answer(Admission(errors=resolution.errors), jobset)
-        if self._stands_down(jobset, request.namespace) or (generation is None and self._fail_open):
+        if not jobset.managed_elsewhere and self._stands_down(jobset, request.namespace):
             return _answer(ALLOWED, jobset)
-        return _answer(Admission(errors=check_stamped(jobset, resolution)), jobset)
+        queued = self._queued(request.object or {}, jobset, resolution, request.namespace)
+        if jobset.managed_elsewhere or (generation is None and self._fail_open):
+            return _answer(queued, jobset)
+        return _answer(replace(queued, errors=(*check_stamped(jobset, resolution), *queued.errors)), jobset)
 
     def mutate_job(self, request: AdmissionRequest) -> AdmissionResponse:
         """CREATE: make the Job's pods name their group. UPDATE: give back a reference that got lost."""
@@ -129,11 +139,22 @@ class GangAdmission:
     def _stands_down(self, jobset: JobSet, namespace: str) -> str | None:
         return self._view.claimed(namespace, jobset.name) if jobset.name else None
 
+    def _queued(self, raw: Object, jobset: JobSet, resolution: Resolution, namespace: str) -> Admission:
+        """What is wrong with the queue of a new JobSet, or with the two of them together."""
+        found = check_consistency(raw, jobset, resolution, self._queues.facts)
+        errors, warnings = found.errors, tuple(f"{each.reason}: {each.message}" for each in found.notices)
+        if jobset.queue and resolution.config.asks_for_gangs and self._queues.present:
+            refused, told = self._queues.check(raw, namespace)
+            errors, warnings = (*errors, *refused), (*warnings, *told)
+        return Admission(warnings=warnings, errors=errors)
+
     def _create(self, raw: Object, jobset: JobSet, namespace: str) -> Admission:
         resolution = self._resolve(jobset)
         warnings = tuple(f"{notice.reason}: {notice.message}" for notice in resolution.notices)
         if resolution.errors:
-            return Admission(errors=resolution.errors)
+            # All that is wrong at once: what Kueue could not take either would be the next refusal.
+            errors = check_consistency(raw, jobset, resolution, self._queues.facts).errors
+            return Admission(errors=(*resolution.errors, *errors))
         if jobset.managed_elsewhere:
             return ALLOWED
         if not any(resolution.stamps):

@@ -1,0 +1,253 @@
+"""What a gang and a queue of Kueue cannot be together, told when the JobSet is created.
+
+Whatever is refused here would come to nothing later and say so nowhere a user looks: a start that
+fails for good, a gang in parts, two schedulers that want different nodes. What Kueue's own webhook
+refuses with a message of its own (how topology requests are written, groups of podsets) is left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gangctl.api.jobset import MAX_REPLICATED_JOBS, JobSet, ReplicatedJob
+from gangctl.api.meta import GANG_OPTIONS, QUEUE_NAME
+from gangctl.api.reader import Reader
+from gangctl.errors import ErrorKind, FieldError, one_line
+from gangctl.gang.counting import job_pods, replicated_job_pods
+from gangctl.gang.reasons import Notice, Reason
+from gangctl.gang.resolve import Resolution
+from gangctl.gang.sequencing import is_sequenced
+from gangctl.gang.stamp import Scope, Stamp
+from gangctl.kueue.names import (
+    ELASTIC_JOB,
+    INJECTED_ANNOTATIONS,
+    INJECTED_LABELS,
+    MIN_PARALLELISM,
+    MULTIKUEUE,
+    PODSET_GROUP,
+    SLICE_SIZE,
+    SLICE_TOPOLOGY,
+    TOPOLOGY_PREFERRED,
+    TOPOLOGY_REQUIRED,
+    TOPOLOGY_UNCONSTRAINED,
+)
+
+FEWEST_PODSETS: Final = 8
+"""That every Kueue takes in one Workload: 8 up to 0.17, 10 in 0.18, 18 since 0.19."""
+
+_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+"""What Go's ``strconv.ParseBool`` takes for true."""
+_SHOWN: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class KueueFacts:
+    """What is known of the cluster's Kueue; the defaults are those of one of which nothing is known."""
+
+    podset_limit: int | None = None
+    """Podsets that a Workload of Kueue may have."""
+    pods_ready_seconds: int | None = None
+    """Timeout of ``waitForPodsReady``; None where it is off or not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consistency:
+    """``errors`` refuse the JobSet at CREATE; ``notices`` are what its author should know."""
+
+    errors: tuple[FieldError, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+CONSISTENT: Final = Consistency()
+
+
+def check_consistency(raw: Any, jobset: JobSet, resolution: Resolution, facts: KueueFacts) -> Consistency:
+    """What cannot work together in a JobSet that asks for gangs; of any other nothing is said.
+
+    ``raw`` is the final object, of whatever shape, of which ``jobset`` is the projection. Without a queue on the
+    JobSet only labels that put parts of the gang into queues count. A ``resolution`` with errors has no stamps:
+    then the rules that depend on groups are left out.
+    """
+    if not resolution.config.asks_for_gangs:
+        return CONSISTENT
+    if jobset.managed_elsewhere:
+        return Consistency(notices=tuple(_about_multikueue(jobset)))
+    parts = _parts(raw)
+    errors = list(_check_places(parts))
+    if not jobset.queue:
+        return Consistency(tuple(errors))
+    errors += _check_injected(parts)
+    errors += _check_partial(raw, parts)
+    errors += _check_topology(jobset, resolution, parts)
+    refused, notices = _check_podsets(jobset, facts)
+    notices += _about_readiness(jobset, facts)
+    return Consistency((*errors, *refused), tuple(notices))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Metadata of a ReplicatedJob's two templates."""
+
+    name: str
+    job: Reader
+    pod: Reader
+
+    def pod_annotations(self) -> dict[str, str]:
+        return dict(self.pod.strings("annotations"))
+
+
+def _parts(raw: Any) -> list[_Part]:
+    entries = Reader(raw, "", []).child("spec").children("replicatedJobs", MAX_REPLICATED_JOBS)
+    return [
+        _Part(
+            entry.string("name"),
+            entry.child("template").child("metadata"),
+            entry.child("template").child("spec").child("template").child("metadata"),
+        )
+        for entry in entries
+    ]
+
+
+def _about_multikueue(jobset: JobSet) -> Iterator[Notice]:
+    if jobset.managed_by == MULTIKUEUE:
+        message = (
+            "Nothing is made for this JobSet here: MultiKueue runs it on another cluster, and its copy there becomes "
+            "a gang where gangctl runs on that cluster."
+        )
+        yield Notice(Reason.NOT_GANGED, message)
+
+
+def _check_places(parts: Sequence[_Part]) -> Iterator[FieldError]:
+    """A queue's label anywhere below the JobSet puts the gang into the queue in parts."""
+    for part in parts:
+        for meta, what in ((part.job, "Job"), (part.pod, "pod")):
+            if QUEUE_NAME in meta.strings("labels"):
+                detail = (
+                    f"belongs on the JobSet and nowhere else: with it on the {what}s, Kueue may admit them one by one, "
+                    "and part of the gang would hold quota for the rest; remove it here, and set it in the JobSet's "
+                    "own metadata.labels"
+                )
+                yield FieldError(f"{meta.path}.labels[{QUEUE_NAME}]", ErrorKind.FORBIDDEN, detail)
+
+
+def _check_injected(parts: Sequence[_Part]) -> Iterator[FieldError]:
+    """Kueue merges these keys into pod templates at the start, and gives up for good over another value."""
+    for part in parts:
+        for field, keys in (("labels", INJECTED_LABELS), ("annotations", INJECTED_ANNOTATIONS)):
+            present = part.pod.strings(field)
+            for key in keys:
+                if key in present:
+                    detail = (
+                        f'is "{one_line(present[key], _SHOWN)}", but Kueue writes this key itself when it starts the '
+                        "JobSet, which would fail to start, for good, if the values differ: remove it (a manifest "
+                        "copied from a running JobSet has it)"
+                    )
+                    yield FieldError(f"{part.pod.path}.{field}[{key}]", ErrorKind.FORBIDDEN, detail)
+
+
+def _check_partial(raw: Any, parts: Sequence[_Part]) -> Iterator[FieldError]:
+    """Kueue has neither elastic slices nor partial admission for JobSets, and a gang has no use for them."""
+    for meta in (Reader(raw, "", []).child("metadata"), *(part.job for part in parts)):
+        notes = meta.strings("annotations")
+        if notes.get(ELASTIC_JOB) == "true":
+            detail = "Kueue has no elastic slices for JobSets: remove it, and create a JobSet of the size you want"
+            yield FieldError(f"{meta.path}.annotations[{ELASTIC_JOB}]", ErrorKind.FORBIDDEN, detail)
+        if MIN_PARALLELISM in notes:
+            detail = "Kueue admits a JobSet as a whole or not at all, and so is a gang started: remove it"
+            yield FieldError(f"{meta.path}.annotations[{MIN_PARALLELISM}]", ErrorKind.FORBIDDEN, detail)
+
+
+def _check_topology(jobset: JobSet, resolution: Resolution, parts: Sequence[_Part]) -> Iterator[FieldError]:
+    """Kueue's topology-aware scheduling picks the nodes before kube-scheduler looks for those of the group."""
+    key = resolution.config.options.topology_key
+    if key is None:
+        return
+    gangs = [
+        (rj, stamp, part.pod_annotations(), part.pod.path)
+        for rj, stamp, part in zip(jobset.replicated_jobs, resolution.stamps, parts, strict=False)
+        if stamp is not None
+    ]
+    # A group over several podsets is in one domain only if Kueue takes one domain for all of them.
+    shared = [notes.get(PODSET_GROUP, "") for rj, stamp, notes, _ in gangs if _has_pods(rj, stamp, Scope.JOBSET)]
+    together = len(shared) < 2 or (shared[0] != "" and len(set(shared)) == 1)  # noqa: PLR2004 - one is together
+    for rj, stamp, notes, path in gangs:
+        asked = _asked_topology(notes)
+        if not asked or _same_level(key, rj, stamp, notes, together=together):
+            continue
+        detail = (
+            f'asks Kueue for a topology, and option topologyKey of {GANG_OPTIONS} asks kube-scheduler for "{key}": '
+            "Kueue picks the nodes first, and where they are not in one domain of that label the gang never starts. "
+            + _way_out(key, stamp, notes, together=together)
+        )
+        yield FieldError(f"{path}.annotations[{asked}]", ErrorKind.FORBIDDEN, detail)
+
+
+def _has_pods(rj: ReplicatedJob, stamp: Stamp, scope: Scope) -> bool:
+    return stamp.scope is scope and replicated_job_pods(rj) > 0
+
+
+def _asked_topology(notes: dict[str, str]) -> str:
+    """The annotation by which a podset asks for topology, empty without one."""
+    for key in (TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, SLICE_TOPOLOGY):
+        if key in notes:
+            return key
+    return TOPOLOGY_UNCONSTRAINED if notes.get(TOPOLOGY_UNCONSTRAINED) in _TRUE else ""
+
+
+def _same_level(key: str, rj: ReplicatedJob, stamp: Stamp, notes: dict[str, str], *, together: bool) -> bool:
+    """Whether all pods of a group are in one domain of ``key`` wherever Kueue places the podset."""
+    if notes.get(TOPOLOGY_REQUIRED) == key:
+        return stamp.scope is not Scope.JOBSET or together
+    return stamp.scope is Scope.JOB and notes.get(SLICE_TOPOLOGY) == key and _whole_jobs(rj, notes.get(SLICE_SIZE, ""))
+
+
+def _whole_jobs(rj: ReplicatedJob, size: str) -> bool:
+    """Whether a slice holds whole Jobs."""
+    pods = job_pods(rj)
+    return pods > 0 and size.isdecimal() and len(size) < _SHOWN and int(size) > 0 and int(size) % pods == 0
+
+
+def _way_out(key: str, stamp: Stamp, notes: dict[str, str], *, together: bool) -> str:
+    if notes.get(TOPOLOGY_REQUIRED) == key and not together:
+        return (
+            f"Several replicated jobs share the gang, each with a domain of its own: give them one {PODSET_GROUP}, set "
+            "the gang mode per replicated job, or leave the option out"
+        )
+    slices = f", or {SLICE_TOPOLOGY} with slices of whole Jobs" if stamp.scope is Scope.JOB else ""
+    return f'Leave the option out, or ask Kueue for the same: {TOPOLOGY_REQUIRED} "{key}"{slices}'
+
+
+def _check_podsets(jobset: JobSet, facts: KueueFacts) -> tuple[list[FieldError], list[Notice]]:
+    """Every ReplicatedJob is a podset, with pods or without; a Workload with too many cannot be made."""
+    count, limit = len(jobset.replicated_jobs), facts.podset_limit
+    if count <= (FEWEST_PODSETS if limit is None else limit):
+        return [], []
+    consequence = "Kueue fails to make it, says so in its own log only, and leaves the JobSet suspended for ever"
+    way_out = "merge replicated jobs into one with more replicas, or split the JobSet"
+    if limit is None:
+        message = (
+            f"{count} replicated jobs are as many podsets in Kueue's Workload, which holds 8 up to Kueue 0.17, 10 in "
+            f"0.18 and 18 in 0.19: beyond its limit {consequence}; {way_out}."
+        )
+        return [], [Notice(Reason.QUEUE_CONFLICT, message)]
+    detail = (
+        f"{count} replicated jobs, but Kueue's Workload holds at most {limit} podsets here: {consequence}; {way_out}"
+    )
+    return [FieldError("spec.replicatedJobs", ErrorKind.TOO_MANY, detail)], []
+
+
+def _about_readiness(jobset: JobSet, facts: KueueFacts) -> Iterator[Notice]:
+    seconds = facts.pods_ready_seconds
+    if seconds is not None and is_sequenced(jobset, jobset.replicated_jobs):
+        message = (
+            f"Startup is sequenced, and this Kueue evicts a JobSet whose Jobs are not all ready {_duration(seconds)} "
+            "after it was admitted (waitForPodsReady): all stages but the last have to be over, or ready, by then."
+        )
+        yield Notice(Reason.QUEUE_CONFLICT, message)
+
+
+def _duration(seconds: int) -> str:
+    minutes, rest = divmod(seconds, 60)
+    return f"{minutes} minutes" if minutes and not rest else f"{seconds} seconds"
