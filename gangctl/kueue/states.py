@@ -1,0 +1,247 @@
+"""Where a Workload of Kueue stands: one closed list of phases, whichever vocabulary of reasons Kueue speaks.
+
+Kueue 0.19 has two: the older one (Pending, Inadmissible, Waiting), and that of KEP-10852 behind the gate
+``UnadmittedWorkloadsObservability``. A phase follows from the status of conditions first and from a reason second, and
+is the same under both; what a reason says beyond that is told beside it, as Kueue says it.
+Source: Kueue ``apis/kueue/v1beta2`` of v0.19.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from gangctl.kueue.evictions import BACKED_OFF, STOPPED, Eviction, eviction_of
+from gangctl.kueue.moments import moment, span
+from gangctl.kueue.objects import Condition, QueuedWorkload
+
+
+class Phase(StrEnum):
+    """Stable, CamelCase; lower case in metrics."""
+
+    PENDING = "Pending"
+    BLOCKED = "Blocked"
+    GATED = "Gated"
+    ON_HOLD = "OnHold"
+    BACKOFF = "Backoff"
+    WAITING_FOR_PODS_READY = "WaitingForPodsReady"
+    QUOTA_RESERVED = "QuotaReserved"
+    ADMITTED = "Admitted"
+    EVICTING = "Evicting"
+    DEACTIVATED = "Deactivated"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+    @property
+    def sentence(self) -> str:
+        """What it means, for people."""
+        return _SENTENCES[self]
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has no quota, and might get some."""
+        return self in _WAITS
+
+
+_SENTENCES: Final[Mapping[Phase, str]] = {
+    Phase.PENDING: "It waits in its queue for its turn, or for quota.",
+    Phase.BLOCKED: "Kueue does not consider it: its queue is closed to it, or its pods are refused as they are.",
+    Phase.GATED: "It is not queued until the gates on its JobSet are removed.",
+    Phase.ON_HOLD: "It gave its quota back and stays out of its queue until its owner wants it again.",
+    Phase.BACKOFF: "It was evicted, and is not tried again before some time has passed.",
+    Phase.WAITING_FOR_PODS_READY: "It waits until the pods of everything admitted before it are ready.",
+    Phase.QUOTA_RESERVED: "It has quota, and waits for its admission checks before it may start.",
+    Phase.ADMITTED: "It is admitted: its pods may run.",
+    Phase.EVICTING: "It is evicted, and holds its quota until its pods are gone.",
+    Phase.DEACTIVATED: "It is deactivated, and not queued until spec.active is true again.",
+    Phase.SUCCEEDED: "It has finished, with success.",
+    Phase.FAILED: "It has finished, without success.",
+}
+_WAITS: Final = frozenset(
+    {Phase.PENDING, Phase.BLOCKED, Phase.GATED, Phase.ON_HOLD, Phase.BACKOFF, Phase.WAITING_FOR_PODS_READY}
+)
+
+_PENDING_REASONS: Final = frozenset(
+    {
+        "",
+        "Pending",
+        "PendingEvaluation",
+        "WaitingForQuota",
+        "ExceedsMaxQuota",
+        "NoMatchingFlavor",
+        "TopologyPlacementFailed",
+        "WaitingForPreemptedWorkloads",
+        # Told by something else than the reason, which lags behind: spec.active, and where the queue stands.
+        "Deactivated",
+        "Inadmissible",
+        "Misconfigured",
+        "Suspended",
+    }
+)
+_BLOCKED_REASONS: Final = frozenset({"Inadmissible", "Misconfigured", "Suspended"})
+
+_OF_THE_QUEUE: Final = re.compile(
+    r"(Local|Cluster)Queue \S+ (doesn't exist|is inactive|not found|is stopped|is terminating or missing)"
+    r"|workload namespace |invalid namespace selector"
+)
+_OF_THE_PODS: Final = re.compile(r"resources validation failed|resources didn't satisfy LimitRange")
+"""What the older vocabulary calls Pending although the newer one calls it Suspended or Misconfigured: only the message
+tells, which is the same in both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """``reason`` and ``message`` are Kueue's own, ``since`` is RFC 3339, ``detail`` says what follows from the rest."""
+
+    phase: Phase
+    reason: str = ""
+    message: str = ""
+    since: str = ""
+    detail: str = ""
+
+    @property
+    def label(self) -> str:
+        """The phase, with a reason that no known Kueue gives beside it."""
+        known = self.phase is not Phase.PENDING or self.reason in _PENDING_REASONS
+        return str(self.phase) if known else f"{self.phase} ({self.reason})"
+
+
+def phase_of(workload: QueuedWorkload, *, queue_open: bool | None = None) -> Phase:
+    """Where it stands.
+
+    ``queue_open`` says whether the queue admits anything at all (:func:`gangctl.kueue.blocked.blocked`), where the
+    caller knows: a Workload learns of a queue that was closed or opened only when Kueue looks at it again, and a new
+    one has no conditions at all.
+    """
+    finished = workload.conditions.get("Finished")
+    if finished is not None and finished.status:
+        return Phase.SUCCEEDED if finished.reason == "Succeeded" else Phase.FAILED
+    if workload.holds("Evicted") and workload.holds("QuotaReserved"):
+        return Phase.EVICTING
+    if not workload.active:
+        return Phase.DEACTIVATED
+    if workload.holds("Admitted"):
+        return Phase.ADMITTED
+    if workload.holds("QuotaReserved"):
+        return Phase.QUOTA_RESERVED
+    return _unreserved(workload, queue_open)
+
+
+def _unreserved(workload: QueuedWorkload, queue_open: bool | None) -> Phase:
+    quota = workload.conditions.get("QuotaReserved", Condition(status=False))
+    if quota.reason == "OnHold":
+        return Phase.ON_HOLD
+    if queue_open is False or _is_blocked(workload, quota, known_open=queue_open is True):
+        return Phase.BLOCKED
+    if quota.reason == "AdmissionGated":
+        return Phase.GATED
+    if is_backed_off(workload):
+        return Phase.BACKOFF
+    if quota.reason in {"Waiting", "WaitingForPodsReady"}:
+        return Phase.WAITING_FOR_PODS_READY
+    return Phase.PENDING
+
+
+def _is_blocked(workload: QueuedWorkload, quota: Condition, *, known_open: bool) -> bool:
+    if _OF_THE_PODS.match(quota.message):
+        return True
+    of_the_queue = _OF_THE_QUEUE.match(quota.message) is not None
+    if quota.reason in _BLOCKED_REASONS:
+        return not (of_the_queue and known_open)
+    requeued = workload.conditions.get("Requeued")
+    stopped = requeued is not None and not requeued.status and requeued.reason in STOPPED
+    return (of_the_queue or stopped) and not known_open
+
+
+def is_backed_off(workload: QueuedWorkload) -> bool:
+    """Whether it was evicted and may not be tried before ``requeue_at``."""
+    requeued = workload.conditions.get("Requeued")
+    if requeued is None:
+        return bool(workload.requeue_at)
+    return not requeued.status and requeued.reason in BACKED_OFF
+
+
+def status_of(workload: QueuedWorkload, now: datetime, *, queue_open: bool | None = None) -> Status:
+    """The phase with what is known about it; ``now`` is what a backoff's end is compared with."""
+    phase = phase_of(workload, queue_open=queue_open)
+    condition = _deciding(workload, phase)
+    return Status(
+        phase,
+        reason=condition.reason,
+        message=condition.message,
+        since=condition.since or workload.created,
+        detail=_detail(workload, phase, now),
+    )
+
+
+_DECIDING: Final[Mapping[Phase, str]] = {
+    Phase.QUOTA_RESERVED: "Admitted",
+    Phase.ADMITTED: "Admitted",
+    Phase.EVICTING: "Evicted",
+    Phase.DEACTIVATED: "Evicted",
+    Phase.SUCCEEDED: "Finished",
+    Phase.FAILED: "Finished",
+}
+
+
+def _deciding(workload: QueuedWorkload, phase: Phase) -> Condition:
+    """The condition that says why; without one, one that says nothing."""
+    found = workload.conditions.get(_DECIDING.get(phase, "QuotaReserved"))
+    if phase is Phase.QUOTA_RESERVED:
+        # Since when it waits for checks is since when it has the quota, and with no checks yet nothing else is said.
+        reserved = workload.conditions["QuotaReserved"]
+        return reserved if found is None else Condition(found.status, found.reason, found.message, reserved.since)
+    return found if found is not None else Condition(status=False)
+
+
+def _detail(workload: QueuedWorkload, phase: Phase, now: datetime) -> str:
+    match phase:
+        case Phase.QUOTA_RESERVED:
+            return _checks(workload)
+        case Phase.BACKOFF:
+            return _backoff(workload, now)
+        case Phase.ADMITTED:
+            ready = workload.conditions.get("PodsReady")
+            return "" if ready is None or ready.status else f"not all of its pods are ready ({ready.reason})"
+        case Phase.SUCCEEDED | Phase.FAILED:
+            return ""
+        case _:
+            eviction = eviction_of(workload)
+            return "" if eviction is None else f"evicted {eviction.words}"
+
+
+def _checks(workload: QueuedWorkload) -> str:
+    waiting = [check for check in workload.checks if check.state != "Ready"]
+    if not waiting:
+        return ""
+    shown = ", ".join(f"{c.name} ({c.state}: {c.message})" if c.message else f"{c.name} ({c.state})" for c in waiting)
+    return f"waits for {'check' if len(waiting) == 1 else 'checks'} {shown}"
+
+
+def _backoff(workload: QueuedWorkload, now: datetime) -> str:
+    eviction = eviction_of(workload) or Eviction("")
+    why = f"evicted {eviction.words}; " if eviction.reason else ""
+    left = backoff_left(workload, now)
+    when = (
+        "is tried again"
+        if left is None
+        else f"is tried again in {span(left)}"
+        if left
+        else "is about to be tried again"
+    )
+    return f"{why}{when}{f', for the {_ordinal(workload.requeue_count)} time' if workload.requeue_count else ''}"
+
+
+def _ordinal(count: int) -> str:
+    suffix = "th" if count % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
+    return f"{count}{suffix}"
+
+
+def backoff_left(workload: QueuedWorkload, now: datetime) -> timedelta | None:
+    """Until when it is not tried again, nothing once that is over; None where Kueue set no time."""
+    end = moment(workload.requeue_at)
+    return None if end is None else max(timedelta(), end - now)

@@ -1,0 +1,229 @@
+"""K20: a phase is the same whichever vocabulary of reasons Kueue speaks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gangctl.kueue.evictions import eviction_of
+from gangctl.kueue.objects import CheckState, Condition
+from gangctl.kueue.states import Phase, phase_of, status_of
+from tests.kueue.workloads import NOW, ago, no, queued, yes
+
+MISMATCH = "workload namespace doesn't match ClusterQueue selector"
+INVALID = (
+    "resources validation failed: spec.podSets[0].template.spec.containers[0]: requests must not exceed its limits"
+)
+NO_QUOTA = "couldn't assign flavors to pod set w: insufficient quota for cpu in flavor f"
+
+BOTH: list[tuple[Condition, Condition, Phase]] = [
+    (no("Pending", NO_QUOTA), no("WaitingForQuota", NO_QUOTA), Phase.PENDING),
+    (no("Pending", NO_QUOTA), no("ExceedsMaxQuota", NO_QUOTA), Phase.PENDING),
+    (no("Pending", NO_QUOTA), no("NoMatchingFlavor", NO_QUOTA), Phase.PENDING),
+    (no("Pending", "Preempting"), no("WaitingForPreemptedWorkloads", "Preempting"), Phase.PENDING),
+    (no("Pending", "no room"), no("TopologyPlacementFailed", "no room"), Phase.PENDING),
+    (no("Pending", "evicted"), no("PendingEvaluation", "evicted"), Phase.PENDING),
+    (no("Pending", MISMATCH), no("Misconfigured", MISMATCH), Phase.BLOCKED),
+    (no("Pending", INVALID), no("Misconfigured", INVALID), Phase.BLOCKED),
+    (no("Pending", "ClusterQueue q is inactive"), no("Suspended", "ClusterQueue q is inactive"), Phase.BLOCKED),
+    (no("Pending", "ClusterQueue q not found"), no("Misconfigured", "ClusterQueue q not found"), Phase.BLOCKED),
+    *(
+        (no("Inadmissible", message), no(granular, message), Phase.BLOCKED)
+        for granular, message in (
+            ("Misconfigured", "LocalQueue main doesn't exist"),
+            ("Misconfigured", "ClusterQueue q doesn't exist"),
+            ("Misconfigured", "LocalQueue main is terminating or missing"),
+            ("Misconfigured", "KueueDRAIntegration feature does not support use of resource claims"),
+            ("Suspended", "LocalQueue main is inactive"),
+            ("Suspended", "ClusterQueue q is inactive"),
+            ("Suspended", "ClusterQueue q is stopped"),
+        )
+    ),
+    (no("AdmissionGated", "by: x/y"), no("AdmissionGated", "by: x/y"), Phase.GATED),
+    (no("OnHold"), no("OnHold"), Phase.ON_HOLD),
+    (no("Waiting", "waiting for all"), no("WaitingForPodsReady", "waiting for all"), Phase.WAITING_FOR_PODS_READY),
+]
+
+
+@pytest.mark.parametrize(("older", "newer", "phase"), BOTH)
+def test_both_vocabularies_have_the_same_phase(older: Condition, newer: Condition, phase: Phase) -> None:
+    for condition in (older, newer):
+        status = status_of(queued(QuotaReserved=condition), NOW)
+        assert status.phase is phase
+        assert status.label == str(phase)
+        assert (status.reason, status.message, status.since) == (condition.reason, condition.message, condition.since)
+
+
+@pytest.mark.parametrize("message", ["LocalQueue main is inactive", "ClusterQueue q doesn't exist", MISMATCH])
+def test_a_queue_that_opened_again_blocks_no_longer(message: str) -> None:
+    for reason in ("Inadmissible", "Suspended", "Misconfigured", "Pending"):
+        workload = queued(QuotaReserved=no(reason, message))
+        assert phase_of(workload) is Phase.BLOCKED
+        assert phase_of(workload, queue_open=True) is Phase.PENDING
+
+
+def test_an_open_queue_does_not_mend_what_is_wrong_with_the_pods() -> None:
+    for reason in ("Pending", "Misconfigured"):
+        assert phase_of(queued(QuotaReserved=no(reason, INVALID)), queue_open=True) is Phase.BLOCKED
+
+
+def test_a_closed_queue_blocks_before_the_workload_hears_of_it() -> None:
+    assert phase_of(queued(), queue_open=False) is Phase.BLOCKED
+    assert phase_of(queued(QuotaReserved=no("Pending", NO_QUOTA)), queue_open=False) is Phase.BLOCKED
+    admitted = queued(QuotaReserved=yes("QuotaReserved"), Admitted=yes("Admitted"))
+    assert phase_of(admitted, queue_open=False) is Phase.ADMITTED, "held queues do not stop what runs"
+
+
+def test_a_new_workload_is_pending_since_it_was_created() -> None:
+    status = status_of(queued(created=ago(seconds=3)), NOW)
+    assert (status.phase, status.reason, status.message, status.detail) == (Phase.PENDING, "", "", "")
+    assert status.since == ago(seconds=3)
+    assert status.label == "Pending"
+
+
+def test_an_unknown_reason_is_told() -> None:
+    status = status_of(queued(QuotaReserved=no("WaitingForTheMoon", "it is new")), NOW)
+    assert status.phase is Phase.PENDING
+    assert status.label == "Pending (WaitingForTheMoon)"
+
+
+@pytest.mark.parametrize(
+    "reason", ["UnsatisfiedChecks", "UnsatisfiedAdmissionChecks", "PendingDelayedTopologyRequests"]
+)
+def test_quota_is_held_while_checks_are_waited_for(reason: str) -> None:
+    checks = (CheckState("a", "Ready"), CheckState("b", "Pending", "not yet"), CheckState("c", "Retry"))
+    workload = queued(
+        checks=checks,
+        cluster_queue="q",
+        QuotaReserved=yes("QuotaReserved", since=ago(minutes=7)),
+        Admitted=no(reason, "The workload has not all checks ready", since=ago(hours=2)),
+    )
+    status = status_of(workload, NOW)
+    assert status.phase is Phase.QUOTA_RESERVED
+    assert status.reason == reason
+    assert status.since == ago(minutes=7), "since it has the quota"
+    assert status.detail == "waits for checks b (Pending: not yet), c (Retry)"
+    assert status_of(replace(workload, checks=()), NOW).detail == ""
+
+
+def test_quota_without_a_word_about_admission() -> None:
+    status = status_of(queued(QuotaReserved=yes("QuotaReserved", "Quota reserved in q")), NOW)
+    assert (status.phase, status.reason) == (Phase.QUOTA_RESERVED, "QuotaReserved")
+
+
+def test_pods_that_are_not_ready_are_told_of_an_admitted_workload() -> None:
+    running = {"QuotaReserved": yes("QuotaReserved"), "Admitted": yes("Admitted")}
+    assert status_of(queued(**running), NOW).detail == ""
+    assert status_of(queued(**running, PodsReady=yes("Started")), NOW).detail == ""
+    status = status_of(queued(**running, PodsReady=no("WaitForRecovery")), NOW)
+    assert (status.phase, status.detail) == (Phase.ADMITTED, "not all of its pods are ready (WaitForRecovery)")
+
+
+@pytest.mark.parametrize(
+    ("reason", "phase"),
+    [
+        ("Succeeded", Phase.SUCCEEDED),
+        ("Failed", Phase.FAILED),
+        ("FailedToStart", Phase.FAILED),
+        ("OutOfSync", Phase.FAILED),
+        ("OwnerNotFound", Phase.FAILED),
+    ],
+)
+def test_finished_comes_before_everything(reason: str, phase: Phase) -> None:
+    everything = {"QuotaReserved": yes(), "Admitted": yes(), "Evicted": yes("Preempted")}
+    status = status_of(queued(active=False, **everything, Finished=yes(reason, "done")), NOW)
+    assert (status.phase, status.reason, status.message) == (phase, reason, "done")
+
+
+@pytest.mark.parametrize(
+    ("reason", "preempted", "words"),
+    [
+        ("Preempted", "InClusterQueue", "to free quota for another Workload of the same ClusterQueue"),
+        ("Preempted", "SomethingNew", "to free quota for another Workload"),
+        ("PodsReadyTimeout", "", "because its pods were not all ready in time"),
+        ("AdmissionCheck", "", "because an admission check asked to try again later"),
+        ("ClusterQueueStopped", "", "because its ClusterQueue was stopped"),
+        ("NodeFailures", "", "because nodes under its pods failed"),
+        ("Deactivated", "", "because it was deactivated"),
+        ("DeactivatedDueToAdmissionCheck", "", "because it was deactivated by an admission check that rejected it"),
+        (
+            "DeactivatedDueToRequeuingLimitExceeded",
+            "",
+            "because it was deactivated after it was queued again too often",
+        ),
+        ("DeactivatedDueToMaximumExecutionTimeExceeded", "", "after its maximum execution time"),
+        ("DeactivatedDueToBoredom", "", "because it was deactivated (Boredom)"),
+        ("Boredom", "", "(Boredom)"),
+    ],
+)
+def test_evictions_hold_quota_until_the_pods_are_gone(reason: str, preempted: str, words: str) -> None:
+    conditions = {"QuotaReserved": yes(), "Admitted": yes(), "Evicted": yes(reason, "why", ago(seconds=9))}
+    if preempted:
+        conditions["Preempted"] = yes(preempted)
+    status = status_of(queued(active=not reason.startswith("Deactivated"), **conditions), NOW)
+    assert status.phase is Phase.EVICTING
+    assert (status.reason, status.message, status.since) == (reason, "why", ago(seconds=9))
+    assert status.detail.startswith("evicted ")
+    assert words in status.detail
+
+
+def test_an_eviction_is_remembered_until_quota_is_reserved_again() -> None:
+    evicted = queued(QuotaReserved=no("Pending"), Evicted=yes("Preempted"), Requeued=yes("Preempted"))
+    status = status_of(evicted, NOW)
+    assert (status.phase, status.detail) == (Phase.PENDING, "evicted to free quota for another Workload")
+    assert eviction_of(queued(Evicted=no("QuotaReserved"))) is None
+
+
+@pytest.mark.parametrize("reason", ["PodsReadyTimeout", "AdmissionCheck"])
+def test_a_backoff_says_how_much_time_is_left(reason: str) -> None:
+    workload = queued(
+        requeue_at=ago(seconds=-250),
+        requeue_count=2,
+        QuotaReserved=no("Pending"),
+        Evicted=yes(reason),
+        Requeued=no(reason),
+    )
+    status = status_of(workload, NOW)
+    assert status.phase is Phase.BACKOFF
+    assert status.detail.endswith("; is tried again in 4m10s, for the 2nd time")
+    over = replace(workload, requeue_at=ago(seconds=1), requeue_count=11)
+    assert status_of(over, NOW).detail.endswith("; is about to be tried again, for the 11th time")
+    untimed = replace(workload, requeue_at="", requeue_count=0)
+    assert status_of(untimed, NOW).detail.endswith("; is tried again")
+    finished = replace(workload, requeue_at="", conditions={**workload.conditions, "Requeued": yes("BackoffFinished")})
+    assert phase_of(finished) is Phase.PENDING
+
+
+@pytest.mark.parametrize("reason", ["ClusterQueueStopped", "LocalQueueStopped"])
+@pytest.mark.parametrize("vocabulary", ["Pending", "PendingEvaluation"])
+def test_evicted_by_a_queue_that_was_stopped_is_blocked_until_it_opens(reason: str, vocabulary: str) -> None:
+    workload = queued(QuotaReserved=no(vocabulary), Evicted=yes(reason), Requeued=no(reason))
+    assert phase_of(workload) is Phase.BLOCKED
+    assert phase_of(workload, queue_open=True) is Phase.PENDING
+
+
+def test_deactivated_is_told_by_the_spec_and_not_by_a_reason_that_lags() -> None:
+    evicted = {"QuotaReserved": no("Pending"), "Evicted": yes("Deactivated", "The workload is deactivated")}
+    status = status_of(queued(active=False, **evicted), NOW)
+    assert (status.phase, status.reason) == (Phase.DEACTIVATED, "Deactivated")
+    assert phase_of(queued(active=False)) is Phase.DEACTIVATED
+    again = queued(QuotaReserved=no("Deactivated"), Evicted=yes("Deactivated"), Requeued=no("Deactivated"))
+    assert status_of(again, NOW).label == "Pending"
+
+
+def test_every_phase_has_a_sentence() -> None:
+    sentences = {phase.sentence for phase in Phase}
+    assert len(sentences) == len(Phase)
+    assert all(sentence.endswith(".") for sentence in sentences)
+
+
+def test_who_waits_has_no_quota() -> None:
+    assert {phase for phase in Phase if not phase.waits} == {
+        Phase.QUOTA_RESERVED,
+        Phase.ADMITTED,
+        Phase.EVICTING,
+        Phase.DEACTIVATED,
+        Phase.SUCCEEDED,
+        Phase.FAILED,
+    }
