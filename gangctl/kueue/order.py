@@ -1,0 +1,121 @@
+"""In which order Kueue tries what waits in a ClusterQueue.
+
+Priority first, then the time of queueing, then the UID (``baseCompareFunc`` of Kueue's ``pkg/cache/queue``, v0.19). A
+StrictFIFO queue tries its head only, until that is admitted. A BestEffortFIFO queue sets aside what does not fit, and
+takes all of it back in the same order as soon as quota or quotas change: so one order holds for both.
+
+The shares of AdmissionFairSharing and the boosts of priority (alpha) cannot be read from the Workloads: with those the
+order is another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from gangctl.kueue.evictions import ADMISSION_CHECK, PODS_READY_TIMEOUT, eviction_of
+from gangctl.kueue.moments import moment
+from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
+from gangctl.kueue.states import Phase, is_backed_off, phase_of
+
+_UNDATED: Final = datetime.max.replace(tzinfo=UTC)
+_QUEUED: Final = frozenset({Phase.PENDING, Phase.BACKOFF, Phase.WAITING_FOR_PODS_READY, Phase.BLOCKED})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a Workload stands in line, counted from 0 as Kueue's visibility API does.
+
+    ``skipped`` is what others may overtake: it backs off, or Kueue has set it aside because it does not fit now.
+    """
+
+    workload: QueuedWorkload
+    in_cluster_queue: int
+    in_local_queue: int
+    skipped: bool
+
+
+def entering(
+    workloads: Iterable[QueuedWorkload], local_queues: Iterable[LocalQueue], cluster_queue: str
+) -> list[QueuedWorkload]:
+    """Those of Workloads of any namespace whose LocalQueue leads into a ClusterQueue."""
+    doors = {(door.namespace, door.name) for door in local_queues if door.cluster_queue == cluster_queue}
+    return [workload for workload in workloads if (workload.namespace, workload.queue) in doors]
+
+
+def queued_at(workload: QueuedWorkload, *, by_eviction: bool = True) -> datetime:
+    """The time that its place depends on: of its creation, or of an eviction that sends it to the end of the line.
+
+    ``by_eviction`` is False where Kueue's ``waitForPodsReady.requeuingStrategy.timestamp`` is Creation: then only
+    admission checks send it there.
+    """
+    eviction = eviction_of(workload)
+    late = {ADMISSION_CHECK, PODS_READY_TIMEOUT} if by_eviction else {ADMISSION_CHECK}
+    since = eviction.since if eviction is not None and eviction.reason in late else workload.created
+    return moment(since) or _UNDATED
+
+
+def is_queued(workload: QueuedWorkload) -> bool:
+    """Whether it is in line at all: not held back by a gate or by its owner, not deactivated, without quota."""
+    return phase_of(workload, queue_open=True) in _QUEUED and not (
+        workload.deleting or workload.holds("WaitingForReplacementPods")
+    )
+
+
+def in_order(
+    workloads: Iterable[QueuedWorkload], cluster_queue: ClusterQueue, *, by_eviction: bool = True
+) -> list[QueuedWorkload]:
+    """Those in line among the Workloads of one ClusterQueue, first the one that Kueue tries first."""
+    sticky = cluster_queue.strategy == "BestEffortFIFO"
+
+    def place(workload: QueuedWorkload) -> tuple[bool, int, datetime, str]:
+        return (
+            not (sticky and _makes_room(workload)),
+            -workload.priority,
+            queued_at(workload, by_eviction=by_eviction),
+            workload.uid,
+        )
+
+    return sorted((workload for workload in workloads if is_queued(workload)), key=place)
+
+
+def _makes_room(workload: QueuedWorkload) -> bool:
+    """Whether others are being preempted for it: it stays at the head of a BestEffortFIFO queue until they are gone."""
+    quota = workload.conditions.get("QuotaReserved")
+    return quota is not None and not quota.status and "Pending the preemption of " in quota.message
+
+
+def places(ordered: Sequence[QueuedWorkload], cluster_queue: ClusterQueue) -> dict[str, Place]:
+    """The place of each, by UID, of Workloads that :func:`in_order` has put in order."""
+    seen: Counter[tuple[str, str]] = Counter()
+    found: dict[str, Place] = {}
+    for position, workload in enumerate(ordered):
+        door = workload.namespace, workload.queue
+        found[workload.uid] = Place(workload, position, seen[door], _skipped(workload, cluster_queue))
+        seen[door] += 1
+    return found
+
+
+def head_of(ordered: Sequence[QueuedWorkload], cluster_queue: ClusterQueue) -> QueuedWorkload | None:
+    """The Workload that all others of a StrictFIFO queue wait for; None where nobody keeps the others waiting."""
+    if cluster_queue.strategy != "StrictFIFO":
+        return None
+    return next((workload for workload in ordered if not _skipped(workload, cluster_queue)), None)
+
+
+_NOT_LOOKED_AT: Final = ("", "PendingEvaluation", "Waiting", "WaitingForPodsReady")
+_NOT_OF_THE_NAMESPACE: Final = "workload namespace doesn't match "
+
+
+def _skipped(workload: QueuedWorkload, cluster_queue: ClusterQueue) -> bool:
+    if is_backed_off(workload):
+        return True
+    quota = workload.conditions.get("QuotaReserved")
+    if quota is None:
+        return False
+    if cluster_queue.strategy == "StrictFIFO":
+        return quota.message.startswith(_NOT_OF_THE_NAMESPACE)
+    return quota.reason not in _NOT_LOOKED_AT and not _makes_room(workload)

@@ -1,0 +1,131 @@
+"""The line of a ClusterQueue."""
+
+from __future__ import annotations
+
+import itertools
+
+from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
+from gangctl.kueue.order import entering, head_of, in_order, is_queued, places
+from tests.kueue.workloads import ago, no, queued, yes
+
+BEST = ClusterQueue(name="q", strategy="BestEffortFIFO")
+STRICT = ClusterQueue(name="q", strategy="StrictFIFO")
+NO_FIT = no("Pending", "couldn't assign flavors to pod set w: insufficient unused quota")
+
+
+def names(workloads: list[QueuedWorkload]) -> list[str]:
+    return [workload.name for workload in workloads]
+
+
+def test_priority_comes_before_age_and_age_before_the_uid() -> None:
+    line = [
+        queued("high", priority=10, created=ago(seconds=1)),
+        queued("old", created=ago(hours=9)),
+        queued("b", created=ago(hours=1)),
+        queued("c", created=ago(hours=1)),
+        queued("young", created=ago(minutes=1)),
+        queued("low", priority=-1, created=ago(days=9)),
+    ]
+    for shuffled in itertools.permutations(line):
+        for queue in (BEST, STRICT):
+            assert names(in_order(shuffled, queue)) == names(line)
+
+
+def test_evictions_for_readiness_and_by_checks_send_to_the_end() -> None:
+    first = queued("first", created=ago(hours=2), Evicted=yes("PodsReadyTimeout", since=ago(minutes=3)))
+    checked = queued("checked", created=ago(hours=2), Evicted=yes("AdmissionCheck", since=ago(minutes=2)))
+    second = queued("second", created=ago(hours=1))
+    preempted = queued("preempted", created=ago(hours=3), Evicted=yes("Preempted", since=ago(minutes=1)))
+    everybody = [first, checked, second, preempted]
+    assert names(in_order(everybody, BEST)) == ["preempted", "second", "first", "checked"]
+    assert names(in_order(everybody, BEST, by_eviction=False)) == ["preempted", "first", "second", "checked"]
+
+
+def test_an_eviction_that_is_over_counts_no_more() -> None:
+    again = queued("again", created=ago(hours=2), Evicted=no("QuotaReserved", since=ago(minutes=3)))
+    assert names(in_order([queued("other"), again], BEST)) == ["again", "other"]
+
+
+def test_only_what_waits_is_in_line() -> None:
+    away = [
+        queued(QuotaReserved=yes()),
+        queued(QuotaReserved=yes(), Admitted=yes()),
+        queued(QuotaReserved=yes(), Evicted=yes("Preempted")),
+        queued(Finished=yes("Succeeded")),
+        queued(active=False),
+        queued(deleting=True),
+        queued(QuotaReserved=no("AdmissionGated")),
+        queued(QuotaReserved=no("OnHold")),
+        queued(WaitingForReplacementPods=yes()),
+    ]
+    assert not [workload for workload in away if is_queued(workload)]
+    assert in_order(away, BEST) == []
+    for waiting in (queued(), queued(QuotaReserved=NO_FIT), queued(QuotaReserved=no("Inadmissible", "LocalQueue x"))):
+        assert is_queued(waiting)
+
+
+def test_who_makes_room_stays_at_the_head_unless_the_line_is_strict() -> None:
+    message = "couldn't assign flavors to pod set w. Pending the preemption of 2 workload(s)"
+    for reason in ("Pending", "WaitingForPreemptedWorkloads"):
+        preemptor = queued("preemptor", created=ago(minutes=1), QuotaReserved=no(reason, message))
+        other = queued("other", priority=5, created=ago(hours=1))
+        assert names(in_order([other, preemptor], BEST)) == ["preemptor", "other"]
+        assert names(in_order([other, preemptor], STRICT)) == ["other", "preemptor"]
+
+
+def test_positions_are_counted_in_both_queues_from_zero() -> None:
+    line = [
+        queued("a", created=ago(hours=4)),
+        queued("b", created=ago(hours=3), queue="side"),
+        queued("c", created=ago(hours=2)),
+        queued("d", created=ago(hours=1), namespace="u"),
+    ]
+    found = places(in_order(line, BEST), BEST)
+    assert {p.workload.name: (p.in_cluster_queue, p.in_local_queue) for p in found.values()} == {
+        "a": (0, 0),
+        "b": (1, 0),
+        "c": (2, 1),
+        "d": (3, 0),
+    }
+
+
+def test_what_does_not_fit_is_overtaken_unless_the_line_is_strict() -> None:
+    stuck = queued("stuck", created=ago(hours=4), QuotaReserved=NO_FIT)
+    new = queued("new", created=ago(hours=1))
+    unseen = queued("unseen", created=ago(hours=2), QuotaReserved=no("PendingEvaluation"))
+    best = places(in_order([stuck, new, unseen], BEST), BEST)
+    assert {place.workload.name for place in best.values() if place.skipped} == {"stuck"}
+    strict = in_order([stuck, new, unseen], STRICT)
+    assert not any(place.skipped for place in places(strict, STRICT).values())
+    assert head_of(strict, STRICT) is stuck
+    assert head_of(strict, BEST) is None
+
+
+def test_a_strict_line_goes_past_a_backoff_and_another_namespace() -> None:
+    late = queued("late", priority=3, requeue_at=ago(seconds=-9), Requeued=no("AdmissionCheck"))
+    message = "workload namespace doesn't match ClusterQueue selector"
+    foreign = [
+        queued(f"foreign-{reason}", priority=2, QuotaReserved=no(reason, message))
+        for reason in ("Pending", "Misconfigured")
+    ]
+    line = in_order([queued("next"), late, *foreign], STRICT)
+    assert names(line)[0] == "late"
+    head = head_of(line, STRICT)
+    assert head is not None
+    assert head.name == "next"
+    assert head_of([], STRICT) is None
+
+
+def test_a_line_is_made_of_what_enters_by_its_doors() -> None:
+    doors = [LocalQueue("t", "main", "q"), LocalQueue("u", "main", "other"), LocalQueue("u", "side", "q")]
+    everybody = [
+        queued("a"),
+        queued("b", namespace="u"),
+        queued("c", namespace="u", queue="side"),
+        queued("d", queue="gone"),
+    ]
+    assert names(entering(everybody, doors, "q")) == ["a", "c"]
+
+
+def test_a_time_that_is_none_comes_last() -> None:
+    assert names(in_order([queued("x", created="soon"), queued("y")], BEST)) == ["y", "x"]
