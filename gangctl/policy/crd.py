@@ -116,42 +116,49 @@ _RULES: Final[Mapping[type[BaseModel], list[dict[str, str]]]] = {
 def definitions() -> dict[str, dict[str, Any]]:
     """The definitions by file name."""
     return {
-        f"{POLICIES}.yaml": _definition(
+        f"{POLICIES}.yaml": definition(
             GangPolicy,
             POLICIES,
             short_names=["gpol"],
             columns=[
-                _column("Actions", ".spec.validationActions", "What follows when a rule is broken."),
-                _column("Failure", ".spec.failurePolicy", "What follows when a rule cannot be evaluated."),
-                _column("Ready", ".status.conditions[?(@.type=='Ready')].status", "Whether it is in force."),
-                _column("Violations", ".status.results.fail", "Rules that existing JobSets break.", "integer"),
-                _column("Age", ".metadata.creationTimestamp", "", "date"),
+                column("Actions", ".spec.validationActions", "What follows when a rule is broken."),
+                column("Failure", ".spec.failurePolicy", "What follows when a rule cannot be evaluated."),
+                column("Ready", ".status.conditions[?(@.type=='Ready')].status", "Whether it is in force."),
+                column("Violations", ".status.results.fail", "Rules that existing JobSets break.", "integer"),
+                column("Age", ".metadata.creationTimestamp", "", "date"),
             ],
         ),
-        f"{EXCEPTIONS}.yaml": _definition(
+        f"{EXCEPTIONS}.yaml": definition(
             GangPolicyException,
             EXCEPTIONS,
             short_names=["gpolex"],
             columns=[
                 # All of it as JSON: of several results of a path only the first would be shown.
-                _column("Policies", ".spec.policies", "Policies and rules that it is an exception from."),
-                _column("Owner", ".spec.owner", "Who answers for it."),
+                column("Policies", ".spec.policies", "Policies and rules that it is an exception from."),
+                column("Owner", ".spec.owner", "Who answers for it."),
                 # Of the type date, kubectl would show how long ago it was.
-                _column("Expires", ".spec.expiresAt", "When it ends."),
-                _column("Age", ".metadata.creationTimestamp", "", "date"),
+                column("Expires", ".spec.expiresAt", "When it ends."),
+                column("Age", ".metadata.creationTimestamp", "", "date"),
             ],
         ),
     }
 
 
-def _column(name: str, path: str, description: str, kind: str = "string") -> dict[str, Any]:
+def column(name: str, path: str, description: str, kind: str = "string") -> dict[str, Any]:
+    """A column of ``kubectl get``."""
     described = {"description": description} if description else {}
     return {"name": name, "type": kind, "jsonPath": path, **described}
 
 
-def _definition(
-    model: type[BaseModel], plural: str, *, short_names: list[str], columns: list[dict[str, Any]]
+def definition(
+    model: type[BaseModel],
+    plural: str,
+    *,
+    short_names: list[str],
+    columns: list[dict[str, Any]],
+    status: bool = True,
 ) -> dict[str, Any]:
+    """The definition of a cluster-scoped kind; ``status`` is whether its status is written apart from the rest."""
     kind = model.__name__
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -174,7 +181,7 @@ def _definition(
                     "served": True,
                     "storage": True,
                     "schema": {"openAPIV3Schema": schema_of(model)},
-                    "subresources": {"status": {}},
+                    **({"subresources": {"status": {}}} if status else {}),
                     "additionalPrinterColumns": columns,
                 }
             ],
