@@ -33,6 +33,7 @@ from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
 from gangctl.kueue.consistency import check_consistency
+from gangctl.kueue.gates import gate_patch
 from gangctl.webhooks.configurations import MUTATE_JOBS, MUTATE_JOBSETS, VALIDATE_JOBSETS
 from gangctl.webhooks.queues import QueueView, UnseenQueues
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
@@ -65,13 +66,20 @@ class GangView(Protocol):
 
 
 class GangAdmission:
-    """The three endpoints. ``fail_open`` lets an opted-in JobSet pass, without a gang, where no gang can be made."""
+    """The three endpoints.
 
-    def __init__(self, view: GangView, *, queues: QueueView | None = None, fail_open: bool = False) -> None:
+    ``fail_open`` lets an opted-in JobSet pass, without a gang, where no gang can be made. With ``gate``, Kueue is asked
+    to hold those that get one, and are in a queue, back until gangctl takes its gate off.
+    """
+
+    def __init__(
+        self, view: GangView, *, queues: QueueView | None = None, fail_open: bool = False, gate: bool = False
+    ) -> None:
         """Answer from ``view`` and, where there is any, from what is known of ``queues``."""
         self._view = view
         self._queues = queues or UnseenQueues()
         self._fail_open = fail_open
+        self._gate = gate
 
     def routes(self) -> Mapping[str, Callable[[AdmissionRequest], AdmissionResponse]]:
         """Handlers by path."""
@@ -164,7 +172,8 @@ class GangAdmission:
             return Admission(tuple(unstamped(raw, jobset)), (*warnings, text))
         state = self._view.state
         if state.available:
-            return Admission(tuple(stamp_patch(raw, resolution.stamps)), warnings)
+            gate = gate_patch(raw) if self._gate else []
+            return Admission((*stamp_patch(raw, resolution.stamps), *gate), warnings)
         if self._fail_open:
             text = f"GangAPIUnavailable: runs without a gang: {state.reason}"
             return Admission(tuple(unstamped(raw, jobset)), (*warnings, text))
