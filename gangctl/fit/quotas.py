@@ -1,0 +1,330 @@
+"""How much of a resource a ClusterQueue can have, ever and now: the index of all quotas and of who uses them.
+
+It changes with every event of a watch and is asked at every admission, so sums are kept, not computed: a change costs
+as many steps as there are cohorts above what changed. Only an edge between cohorts makes the trees it joins or parts
+be summed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from gangctl.fit.tree import Node, Pair, minus, plus, quotas_of
+from gangctl.kueue.amounts import UNLIMITED
+from gangctl.kueue.objects import Amounts, ClusterQueue, Cohort, QueuedWorkload
+
+_MOST_NAMED: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The most that could be had with nothing in use; ``amount`` is None where there is no bound.
+
+    ``limit`` names what sets it, such as ``borrowingLimit of ClusterQueue "a"``.
+    """
+
+    amount: int | None
+    limit: str
+
+
+def held_pairs(workload: QueuedWorkload) -> dict[Pair, int]:
+    """What a workload holds by flavor and resource: nothing without a reservation, or once it has finished."""
+    held: dict[Pair, int] = {}
+    if not workload.cluster_queue or not workload.holds("QuotaReserved") or workload.holds("Finished"):
+        return held
+    for assignment in workload.assignments:
+        for resource, amount in assignment.usage.items():
+            flavor = assignment.flavors.get(resource)
+            if flavor is not None:
+                pair = flavor, resource
+                held[pair] = plus(held.get(pair, 0), amount)
+    return held
+
+
+class Quotas:
+    """ClusterQueues, Cohorts and what workloads hold of them, changed one object at a time."""
+
+    def __init__(self) -> None:
+        """Begin without any object."""
+        self._queues: dict[str, ClusterQueue] = {}
+        self._cohorts: dict[str, Cohort] = {}
+        self._queue_nodes: dict[str, Node] = {}
+        self._cohort_nodes: dict[str, Node] = {}
+        self._workloads: dict[str, QueuedWorkload] = {}
+        self._holders: dict[str, dict[str, dict[Pair, int]]] = {}
+        """Of each ClusterQueue, there or not: by UID of the workload, what it holds."""
+
+    def set_queue(self, queue: ClusterQueue) -> None:
+        """Add a ClusterQueue, or put it in the place of the one of this name."""
+        before = self._queues.get(queue.name)
+        self._queues[queue.name] = queue
+        if before is not None and before.groups == queue.groups and before.cohort == queue.cohort:
+            return
+        node = self._queue_nodes.get(queue.name)
+        if node is None:
+            node = self._queue_nodes[queue.name] = Node(queue.name, is_queue=True)
+            node.used = self._usage_in(queue.name)
+        elif before is not None and before.cohort != queue.cohort:
+            self._part(node)
+        old, node.quotas = node.quotas, quotas_of(queue.groups)
+        if node.parent is None and queue.cohort:
+            self._join(node, queue.cohort)
+        self._lift(node, {*old, *node.pairs()})
+
+    def remove_queue(self, name: str) -> None:
+        """Take a ClusterQueue out; what its workloads hold counts again if it comes back."""
+        self._queues.pop(name, None)
+        node = self._queue_nodes.pop(name, None)
+        if node is not None:
+            self._part(node)
+
+    def set_cohort(self, cohort: Cohort) -> None:
+        """Add a Cohort object, or put it in the place of the one of this name."""
+        before = self._cohorts.get(cohort.name)
+        if before == cohort:
+            return
+        self._cohorts[cohort.name] = cohort
+        node = self._cohort_node(cohort.name)
+        old, node.quotas = node.quotas, quotas_of(cohort.groups)
+        if cohort.parent != (node.parent.name if node.parent else ""):
+            self._move(node, cohort.parent)
+        else:
+            self._lift(node, {*old, *node.quotas})
+
+    def remove_cohort(self, name: str) -> None:
+        """Take a Cohort object out; named by others, it stays as a root without quotas."""
+        if self._cohorts.pop(name, None) is None:
+            return
+        node = self._cohort_nodes[name]
+        old, node.quotas = node.quotas, {}
+        if node.parent is not None:
+            self._move(node, "")
+        else:
+            self._lift(node, old)
+        self._drop_unnamed(node)
+
+    def queue(self, name: str) -> ClusterQueue | None:
+        """The ClusterQueue of this name."""
+        return self._queues.get(name)
+
+    def queues(self) -> Iterator[ClusterQueue]:
+        """All ClusterQueues."""
+        return iter(self._queues.values())
+
+    def cohort(self, name: str) -> Cohort | None:
+        """The Cohort object of this name; a cohort may be without one."""
+        return self._cohorts.get(name)
+
+    def set_usage(self, workload: QueuedWorkload) -> None:
+        """Count what a workload holds now, in the place of what it held before."""
+        held = held_pairs(workload)
+        before = self._workloads.get(workload.uid)
+        if before is not None:
+            if before.cluster_queue == workload.cluster_queue and held == self._held(before):
+                self._workloads[workload.uid] = workload
+                return
+            self.remove_usage(workload.uid)
+        if not held:
+            return
+        self._workloads[workload.uid] = workload
+        self._holders.setdefault(workload.cluster_queue, {})[workload.uid] = held
+        self._use(workload.cluster_queue, held, 1)
+
+    def remove_usage(self, uid: str) -> None:
+        """Forget a workload and what it held."""
+        workload = self._workloads.pop(uid, None)
+        if workload is None:
+            return
+        holders = self._holders[workload.cluster_queue]
+        held = holders.pop(uid)
+        if not holders:
+            del self._holders[workload.cluster_queue]
+        self._use(workload.cluster_queue, held, -1)
+
+    def cycle(self, queue: str) -> bool:
+        """Whether the cohorts above a ClusterQueue are a cycle: nothing in it is admitted then."""
+        node = self._queue_nodes.get(queue)
+        return node is not None and node.in_cycle()
+
+    def covers(self, queue: str, flavor: str, resource: str) -> bool:
+        """Whether a ClusterQueue takes this resource from this flavor at all, whatever its cohort has of it."""
+        known = self._queues.get(queue)
+        return known is not None and any(
+            resource in group.resources and any(each.name == flavor for each in group.flavors) for group in known.groups
+        )
+
+    def ceiling(self, queue: str, flavor: str, resource: str) -> Ceiling:
+        """The most of a resource that a ClusterQueue could ever have in a flavor, by borrowing too.
+
+        Without bound where it cannot be told: the ClusterQueue is not known, or its cohorts are a cycle.
+        """
+        node = self._queue_nodes.get(queue)
+        if node is None:
+            return Ceiling(None, f'ClusterQueue "{queue}" is not known')
+        path = node.above()
+        if path[-1].parent is not None:
+            return Ceiling(None, f"the cohorts of {node} are a cycle")
+        if not self.covers(queue, flavor, resource):
+            return Ceiling(0, f'{node} does not have "{resource}" in flavor "{flavor}"')
+        pair = flavor, resource
+        amount, limit = path[-1].subtree(pair), _root_limit(path)
+        for each in reversed(path[:-1]):
+            amount = plus(each.local(pair), amount)
+            borrowing = each.quota(pair).borrowing_limit
+            most = UNLIMITED if borrowing is None else plus(each.subtree(pair), borrowing)
+            if most < amount:
+                amount, limit = most, f"borrowingLimit of {each}"
+        return Ceiling(None if amount >= UNLIMITED else amount, limit)
+
+    def used(self, queue: str, flavor: str, resource: str) -> int:
+        """What the workloads of a ClusterQueue hold."""
+        node = self._queue_nodes.get(queue)
+        return node.used.get((flavor, resource), 0) if node else 0
+
+    def available(self, queue: str, flavor: str, resource: str) -> int:
+        """What a ClusterQueue could have now without preemption, by borrowing too; UNLIMITED at most.
+
+        Negative where more is in use than there is, since quotas shrank: then not even nothing fits.
+        """
+        node = self._queue_nodes.get(queue)
+        if node is None or not self.covers(queue, flavor, resource):
+            return 0
+        path = node.above()
+        if path[-1].parent is not None:
+            return 0
+        pair = flavor, resource
+        amount = _free(path[-1], pair)
+        for each in reversed(path[:-1]):
+            amount = _free_below(each, pair, amount)
+        return amount
+
+    def tree(self, queue: str) -> tuple[str, ...]:
+        """Names of the ClusterQueues that share quota with one, itself among them, in order."""
+        node = self._queue_nodes.get(queue)
+        if node is None:
+            return ()
+        return tuple(sorted(each.name for each in node.above()[-1].below() if each.is_queue))
+
+    def withholding(self, queue: str, flavor: str, resource: str) -> tuple[str, ...]:
+        """Whose lendingLimit keeps quota from a ClusterQueue, such as ``ClusterQueue "b"``, the first few by name."""
+        node = self._queue_nodes.get(queue)
+        if node is None:
+            return ()
+        path = node.above()
+        pair = flavor, resource
+        others = (each for each in path[-1].below() if each not in path and each.local(pair) > 0)
+        return tuple(sorted(map(str, others))[:_MOST_NAMED])
+
+    def holders(self, queue: str, pairs: Collection[Pair]) -> list[tuple[QueuedWorkload, Amounts]]:
+        """Who holds something of these pairs where a ClusterQueue could have it: in itself or in its cohorts.
+
+        Amounts are by resource, over the flavors of ``pairs``. Those in the queue itself come first, then the least
+        important.
+        """
+        wanted = set(pairs)
+        found: list[tuple[QueuedWorkload, Amounts]] = [
+            (self._workloads[uid], amounts)
+            for name in self.tree(queue)
+            for uid, held in self._holders.get(name, {}).items()
+            if (amounts := _by_resource(held, wanted))
+        ]
+        found.sort(key=lambda each: _rank(each[0], queue))
+        return found
+
+    def _held(self, workload: QueuedWorkload) -> dict[Pair, int]:
+        return self._holders[workload.cluster_queue][workload.uid]
+
+    def _usage_in(self, queue: str) -> dict[Pair, int]:
+        used: dict[Pair, int] = {}
+        for held in self._holders.get(queue, {}).values():
+            for pair, amount in held.items():
+                used[pair] = used.get(pair, 0) + amount
+        return used
+
+    def _use(self, queue: str, held: dict[Pair, int], sign: int) -> None:
+        node = self._queue_nodes.get(queue)
+        if node is None:
+            return
+        for pair, amount in held.items():
+            left = node.used.get(pair, 0) + sign * amount
+            if left:
+                node.used[pair] = left
+            else:
+                node.used.pop(pair, None)
+        self._lift(node, held)
+
+    @staticmethod
+    def _lift(node: Node, pairs: Iterable[Pair]) -> None:
+        if node.parent is not None and not node.in_cycle():
+            node.lift(pairs)
+
+    def _cohort_node(self, name: str) -> Node:
+        node = self._cohort_nodes.get(name)
+        if node is None:
+            node = self._cohort_nodes[name] = Node(name, is_queue=False)
+        return node
+
+    def _join(self, node: Node, cohort: str) -> None:
+        node.parent = self._cohort_node(cohort)
+        node.parent.children.add(node)
+
+    def _part(self, node: Node) -> None:
+        """Take a node out of its parent, which goes too if nothing else names it."""
+        parent = node.parent
+        if parent is None:
+            return
+        node.withdraw()
+        parent.children.discard(node)
+        node.parent = None
+        self._drop_unnamed(parent)
+
+    def _drop_unnamed(self, node: Node) -> None:
+        if node.name not in self._cohorts and not node.children:
+            self._cohort_nodes.pop(node.name, None)
+
+    def _move(self, node: Node, parent: str) -> None:
+        """Give a cohort another parent, and sum up anew all that hung or hangs together with it."""
+        concerned = dict.fromkeys(node.above()[-1].below())
+        self._part(node)
+        if parent:
+            self._join(node, parent)
+        concerned |= dict.fromkeys(node.above()[-1].below())
+        for each in concerned:
+            each.forget()
+        for each in concerned:
+            self._lift(each, each.pairs())
+
+
+def _root_limit(path: list[Node]) -> str:
+    root = path[-1]
+    return f"nominalQuota of {root}" if root.is_queue else f"all that {root} has"
+
+
+def _free(node: Node, pair: Pair) -> int:
+    """What is left at a root."""
+    return minus(node.subtree(pair), node.usage(pair))
+
+
+def _free_below(node: Node, pair: Pair, above: int) -> int:
+    """What is left at a node of which the parent has so much left."""
+    local, usage = node.local(pair), node.usage(pair)
+    borrowing = node.quota(pair).borrowing_limit
+    if borrowing is not None:
+        stored = minus(node.subtree(pair), local)
+        drawn = max(0, minus(usage, local))
+        above = min(above, plus(minus(stored, drawn), borrowing))
+    return plus(max(0, minus(local, usage)), above)
+
+
+def _by_resource(held: dict[Pair, int], wanted: set[Pair]) -> dict[str, int]:
+    amounts: dict[str, int] = {}
+    for (flavor, resource), amount in held.items():
+        if amount and (flavor, resource) in wanted:
+            amounts[resource] = plus(amounts.get(resource, 0), amount)
+    return amounts
+
+
+def _rank(workload: QueuedWorkload, queue: str) -> tuple[bool, int, str, str]:
+    return workload.cluster_queue != queue, workload.priority, workload.namespace, workload.name

@@ -1,0 +1,281 @@
+"""Kueue's objects (``kueue.x-k8s.io/v1beta2``) from raw JSON to the small ones of :mod:`gangctl.kueue.objects`.
+
+Reading is total: what has the wrong type is as if it were left out, so that one odd object cannot stop a cache.
+Only what has no name is refused, with InputError: nothing could refer to it. Pod templates are never kept.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gangctl.api.meta import ADMISSION_GATED_BY, controller_owner
+from gangctl.errors import InputError
+from gangctl.kueue.amounts import quota_amount, read_amounts, read_quantity
+from gangctl.kueue.objects import (
+    AdmissionCheck,
+    CheckState,
+    CheckUse,
+    ClusterQueue,
+    Cohort,
+    Condition,
+    FlavorQuotas,
+    LocalQueue,
+    PodSetAssignment,
+    PriorityClass,
+    QueuedWorkload,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+    StopPolicy,
+)
+from gangctl.kueue.selectors import read_selector
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+_STOPPED: Final[dict[str, StopPolicy]] = {"Hold": "Hold", "HoldAndDrain": "HoldAndDrain"}
+
+
+def _object(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = raw.get(key)
+    return value if isinstance(value, dict) else _NOTHING
+
+
+def _objects(raw: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
+    value = raw.get(key)
+    return (each for each in (value if isinstance(value, list) else ()) if isinstance(each, dict))
+
+
+def _text(raw: Mapping[str, Any], key: str, default: str = "") -> str:
+    value = raw.get(key)
+    return value if isinstance(value, str) and value else default
+
+
+def _name(raw: Mapping[str, Any], key: str) -> str:
+    """A text that many objects repeat."""
+    return sys.intern(_text(raw, key))
+
+
+def _texts(raw: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = raw.get(key)
+    return tuple(sys.intern(each) for each in (value if isinstance(value, list) else ()) if isinstance(each, str))
+
+
+def _integer(raw: Mapping[str, Any], key: str, default: int = 0) -> int:
+    value = raw.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def _strings(raw: Mapping[str, Any], key: str) -> dict[str, str]:
+    return {sys.intern(name): sys.intern(value) for name, value in _object(raw, key).items() if isinstance(value, str)}
+
+
+def _metadata(raw: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    metadata = raw.get("metadata")
+    if not isinstance(metadata, dict) or not _text(metadata, "name"):
+        raise InputError(f"a {kind} without metadata.name")
+    return metadata
+
+
+def _conditions(raw: Mapping[str, Any]) -> dict[str, Condition]:
+    return {
+        _name(each, "type"): Condition(
+            each.get("status") == "True",
+            _name(each, "reason"),
+            _text(each, "message"),
+            _text(each, "lastTransitionTime"),
+        )
+        for each in _objects(_object(raw, "status"), "conditions")
+        if _text(each, "type")
+    }
+
+
+def _stop_policy(spec: Mapping[str, Any]) -> StopPolicy:
+    return _STOPPED.get(_text(spec, "stopPolicy"), "None")
+
+
+def _limit(raw: Mapping[str, Any], key: str, resource: str) -> int | None:
+    quantity = read_quantity(raw.get(key))
+    return None if quantity is None else quota_amount(resource, quantity)
+
+
+def _flavor_quotas(raw: Mapping[str, Any]) -> FlavorQuotas:
+    resources = {}
+    for each in _objects(raw, "resources"):
+        name = _name(each, "name")
+        resources[name] = Quota(
+            max(0, _limit(each, "nominalQuota", name) or 0),
+            _limit(each, "borrowingLimit", name),
+            _limit(each, "lendingLimit", name),
+        )
+    return FlavorQuotas(_name(raw, "name"), resources)
+
+
+def _groups(spec: Mapping[str, Any]) -> tuple[ResourceGroup, ...]:
+    return tuple(
+        ResourceGroup(
+            _texts(group, "coveredResources"), tuple(_flavor_quotas(each) for each in _objects(group, "flavors"))
+        )
+        for group in _objects(spec, "resourceGroups")
+    )
+
+
+def read_cluster_queue(raw: Mapping[str, Any]) -> ClusterQueue:
+    """The projection of a ClusterQueue; InputError when it has no name."""
+    metadata = _metadata(raw, "ClusterQueue")
+    spec, status = _object(raw, "spec"), _object(raw, "status")
+    fungibility, preemption = _object(spec, "flavorFungibility"), _object(spec, "preemption")
+    return ClusterQueue(
+        name=_name(metadata, "name"),
+        cohort=_name(spec, "cohortName"),
+        groups=_groups(spec),
+        selector=read_selector(spec.get("namespaceSelector")),
+        strategy="StrictFIFO" if spec.get("queueingStrategy") == "StrictFIFO" else "BestEffortFIFO",
+        stop_policy=_stop_policy(spec),
+        checks=tuple(
+            CheckUse(_name(each, "name"), _texts(each, "onFlavors"))
+            for each in _objects(_object(spec, "admissionChecksStrategy"), "admissionChecks")
+        ),
+        when_can_borrow=_text(fungibility, "whenCanBorrow", "MayStopSearch"),
+        when_can_preempt=_text(fungibility, "whenCanPreempt", "TryNextFlavor"),
+        within_queue=_text(preemption, "withinClusterQueue", "Never"),
+        reclaim=_text(preemption, "reclaimWithinCohort", "Never"),
+        active=_conditions(raw).get("Active"),
+        pending=_integer(status, "pendingWorkloads"),
+        deleting=bool(metadata.get("deletionTimestamp")),
+    )
+
+
+def read_cohort(raw: Mapping[str, Any]) -> Cohort:
+    """The projection of a Cohort; InputError when it has no name."""
+    metadata = _metadata(raw, "Cohort")
+    spec = _object(raw, "spec")
+    return Cohort(_name(metadata, "name"), _name(spec, "parentName"), _groups(spec))
+
+
+def read_local_queue(raw: Mapping[str, Any]) -> LocalQueue:
+    """The projection of a LocalQueue; InputError when it has no name."""
+    metadata = _metadata(raw, "LocalQueue")
+    spec = _object(raw, "spec")
+    return LocalQueue(
+        namespace=_name(metadata, "namespace"),
+        name=_name(metadata, "name"),
+        cluster_queue=_name(spec, "clusterQueue"),
+        stop_policy=_stop_policy(spec),
+        active=_conditions(raw).get("Active"),
+        pending=_integer(_object(raw, "status"), "pendingWorkloads"),
+    )
+
+
+def read_flavor(raw: Mapping[str, Any]) -> ResourceFlavor:
+    """The projection of a ResourceFlavor; InputError when it has no name."""
+    metadata = _metadata(raw, "ResourceFlavor")
+    spec = _object(raw, "spec")
+    return ResourceFlavor(
+        name=_name(metadata, "name"),
+        node_labels=_strings(spec, "nodeLabels"),
+        taints=tuple(_objects(spec, "nodeTaints")),
+        tolerations=tuple(_objects(spec, "tolerations")),
+        topology=_name(spec, "topologyName"),
+    )
+
+
+def read_check(raw: Mapping[str, Any]) -> AdmissionCheck:
+    """The projection of an AdmissionCheck; InputError when it has no name."""
+    metadata = _metadata(raw, "AdmissionCheck")
+    spec = _object(raw, "spec")
+    written = spec.get("parameters")
+    parameters = None
+    if isinstance(written, dict):
+        parameters = (_text(written, "apiGroup"), _text(written, "kind"), _text(written, "name"))
+    return AdmissionCheck(
+        name=_name(metadata, "name"),
+        controller=_text(spec, "controllerName"),
+        parameters=parameters,
+        generation=_integer(metadata, "generation"),
+        uid=_text(metadata, "uid"),
+        active=_conditions(raw).get("Active"),
+    )
+
+
+def read_priority_class(raw: Mapping[str, Any]) -> PriorityClass:
+    """The projection of a WorkloadPriorityClass; InputError when it has no name."""
+    return PriorityClass(_name(_metadata(raw, "WorkloadPriorityClass"), "name"), _integer(raw, "value"))
+
+
+def _checks(status: Mapping[str, Any]) -> tuple[CheckState, ...]:
+    return tuple(
+        CheckState(
+            _name(each, "name"),
+            _text(each, "state", "Pending"),
+            _text(each, "message"),
+            _text(each, "lastTransitionTime"),
+            _integer(each, "retryCount"),
+        )
+        for each in _objects(status, "admissionChecks")
+    )
+
+
+def _counts(entries: Iterator[Mapping[str, Any]], default: int) -> dict[str, int]:
+    return {sys.intern(_text(each, "name", "main")): max(0, _integer(each, "count", default)) for each in entries}
+
+
+def _assignment(raw: Mapping[str, Any], pods: Mapping[str, int], reclaimable: Mapping[str, int]) -> PodSetAssignment:
+    name = _name(raw, "name")
+    asked = pods.get(name, 0)
+    count = max(0, _integer(raw, "count", asked))
+    usage = read_amounts(raw.get("resourceUsage"))
+    left = max(0, asked - reclaimable.get(name, 0))
+    if left < count:
+        usage = {resource: total // count * left for resource, total in usage.items()}
+    return PodSetAssignment(
+        name,
+        _strings(raw, "flavors"),
+        {sys.intern(resource): total for resource, total in usage.items()},
+        count,
+    )
+
+
+def read_workload(raw: Mapping[str, Any]) -> QueuedWorkload:
+    """The projection of a Kueue Workload; InputError when it has no name.
+
+    ``usage`` of an assignment is what is held now: less what ``status.reclaimablePods`` gave back already,
+    while its ``count`` stays what was admitted.
+    """
+    metadata = _metadata(raw, "Workload")
+    spec, status = _object(raw, "spec"), _object(raw, "status")
+    owner = controller_owner(metadata) or _NOTHING
+    pods = _counts(_objects(spec, "podSets"), 1)
+    admission, requeue = _object(status, "admission"), _object(status, "requeueState")
+    reclaimable = _counts(_objects(status, "reclaimablePods"), 0)
+    return QueuedWorkload(
+        namespace=_name(metadata, "namespace"),
+        name=_text(metadata, "name"),
+        uid=_text(metadata, "uid"),
+        version=_text(metadata, "resourceVersion"),
+        owner_kind=_name(owner, "kind"),
+        owner_api_version=_name(owner, "apiVersion"),
+        owner_name=_text(owner, "name"),
+        owner_uid=_text(owner, "uid"),
+        queue=_name(spec, "queueName"),
+        priority=_integer(spec, "priority"),
+        priority_class=_name(_object(spec, "priorityClassRef"), "name"),
+        active=spec.get("active") is not False,
+        created=_text(metadata, "creationTimestamp"),
+        deleting=bool(metadata.get("deletionTimestamp")),
+        pods=pods,
+        requests={
+            _name(each, "name"): read_amounts(each.get("resources")) for each in _objects(status, "resourceRequests")
+        },
+        cluster_queue=_name(admission, "clusterQueue"),
+        assignments=tuple(_assignment(each, pods, reclaimable) for each in _objects(admission, "podSetAssignments")),
+        conditions=_conditions(raw),
+        checks=_checks(status),
+        requeue_at=_text(requeue, "requeueAt"),
+        requeue_count=_integer(requeue, "count"),
+        gates=tuple(
+            name.strip()
+            for name in _text(_object(metadata, "annotations"), ADMISSION_GATED_BY).split(",")
+            if name.strip()
+        ),
+    )
