@@ -135,10 +135,13 @@ def _unreserved(workload: QueuedWorkload, queue_open: bool | None) -> Phase:
     quota = workload.conditions.get("QuotaReserved", Condition(status=False))
     if quota.reason == "OnHold":
         return Phase.ON_HOLD
-    if queue_open is False or _is_blocked(workload, quota, known_open=queue_open is True):
+    # Kueue says by turns that it is gated and that its queue is closed: what does not change decides.
+    if queue_open is False:
         return Phase.BLOCKED
-    if quota.reason == "AdmissionGated":
+    if workload.gates or quota.reason == "AdmissionGated":
         return Phase.GATED
+    if _is_blocked(workload, quota, known_open=queue_open is True):
+        return Phase.BLOCKED
     if is_backed_off(workload):
         return Phase.BACKOFF
     if quota.reason in {"Waiting", "WaitingForPodsReady"}:
@@ -207,6 +210,8 @@ def _detail(workload: QueuedWorkload, phase: Phase, now: datetime) -> str:
         case Phase.ADMITTED:
             ready = workload.conditions.get("PodsReady")
             return "" if ready is None or ready.status else f"not all of its pods are ready ({ready.reason})"
+        case Phase.GATED:
+            return f"gated by {', '.join(workload.gates)}" if workload.gates else ""
         case Phase.SUCCEEDED | Phase.FAILED:
             return ""
         case _:

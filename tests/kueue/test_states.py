@@ -212,6 +212,15 @@ def test_deactivated_is_told_by_the_spec_and_not_by_a_reason_that_lags() -> None
     assert status_of(again, NOW).label == "Pending"
 
 
+def test_a_gate_is_told_whichever_of_two_reasons_kueue_gave_last() -> None:
+    for condition in (no("AdmissionGated", "by: x/y"), no("Inadmissible", "LocalQueue main doesn't exist")):
+        workload = queued(gates=("x/y", "gangctl.dev/gang"), QuotaReserved=condition)
+        status = status_of(workload, NOW)
+        assert (status.phase, status.detail) == (Phase.GATED, "gated by x/y, gangctl.dev/gang")
+        assert phase_of(workload, queue_open=False) is Phase.BLOCKED
+    assert status_of(queued(QuotaReserved=no("AdmissionGated")), NOW).detail == ""
+
+
 def test_every_phase_has_a_sentence() -> None:
     sentences = {phase.sentence for phase in Phase}
     assert len(sentences) == len(Phase)

@@ -1,0 +1,258 @@
+"""What does not get on by itself in Kueue, by name, with what shows it and what helps.
+
+Each function looks at one thing that can be stuck: a Workload, the head of a strict queue, a JobSet that has no
+Workload at all. Waiting for quota is none of these: that ends when others finish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from gangctl.kueue.blocked import Blocked
+from gangctl.kueue.evictions import DEACTIVATED, PODS_READY_TIMEOUT, eviction_of
+from gangctl.kueue.moments import age, span
+from gangctl.kueue.objects import ClusterQueue, Condition, QueuedWorkload
+from gangctl.kueue.order import head_of
+from gangctl.kueue.states import Phase, backoff_left, phase_of
+
+JOBSET_FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
+PATIENCE: Final = timedelta(minutes=5)
+"""How long Kueue may take for what usually takes seconds."""
+
+
+class Trouble(StrEnum):
+    """Stable, CamelCase."""
+
+    QUEUE_BLOCKED = "QueueBlocked"
+    FAILED_TO_START = "FailedToStart"
+    DEACTIVATED = "Deactivated"
+    PODS_NOT_READY = "PodsNotReady"
+    EVICTED_AS_NOT_READY = "EvictedAsNotReady"
+    EVICTED_HOLDS_QUOTA = "EvictedHoldsQuota"
+    FINISHED_HOLDS_QUOTA = "FinishedHoldsQuota"
+    FAILED_CHECK_WITHOUT_QUOTA = "FailedCheckWithoutQuota"
+    HEAD_BLOCKS_QUEUE = "HeadBlocksQueue"
+    FRAMEWORK_NOT_ENABLED = "FrameworkNotEnabled"
+    NAMESPACE_NOT_MANAGED = "NamespaceNotManaged"
+    PRIORITY_CLASS_MISSING = "PriorityClassMissing"
+    TOO_MANY_PODSETS = "TooManyPodSets"
+    WORKLOAD_MISSING = "WorkloadMissing"
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """``evidence`` is what was seen, ``remedy`` what to do; both are one sentence without its full stop."""
+
+    trouble: Trouble
+    evidence: str
+    remedy: str
+
+    @property
+    def message(self) -> str:
+        """Both, for one line."""
+        return f"{self.evidence}; {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What is known of the job that a Workload is for; ``pods`` that exist and have not finished, None if unknown."""
+
+    finished: bool = False
+    pods: int | None = None
+
+
+def stuck_workload(
+    workload: QueuedWorkload,
+    owner: Owner,
+    now: datetime,
+    *,
+    blocked: Blocked | None = None,
+    ready_timeout: timedelta | None = None,
+    patience: timedelta = PATIENCE,
+) -> Stuck | None:
+    """What keeps one Workload from getting on, or None.
+
+    ``blocked`` is what closes its queue. ``ready_timeout`` is that of Kueue's ``waitForPodsReady``, None where that is
+    off or not known.
+    """
+    phase = phase_of(workload, queue_open=None if blocked is None else False)
+    if phase.waits:
+        return _waiting(workload, phase, now, blocked)
+    match phase:
+        case Phase.EVICTING:
+            return _evicting(workload, owner, now, patience) or _finished(workload, owner, now, patience)
+        case Phase.QUOTA_RESERVED:
+            return _finished(workload, owner, now, patience)
+        case Phase.ADMITTED:
+            return _finished(workload, owner, now, patience) or _not_ready(workload, now, ready_timeout)
+        case Phase.DEACTIVATED:
+            return _deactivated(workload)
+        case Phase.FAILED:
+            return _failed(workload.conditions["Finished"])
+        case _:
+            return None
+
+
+def _waiting(workload: QueuedWorkload, phase: Phase, now: datetime, blocked: Blocked | None) -> Stuck | None:
+    eviction = eviction_of(workload)
+    if blocked is not None:
+        return Stuck(Trouble.QUEUE_BLOCKED, blocked.message, "nothing in this queue is admitted until then")
+    failed = [check for check in workload.checks if check.state in {"Retry", "Rejected"}]
+    if failed and phase is Phase.PENDING:
+        names = ", ".join(f"{check.name} ({check.state})" for check in failed)
+        return Stuck(
+            Trouble.FAILED_CHECK_WITHOUT_QUOTA,
+            f"it holds no quota, and Kueue passes it over because of checks that nobody resets: {names}",
+            "set spec.active of its Workload to false and to true again, or delete the Workload: Kueue makes a new one",
+        )
+    if eviction is None or eviction.reason != PODS_READY_TIMEOUT:
+        return None
+    left = backoff_left(workload, now)
+    again = f", and it is tried again in {span(left)}" if left else ""
+    return Stuck(
+        Trouble.EVICTED_AS_NOT_READY,
+        f"Kueue evicted it {workload.requeue_count or 1} times because its pods were not all ready in time{again}",
+        "find out which pods did not become ready; a JobSet with dependsOn counts as ready only once its last stage "
+        "runs, so waitForPodsReady.timeout of Kueue must be longer than all stages before it",
+    )
+
+
+def _evicting(workload: QueuedWorkload, owner: Owner, now: datetime, patience: timedelta) -> Stuck | None:
+    since = age(workload.conditions["Evicted"].since, now)
+    if owner.pods != 0 or since is None or since < patience:
+        return None
+    return Stuck(
+        Trouble.EVICTED_HOLDS_QUOTA,
+        f"it was evicted {span(since)} ago and has no pods, and still holds its quota (kueue issue 14811)",
+        "delete its Workload: Kueue makes a new one, and the quota is free",
+    )
+
+
+def _finished(workload: QueuedWorkload, owner: Owner, now: datetime, patience: timedelta) -> Stuck | None:
+    since = age(workload.conditions["QuotaReserved"].since, now)
+    if not owner.finished or owner.pods or since is None or since < patience:
+        return None
+    return Stuck(
+        Trouble.FINISHED_HOLDS_QUOTA,
+        f"its {workload.owner_kind or 'job'} has finished, and its Workload still holds quota",
+        "see whether Kueue runs, and what it logs about this Workload; deleting it frees the quota",
+    )
+
+
+def _not_ready(workload: QueuedWorkload, now: datetime, timeout: timedelta | None) -> Stuck | None:
+    ready = workload.conditions.get("PodsReady")
+    if ready is None or ready.status or timeout is None:
+        return None
+    recovering = ready.reason == "WaitForRecovery"
+    since = age(ready.since if recovering else workload.conditions["Admitted"].since, now)
+    if since is None or since < timeout / 2:
+        return None
+    left = max(timedelta(), timeout - since)
+    return Stuck(
+        Trouble.PODS_NOT_READY,
+        f"its pods are not all ready after {span(since)} ({ready.reason}), and Kueue evicts it "
+        + (f"in {span(left)}" if left else "now"),
+        "find out which pods are not ready: waitForPodsReady of Kueue sets the timeout",
+    )
+
+
+def _deactivated(workload: QueuedWorkload) -> Stuck | None:
+    """Only Kueue's own doing: who deactivates a Workload on purpose knows of it."""
+    eviction = eviction_of(workload)
+    if eviction is None or eviction.reason != DEACTIVATED or not eviction.cause:
+        return None
+    return Stuck(
+        Trouble.DEACTIVATED,
+        f"evicted {eviction.words}: {eviction.message or eviction.cause}",
+        "mend the cause, then set spec.active of its Workload to true",
+    )
+
+
+def _failed(finished: Condition) -> Stuck | None:
+    if finished.reason != "FailedToStart":
+        return None
+    return Stuck(
+        Trouble.FAILED_TO_START,
+        f"Kueue could not start it, and does not try again: {finished.message or 'it does not say why'}",
+        "take what Kueue writes into the pod templates out of the JobSet (labels, node selectors of its flavors), "
+        "and create it anew",
+    )
+
+
+def blocking_head(
+    ordered: Sequence[QueuedWorkload], cluster_queue: ClusterQueue, now: datetime, *, never: Collection[str] = ()
+) -> Stuck | None:
+    """The head of a StrictFIFO queue that others wait for although Kueue has found that it does not fit.
+
+    ``ordered`` is as :func:`gangctl.kueue.order.in_order` puts it; ``never`` are UIDs of those that can never fit.
+    """
+    head = head_of(ordered, cluster_queue)
+    if head is None or (len(ordered) == 1 and head.uid not in never):
+        return None
+    quota = head.conditions.get("QuotaReserved")
+    if quota is None or not quota.message:
+        return None
+    behind = len(ordered) - 1
+    since = age(quota.since or head.created, now)
+    name = f'"{head.namespace}/{head.owner_name or head.name}"'
+    if head.uid in never:
+        evidence = f'{name} can never fit, and is the head of StrictFIFO ClusterQueue "{cluster_queue.name}"'
+        remedy = "delete or shrink it, raise the quota, or give the ClusterQueue queueingStrategy BestEffortFIFO"
+    else:
+        evidence = f'{name} does not fit now, and is the head of StrictFIFO ClusterQueue "{cluster_queue.name}"'
+        remedy = "it goes once quota is free; queueingStrategy BestEffortFIFO would let others pass"
+    waited = f" for {span(since)}" if since is not None else ""
+    return Stuck(Trouble.HEAD_BLOCKS_QUEUE, f"{evidence}{waited}; {behind} behind it wait", remedy)
+
+
+def without_workload(
+    waited: timedelta,
+    *,
+    podsets: int,
+    podset_limit: int | None = None,
+    frameworks: Collection[str] | None = None,
+    managed: bool | None = None,
+    priority_class: str = "",
+    priority_classes: Collection[str] | None = None,
+    patience: timedelta = timedelta(seconds=30),
+) -> Stuck | None:
+    """Why a queued, suspended JobSet has no Workload of Kueue after ``waited``; what is None is not known.
+
+    ``managed`` says whether Kueue's ``managedJobsNamespaceSelector`` takes its namespace, ``priority_class`` is the
+    JobSet's label and ``priority_classes`` those that exist, ``frameworks`` those of ``integrations``.
+    """
+    if waited < patience:
+        return None
+    if frameworks is not None and JOBSET_FRAMEWORK not in frameworks:
+        return Stuck(
+            Trouble.FRAMEWORK_NOT_ENABLED,
+            f"Kueue does not manage JobSets: {JOBSET_FRAMEWORK} is not among integrations.frameworks",
+            "add it to Kueue's configuration and restart Kueue",
+        )
+    if managed is False:
+        return Stuck(
+            Trouble.NAMESPACE_NOT_MANAGED,
+            "Kueue does not manage this namespace: managedJobsNamespaceSelector of its configuration does not match",
+            "label the namespace so that it matches, or use another one",
+        )
+    if priority_class and priority_classes is not None and priority_class not in priority_classes:
+        return Stuck(
+            Trouble.PRIORITY_CLASS_MISSING,
+            f'WorkloadPriorityClass "{priority_class}" of its label does not exist',
+            "create it, or change the label kueue.x-k8s.io/priority-class",
+        )
+    if podset_limit is not None and podsets > podset_limit:
+        return Stuck(
+            Trouble.TOO_MANY_PODSETS,
+            f"it has {podsets} replicatedJobs, and a Workload of this Kueue takes {podset_limit} podsets",
+            "merge replicatedJobs, or split the JobSet",
+        )
+    return Stuck(
+        Trouble.WORKLOAD_MISSING,
+        f"Kueue has made no Workload for it in {span(waited)}",
+        "see whether Kueue runs, and what it logs about this JobSet",
+    )

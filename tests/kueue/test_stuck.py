@@ -1,0 +1,171 @@
+"""What is stuck is named, with what shows it and what helps; what only waits is not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from gangctl.kueue.blocked import Blockage, Blocked
+from gangctl.kueue.objects import CheckState, ClusterQueue, Condition, QueuedWorkload
+from gangctl.kueue.order import in_order
+from gangctl.kueue.stuck import JOBSET_FRAMEWORK, Owner, Stuck, Trouble, blocking_head, stuck_workload, without_workload
+from tests.kueue.workloads import NOW, ago, no, queued, yes
+
+GONE = Owner(pods=0)
+HOUR = timedelta(hours=1)
+
+
+def found(workload: QueuedWorkload, owner: Owner = GONE, **given: Any) -> Stuck | None:
+    return stuck_workload(workload, owner, NOW, **given)
+
+
+def holding(**conditions: Condition) -> QueuedWorkload:
+    return queued(QuotaReserved=yes("QuotaReserved", since=ago(hours=1)), **conditions)
+
+
+def named(stuck: Stuck | None, trouble: Trouble, *words: str) -> None:
+    assert stuck is not None
+    assert stuck.trouble is trouble
+    assert stuck.evidence
+    assert stuck.remedy
+    for word in words:
+        assert word in stuck.message
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        queued(),
+        queued(QuotaReserved=no("Pending", "insufficient unused quota")),
+        queued(QuotaReserved=no("ExceedsMaxQuota", "more than maximum capacity")),
+        queued(QuotaReserved=no("AdmissionGated")),
+        queued(QuotaReserved=no("Pending"), Evicted=yes("Preempted"), Requeued=yes("Preempted")),
+        holding(),
+        holding(Admitted=yes()),
+        queued(active=False),
+        queued(active=False, Evicted=yes("Deactivated")),
+        queued(Finished=yes("Succeeded")),
+        queued(Finished=yes("Failed")),
+    ],
+)
+def test_waiting_and_running_and_what_a_person_did_is_not_stuck(workload: QueuedWorkload) -> None:
+    assert found(workload) is None
+
+
+def test_an_evicted_workload_without_pods_that_keeps_its_quota() -> None:
+    evicted = holding(Admitted=yes(), Evicted=yes("Preempted", since=ago(minutes=6)))
+    named(found(evicted), Trouble.EVICTED_HOLDS_QUOTA, "evicted 6m ago", "14811", "delete its Workload")
+    assert found(evicted, Owner(pods=1)) is None, "its pods are still there"
+    assert found(evicted, Owner(pods=None)) is None, "nobody knows of its pods"
+    assert found(evicted, patience=timedelta(minutes=7)) is None
+    just_now = holding(Admitted=yes(), Evicted=yes("Preempted", since=ago(minutes=4)))
+    assert found(just_now) is None
+
+
+def test_a_workload_that_keeps_its_quota_after_its_job() -> None:
+    done = Owner(finished=True, pods=0)
+    for workload in (holding(), holding(Admitted=yes()), holding(Admitted=yes(), Evicted=yes("Preempted"))):
+        named(found(workload, done), Trouble.FINISHED_HOLDS_QUOTA, "its JobSet has finished")
+        assert found(workload, Owner(finished=True, pods=2)) is None
+        assert found(workload, done, patience=timedelta(hours=2)) is None
+
+
+def test_pods_that_are_not_ready_are_told_before_kueue_evicts_them() -> None:
+    waiting = holding(Admitted=yes(since=ago(minutes=20)), PodsReady=no("WaitForStart", since=ago(hours=9)))
+    stuck = found(waiting, Owner(pods=4), ready_timeout=timedelta(minutes=30))
+    named(stuck, Trouble.PODS_NOT_READY, "not all ready after 20m (WaitForStart)", "evicts it in 10m")
+    named(found(waiting, ready_timeout=timedelta(minutes=20)), Trouble.PODS_NOT_READY, "evicts it now")
+    assert found(waiting, ready_timeout=timedelta(minutes=41)) is None, "there is time"
+    assert found(waiting, ready_timeout=None) is None
+    lost = holding(Admitted=yes(since=ago(days=2)), PodsReady=no("WaitForRecovery", since=ago(minutes=20)))
+    named(found(lost, ready_timeout=timedelta(minutes=30)), Trouble.PODS_NOT_READY, "after 20m (WaitForRecovery)")
+    ready = holding(Admitted=yes(since=ago(days=2)), PodsReady=yes("Started"))
+    assert found(ready, ready_timeout=timedelta(minutes=30)) is None
+
+
+def test_evicted_because_its_pods_were_not_ready() -> None:
+    evicted = queued(
+        QuotaReserved=no("Pending"),
+        Evicted=yes("PodsReadyTimeout"),
+        Requeued=no("PodsReadyTimeout"),
+        requeue_at=ago(seconds=-90),
+        requeue_count=3,
+    )
+    named(found(evicted), Trouble.EVICTED_AS_NOT_READY, "3 times", "tried again in 1m30s", "dependsOn")
+
+
+@pytest.mark.parametrize("state", ["Retry", "Rejected"])
+def test_a_check_that_failed_while_no_quota_was_held(state: str) -> None:
+    checks = (CheckState("good", "Ready"), CheckState("bad", state))
+    wedged = queued(checks=checks, QuotaReserved=no("Pending", "The workload has failed admission checks"))
+    named(found(wedged), Trouble.FAILED_CHECK_WITHOUT_QUOTA, f"bad ({state})")
+    backing_off = queued(checks=checks, requeue_at=ago(seconds=-9), Requeued=no("AdmissionCheck"))
+    assert found(backing_off) is None, "Kueue resets it in time"
+    assert found(holding()) is None
+
+
+def test_a_closed_queue_is_told_of_what_waits_only() -> None:
+    closed = Blocked(Blockage.CLUSTER_QUEUE_STOPPED, 'ClusterQueue "q" is stopped')
+    named(found(queued(), blocked=closed), Trouble.QUEUE_BLOCKED, 'ClusterQueue "q" is stopped')
+    assert found(holding(Admitted=yes()), blocked=closed) is None
+
+
+def test_a_job_that_could_not_be_started() -> None:
+    conflict = queued(Finished=yes("FailedToStart", 'conflict for nodeSelector: conflict for key "type"'))
+    named(found(conflict), Trouble.FAILED_TO_START, 'conflict for key "type"', "create it anew")
+    named(found(queued(Finished=yes("FailedToStart"))), Trouble.FAILED_TO_START, "does not say why")
+
+
+def test_deactivated_by_kueue() -> None:
+    rejected = queued(active=False, Evicted=yes("DeactivatedDueToAdmissionCheck", "check a said no"))
+    named(found(rejected), Trouble.DEACTIVATED, "an admission check that rejected it: check a said no", "spec.active")
+
+
+STRICT = ClusterQueue(name="q", strategy="StrictFIFO")
+HEAD = queued("head", created=ago(hours=5), QuotaReserved=no("Pending", "maximum capacity", since=ago(hours=4)))
+
+
+def test_the_head_of_a_strict_queue_keeps_others_waiting() -> None:
+    line = in_order([queued("second"), HEAD, queued("third")], STRICT)
+    stuck = blocking_head(line, STRICT, NOW)
+    named(stuck, Trouble.HEAD_BLOCKS_QUEUE, '"t/head" does not fit now', "for 4h", "2 behind it wait")
+    stuck = blocking_head(line, STRICT, NOW, never={HEAD.uid})
+    named(stuck, Trouble.HEAD_BLOCKS_QUEUE, '"t/head" can never fit', "delete or shrink it")
+    assert blocking_head(line, ClusterQueue(name="q"), NOW) is None, "others pass in BestEffortFIFO"
+
+
+def test_a_head_that_blocks_nobody_or_was_not_tried_yet() -> None:
+    assert blocking_head([], STRICT, NOW) is None
+    assert blocking_head([HEAD], STRICT, NOW) is None
+    named(blocking_head([HEAD], STRICT, NOW, never={HEAD.uid}), Trouble.HEAD_BLOCKS_QUEUE, "0 behind it")
+    untried = in_order([queued("a", created=ago(hours=9)), queued("b")], STRICT)
+    assert blocking_head(untried, STRICT, NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "trouble", "words"),
+    [
+        ({"frameworks": {"batch/job"}}, Trouble.FRAMEWORK_NOT_ENABLED, "integrations.frameworks"),
+        ({"managed": False}, Trouble.NAMESPACE_NOT_MANAGED, "managedJobsNamespaceSelector"),
+        (
+            {"priority_class": "high", "priority_classes": {"low"}},
+            Trouble.PRIORITY_CLASS_MISSING,
+            'WorkloadPriorityClass "high"',
+        ),
+        ({"podsets": 19, "podset_limit": 18}, Trouble.TOO_MANY_PODSETS, "19 replicatedJobs"),
+        ({}, Trouble.WORKLOAD_MISSING, "in 1h"),
+        (
+            {"frameworks": {JOBSET_FRAMEWORK}, "managed": True, "podset_limit": 18, "priority_classes": ()},
+            Trouble.WORKLOAD_MISSING,
+            "what it logs",
+        ),
+        ({"priority_class": "high", "priority_classes": {"high"}}, Trouble.WORKLOAD_MISSING, "no Workload"),
+        ({"podsets": 18, "podset_limit": 18}, Trouble.WORKLOAD_MISSING, "no Workload"),
+    ],
+)
+def test_a_jobset_that_has_no_workload(given: dict[str, Any], trouble: Trouble, words: str) -> None:
+    facts = {"podsets": 2, **given}
+    named(without_workload(HOUR, **facts), trouble, words)
+    assert without_workload(timedelta(seconds=5), **facts) is None, "Kueue needs a moment"
