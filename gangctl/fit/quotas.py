@@ -1,8 +1,7 @@
 """How much of a resource a ClusterQueue can have, ever and now: the index of all quotas and of who uses them.
 
 It changes with every event of a watch and is asked at every admission, so sums are kept, not computed: a change costs
-as many steps as there are cohorts above what changed. Only an edge between cohorts makes the trees it joins or parts
-be summed anew.
+as many steps as there are cohorts above what changed.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def held_pairs(workload: QueuedWorkload) -> dict[Pair, int]:
     for assignment in workload.assignments:
         for resource, amount in assignment.usage.items():
             flavor = assignment.flavors.get(resource)
-            if flavor is not None:
+            if flavor is not None and amount:
                 pair = flavor, resource
                 held[pair] = plus(held.get(pair, 0), amount)
     return held
@@ -285,15 +284,16 @@ class Quotas:
             self._cohort_nodes.pop(node.name, None)
 
     def _move(self, node: Node, parent: str) -> None:
-        """Give a cohort another parent, and sum up anew all that hung or hangs together with it."""
-        concerned = dict.fromkeys(node.above()[-1].below())
+        """Give a cohort another parent. Where a cycle comes or goes, all that it joins is summed up anew."""
+        before = node.above()[-1].below() if node.in_cycle() else []
         self._part(node)
         if parent:
             self._join(node, parent)
-        concerned |= dict.fromkeys(node.above()[-1].below())
-        for each in concerned:
+        if node.in_cycle():
+            before = node.above()[-1].below()
+        for each in before:
             each.forget()
-        for each in concerned:
+        for each in before or [node]:
             self._lift(each, each.pairs())
 
 

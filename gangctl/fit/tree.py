@@ -107,8 +107,8 @@ class Node:
         return plus(own, total.value) if total else own
 
     def pairs(self) -> set[Pair]:
-        """Pairs that it has something to say about by itself."""
-        return {*self.quotas, *self.used}
+        """Pairs that it, or what is under it, has something to say about."""
+        return {*self.quotas, *self.used, *self.lent, *self.drawn}
 
     def above(self) -> list[Node]:
         """This node and those above it, up to the root, or up to the first one that comes twice, left out."""
