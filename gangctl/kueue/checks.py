@@ -116,7 +116,8 @@ def waiting_since(workload: QueuedWorkload, entry: CheckState, started: datetime
     What passed while there was no gangctl is nobody's fault who waits.
     """
     quota = workload.conditions.get("QuotaReserved")
-    return max(started, *filter(None, (moment(quota.since if quota is not None else ""), moment(entry.since))))
+    times = (moment(quota.since if quota is not None else ""), moment(entry.since))
+    return max([started, *(time for time in times if time is not None)])
 
 
 def decide(
