@@ -13,16 +13,19 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from gangctl.api.meta import JOBSET_GROUP
-from gangctl.policy.constraints import LabelSelectorRequirement, MatchResources, ResourceRule
+from gangctl.policy.constraints import LABEL_VALUE_CHARACTERS, LabelSelectorRequirement, MatchResources, ResourceRule
 from gangctl.policy.match import JOBSETS
 from gangctl.policy.model import (
     API_VERSION,
+    Accelerator,
     Defaults,
     GangPolicy,
     GangPolicyException,
     GangPolicyExceptionSpec,
     GangPolicySpec,
     ParamRef,
+    QueueChoice,
+    QueueMatch,
     Validation,
 )
 from gangctl.policy.status import PolicyStatus
@@ -67,6 +70,11 @@ def _rule(rule: str, message: str) -> dict[str, str]:
     return {"rule": rule, "message": message}
 
 
+_SHORT_QUEUE: Final = _rule(
+    f"!has(self.queue) || size(self.queue) <= {LABEL_VALUE_CHARACTERS}",
+    f"JobSets name their queue in a label, which holds {LABEL_VALUE_CHARACTERS} characters: make a LocalQueue with a "
+    "shorter name",
+)
 _RULES: Final[Mapping[type[BaseModel], list[dict[str, str]]]] = {
     GangPolicySpec: [
         _rule(
@@ -108,6 +116,21 @@ _RULES: Final[Mapping[type[BaseModel], list[dict[str, str]]]] = {
             "!(has(self.gangMode) && self.gangMode == 'Gang' && has(self.replicatedJobGangMode) "
             "&& self.replicatedJobGangMode != 'Off')",
             "replicatedJobGangMode cannot stand beside gangMode Gang: a replicated job is in one gang only",
+        ),
+        _SHORT_QUEUE,
+    ],
+    QueueChoice: [_SHORT_QUEUE],
+    QueueMatch: [
+        _rule(
+            "has(self.namespaceSelector) || has(self.objectSelector) || has(self.accelerator) "
+            "|| (has(self.priorityClasses) && size(self.priorityClasses) > 0)",
+            "needs at least one condition; what all other JobSets get is spec.defaults.queue",
+        )
+    ],
+    Accelerator: [
+        _rule(
+            "(has(self.resource) && size(self.resource) > 0) || (has(self.nodeLabels) && size(self.nodeLabels) > 0)",
+            "needs resource, nodeLabels, or both",
         )
     ],
 }

@@ -17,15 +17,14 @@ from gangctl.api.jsonpatch import Operation, diff
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, QUEUE_NAME
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangMode
+from gangctl.kueue.names import PRIORITY_CLASS
 from gangctl.policy.evaluate import MATCH_CONDITIONS, PARAMS, WHOLE_POLICY
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import matches
 from gangctl.policy.model import Defaults
+from gangctl.policy.queuemap import Candidate
 from gangctl.policy.review import Object, Review
 from gangctl.policy.verdict import Finding, Outcome, Result
-
-PRIORITY_CLASS_LABEL: Final = "kueue.x-k8s.io/priority-class"
-"""Names a WorkloadPriorityClass of Kueue."""
 
 _WITHOUT_ANSWER: Final = frozenset({WHOLE_POLICY, MATCH_CONDITIONS, PARAMS})
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -44,14 +43,28 @@ class Applied:
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What a policy wants for a field; ``place`` is where it says so, if not in the field of that name."""
+
+    policy: str
+    value: Any
+    place: str = ""
+
+    @property
+    def author(self) -> str:
+        """As conflicts call it."""
+        return f"GangPolicy '{self.policy}'" + (f" ({self.place})" if self.place else "")
+
+
 @dataclass(slots=True)
 class _Ballot:
-    """Values that policies want for one field."""
+    """Values that policies want for one field, with who wants them."""
 
     votes: dict[Any, list[str]] = field(default_factory=dict)
 
-    def add(self, value: Any, policy: str) -> None:
-        self.votes.setdefault(value, []).append(policy)
+    def add(self, wish: _Wish) -> None:
+        self.votes.setdefault(wish.value, []).append(wish.author)
 
     def result(self) -> Any:
         """The value that all want, None when none wants any; only without a :meth:`dispute`."""
@@ -62,9 +75,7 @@ class _Ballot:
         if len(self.votes) < 2:  # noqa: PLR2004 - it takes two
             return None
         wishes = ", ".join(
-            f"GangPolicy '{policy}' sets {_shown(value)}"
-            for value, policies in self.votes.items()
-            for policy in policies
+            f"{author} sets {_shown(value)}" for value, authors in self.votes.items() for author in authors
         )
         detail = f"policies disagree on the default: {wishes}; write a value of your own, or mend one of the policies"
         return FieldError(path, ErrorKind.INVALID, detail)
@@ -110,7 +121,7 @@ def defaults_of(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iter
     jobset, malformed = read_jobset(review.object)
     if malformed or not isinstance(_metadata(review.object, "labels"), dict):
         return Applied()  # it will be refused for that
-    return _Draft(jobset, review.object).apply(
+    return _Draft(jobset, review.object, Candidate(jobset, review.object, review)).apply(
         [(each.name, each.spec.defaults) for each in chosen if each.spec.defaults]
     )
 
@@ -121,16 +132,18 @@ class _Draft:
 
     jobset: JobSet
     raw: Object
+    candidate: Candidate
     conflicts: list[FieldError] = field(default_factory=list)
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def apply(self, policies: Sequence[tuple[str, Defaults]]) -> Applied:
         """Decide field by field, then write them all."""
+        own = _metadata(self.raw, "labels")
+        wishes = self._queue_wishes(policies, own.get(QUEUE_NAME))
         labels = {
             key: value
-            for key, wish in ((QUEUE_NAME, "queue"), (PRIORITY_CLASS_LABEL, "priority_class"))
-            if key not in _metadata(self.raw, "labels")
-            and (value := self._settled(f"metadata.labels[{key}]", _wishes(policies, wish)))
+            for key in (QUEUE_NAME, PRIORITY_CLASS)
+            if key not in own and (value := self._settled(f"metadata.labels[{key}]", wishes[key]))
         }
         annotations: dict[str, str] = {}
         mode, each_mode = self._modes(policies)
@@ -144,16 +157,32 @@ class _Draft:
         changed = _with_metadata(_with_metadata(changed, "labels", labels), "annotations", annotations)
         return Applied(tuple(diff(self.raw, changed)), sources=self.sources)
 
-    def _settled(self, path: str, wishes: Sequence[tuple[str, Any]]) -> Any:
+    def _queue_wishes(self, policies: Sequence[tuple[str, Defaults]], own: str | None) -> dict[str, list[_Wish]]:
+        """What policies want for the labels that Kueue reads, by key; ``own`` is the queue that the JobSet has.
+
+        A priority class of the queue map goes with the queue beside it: who is in another one does not get it.
+        """
+        wishes: dict[str, list[_Wish]] = {QUEUE_NAME: [], PRIORITY_CLASS: []}
+        for name, defaults in policies:
+            queue, priority = _Wish(name, defaults.queue), _Wish(name, defaults.priority_class)
+            if (chosen := self.candidate.choose(defaults.queues)) is not None:
+                queue = _Wish(name, chosen.choice.queue, chosen.path)
+                if chosen.choice.priority_class is not None and own in {None, queue.value}:
+                    priority = _Wish(name, chosen.choice.priority_class, chosen.path)
+            wishes[QUEUE_NAME].append(queue)
+            wishes[PRIORITY_CLASS].append(priority)
+        return {key: [wish for wish in found if wish.value is not None] for key, found in wishes.items()}
+
+    def _settled(self, path: str, wishes: Sequence[_Wish]) -> Any:
         """The value that all of these policies want for a field, None when none does or they disagree."""
         ballot = _Ballot()
-        for policy, value in wishes:
-            ballot.add(value, policy)
+        for wish in wishes:
+            ballot.add(wish)
         if dispute := ballot.dispute(path):
             self.conflicts.append(dispute)
             return None
         if wishes:
-            self.sources[path] = tuple(policy for policy, _ in wishes)
+            self.sources[path] = tuple(wish.policy for wish in wishes)
         return ballot.result()
 
     def _modes(self, policies: Sequence[tuple[str, Defaults]]) -> tuple[str | None, str | None]:
@@ -166,9 +195,9 @@ class _Draft:
         each_wishes = _wishes(policies, "replicated_job_gang_mode")
         mode, each_mode = self._settled(path, wishes), self._settled(each_path, each_wishes)
         if mode == GangMode.GANG and each_mode in {GangMode.GANG, GangMode.REPLICATED_GANG}:
-            wanted = f"GangPolicy '{each_wishes[0][0]}' sets {each_mode} on each replicated job"
+            wanted = f"{each_wishes[0].author} sets {each_mode} on each replicated job"
             detail = (
-                f"policies disagree on the default: GangPolicy '{wishes[0][0]}' sets Gang on the JobSet, {wanted}; "
+                f"policies disagree on the default: {wishes[0].author} sets Gang on the JobSet, {wanted}; "
                 "write a mode of your own, or mend one of the policies"
             )
             self.conflicts.append(FieldError(path, ErrorKind.INVALID, detail))
@@ -179,19 +208,19 @@ class _Draft:
         own = _own_options(self.raw)
         if not gangs or own is None:
             return ""
-        wishes: dict[str, list[tuple[str, Any]]] = {}
+        wishes: dict[str, list[_Wish]] = {}
         for name, defaults in policies:
             options = {} if defaults.options is None else defaults.options.model_dump(by_alias=True, exclude_unset=True)
             for key, value in options.items():
                 if key not in own and value is not None:
-                    wishes.setdefault(key, []).append((name, value))
+                    wishes.setdefault(key, []).append(_Wish(name, value))
         path = f"metadata.annotations[{GANG_OPTIONS}]"
         added = {key: self._settled(f"{path}.{key}", wishes[key]) for key in sorted(wishes)}
         return orjson.dumps({**own, **added}).decode() if added else ""
 
 
-def _wishes(policies: Sequence[tuple[str, Defaults]], field_name: str) -> list[tuple[str, Any]]:
-    return [(name, value) for name, each in policies if (value := getattr(each, field_name)) is not None]
+def _wishes(policies: Sequence[tuple[str, Defaults]], field_name: str) -> list[_Wish]:
+    return [_Wish(name, value) for name, each in policies if (value := getattr(each, field_name)) is not None]
 
 
 def _metadata(raw: Object, key: str) -> Any:

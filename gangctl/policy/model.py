@@ -18,6 +18,8 @@ from pydantic.alias_generators import to_camel
 from gangctl.gang.config import GangOptions
 from gangctl.policy.constraints import (
     LABEL_KEY_CHARACTERS,
+    NAME_CHARACTERS,
+    LabelKey,
     LabelSelector,
     LabelValue,
     MatchResources,
@@ -39,6 +41,7 @@ MATCH_CONDITIONS: Final = 64
 AUDIT_ANNOTATIONS: Final = 20
 RULES: Final = 64
 VARIABLES: Final = 64
+QUEUES: Final = 64
 RULE_NAME: Final = r"^[A-Za-z]([-A-Za-z0-9_]{0,61}[A-Za-z0-9])?$"
 """No digit first, so that no name is another rule's index; no dot, so that none is a field path."""
 
@@ -54,6 +57,8 @@ def _written_time(value: Any) -> Any:
 
 Time = Annotated[AwareDatetime, BeforeValidator(_written_time)]
 Expression = Annotated[str, StringConstraints(min_length=1, max_length=EXPRESSION_CHARACTERS)]
+QueueName = Annotated[str, StringConstraints(max_length=NAME_CHARACTERS)]
+"""As long as a LocalQueue's may be; that a label holds less is said by :mod:`gangctl.policy.reading`."""
 ValidationAction = Literal["Deny", "Warn", "Audit"]
 StatusReason = Literal["Forbidden", "Invalid", "RequestEntityTooLarge"]
 """Kubernetes documents Unauthorized, too, and refuses it."""
@@ -124,6 +129,43 @@ class ParamRef(Part):
     )
 
 
+class Accelerator(Part):
+    """What pods are after: one of the two, or both at once."""
+
+    resource: Annotated[str, StringConstraints(max_length=LABEL_KEY_CHARACTERS)] = Field(
+        default="", description="Resource that they request (or limit), such as nvidia.com/gpu."
+    )
+    node_labels: dict[LabelKey, LabelValue] = Field(
+        default_factory=dict, max_length=16, description="Labels that their nodeSelector has, with these values."
+    )
+
+
+class QueueMatch(Part):
+    """Which JobSets: everything that is given has to fit."""
+
+    namespace_selector: LabelSelector | None = Field(default=None, description="Labels of the Namespace.")
+    object_selector: LabelSelector | None = Field(default=None, description="Labels of the JobSet.")
+    priority_classes: tuple[Name, ...] = Field(
+        default=(),
+        max_length=64,
+        description="One of these is the WorkloadPriorityClass in the JobSet's label kueue.x-k8s.io/priority-class or, "
+        "without that label, the first priorityClassName of its pods.",
+    )
+    accelerator: Accelerator | None = Field(
+        default=None, description="What the pods of at least one replicated job are after."
+    )
+
+
+class QueueChoice(Part):
+    """An entry of the queue map."""
+
+    match: QueueMatch = Field(description="For which JobSets; needs at least one condition.")
+    queue: QueueName = Field(description="Label kueue.x-k8s.io/queue-name: a LocalQueue of their namespace.")
+    priority_class: LabelValue | None = Field(
+        default=None, description="Label kueue.x-k8s.io/priority-class, for JobSets in this queue."
+    )
+
+
 class Defaults(Part):
     """What JobSets get at CREATE where they say nothing themselves."""
 
@@ -136,8 +178,15 @@ class Defaults(Part):
     options: GangOptions | None = Field(
         default=None, description="Entries of annotation gangctl.dev/gang-options, for JobSets that become gangs."
     )
-    queue: LabelValue | None = Field(default=None, description="Label kueue.x-k8s.io/queue-name.")
-    priority_class: LabelValue | None = Field(default=None, description="Label kueue.x-k8s.io/priority-class.")
+    queues: tuple[QueueChoice, ...] = Field(
+        default=(), max_length=QUEUES, description="Queues by what the JobSet is; the first entry that fits decides."
+    )
+    queue: QueueName | None = Field(
+        default=None, description="Label kueue.x-k8s.io/queue-name, where no entry of queues fits."
+    )
+    priority_class: LabelValue | None = Field(
+        default=None, description="Label kueue.x-k8s.io/priority-class, where no entry of queues says another."
+    )
 
 
 class GangPolicySpec(Part):
@@ -166,6 +215,13 @@ class GangPolicySpec(Part):
     )
     defaults: Defaults | None = Field(default=None, description="What JobSets get where they say nothing.")
     background: StrictBool = Field(default=True, description="Whether JobSets that exist already are evaluated too.")
+
+    @property
+    def selects_namespaces(self) -> bool:
+        """Whether a selector looks at the labels of the Namespace; expressions may do so besides."""
+        choices = () if self.defaults is None else self.defaults.queues
+        selectors = [self.match_constraints.namespace_selector, *(each.match.namespace_selector for each in choices)]
+        return not all(each is None or each.selects_everything for each in selectors)
 
 
 class Metadata(Part):

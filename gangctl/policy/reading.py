@@ -17,17 +17,20 @@ from gangctl.api.labelselector import check_labels, check_term, is_dns_subdomain
 from gangctl.api.meta import JOBSET_GROUP
 from gangctl.api.modelerrors import field_errors
 from gangctl.errors import ErrorKind, FieldError, ValidationError, one_line
-from gangctl.policy.constraints import LabelSelector, MatchResources, ResourceRule
+from gangctl.policy.constraints import LABEL_VALUE_CHARACTERS, LabelSelector, MatchResources, ResourceRule
 from gangctl.policy.match import JOBSETS
 from gangctl.policy.model import (
     MESSAGE_BYTES,
     POLICY_CHARACTERS,
+    Accelerator,
     Defaults,
     GangPolicy,
     GangPolicyException,
     GangPolicySpec,
     ParamKind,
     ParamRef,
+    QueueChoice,
+    QueueMatch,
     Validation,
 )
 
@@ -274,10 +277,68 @@ def _check_defaults(defaults: Defaults) -> Iterator[FieldError]:
     if defaults.gang_mode == "Gang" and defaults.replicated_job_gang_mode in {"Gang", "ReplicatedGang"}:
         detail = "cannot stand beside gangMode Gang: a replicated job is in one gang only"
         yield FieldError("spec.defaults.replicatedJobGangMode", ErrorKind.FORBIDDEN, detail)
-    for field, value in (("queue", defaults.queue), ("priorityClass", defaults.priority_class)):
-        if value is not None and (not value or not is_label_value(value)):
-            detail = f'"{one_line(value, _SHOWN)}" cannot be the value of a label'
-            yield FieldError(f"spec.defaults.{field}", ErrorKind.INVALID, detail)
+    if defaults.queue is not None:
+        yield from _check_queue(defaults.queue, "spec.defaults.queue")
+    if defaults.priority_class is not None:
+        yield from _check_priority_class(defaults.priority_class, "spec.defaults.priorityClass")
+    for index, choice in enumerate(defaults.queues):
+        yield from _check_choice(choice, f"spec.defaults.queues[{index}]")
+
+
+def _check_choice(choice: QueueChoice, path: str) -> Iterator[FieldError]:
+    match = choice.match
+    yield from _check_match(match, f"{path}.match")
+    if match.accelerator is not None:
+        yield from _check_accelerator(match.accelerator, f"{path}.match.accelerator")
+    yield from _check_queue(choice.queue, f"{path}.queue")
+    if choice.priority_class is not None:
+        yield from _check_priority_class(choice.priority_class, f"{path}.priorityClass")
+
+
+def _check_match(match: QueueMatch, path: str) -> Iterator[FieldError]:
+    if match == QueueMatch():
+        detail = "needs at least one condition; what all other JobSets get is spec.defaults.queue"
+        yield FieldError(path, ErrorKind.REQUIRED, detail)
+    for field, selector in (
+        ("namespaceSelector", match.namespace_selector),
+        ("objectSelector", match.object_selector),
+    ):
+        if selector is not None:
+            yield from check_selector(selector, f"{path}.{field}")
+    yield from _duplicates(match.priority_classes, f"{path}.priorityClasses")
+    for index, name in enumerate(match.priority_classes):
+        if not is_dns_subdomain(name):
+            detail = (
+                f'"{one_line(name, _SHOWN)}" is no name of a priority class: lower case letters, digits, "-" and "."'
+            )
+            yield FieldError(f"{path}.priorityClasses[{index}]", ErrorKind.INVALID, detail)
+
+
+def _check_accelerator(accelerator: Accelerator, path: str) -> Iterator[FieldError]:
+    if not accelerator.resource and not accelerator.node_labels:
+        yield FieldError(path, ErrorKind.REQUIRED, "needs resource, nodeLabels, or both")
+    if accelerator.resource and not is_qualified_name(accelerator.resource):
+        detail = f'"{one_line(accelerator.resource, _SHOWN)}" is no name of a resource, such as nvidia.com/gpu'
+        yield FieldError(f"{path}.resource", ErrorKind.INVALID, detail)
+    yield from check_labels(accelerator.node_labels, f"{path}.nodeLabels")
+
+
+def _check_queue(name: str, path: str) -> Iterator[FieldError]:
+    if len(name) > LABEL_VALUE_CHARACTERS:
+        detail = (
+            f"has {len(name)} characters: a LocalQueue may have such a name, but JobSets name theirs in a label, which "
+            f"holds {LABEL_VALUE_CHARACTERS}, so that none can be put into it; make a LocalQueue with a shorter name"
+        )
+        yield FieldError(path, ErrorKind.TOO_LONG, detail)
+    elif not is_dns_subdomain(name):
+        detail = f'"{one_line(name, _SHOWN)}" is no name of a LocalQueue: lower case letters, digits, "-" and "."'
+        yield FieldError(path, ErrorKind.INVALID, detail)
+
+
+def _check_priority_class(name: str, path: str) -> Iterator[FieldError]:
+    if not name or not is_label_value(name):
+        detail = f'"{one_line(name, _SHOWN)}" cannot be the value of a label'
+        yield FieldError(path, ErrorKind.INVALID, detail)
 
 
 def _check_exception(exception: GangPolicyException) -> Iterator[FieldError]:

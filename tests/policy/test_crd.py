@@ -102,7 +102,23 @@ COMPLETE: Object = {
         paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
         paramRef={"name": "limits", "namespace": "default", "parameterNotFoundAction": "Deny"},
         validationActions=["Warn", "Audit"],
-        defaults={"gangMode": "Gang", "queue": "q", "options": {"disruption": "all"}},
+        defaults={
+            "gangMode": "Gang",
+            "queue": "q",
+            "options": {"disruption": "all"},
+            "queues": [
+                {
+                    "match": {
+                        "namespaceSelector": {"matchLabels": {"a": "b"}},
+                        "objectSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]},
+                        "priorityClasses": ["high"],
+                        "accelerator": {"resource": "nvidia.com/gpu", "nodeLabels": {"a": "b"}},
+                    },
+                    "queue": "gpu",
+                    "priorityClass": "prod",
+                }
+            ],
+        },
     )
 }
 
@@ -123,6 +139,12 @@ REFUSED = {
     "a message of two lines": changed(validations=[{"expression": "true", "message": "a\nb"}]),
     "a digit for a name": changed(validations=[{"name": "0", "expression": "true"}]),
     "one gang in two": changed(defaults={"gangMode": "Gang", "replicatedJobGangMode": "Gang"}),
+    "too long a queue": changed(defaults={"queue": "q" * 64}),
+    "too long a queue in the map": changed(
+        defaults={"queues": [{"match": {"priorityClasses": ["a"]}, "queue": "q" * 64}]}
+    ),
+    "a queue for everything": changed(defaults={"queues": [{"match": {}, "queue": "q"}]}),
+    "no accelerator": changed(defaults={"queues": [{"match": {"accelerator": {}}, "queue": "q"}]}),
     "name and selector": changed(
         paramRef={"name": "x", "selector": {"matchLabels": {}}, "parameterNotFoundAction": "Deny"}
     ),

@@ -90,7 +90,7 @@ def is_namespaced(obj: Object) -> bool:
 
 
 def _asks_for_namespace(policy: LoadedPolicy) -> bool:
-    return "namespaceObject" in policy.reads or not policy.spec.match_constraints.namespace_selector.selects_everything
+    return "namespaceObject" in policy.reads or policy.spec.selects_namespaces
 
 
 def review_of(subject: Object, operation: Operation, setting: Setting, old: Object | None = None) -> Review:
