@@ -146,7 +146,7 @@ class PolicyPart:
             error_policy=error_policy,
             observer=metrics.controller_observer(NAME),
         )
-        sight = Sight(
+        self.sight = Sight(
             self._keeper,
             self._sources,
             self._parameters,
@@ -159,10 +159,10 @@ class PolicyPart:
         self._scan = PolicyScan(
             clients.reader,
             clients.writer,
-            sight,
+            self.sight,
             Reports(clients.reader, clients.writer, now=self.now),
             options=ScanOptions(period_seconds=settings.policy_scan_period),
-            observer=ScanMetrics(registry, sight.scanned),
+            observer=ScanMetrics(registry, self.sight.scanned),
             now=self.now,
         )
         for informer in self._sources.informers:
