@@ -66,10 +66,12 @@ class GangPart:
         self._recorder = recorder
         self._clients = clients
         queue: WorkQueue[Key] = WorkQueue(observer=metrics.queue_observer(NAME))
+        self._queue = queue
+        self._followers: list[Callable[[Key], None]] = []
         clock = asyncio.get_running_loop().time
         self.caches = GangCaches(
             clients.reader,
-            queue.add_after,
+            self._enqueue,
             clock,
             metrics.informer_observer,
             on_lost=self._on_lost,
@@ -126,6 +128,10 @@ class GangPart:
         """Wait until the webhooks can answer from memory."""
         await self.discovery.settled.wait()
 
+    def follow(self, on_change: Callable[[Key], None]) -> None:
+        """Call this with the key of each JobSet about which something changes, its gang's objects included."""
+        self._followers.append(on_change)
+
     def look_again(self, concerned: Callable[[JobSet], bool]) -> None:
         """Reconcile these: something that their life depends on has changed beside them."""
         for jobset in self.caches.jobsets.store.values():
@@ -146,6 +152,11 @@ class GangPart:
         for key in self.caches.jobsets.store.keys():  # noqa: SIM118 - a store is no mapping
             self.controller.enqueue(key)
         await self.controller.run()
+
+    def _enqueue(self, key: Key, seconds: float) -> None:
+        self._queue.add_after(key, seconds)
+        for follow in self._followers:
+            follow(key)
 
     def _on_lost(self) -> None:
         # An upgrade of the cluster changes what it serves, and this is the first that is seen of it.
