@@ -116,6 +116,16 @@ class ControllerSettings(BaseModel):
     kueue_namespace: Annotated[str, Field(min_length=1)] = Field(
         default="kueue-system", description="Namespace in which Kueue has its ConfigMap kueue-manager-config."
     )
+    kueue_gate: bool = Field(
+        default=False,
+        description="Have Kueue hold queued JobSets that get a gang back until its objects are there "
+        "(kueue.x-k8s.io/admission-gated-by). It takes the rights of manifests/kueue-gate.",
+    )
+    kueue_check: bool = Field(
+        default=False,
+        description="Be the controller of AdmissionChecks named gangctl.dev/gang-ready. It takes the rights of "
+        "manifests/kueue-check.",
+    )
     discovery_period: Annotated[float, Field(ge=1)] = Field(
         default=30.0, description="Seconds between looks at what the cluster serves."
     )
@@ -153,6 +163,9 @@ class ControllerSettings(BaseModel):
                 f"webhook-failure-policy {self.webhook_failure_policy} has no effect with webhook-registration "
                 f"{self.webhook_registration}: set failurePolicy where the webhook configurations come from"
             )
+        if self.kueue == "off" and (self.kueue_gate or self.kueue_check):
+            flag = "kueue-gate" if self.kueue_gate else "kueue-check"
+            raise ValueError(f"{flag} has no effect with kueue off: leave one of them out")
         return self
 
     def webhook_listener(self) -> tuple[str, int]:
