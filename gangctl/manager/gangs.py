@@ -83,7 +83,7 @@ class GangPart:
             self.caches,
             self._writer,
             PodReader(clients.reader),
-            self._say,
+            self.say,
             state=lambda: self.discovery.state,
             rules=self.rules,
             suspended=suspended,
@@ -128,6 +128,12 @@ class GangPart:
         """Wait until the webhooks can answer from memory."""
         await self.discovery.settled.wait()
 
+    def say(self, jobset: JobSet, notice: Notice) -> None:
+        """Record an event on a JobSet; never waits."""
+        regarding = ObjectReference(JOBSET_API_VERSION, "JobSet", jobset.namespace, jobset.name, jobset.uid)
+        kind: EventType = "Warning" if notice.is_warning else "Normal"
+        self._recorder.record(Event(regarding, notice.reason.value, notice.message, "Reconcile", kind))
+
     def follow(self, on_change: Callable[[Key], None]) -> None:
         """Call this with the key of each JobSet about which something changes, its gang's objects included."""
         self._followers.append(on_change)
@@ -170,8 +176,3 @@ class GangPart:
 
     def _writer(self, generation: Generation) -> Writer:
         return Writer(self._clients.writer, generation, self.caches.overlay)
-
-    def _say(self, jobset: JobSet, notice: Notice) -> None:
-        regarding = ObjectReference(JOBSET_API_VERSION, "JobSet", jobset.namespace, jobset.name, jobset.uid)
-        kind: EventType = "Warning" if notice.is_warning else "Normal"
-        self._recorder.record(Event(regarding, notice.reason.value, notice.message, "Reconcile", kind))

@@ -1,0 +1,226 @@
+"""What is watched for Kueue's sake, from the moment on at which the cluster has Kueue.
+
+Only projections are kept: a Workload of Kueue embeds whole pod templates, and there is one for each JobSet. What
+cannot be read, because nobody granted it or the definition is missing, is named by :meth:`QueueSources.unknown`, and
+looked for again as long as gangctl runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from gangctl.client.client import EVERYTHING, Client, Selection
+from gangctl.client.resources import NAMESPACES, Resource
+from gangctl.controllers.caches import Observer
+from gangctl.controllers.policy_sources import project_whole
+from gangctl.controllers.queues import kinds
+from gangctl.controllers.queues.presence import PERIOD_SECONDS, Presence
+from gangctl.kueue.objects import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    PriorityClass,
+    QueuedWorkload,
+    ResourceFlavor,
+)
+from gangctl.kueue.reading import (
+    read_check,
+    read_cluster_queue,
+    read_cohort,
+    read_flavor,
+    read_local_queue,
+    read_priority_class,
+    read_workload,
+)
+from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
+from gangctl.runtime.store import Store
+
+T = TypeVar("T")
+Object = Mapping[str, Any]
+
+LOOK_SECONDS: Final = 10.0
+"""How often what could not be read is tried again."""
+SETTLE_SECONDS: Final = 5.0
+KUEUE_NAMESPACE: Final = "kueue-system"
+
+
+def _labels(raw: dict[str, Any]) -> Mapping[str, str]:
+    labels = (raw.get("metadata") or {}).get("labels")
+    return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
+
+
+def _configuration(raw: dict[str, Any]) -> str:
+    data = raw.get("data")
+    text = data.get(kinds.CONFIG_KEY) if isinstance(data, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+class Source(InformerObserver, Generic[T]):
+    """One kind's informer, and why there is nothing to be had from it, if so."""
+
+    def __init__(self, informer: Callable[[InformerObserver], Informer[T]], observer: InformerObserver) -> None:
+        """``informer`` makes it, with this source as its observer; ``observer`` is told as well."""
+        self._observer = observer
+        self._reason = "not read yet"
+        self.informer = informer(self)
+        self.settled = asyncio.Event()
+        """Everything was seen once, or cannot be read."""
+
+    @property
+    def store(self) -> Store[T]:
+        """What was last seen."""
+        return self.informer.store
+
+    @property
+    def known(self) -> bool:
+        """Whether all of it has been seen, and the server still serves it."""
+        return self.informer.synced.is_set()
+
+    def trouble(self) -> str:
+        """What is not known and why, empty when it is known."""
+        return "" if self.known else f"{self.informer.resource.plural} {self._reason}"
+
+    def restarted(self, reason: str) -> None:
+        """An informer says why it begins anew."""
+        self._observer.restarted(reason)
+        if not self.known:
+            self._reason = (
+                "are not served" if reason == "absent" else f"cannot be read ({reason.removesuffix('Error').lower()})"
+            )
+            self.settled.set()
+
+    def broken(self, what: str) -> None:
+        """An informer met an object that it does not understand."""
+        self._observer.broken(what)
+
+    async def run(self) -> None:
+        """Keep it current until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.informer.run())
+            group.create_task(self._see())
+
+    async def _see(self) -> None:
+        await self.informer.synced.wait()
+        self.settled.set()
+
+
+class QueueSources:
+    """All of it; ``on_presence`` is called when Kueue turns out to be there, or not to be there."""
+
+    def __init__(
+        self,
+        client: Client,
+        on_presence: Callable[[], None] = lambda: None,
+        *,
+        namespace: str = KUEUE_NAMESPACE,
+        observer: Observer = lambda _: InformerObserver(),
+        period_seconds: float = PERIOD_SECONDS,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        """Watch nothing yet; ``namespace`` is the one that Kueue runs in."""
+        self._client = client
+        self._on_presence = on_presence
+        self._observer = observer
+        self._options = InformerOptions(cap_delay_seconds=look_seconds)
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self.presence = Presence(client, self._changed, period_seconds=period_seconds)
+        self.cluster_queues: Source[ClusterQueue] = self._source(kinds.CLUSTER_QUEUES, read_cluster_queue)
+        self.cohorts: Source[Cohort] = self._source(kinds.COHORTS, read_cohort)
+        self.local_queues: Source[LocalQueue] = self._source(kinds.LOCAL_QUEUES, read_local_queue)
+        self.flavors: Source[ResourceFlavor] = self._source(kinds.RESOURCE_FLAVORS, read_flavor)
+        self.workloads: Source[QueuedWorkload] = self._source(
+            kinds.QUEUED_WORKLOADS, read_workload, Store({"owner": lambda w: [w.owner_uid] if w.owner_uid else []})
+        )
+        self.checks: Source[AdmissionCheck] = self._source(kinds.ADMISSION_CHECKS, read_check)
+        self.priorities: Source[PriorityClass] = self._source(kinds.PRIORITY_CLASSES, read_priority_class)
+        self.limit_ranges: Source[Object] = self._source(
+            kinds.LIMIT_RANGES, project_whole, Store({"namespace": lambda raw: [raw["metadata"]["namespace"]]})
+        )
+        self.runtime_classes: Source[Object] = self._source(kinds.RUNTIME_CLASSES, project_whole)
+        self.namespaces: Source[Mapping[str, str]] = self._source(NAMESPACES, _labels)
+        """Labels of each namespace."""
+        configured = Selection(field_selector=f"metadata.name={kinds.CONFIG_NAME}")
+        self.configuration: Source[str] = self._source(
+            kinds.CONFIG_MAPS, _configuration, namespace=namespace, selection=configured
+        )
+        """Kueue's own, as text."""
+
+    @property
+    def all(self) -> tuple[Source[Any], ...]:
+        """Every source."""
+        return (
+            self.cluster_queues,
+            self.cohorts,
+            self.local_queues,
+            self.flavors,
+            self.workloads,
+            self.checks,
+            self.priorities,
+            self.limit_ranges,
+            self.runtime_classes,
+            self.namespaces,
+            self.configuration,
+        )
+
+    @property
+    def present(self) -> bool | None:
+        """Whether the cluster has Kueue; None while that is not known."""
+        return self.presence.present
+
+    def unknown(self) -> list[str]:
+        """What cannot be read, each in a few words."""
+        return [trouble for source in self.all if (trouble := source.trouble())]
+
+    async def settled(self, seconds: float = SETTLE_SECONDS) -> None:
+        """Wait until everything that can be read has been, or for so long; at once in a cluster without Kueue."""
+        if not self.present:
+            return
+        waits = [asyncio.create_task(source.settled.wait()) for source in self.all]
+        _, late = await asyncio.wait(waits, timeout=seconds)
+        for task in late:
+            task.cancel()
+
+    async def run(self) -> None:
+        """Look for Kueue, and keep everything current from then on, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._tasks = group
+            group.create_task(self.presence.run(), name="kueue-presence")
+
+    def _source(
+        self,
+        resource: Resource,
+        project: Callable[[dict[str, Any]], T],
+        store: Store[T] | None = None,
+        *,
+        namespace: str | None = None,
+        selection: Selection = EVERYTHING,
+    ) -> Source[T]:
+        def make(observer: InformerObserver) -> Informer[T]:
+            return Informer(
+                self._client,
+                resource,
+                project,
+                store=store,
+                namespace=namespace,
+                selection=selection,
+                on_absent=self.presence.hurry,
+                observer=observer,
+                options=self._options,
+            )
+
+        return Source(make, self._observer(resource))
+
+    def _changed(self) -> None:
+        """Begin with what is served now. What was begun goes on: an informer looks for what is gone by itself."""
+        if self.present and self._tasks is not None:
+            for source in self.all:
+                resource = source.informer.resource
+                ours = resource.group == kinds.CLUSTER_QUEUES.group
+                name = resource.qualified_name
+                if name not in self._running and (not ours or resource.plural in self.presence.served):
+                    self._running[name] = self._tasks.create_task(source.run(), name=f"queues-{resource.plural}")
+        self._on_presence()

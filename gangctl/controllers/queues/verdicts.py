@@ -1,0 +1,230 @@
+"""What is said of JobSets that wait in a queue already: that they wait for ever, or that their queue is blocked.
+
+Kueue says the same words for never and for not yet. A JobSet is judged when it comes, and again when quotas, flavors,
+limits or Kueue's configuration change, and then only if the change concerns its queue; who uses what of a quota turns
+no verdict into never and none back. The leader does it, with the JobSets that ask for a gang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from gangctl.api.jobset import JobSet
+from gangctl.client.client import Client, Selection
+from gangctl.client.pacing import Clock
+from gangctl.client.resources import JOBSETS
+from gangctl.controllers.queues.view import Affected, Door, QueueView, told_by
+from gangctl.fit.report import FitReport
+from gangctl.gang.config import read_config
+from gangctl.gang.reasons import Notice, Reason
+from gangctl.runtime.controller import Action, await_change, requeue
+from gangctl.runtime.informer import Informer
+
+Key = tuple[str, str]
+Object = Mapping[str, Any]
+
+DEBOUNCE_SECONDS: Final = 1.0
+"""Changes come in flocks: what they concern is looked at once for all of them."""
+UNKNOWN_SECONDS: Final = 30.0
+"""When to look again at what could not be judged: that something can be read at last is no change of any object."""
+SAY_SECONDS: Final = 60.0
+"""A JobSet is told no more often than this, however often its verdict turns."""
+
+NEVER: Final = "never"
+BLOCKED: Final = "blocked"
+WAITING: Final = "waiting"
+UNKNOWN: Final = "unknown"
+VERDICTS: Final = (NEVER, BLOCKED, WAITING, UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How one JobSet waits; ``verdict`` is one of :data:`VERDICTS`."""
+
+    namespace: str
+    local_queue: str
+    cluster_queue: str
+    verdict: str
+
+
+class VerdictObserver:
+    """Told how JobSets wait; the default ignores it."""
+
+    def stands(self, before: Standing | None, now: Standing | None) -> None:
+        """Tell of one JobSet: None is that it does not wait."""
+
+
+class Announcer(Protocol):
+    """Records events on JobSets; never blocks."""
+
+    def __call__(self, jobset: JobSet, notice: Notice) -> None:
+        """Record one event."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    uid: str
+    cause: tuple[object, ...]
+    at: float
+
+
+class Verdicts:
+    """``reconcile(key) -> Action`` for JobSets in queues; ``enqueue(key, seconds)`` asks for one after a delay."""
+
+    def __init__(
+        self,
+        jobsets: Informer[JobSet],
+        view: QueueView,
+        read: Callable[[Key], Awaitable[Object | None]],
+        say: Announcer,
+        enqueue: Callable[[Key, float], None],
+        *,
+        observer: VerdictObserver | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Follow the JobSets and the changes that ``view`` tells of; ``read`` gets a whole JobSet."""
+        self._jobsets = jobsets
+        self._view = view
+        self._read = read
+        self._say = say
+        self._enqueue = enqueue
+        self._observer = observer or VerdictObserver()
+        self._clock = clock or Clock()
+        self._doors: dict[Door, dict[Key, None]] = {}
+        """Who waits at which door."""
+        self._standing: dict[Key, Standing] = {}
+        self._told: dict[Key, _Told] = {}
+        self._affected = Affected()
+        self._flushing = False
+        jobsets.subscribe(self._on_jobset)
+        view.subscribe(self.changed)
+
+    def changed(self, affected: Affected) -> None:
+        """Look again, soon, at whom a change concerns."""
+        self._affected |= affected
+        if not self._flushing:
+            self._flushing = True
+            self._clock.call_later(DEBOUNCE_SECONDS, self._flush)
+
+    def waiting(self) -> list[Key]:
+        """Every JobSet that waits at some door."""
+        return [key for keys in self._doors.values() for key in keys]
+
+    def forget(self) -> None:
+        """Nobody stands anywhere as far as this replica is concerned: another one leads."""
+        for key in list(self._standing):
+            self._stand(key, None)
+        self._told.clear()
+
+    async def reconcile(self, key: Key) -> Action:
+        """Judge one JobSet, count it, and say what is wrong."""
+        jobset = self._jobsets.store.get(*key)
+        if jobset is None or not self._waits(jobset):
+            self._stand(key, None)
+            self._told.pop(key, None)
+            return await_change()
+        raw = await self._read(key)
+        if raw is None or (raw.get("metadata") or {}).get("uid") != jobset.uid:
+            return await_change()
+        report = self._view.fit(raw, jobset.namespace, new=False)
+        self._stand(key, Standing(jobset.namespace, jobset.queue, report["clusterQueue"], _verdict(report)))
+        later = self._tell(jobset, report)
+        if later > 0:
+            return requeue(later)
+        return requeue(UNKNOWN_SECONDS) if report["verdict"] == "unknown" else await_change()
+
+    def _waits(self, jobset: JobSet) -> bool:
+        """Whether it waits for quota, as far as is known."""
+        if not self._view.present or not _may_wait(jobset):
+            return False
+        return not any(workload.holds("QuotaReserved") for workload in self._view.workloads_of(jobset.uid))
+
+    def _stand(self, key: Key, now: Standing | None) -> None:
+        before = self._standing.pop(key, None)
+        if now is not None:
+            self._standing[key] = now
+        if before != now:
+            self._observer.stands(before, now)
+
+    def _tell(self, jobset: JobSet, report: FitReport) -> float:
+        """Say what is wrong once for each cause; returns in how many seconds to try again, 0 for never."""
+        reason = told_by(report)
+        if reason is None:
+            return 0.0
+        cause = _cause(reason, report)
+        told, now = self._told.get(jobset.key), self._clock.now()
+        if told is not None and told.uid == jobset.uid:
+            if told.cause == cause:
+                return 0.0
+            if now - told.at < SAY_SECONDS:
+                return SAY_SECONDS - (now - told.at)
+        self._told[jobset.key] = _Told(jobset.uid, cause, now)
+        self._say(jobset, Notice(reason, report["message"]))
+        return 0.0
+
+    def _on_jobset(self, old: JobSet | None, new: JobSet | None) -> None:
+        if old is not None:
+            keys = self._doors.get((old.namespace, old.queue), {})
+            keys.pop(old.key, None)
+            if not keys:
+                self._doors.pop((old.namespace, old.queue), None)
+        changed = new or old
+        if changed is None:
+            return
+        waits = new is not None and _may_wait(new)
+        if waits:
+            self._doors.setdefault((changed.namespace, changed.queue), {})[changed.key] = None
+        if waits or changed.key in self._standing:
+            self._enqueue(changed.key, 0.0)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        affected, self._affected = self._affected, Affected()
+        for key in affected.jobsets:
+            self._enqueue(key, 0.0)
+        for door, keys in self._doors.items():
+            if affected.concerns(door, self._view.cluster_queue_of(door)):
+                for key in keys:
+                    self._enqueue(key, 0.0)
+
+
+def reader(client: Client) -> Callable[[Key], Awaitable[Object | None]]:
+    """Reads whole JobSets by list, which gangctl may do anyway: the informers keep a projection without requests."""
+
+    async def read(key: Key) -> Object | None:
+        namespace, name = key
+        selection = Selection(field_selector=f"metadata.name={name}")
+        page = await client.list(JOBSETS, namespace, selection=selection)
+        return page.items[0] if page.items else None
+
+    return read
+
+
+def _may_wait(jobset: JobSet) -> bool:
+    """Whether it is one of those that are judged: suspended, in a queue, with a wish for a gang."""
+    if not jobset.queue or not jobset.suspend or jobset.finished or jobset.deleting or jobset.managed_elsewhere:
+        return False
+    config, _ = read_config(jobset)
+    return config.asks_for_gangs
+
+
+def _verdict(report: FitReport) -> str:
+    match told_by(report):
+        case Reason.NEVER_FITS:
+            return NEVER
+        case Reason.QUEUE_BLOCKED:
+            return BLOCKED
+        case _:
+            return UNKNOWN if report["verdict"] == "unknown" else WAITING
+
+
+def _cause(reason: Reason, report: FitReport) -> tuple[object, ...]:
+    """What makes one reason to say something another one: not how much is in use at the moment."""
+    limits = tuple(
+        (each["flavor"], each["resource"], each["requested"], each["ceiling"], each["limit"])
+        for each in report["limits"]
+    )
+    return reason, report["reason"], report["queue"], report["clusterQueue"], report["blocked"], limits

@@ -1,0 +1,249 @@
+"""Kueue as this process knows it: the answers of webhooks, policies and controllers, all from memory.
+
+The index of quotas follows the informers one change at a time, and each change tells which doors it concerns: a
+LocalQueue in its namespace is the door by which JobSets come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from gangctl.api.jobset import read_jobset
+from gangctl.controllers.queues.sources import QueueSources
+from gangctl.errors import FieldError
+from gangctl.fit.knowledge import Ask
+from gangctl.fit.report import FitReport
+from gangctl.fit.snapshot import Snapshot
+from gangctl.fit.verdict import MOST_PODSETS, fit
+from gangctl.gang.reasons import Reason
+from gangctl.kueue.consistency import KueueFacts
+from gangctl.kueue.objects import ClusterQueue, Cohort, LocalQueue, QueuedWorkload, ResourceFlavor
+from gangctl.policy.fitvariable import unknown_fit
+
+Object = Mapping[str, Any]
+Door = tuple[str, str]
+"""Namespace and LocalQueue, there or not."""
+
+_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+"""The API server puts this label on every namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """Whose verdicts a change may turn: everybody's, those of a namespace, those at some doors, or a few."""
+
+    everybody: bool = False
+    jobsets: frozenset[tuple[str, str]] = frozenset()
+    """Namespace and name of each."""
+    namespaces: frozenset[str] = frozenset()
+    doors: frozenset[Door] = frozenset()
+    cluster_queues: frozenset[str] = frozenset()
+
+    def concerns(self, door: Door, cluster_queue: str) -> bool:
+        """Whether those at a door, which leads to this ClusterQueue, are among them."""
+        return (
+            self.everybody
+            or door[0] in self.namespaces
+            or door in self.doors
+            or (cluster_queue != "" and cluster_queue in self.cluster_queues)
+        )
+
+    def __or__(self, other: Affected) -> Affected:
+        return Affected(
+            self.everybody or other.everybody,
+            self.jobsets | other.jobsets,
+            self.namespaces | other.namespaces,
+            self.doors | other.doors,
+            self.cluster_queues | other.cluster_queues,
+        )
+
+
+EVERYBODY: Final = Affected(everybody=True)
+
+
+class QueueView:
+    """What is known of queues now; it is also the webhooks' :class:`~gangctl.webhooks.queues.QueueView`."""
+
+    def __init__(self, sources: QueueSources) -> None:
+        """Follow ``sources`` from now on."""
+        self._sources = sources
+        self._listeners: list[Callable[[Affected], None]] = []
+        self.snapshot = Snapshot(queued=False, unknown=sources.unknown)
+        sources.cluster_queues.informer.subscribe(self._on_cluster_queue)
+        sources.cohorts.informer.subscribe(self._on_cohort)
+        sources.local_queues.informer.subscribe(self._on_local_queue)
+        sources.flavors.informer.subscribe(self._on_flavor)
+        sources.workloads.informer.subscribe(self._on_workload)
+        sources.checks.informer.subscribe(self._keep)
+        sources.priorities.informer.subscribe(self._keep)
+        sources.limit_ranges.informer.subscribe(self._on_limit_range)
+        sources.namespaces.informer.subscribe(self._on_namespace)
+        sources.runtime_classes.informer.subscribe(lambda _old, _new: self._tell(EVERYBODY))
+        sources.configuration.informer.subscribe(self._on_configuration)
+
+    def subscribe(self, on_change: Callable[[Affected], None]) -> None:
+        """Call ``on_change`` with whom each change concerns, after it can be seen here."""
+        self._listeners.append(on_change)
+
+    @property
+    def present(self) -> bool:
+        """Whether the cluster has Kueue, as far as is known."""
+        return bool(self._sources.present)
+
+    @property
+    def known(self) -> bool | None:
+        """The same, None while it is not known."""
+        return self._sources.present
+
+    @property
+    def facts(self) -> KueueFacts:
+        """What is known of its version and configuration."""
+        configuration, limit = self.snapshot.configuration, self._sources.presence.podset_limit
+        ready = configuration.wait_for_pods_ready
+        # Where nothing is said it is on since 0.19, the first that takes so many podsets.
+        on = ready.on if ready.on is not None else limit is not None and limit >= MOST_PODSETS
+        return KueueFacts(limit, ready.timeout if configuration.known and on else None)
+
+    def workloads_of(self, uid: str) -> list[QueuedWorkload]:
+        """Kueue's Workloads that a JobSet of this UID controls: never by name, which others may have."""
+        return self._sources.workloads.store.by_index("owner", uid)
+
+    def cluster_queue_of(self, door: Door) -> str:
+        """The ClusterQueue that a door leads to, empty where there is no such LocalQueue."""
+        found = self.snapshot.local_queue(*door)
+        return found.cluster_queue if found is not None else ""
+
+    def fit(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
+        """Whether a JobSet (of this namespace, where it names none) can be admitted, ever and now; never raises."""
+        jobset, _ = read_jobset(raw)
+        home = jobset.namespace or namespace
+        if missing := self._missing():
+            return unknown_fit(raw, namespace, missing)
+        ask = Ask(raw, home, self._sources.namespaces.store.get("", home), jobset.queue, new)
+        return fit(ask, self._knowledge())
+
+    def check(self, raw: Object, namespace: str) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
+        """What a new JobSet that will not be admitted is told; it is not refused: quotas may be changed for it."""
+        report = self.fit(raw, namespace)
+        reason = told_by(report)
+        return (), (f"{reason}: {report['message']}",) if reason is not None else ()
+
+    def _missing(self) -> list[str]:
+        """What nothing can be said without."""
+        if self.known is None:
+            return ["gangctl does not know yet whether the cluster has Kueue"]
+        essential = (self._sources.cluster_queues, self._sources.local_queues) if self.known else ()
+        return [trouble for source in essential if (trouble := source.trouble())]
+
+    def _knowledge(self) -> Snapshot:
+        snapshot, classes = self.snapshot, self._sources.runtime_classes
+        snapshot.queued = self.present
+        snapshot.queue_limit = self._sources.presence.podset_limit
+        # That there are none is no change that anybody tells.
+        snapshot.take_runtime_classes(classes.store.values() if classes.known else None)
+        return snapshot
+
+    def _tell(self, affected: Affected) -> None:
+        for listener in self._listeners:
+            listener(affected)
+
+    def _keep(self, old: Any, new: Any) -> None:
+        """What turns no never into anything else, and nothing else into a never."""
+        if new is None:
+            self.snapshot.drop(old)
+        else:
+            self.snapshot.take(new)
+
+    def _on_cluster_queue(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        name = new.name if new is not None else old.name if old is not None else ""
+        before = self._tree([name])
+        self._keep(old, new)
+        if old is not None and new is not None and _settings(old) == _settings(new):
+            return
+        self._tell(Affected(cluster_queues=before | self._tree([name])))
+
+    def _on_cohort(self, old: Cohort | None, new: Cohort | None) -> None:
+        name = new.name if new is not None else old.name if old is not None else ""
+        before = self._tree(self._under(name))
+        self._keep(old, new)
+        self._tell(Affected(cluster_queues=before | self._tree(self._under(name))))
+
+    def _on_workload(self, old: QueuedWorkload | None, new: QueuedWorkload | None) -> None:
+        self._keep(old, new)
+        changed = new or old
+        if changed is not None and _reserved(old) != _reserved(new):
+            self._tell(Affected(jobsets=frozenset({(changed.namespace, changed.owner_name)})))
+
+    def _tree(self, names: Iterable[str]) -> frozenset[str]:
+        """These ClusterQueues, and all that share quota with one of them."""
+        found: set[str] = set()
+        for name in names:
+            if name not in found:
+                found |= {name, *self.snapshot.quotas.tree(name)}
+        return frozenset(found)
+
+    def _under(self, cohort: str) -> list[str]:
+        """ClusterQueues in a cohort, or in one below it."""
+        quotas = self.snapshot.quotas
+        found = []
+        for queue in quotas.queues():
+            above, seen = queue.cohort, set[str]()
+            while above and above not in seen and above != cohort:
+                seen.add(above)
+                known = quotas.cohort(above)
+                above = known.parent if known is not None else ""
+            if above == cohort:
+                found.append(queue.name)
+        return found
+
+    def _on_local_queue(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
+        self._keep(old, new)
+        changed = new or old
+        if changed is None or (old is not None and new is not None and replace(old, pending=new.pending) == new):
+            return
+        self._tell(Affected(doors=frozenset({(changed.namespace, changed.name)})))
+
+    def _on_flavor(self, old: ResourceFlavor | None, new: ResourceFlavor | None) -> None:
+        self._keep(old, new)
+        name = new.name if new is not None else old.name if old is not None else ""
+        using = {queue.name for queue in self.snapshot.quotas.queues() if name in _flavors(queue)}
+        self._tell(Affected(cluster_queues=frozenset(using)))
+
+    def _on_limit_range(self, old: Object | None, new: Object | None) -> None:
+        if new is not None:
+            self.snapshot.take_limit_range(new)
+        elif old is not None:
+            self.snapshot.drop_limit_range(old)
+        changed = new or old
+        if changed is not None:
+            self._tell(Affected(namespaces=frozenset({changed["metadata"]["namespace"]})))
+
+    def _on_namespace(self, old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> None:
+        name = (new or old or {}).get(_NAMESPACE_NAME, "")
+        self._tell(Affected(namespaces=frozenset({name})))
+
+    def _on_configuration(self, _old: str | None, new: str | None) -> None:
+        self.snapshot.take_configuration(new)
+        self._tell(EVERYBODY)
+
+
+def told_by(report: FitReport) -> Reason | None:
+    """The reason to give a person who is told of a fit; None where there is nothing to tell."""
+    if report["verdict"] == "never":
+        return Reason.NEVER_FITS
+    return Reason.QUEUE_BLOCKED if report["reason"] == Reason.QUEUE_BLOCKED else None
+
+
+def _reserved(workload: QueuedWorkload | None) -> bool:
+    return workload is not None and workload.holds("QuotaReserved")
+
+
+def _settings(queue: ClusterQueue) -> ClusterQueue:
+    """What verdicts depend on: not how many wait."""
+    return replace(queue, pending=0)
+
+
+def _flavors(queue: ClusterQueue) -> Collection[str]:
+    return {flavor.name for group in queue.groups for flavor in group.flavors}

@@ -1,0 +1,149 @@
+"""The queue part of the process: what is watched of Kueue, what is answered from it, and who is told that he waits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from gangctl.api.jobset import JobSet
+from gangctl.controllers.caches import Key
+from gangctl.controllers.queues.sources import QueueSources
+from gangctl.controllers.queues.verdicts import Standing, VerdictObserver, Verdicts, reader
+from gangctl.controllers.queues.view import EVERYBODY, QueueView
+from gangctl.gang.assess import Lifecycle, while_suspended
+from gangctl.manager.gangs import Clients, GangPart, error_policy
+from gangctl.manager.settings import ControllerSettings
+from gangctl.runtime.controller import Controller, ControllerOptions
+from gangctl.runtime.metrics import RuntimeMetrics
+from gangctl.runtime.queue import WorkQueue
+
+NAME: Final = "verdicts"
+WORKERS: Final = 2
+MOST_QUEUES: Final = 500
+OTHERS: Final = "(others)"
+
+
+class QueuePart:
+    """Wires what is about Kueue; :attr:`view` is what webhooks, policies and controllers ask."""
+
+    def __init__(self, clients: Clients, settings: ControllerSettings, metrics: RuntimeMetrics) -> None:
+        """Make everything that needs no gangs; :meth:`attend` makes the rest. Nothing is started."""
+        self._clients = clients
+        self._metrics = metrics
+        self.sources = QueueSources(
+            clients.reader,
+            self._presence_changed,
+            namespace=settings.kueue_namespace,
+            observer=metrics.informer_observer,
+            period_seconds=settings.discovery_period,
+        )
+        self.view = QueueView(self.sources)
+        self._gangs: GangPart | None = None
+        self._verdicts: Verdicts | None = None
+        self._controller: Controller[Key] | None = None
+        for source in self.sources.all:
+            metrics.track_informer(source.informer)
+
+    def suspended(self, early: Callable[[JobSet], bool] = lambda _: False) -> Callable[[JobSet], Lifecycle]:
+        """What should exist for a suspended JobSet; ``early`` picks those whose groups come before their first start.
+
+        Gate mode is such an ``early``: its groups are made while the JobSet is gated still.
+        """
+
+        def decide(jobset: JobSet) -> Lifecycle:
+            return while_suspended(jobset, queues=self.view.known, early=early(jobset))
+
+        return decide
+
+    def attend(self, gangs: GangPart, registry: CollectorRegistry) -> None:
+        """Tell the JobSets of ``gangs`` how they wait, and their controller when Kueue comes or goes."""
+        self._gangs = gangs
+        queue: WorkQueue[Key] = WorkQueue(observer=self._metrics.queue_observer(NAME))
+        self._verdicts = Verdicts(
+            gangs.caches.jobsets,
+            self.view,
+            reader(self._clients.reader),
+            gangs.say,
+            queue.add_after,
+            observer=VerdictMetrics(registry),
+        )
+        self._controller = Controller(
+            NAME,
+            self._verdicts.reconcile,
+            queue=queue,
+            options=ControllerOptions(workers=WORKERS),
+            error_policy=error_policy,
+            observer=self._metrics.controller_observer(NAME),
+        )
+
+    async def watch(self) -> None:
+        """Look for Kueue and follow it until cancelled: every replica does."""
+        await self.sources.run()
+
+    async def lead(self) -> None:
+        """Judge who waits, until cancelled: the leader does."""
+        if self._gangs is None or self._verdicts is None or self._controller is None:
+            raise RuntimeError("there are no JobSets to attend to")
+        await self._gangs.caches.jobsets.synced.wait()
+        for key in self._verdicts.waiting():
+            self._controller.enqueue(key)
+        try:
+            await self._controller.run()
+        finally:
+            self._verdicts.forget()
+
+    def _presence_changed(self) -> None:
+        if self._gangs is not None:
+            self._gangs.look_again(lambda jobset: bool(jobset.queue) and jobset.suspend)
+        if self._verdicts is not None:
+            self._verdicts.changed(EVERYBODY)
+
+
+class VerdictMetrics(VerdictObserver):
+    """JobSets that wait, by queue and verdict; beyond :data:`MOST_QUEUES` queues the rest is counted together."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Register the family."""
+        self._gauge = Gauge(
+            "gangctl_fit_verdicts",
+            "JobSets that ask for a gang and wait in a queue of Kueue, by verdict: never (it can never be admitted), "
+            "blocked (the queue admits nothing now), waiting, unknown. The leader counts.",
+            ["namespace", "local_queue", "cluster_queue", "verdict"],
+            registry=registry,
+        )
+        self._queues: Counter[tuple[str, str]] = Counter()
+        """How many wait in each queue that has labels of its own."""
+        self._shown: dict[tuple[str, ...], int] = {}
+        self._others: Counter[tuple[str, str]] = Counter()
+
+    def stands(self, before: Standing | None, now: Standing | None) -> None:
+        """Count one JobSet elsewhere."""
+        if before is not None:
+            self._add(self._labels(before, -1), -1)
+        if now is not None:
+            self._add(self._labels(now, 1), 1)
+
+    def _labels(self, standing: Standing, step: int) -> tuple[str, ...]:
+        queue = (standing.namespace, standing.local_queue)
+        if queue in self._others or (queue not in self._queues and len(self._queues) >= MOST_QUEUES):
+            _count(self._others, queue, step)
+            return OTHERS, OTHERS, OTHERS, standing.verdict
+        _count(self._queues, queue, step)
+        return standing.namespace, standing.local_queue, standing.cluster_queue, standing.verdict
+
+    def _add(self, labels: tuple[str, ...], step: int) -> None:
+        count = self._shown.get(labels, 0) + step
+        if count:
+            self._shown[labels] = count
+            self._gauge.labels(*labels).set(count)
+        elif self._shown.pop(labels, None) is not None:
+            self._gauge.remove(*labels)
+
+
+def _count(counter: Counter[tuple[str, str]], key: tuple[str, str], step: int) -> None:
+    counter[key] += step
+    if counter[key] <= 0:
+        del counter[key]

@@ -1,0 +1,267 @@
+"""Kueue comes and goes beside a gangctl that is never restarted; what cannot be read is named, and nothing crashes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gangctl.client.client import Client
+from gangctl.client.config import load_cluster
+from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from gangctl.client.transport import Transport
+from gangctl.controllers.queues import kinds
+from gangctl.controllers.queues.presence import LOOKS_OF_DOUBT, Presence, podset_limit
+from gangctl.controllers.queues.sources import QueueSources
+from gangctl.errors import ServerError
+from gangctl.sandbox.faults import Match, error
+from gangctl.sandbox.server import Sandbox, SandboxOptions
+from tests.controllers.queues.definitions import KUEUE, definition
+from tests.controlplane.wait import NotYet, wait_for
+
+HERE = "kueue-system"
+
+
+class Room:
+    """Sources beside a sandbox, and when they told of Kueue's presence."""
+
+    def __init__(self, sandbox: Sandbox, client: Client) -> None:
+        self.sandbox = sandbox
+        self.client = client
+        self.told: list[bool | None] = []
+        self.sources = QueueSources(client, self._heard, period_seconds=0.05, look_seconds=0.05)
+
+    def _heard(self) -> None:
+        self.told.append(self.sources.present)
+
+    async def define(self, *resources: Resource) -> None:
+        for each in resources or KUEUE:
+            await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(each))
+
+    async def remove(self) -> None:
+        for each in KUEUE:
+            await self.client.delete(CUSTOM_RESOURCE_DEFINITIONS, each.qualified_name)
+
+    async def create(self, resource: Resource, name: str, **body: Any) -> None:
+        metadata = {"name": name, **({"namespace": "default"} if resource.namespaced else {})}
+        raw = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **body}
+        await self.client.create(resource, raw)
+
+    async def until_present(self, present: bool) -> None:
+        async def met() -> bool:
+            if self.sources.present is not present:
+                raise NotYet(str(self.sources.present))
+            return True
+
+        await wait_for(met, what=f"presence {present}", interval=0.01)
+
+    def asked(self) -> set[str]:
+        """Resources that were listed or watched."""
+        return {each.resource for each in self.sandbox.audit if each.verb in {"list", "watch"}}
+
+
+@pytest.fixture
+async def room(tmp_path: Path) -> AsyncIterator[Room]:
+    async with Sandbox(SandboxOptions(tls=False)) as sandbox:
+        path = tmp_path / "kubeconfig"
+        path.write_text(sandbox.kubeconfig())
+        async with Transport(await load_cluster(kubeconfig=str(path))) as transport:
+            yield Room(sandbox, Client(transport))
+
+
+@asynccontextmanager
+async def running(room: Room) -> AsyncIterator[None]:
+    task = asyncio.create_task(room.sources.run())
+    try:
+        yield
+        assert not task.done()
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def synced(*sources: Any) -> None:
+    for source in sources:
+        await asyncio.wait_for(source.informer.synced.wait(), 30)
+
+
+async def test_without_kueue_nothing_is_watched_and_its_absence_is_believed_after_some_looks(room: Room) -> None:
+    assert room.sources.present is None
+    async with running(room):
+        await room.until_present(False)
+        assert room.told == [False]
+        await room.sources.settled(0.01)
+        assert room.asked() == set()
+
+
+async def test_kueue_is_installed_later(room: Room) -> None:
+    async with running(room):
+        await room.until_present(False)
+        await room.define()
+        await room.create(kinds.CLUSTER_QUEUES, "cq", spec={"cohort": "all"})
+        await room.create(kinds.LOCAL_QUEUES, "q", spec={"clusterQueue": "cq"})
+        await room.until_present(True)
+        await synced(room.sources.cluster_queues, room.sources.local_queues, room.sources.namespaces)
+        queue = room.sources.local_queues.store.get("default", "q")
+        assert queue is not None
+        assert queue.cluster_queue == "cq"
+        assert room.sources.namespaces.store.get("", "default") is not None
+
+
+async def test_kueue_goes_and_returns(room: Room) -> None:
+    await room.define()
+    async with running(room):
+        await room.until_present(True)
+        await synced(*(source for source in room.sources.all if source.informer.resource.group == kinds.COHORTS.group))
+        await room.remove()
+        await room.until_present(False)
+
+        async def gone() -> bool:
+            listed = await room.client.list(CUSTOM_RESOURCE_DEFINITIONS)
+            return not [each for each in listed.items if each["spec"]["group"] == kinds.COHORTS.group]
+
+        await wait_for(gone, what="the definitions to be gone", interval=0.01)
+        await room.define()
+        await room.until_present(True)
+        await room.create(kinds.LOCAL_QUEUES, "q", spec={"clusterQueue": "cq"})
+
+        async def seen() -> bool:
+            return room.sources.local_queues.store.get("default", "q") is not None
+
+        await wait_for(seen, what="the queue to be seen", interval=0.01)
+        assert [each for each in room.told if each is not None] == room.told
+
+
+async def test_what_may_not_be_read_is_named_and_read_once_it_may(room: Room) -> None:
+    await room.define()
+    refused = error(403, "Forbidden", "cohorts is forbidden")
+    room.sandbox.faults.add(Match("admin", frozenset({"list"}), "cohorts.kueue.x-k8s.io"), refused, times=1_000_000)
+    async with running(room):
+        await room.until_present(True)
+        await synced(room.sources.cluster_queues)
+        await room.sources.settled()
+
+        async def named() -> bool:
+            return "cohorts cannot be read (forbidden)" in room.sources.unknown()
+
+        await wait_for(named, what="the cohorts to be named", interval=0.01)
+        room.sandbox.faults.clear()
+        await synced(room.sources.cohorts)
+        assert not any("cohorts" in each for each in room.sources.unknown())
+
+
+async def test_a_definition_that_is_missing_does_not_hide_the_others(room: Room) -> None:
+    await room.define(*(each for each in KUEUE if each is not kinds.COHORTS))
+    async with running(room):
+        await room.until_present(True)
+        await synced(room.sources.cluster_queues)
+        assert "cohorts not read yet" in room.sources.unknown()
+        await room.define(kinds.COHORTS)
+        await synced(room.sources.cohorts)
+
+
+async def test_only_kueues_own_configuration_is_read(room: Room) -> None:
+    await room.define()
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HERE}}
+    await room.client.create(Resource("", "v1", "namespaces", "Namespace", namespaced=False), namespace)
+    for name, text in ((kinds.CONFIG_NAME, "resources: {}"), ("other", "no")):
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": HERE}}
+        await room.client.create(kinds.CONFIG_MAPS, {**body, "data": {kinds.CONFIG_KEY: text}})
+    async with running(room):
+        await room.until_present(True)
+        await synced(room.sources.configuration)
+        assert list(room.sources.configuration.store.values()) == ["resources: {}"]
+
+
+class Discovery:
+    """Says what it is told to say, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.served: list[str] = []
+        self.failing = False
+        self.asked = 0
+
+    async def resources(self, group: str, version: str) -> list[dict[str, Any]]:
+        assert (group, version) == ("kueue.x-k8s.io", "v1beta2")
+        self.asked += 1
+        if self.failing:
+            raise ServerError(503, "ServiceUnavailable", "starting")
+        return [{"name": name} for each in self.served for name in (each, f"{each}/status")]
+
+    async def openapi_v3(self, path: str = "") -> dict[str, Any]:
+        return {"paths": {}} if not path else {}
+
+
+@asynccontextmanager
+async def looking(discovery: Discovery) -> AsyncIterator[tuple[Presence, list[bool | None]]]:
+    heard: list[bool | None] = []
+    client: Any = SimpleNamespace(discovery=discovery)
+    presence = Presence(client, lambda: heard.append(presence.present), period_seconds=0.001)
+    task = asyncio.create_task(presence.run())
+    try:
+        yield presence, heard
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def asked(discovery: Discovery, more: int) -> None:
+    target = discovery.asked + more
+
+    async def enough() -> bool:
+        return discovery.asked >= target
+
+    await wait_for(enough, what="some looks", interval=0.001)
+
+
+async def test_an_api_server_that_cannot_be_asked_changes_nothing() -> None:
+    discovery = Discovery()
+    discovery.served, discovery.failing = sorted(kinds.ESSENTIAL), True
+    async with looking(discovery) as (presence, heard):
+        await asked(discovery, LOOKS_OF_DOUBT + 2)
+        assert (presence.present, heard) == (None, [])
+        discovery.failing = False
+        await asked(discovery, 2)
+        assert (presence.present, heard) == (True, [True])
+        discovery.failing = True
+        await asked(discovery, LOOKS_OF_DOUBT + 2)
+        assert (presence.present, heard) == (True, [True])
+
+
+async def test_an_absence_of_a_moment_is_none() -> None:
+    discovery = Discovery()
+    discovery.served = sorted(kinds.ESSENTIAL)
+    async with looking(discovery) as (presence, heard):
+        await asked(discovery, 2)
+        presence._missed = LOOKS_OF_DOUBT - 2
+        discovery.served = ["clusterqueues"]
+        await asked(discovery, 1)
+        discovery.served = sorted(kinds.ESSENTIAL)
+        await asked(discovery, 3)
+        assert (presence.present, heard) == (True, [True])
+        discovery.served = []
+        await asked(discovery, LOOKS_OF_DOUBT + 1)
+        assert (presence.present, heard) == (False, [True, False])
+
+
+@pytest.mark.parametrize("limit", [8, 10, 18])
+def test_how_many_podsets_a_workload_may_have_is_in_its_definition(limit: int) -> None:
+    pod_sets = {"type": "array", "maxItems": limit}
+    spec = {"properties": {"podSets": pod_sets}}
+    kind = {"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": "Workload"}
+    schema = {"x-kubernetes-group-version-kind": [kind], "properties": {"spec": spec}}
+    other = {"x-kubernetes-group-version-kind": [{**kind, "kind": "Cohort"}]}
+    document = {"components": {"schemas": {"a": other, "b": schema}}}
+    assert podset_limit(document) == limit
+
+
+@pytest.mark.parametrize("document", [{}, {"components": {"schemas": None}}, {"components": {"schemas": {"a": 1}}}])
+def test_a_document_that_does_not_say_how_many(document: dict[str, Any]) -> None:
+    assert podset_limit(document) is None
