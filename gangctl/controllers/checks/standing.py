@@ -1,0 +1,99 @@
+"""How far a JobSet is from being allowed to start: whether its gang's objects are there, and what policies say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from gangctl.api.jobset import JobSet
+from gangctl.api.scheduling import Generation
+from gangctl.client.client import Client
+from gangctl.client.resources import JOBSETS
+from gangctl.controllers.caches import GangCaches
+from gangctl.gang.assess import Lifecycle, assess
+from gangctl.gang.diff import Create, Existing, diff
+from gangctl.gang.generation import ApiState
+from gangctl.gang.outsiders import find_outsiders, without
+from gangctl.gang.plan import GangPlan
+from gangctl.gang.progress import target_min_counts
+from gangctl.gang.resolve import ClusterRules
+from gangctl.kueue.checks import Progress, Standing
+from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.verdict import Outcome, merge, show
+
+_LISTED: Final = 4
+
+Object = Mapping[str, Any]
+
+
+class Policies(Protocol):
+    """The policies in force, asked about what exists: the part of a scan's view that is needed here."""
+
+    def scanned(self) -> Sequence[LoadedPolicy]:
+        """Those that want what exists to be evaluated."""
+
+    async def evaluate(self, jobset: Object) -> tuple[Outcome, ...] | None:
+        """What they say of one; None where policies do not apply."""
+
+
+class Standings:
+    """Answers from the caches; only what policies are to judge is read, as a whole, and only if there are any."""
+
+    def __init__(
+        self,
+        reader: Client,
+        caches: GangCaches,
+        policies: Policies | None,
+        *,
+        state: Callable[[], ApiState],
+        rules: Callable[[Generation], ClusterRules],
+    ) -> None:
+        """``state`` is what discovery last found; without ``policies`` none are asked."""
+        self._reader = reader
+        self._caches = caches
+        self._policies = policies
+        self._state = state
+        self._rules = rules
+
+    def of_objects(self, jobset: JobSet) -> Standing:
+        """Whether everything is there that its gang needs."""
+        if jobset.managed_elsewhere:
+            return Standing(Progress.NOTHING_TO_DO, f"The JobSet is run by {jobset.managed_by}, not here.")
+        state = self._state()
+        rules = self._rules(state.generation or ClusterRules().generation)
+        plan = assess(jobset, rules, Lifecycle.PRESENT).plan
+        if plan is None:
+            return Standing(Progress.NOTHING_TO_DO, "The JobSet has no gang.")
+        if state.generation is None:
+            return Standing(Progress.UNDER_WAY, f"No gang can be made: {state.reason}.")
+        return self._of_plan(jobset, plan, state.generation)
+
+    async def of(self, jobset: JobSet) -> Standing:
+        """The same, and whether policies deny it by now. Raises ApiError."""
+        standing = self.of_objects(jobset)
+        if standing.progress is not Progress.DONE or self._policies is None or not self._policies.scanned():
+            return standing
+        raw = await self._reader.get(JOBSETS, jobset.name, jobset.namespace)
+        verdict = merge(await self._policies.evaluate(raw) or ())
+        return standing if verdict.allowed else Standing(Progress.DENIED, show(verdict.denials[0]))
+
+    def _of_plan(self, jobset: JobSet, plan: GangPlan, generation: Generation) -> Standing:
+        jobs = [job for job in self._caches.jobs(jobset.key) if job.jobset_uid == plan.uid]
+        plan = without(plan, find_outsiders(plan, jobs, generation))
+        workload = self._caches.scheduling("Workload", plan.jobset.namespace, plan.workload.name)
+        names = [group.name for group in plan.groups]
+        existing = Existing(workload, self._caches.groups_of(plan.jobset.namespace, plan.uid, names))
+        difference = diff(plan, existing, target_min_counts(plan, jobs), generation.capabilities)
+        if difference.conflicts:
+            kind, name = difference.conflicts[0]
+            return Standing(Progress.UNDER_WAY, f"{kind} {name} exists and belongs to somebody else.")
+        going = [each for each in (existing.workload, *existing.groups.values()) if each is not None and each.deleting]
+        if going:
+            return Standing(Progress.UNDER_WAY, f"{going[0].name} of an earlier gang is being deleted.")
+        missing = [f"{change.kind} {change.name}" for change in difference.changes if isinstance(change, Create)]
+        if missing:
+            shown = ", ".join(missing[:_LISTED])
+            more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
+            return Standing(Progress.UNDER_WAY, f"Not there yet: {shown}{more}.")
+        groups = len(names) if generation.capabilities.pod_groups else len(plan.workload.templates)
+        return Standing(Progress.DONE, f"Workload {plan.workload.name} with {groups} groups is there.")

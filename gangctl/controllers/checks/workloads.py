@@ -1,0 +1,232 @@
+"""The Workload loop of gangctl's AdmissionChecks: reads what is known, decides purely, writes its own entries.
+
+A write is a server-side apply on the status subresource, under a field manager of its own, of gangctl's entries and
+nothing else, with the UID and the resourceVersion that were looked at: when Kueue evicts in the same moment, the
+write is refused, and what has to be said is decided again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Protocol
+
+from gangctl.api.jobset import JobSet
+from gangctl.client.client import Client
+from gangctl.controllers.checks.activity import Checks
+from gangctl.controllers.checks.standing import Standings
+from gangctl.controllers.gangs import Announcer
+from gangctl.controllers.queues.kinds import QUEUED_WORKLOADS
+from gangctl.errors import ConflictError, NotFoundError
+from gangctl.gang.reasons import Notice, Reason
+from gangctl.kueue.checks import (
+    Decision,
+    Progress,
+    Standing,
+    State,
+    decide,
+    digest_of,
+    of_jobset,
+    remembered,
+    reserved,
+    waiting_since,
+)
+from gangctl.kueue.moments import moment
+from gangctl.kueue.objects import CheckState, QueuedWorkload
+from gangctl.runtime.controller import Action, await_change, requeue
+from gangctl.runtime.store import Store
+
+FIELD_MANAGER: Final = "gangctl-admission-check"
+CONFLICT_RETRY_SECONDS: Final = 0.2
+NEW: Final = timedelta(minutes=2)
+"""Younger transitions are told again after a restart, in case their event died with the process."""
+
+Key = tuple[str, str]
+
+_REASONS: Final = {
+    State.PENDING: Reason.CHECK_PENDING,
+    State.READY: Reason.CHECK_READY,
+    State.RETRY: Reason.CHECK_RETRY,
+    State.REJECTED: Reason.CHECK_REJECTED,
+}
+
+
+class JobSets(Protocol):
+    """JobSets as last seen."""
+
+    def jobset(self, key: Key) -> JobSet | None:
+        """The JobSet of that namespace and name."""
+
+
+class WorkloadChecks:
+    """``reconcile(key) -> Action`` for Kueue's Workloads."""
+
+    def __init__(
+        self,
+        writer: Client,
+        workloads: Store[QueuedWorkload],
+        checks: Checks,
+        jobsets: JobSets,
+        *,
+        standings: Standings,
+        say: Announcer,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """``writer`` writes as :data:`FIELD_MANAGER`; the store has the index ``owner``."""
+        self._writer = writer
+        self._workloads = workloads
+        self._checks = checks
+        self._jobsets = jobsets
+        self._standings = standings
+        self._say = say
+        self._now = now
+        self._jitter = jitter
+        self._started = now()
+        self._told: dict[Key, tuple[str, str]] = {}
+        """State and time of the last transition that this process has told, by Workload."""
+
+    def begin(self) -> None:
+        """Nobody was there to be waited for until now, a process before this one perhaps: patience starts anew."""
+        self._started = self._now()
+
+    def awaits(self, jobset: JobSet) -> bool:
+        """Whether Kueue holds a JobSet back until one of gangctl's checks is Ready: then its gang is made now."""
+        return any(
+            reserved(workload) and any(self._checks.ours(entry.name) for entry in workload.checks)
+            for workload in self._workloads.by_index("owner", jobset.uid)
+        )
+
+    def waiting(self) -> list[Key]:
+        """Workloads of which something may have to be said now."""
+        return [(each.namespace, each.name) for each in self._workloads.values() if reserved(each)]
+
+    def keys_of(self, key: Key) -> list[Key]:
+        """Workloads of the JobSet of this namespace and name."""
+        jobset = self._jobsets.jobset(key)
+        return [] if jobset is None else self._workloads.keys_by_index("owner", jobset.uid)
+
+    async def reconcile(self, key: Key) -> Action:
+        """Say what has to be said of one Workload."""
+        workload = self._workloads.get(*key)
+        if workload is None:
+            self._told.pop(key, None)
+            return await_change()
+        entries = [entry for entry in workload.checks if self._checks.ours(entry.name)]
+        if not entries or not reserved(workload):
+            return await_change()
+        jobset = self._jobset(workload)
+        self._tell_again(workload, entries, jobset)
+        if any(entry.state in {State.RETRY, State.REJECTED} for entry in entries):
+            return await_change()
+        standing = await self._standing(workload, jobset)
+        if standing is None:
+            return await_change()
+        decisions = {entry.name: self._decide(workload, entry, standing) for entry in entries}
+        if any(each.state is not None for each in decisions.values()):
+            now = self._now().replace(microsecond=0)
+            try:
+                await self._write(workload, entries, decisions, now)
+            except NotFoundError:
+                return await_change()
+            except ConflictError:
+                # Kueue was quicker, and the cache will say with what.
+                return requeue(CONFLICT_RETRY_SECONDS)
+            self._tell(workload, entries, decisions, jobset, now)
+        again = [each.again_seconds for each in decisions.values() if each.again_seconds is not None]
+        return requeue(min(again)) if again else await_change()
+
+    def _jobset(self, workload: QueuedWorkload) -> JobSet | None:
+        if not of_jobset(workload):
+            return None
+        found = self._jobsets.jobset((workload.namespace, workload.owner_name))
+        return found if found is not None and found.uid == workload.owner_uid else None
+
+    async def _standing(self, workload: QueuedWorkload, jobset: JobSet | None) -> Standing | None:
+        """How far its JobSet is; None where that has not been seen, or is gone and the Workload with it soon."""
+        if not of_jobset(workload):
+            owner = f"a {workload.owner_kind}" if workload.owner_kind else "nothing"
+            return Standing(Progress.NOTHING_TO_DO, f"The Workload belongs to {owner}: gangctl makes gangs of JobSets.")
+        if jobset is None or jobset.deleting:
+            return None
+        try:
+            return await self._standings.of(jobset)
+        except NotFoundError:
+            return None
+
+    def _decide(self, workload: QueuedWorkload, entry: CheckState, standing: Standing) -> Decision:
+        parameters = self._checks.parameters(entry.name)
+        if parameters is None:
+            # Kueue admits nothing in a queue whose check is not active; nothing is lost by waiting.
+            return Decision()
+        since = waiting_since(workload, entry, self._started)
+        return decide(workload, entry, standing, parameters, since=since, now=self._now(), jitter=self._jitter)
+
+    async def _write(
+        self, workload: QueuedWorkload, entries: list[CheckState], decisions: dict[str, Decision], now: datetime
+    ) -> None:
+        """Apply all entries that are gangctl's: what an apply leaves out, it gives up."""
+        metadata = {
+            "name": workload.name,
+            "namespace": workload.namespace,
+            "uid": workload.uid,
+            "resourceVersion": workload.version,
+        }
+        written = [_entry(entry, decisions[entry.name], now) for entry in entries]
+        body = {"metadata": metadata, "status": {"admissionChecks": written}}
+        await self._writer.apply(QUEUED_WORKLOADS, body, force=True, subresource="status")
+
+    def _tell(
+        self,
+        workload: QueuedWorkload,
+        entries: list[CheckState],
+        decisions: dict[str, Decision],
+        jobset: JobSet | None,
+        now: datetime,
+    ) -> None:
+        key = (workload.namespace, workload.name)
+        for entry in entries:
+            decision = decisions[entry.name]
+            if decision.state is not None and jobset is not None:
+                since = _since(entry, decision.state, now)
+                self._told[key] = (decision.state.value, since)
+                self._announce(jobset, entry.name, decision.state, decision.message, since)
+
+    def _tell_again(self, workload: QueuedWorkload, entries: list[CheckState], jobset: JobSet | None) -> None:
+        """Tell what a process before this one said a moment ago: an event that was written already stays one."""
+        key = (workload.namespace, workload.name)
+        if jobset is None or key in self._told:
+            return
+        for entry in entries:
+            since = moment(entry.since)
+            new = since is not None and self._now() - since < NEW
+            if new and entry.state in _REASONS and remembered(entry.message) == digest_of(workload):
+                self._told[key] = (entry.state, entry.since)
+                self._announce(jobset, entry.name, State(entry.state), entry.message, entry.since)
+
+    def _announce(self, jobset: JobSet, check: str, state: State, message: str, since: str) -> None:
+        self._say(jobset, Notice(_REASONS[state], f"AdmissionCheck {check} {state} at {since}: {message}"))
+
+
+def _since(entry: CheckState, state: State, now: datetime) -> str:
+    """``lastTransitionTime``: it moves when the state does."""
+    return entry.since if entry.state == state and entry.since else now.isoformat().replace("+00:00", "Z")
+
+
+def _entry(entry: CheckState, decision: Decision, now: datetime) -> dict[str, Any]:
+    """An entry of ``status.admissionChecks`` with all that is required."""
+    if decision.state is None:
+        return {"name": entry.name, "state": entry.state, "lastTransitionTime": entry.since, "message": entry.message}
+    written: dict[str, Any] = {
+        "name": entry.name,
+        "state": decision.state.value,
+        "lastTransitionTime": _since(entry, decision.state, now),
+        "message": decision.message,
+    }
+    if decision.retry_seconds is not None:
+        written["requeueAfterSeconds"] = decision.retry_seconds
+    elif entry.retry_count:
+        # Kueue keeps the delay of an earlier retry, and would count it again when another check retries.
+        written["requeueAfterSeconds"] = 0
+    return written

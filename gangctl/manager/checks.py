@@ -1,0 +1,200 @@
+"""The order of admission as part of the process: the AdmissionCheck's controller and the gate, each where it is on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Final, TypeVar
+
+from gangctl.api.jobset import JobSet
+from gangctl.client.client import Client
+from gangctl.controllers.caches import Key
+from gangctl.controllers.checks.activity import Checks
+from gangctl.controllers.checks.parameters import ParameterSource
+from gangctl.controllers.checks.standing import Standings
+from gangctl.controllers.checks.workloads import WorkloadChecks
+from gangctl.controllers.gates import GateKeeper
+from gangctl.controllers.queues.sources import QueueSources
+from gangctl.kueue.checks import is_ours, of_jobset
+from gangctl.kueue.objects import AdmissionCheck, QueuedWorkload
+from gangctl.manager.gangs import Clients, GangPart, error_policy
+from gangctl.manager.policies import PolicyPart
+from gangctl.manager.settings import ControllerSettings
+from gangctl.runtime.controller import Action, Controller, ControllerOptions
+from gangctl.runtime.metrics import RuntimeMetrics
+from gangctl.runtime.queue import WorkQueue
+
+K = TypeVar("K", bound=Hashable)
+
+ACTIVITY: Final = "admission-checks"
+WORKLOADS: Final = "queued-workloads"
+GATES: Final = "gates"
+WORKERS: Final = 8
+
+
+class CheckPart:
+    """Wires both modes; what is not switched on is not made."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        applier: Client,
+        settings: ControllerSettings,
+        *,
+        gangs: GangPart,
+        sources: QueueSources,
+        policies: PolicyPart | None,
+        metrics: RuntimeMetrics,
+    ) -> None:
+        """Make everything, start nothing; ``applier`` writes under a field manager of its own, guarded like others."""
+        sight = None if policies is None else policies.sight
+        standings = Standings(clients.reader, gangs.caches, sight, state=lambda: gangs.state, rules=gangs.rules)
+        self._gangs = gangs
+        self._sources = sources
+        self._policies = policies
+        self._check: _CheckMode | None = None
+        self._gate: GateKeeper | None = None
+        if settings.kueue_check:
+            self._check = _CheckMode(clients, applier, gangs, sources, standings=standings, metrics=metrics)
+            if policies is not None:
+                policies.on_swap(self._check.look_again)
+        if settings.kueue_gate:
+            workloads = sources.workloads.store
+            self._gate = GateKeeper(
+                clients.reader, clients.writer, gangs.caches, workloads, standings=standings, say=gangs.say
+            )
+            self._gates = _controller(GATES, self._gate.reconcile, WORKERS, metrics)
+        if self._check is not None or self._gate is not None:
+            gangs.follow(self._jobset_changed)
+            sources.workloads.informer.subscribe(self._workload_changed)
+
+    def awaits(self, jobset: JobSet) -> bool:
+        """Whether a JobSet is held back until its gang is there: then that is made while it is suspended."""
+        by_check = self._check is not None and self._check.loop.awaits(jobset)
+        return by_check or (self._gate is not None and self._gate.awaits(jobset))
+
+    async def watch(self) -> None:
+        """Keep current what only the modes need, until cancelled: every replica does."""
+        if self._check is not None:
+            await self._check.parameters.run()
+
+    async def lead(self) -> None:
+        """Say that checks are active, judge who waits, and open gates, until cancelled: the leader does."""
+        async with asyncio.TaskGroup() as group:
+            if self._check is not None:
+                group.create_task(self._check.declare(), name=ACTIVITY)
+                group.create_task(self._check.judge(self._known), name=WORKLOADS)
+            if self._gate is not None:
+                group.create_task(self._open(self._gate), name=GATES)
+
+    async def _open(self, gate: GateKeeper) -> None:
+        await self._known()
+        for key in gate.waiting():
+            self._gates.enqueue(key)
+        await self._gates.run()
+
+    async def _known(self) -> None:
+        """Wait until everything has been seen that a verdict depends on."""
+        await self._gangs.synced()
+        for name in ("jobsets", "jobs"):
+            await self._gangs.caches.informers[name].synced.wait()
+        await self._sources.workloads.informer.synced.wait()
+        if self._policies is not None:
+            await self._policies.synced()
+
+    def _jobset_changed(self, key: Key) -> None:
+        if self._check is not None:
+            self._check.jobset_changed(key)
+        if self._gate is not None:
+            self._gates.enqueue(key)
+
+    def _workload_changed(self, old: QueuedWorkload | None, new: QueuedWorkload | None) -> None:
+        changed = new or old
+        if changed is None:
+            return
+        if self._check is not None:
+            self._check.enqueue((changed.namespace, changed.name))
+        if of_jobset(changed):
+            jobset = (changed.namespace, changed.owner_name)
+            # Quota may be reserved now, so that the gang is waited for.
+            self._gangs.controller.enqueue(jobset)
+            if self._gate is not None:
+                self._gates.enqueue(jobset)
+
+
+class _CheckMode:
+    """The two loops of an AdmissionCheck's controller."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        applier: Client,
+        gangs: GangPart,
+        sources: QueueSources,
+        *,
+        standings: Standings,
+        metrics: RuntimeMetrics,
+    ) -> None:
+        self._checks = sources.checks.informer
+        self.parameters = ParameterSource(clients.reader, self._parameters_changed, observer=metrics.informer_observer)
+        metrics.track_informer(self.parameters.informer)
+        self._ours = Checks(clients.reader, clients.writer, self._checks.store, self.parameters)
+        self.loop = WorkloadChecks(
+            applier, sources.workloads.store, self._ours, gangs.caches, standings=standings, say=gangs.say
+        )
+        self._activity: Controller[str] = _controller(ACTIVITY, self._ours.reconcile, 1, metrics)
+        self._workloads: Controller[Key] = _controller(WORKLOADS, self.loop.reconcile, WORKERS, metrics)
+        self._checks.subscribe(self._check_changed)
+
+    async def declare(self) -> None:
+        """Keep the condition Active of every check true; a queue admits nothing without it, so nothing is awaited."""
+        await self._checks.synced.wait()
+        for name in self._ours.names():
+            self._activity.enqueue(name)
+        await self._activity.run()
+
+    async def judge(self, known: Callable[[], Awaitable[None]]) -> None:
+        """Judge Workloads, once all is ``known``."""
+        await known()
+        await self._checks.synced.wait()
+        self.loop.begin()
+        self.look_again()
+        await self._workloads.run()
+
+    def enqueue(self, key: Key) -> None:
+        """Look at one Workload of Kueue."""
+        self._workloads.enqueue(key)
+
+    def look_again(self) -> None:
+        """Look at every Workload that may be waited for."""
+        for key in self.loop.waiting():
+            self._workloads.enqueue(key)
+
+    def jobset_changed(self, key: Key) -> None:
+        """Look at the Workloads of a JobSet."""
+        for each in self.loop.keys_of(key):
+            self._workloads.enqueue(each)
+
+    def _check_changed(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
+        changed = new or old
+        if changed is not None and is_ours(changed.controller):
+            self._activity.enqueue(changed.name)
+            self.look_again()
+
+    def _parameters_changed(self) -> None:
+        for name in self._ours.names():
+            self._activity.enqueue(name)
+        self.look_again()
+
+
+def _controller(
+    name: str, reconcile: Callable[[K], Awaitable[Action]], workers: int, metrics: RuntimeMetrics
+) -> Controller[K]:
+    return Controller(
+        name,
+        reconcile,
+        queue=WorkQueue(observer=metrics.queue_observer(name)),
+        options=ControllerOptions(workers=workers),
+        error_policy=error_policy,
+        observer=metrics.controller_observer(name),
+    )
