@@ -19,8 +19,9 @@ def _option(name: str, field: FieldInfo) -> click.Option:
         shown = ", ".join(field.default) if multiple else str(field.default)
         text += f" (default: {shown.lower() if isinstance(field.default, bool) else shown})"
     flag = f"--{name.replace('_', '-')}"
-    if name == "unregister_on_exit":
-        return click.Option([flag], is_flag=True, default=None, help=f"{text}.")
+    if field.default is False:
+        # The flag alone switches it on; --flag=false overrides a configuration file.
+        return click.Option([flag], type=kind, is_flag=False, flag_value="true", default=None, help=f"{text}.")
     return click.Option([flag], type=kind, multiple=multiple, default=None, help=f"{text}.")
 
 
