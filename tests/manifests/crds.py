@@ -1,16 +1,21 @@
-"""Writes manifests/policies/crds/ from the models of policies.
+"""Writes the definitions under manifests/ from the models.
 
 python -m tests.manifests.crds
 """
 
+from typing import Any
+
 import yaml
 
+from gangctl.controllers.checks.definition import definitions as check_definitions
 from gangctl.policy.crd import definitions
 from tests.manifests.files import MANIFESTS
 
 PLACE = MANIFESTS / "policies" / "crds"
+CHECK_PLACE = MANIFESTS / "kueue-check" / "crds"
 
 _HEADER = "# Written by `python -m tests.manifests.crds` from gangctl/policy/model.py; a test compares the two.\n"
+_CHECK_HEADER = _HEADER.replace("policy/model.py", "kueue/parameters.py")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -21,13 +26,19 @@ class _Dumper(yaml.SafeDumper):
 
 
 def render() -> dict[str, str]:
-    return {
-        name: _HEADER + yaml.dump(definition, Dumper=_Dumper, sort_keys=False, width=116)
-        for name, definition in definitions().items()
-    }
+    return {name: _HEADER + _yaml(definition) for name, definition in definitions().items()}
+
+
+def render_for_checks() -> dict[str, str]:
+    return {name: _CHECK_HEADER + _yaml(definition) for name, definition in check_definitions().items()}
+
+
+def _yaml(definition: dict[str, Any]) -> str:
+    return yaml.dump(definition, Dumper=_Dumper, sort_keys=False, width=116)
 
 
 if __name__ == "__main__":
-    PLACE.mkdir(parents=True, exist_ok=True)
-    for name, text in render().items():
-        (PLACE / name).write_text(text)
+    for place, texts in ((PLACE, render()), (CHECK_PLACE, render_for_checks())):
+        place.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (place / name).write_text(text)
