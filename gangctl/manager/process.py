@@ -16,8 +16,8 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 import structlog
@@ -31,7 +31,7 @@ from gangctl.client.transport import Transport, TransportOptions
 from gangctl.errors import ApiError, LeadershipLostError, NotFoundError
 from gangctl.manager import logs
 from gangctl.manager.gangs import Clients, GangPart
-from gangctl.manager.policies import PolicyPart
+from gangctl.manager.parts import Outside, Work, compose
 from gangctl.manager.settings import ControllerSettings, split_address
 from gangctl.manager.webhooks import WebhookPart, listening
 from gangctl.runtime.election import ElectionOptions, LeaseElection
@@ -49,9 +49,6 @@ SWITCH_SECONDS: Final = 0.0005
 """How long a thread may compute until another one gets its turn."""
 
 log = structlog.get_logger(__name__)
-
-Part = Callable[[], Coroutine[None, None, None]]
-"""What the leader does in one room, until cancelled."""
 
 
 async def run(settings: ControllerSettings) -> None:
@@ -185,35 +182,26 @@ class Process:
         election = self._election(own_namespace)
         guard = election.ensure_leading if election is not None else None
         writer = Client(self._transport, Settings(guard=guard))
-        clients = Clients(self._client, writer)
-        gangs = GangPart(clients, self._settings, own_namespace, recorder, self._metrics)
-        policies = None
-        if self._settings.policies != "off":
-            policies = PolicyPart(
-                clients, self._settings, own_namespace, gangs, metrics=self._metrics, registry=self._registry
+        parts = compose(
+            Outside(
+                Clients(self._client, writer),
+                self._settings,
+                own_namespace,
+                recorder,
+                self._metrics,
+                self._registry,
+                # During a rolling update two versions would undo each other's registration: only the leader's counts.
+                may_register=(lambda: election.is_leader) if election is not None else (lambda: True),
             )
-        # During a rolling update two versions would undo each other's registration: only the leader's counts.
-        may_register = (lambda: election.is_leader) if election is not None else (lambda: True)
-        webhooks = WebhookPart(
-            self._client,
-            self._settings,
-            own_namespace,
-            gangs,
-            policies,
-            registry=self._registry,
-            may_write=may_register,
         )
-        leading: list[Part] = [gangs.lead] if policies is None else [gangs.lead, policies.lead]
-        self._gangs, self._webhooks = gangs, webhooks
-        judging = policies.judging() if policies is not None else nullcontext()
-        async with _task(recorder.run(), "events"), judging, webhooks.serving():
+        gangs, webhooks = self._gangs, self._webhooks = parts.gangs, parts.webhooks
+        async with _task(recorder.run(), "events"), parts.judging(), webhooks.serving():
             try:
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(gangs.watch(), name="watch")
-                    if policies is not None:
-                        group.create_task(policies.watch(), name="watch-policies")
+                    for watch in parts.watching():
+                        group.create_task(watch())
                     group.create_task(webhooks.keep(gangs.synced), name="webhooks")
-                    self._leading = group.create_task(_lead(election, leading), name="lead")
+                    self._leading = group.create_task(_lead(election, parts.leading()), name="lead")
             finally:
                 await _drain(recorder)
 
@@ -254,7 +242,7 @@ def election_options(seconds: float) -> ElectionOptions:
     return ElectionOptions(lease, lease * 0.75, seconds / 10, seconds / 5)
 
 
-async def _lead(election: LeaseElection | None, parts: Sequence[Part]) -> None:
+async def _lead(election: LeaseElection | None, parts: Sequence[Work]) -> None:
     """Do what the leader does whenever this replica holds the Lease."""
     if election is None:
         await _together(parts)
@@ -266,7 +254,7 @@ async def _lead(election: LeaseElection | None, parts: Sequence[Part]) -> None:
             log.warning("leadership lost, standing by", error=str(lost))
 
 
-async def _together(parts: Iterable[Part]) -> None:
+async def _together(parts: Iterable[Work]) -> None:
     """All at once; when one says that leadership is lost, all end with that."""
     try:
         async with asyncio.TaskGroup() as group:

@@ -41,22 +41,17 @@ class QueuePart:
             period_seconds=settings.discovery_period,
         )
         self.view = QueueView(self.sources)
+        self.early: Callable[[JobSet], bool] = lambda _: False
+        """Whose groups are made before the first start: with a mode that holds JobSets back, of those it holds."""
         self._gangs: GangPart | None = None
         self._verdicts: Verdicts | None = None
         self._controller: Controller[Key] | None = None
         for source in self.sources.all:
             metrics.track_informer(source.informer)
 
-    def suspended(self, early: Callable[[JobSet], bool] = lambda _: False) -> Callable[[JobSet], Lifecycle]:
-        """What should exist for a suspended JobSet; ``early`` picks those whose groups come before their first start.
-
-        Gate mode is such an ``early``: its groups are made while the JobSet is gated still.
-        """
-
-        def decide(jobset: JobSet) -> Lifecycle:
-            return while_suspended(jobset, queues=self.view.known, early=early(jobset))
-
-        return decide
+    def suspended(self, jobset: JobSet) -> Lifecycle:
+        """What should exist for a JobSet while it is suspended."""
+        return while_suspended(jobset, queues=self.view.known, early=self.early(jobset))
 
     def attend(self, gangs: GangPart, registry: CollectorRegistry) -> None:
         """Tell the JobSets of ``gangs`` how they wait, and their controller when Kueue comes or goes."""
