@@ -232,9 +232,7 @@ def _check_podsets(jobset: JobSet, facts: KueueFacts) -> tuple[list[FieldError],
             f"0.18 and 18 in 0.19: beyond its limit {consequence}; {way_out}."
         )
         return [], [Notice(Reason.QUEUE_CONFLICT, message)]
-    detail = (
-        f"{count} replicated jobs, but Kueue's Workload holds at most {limit} podsets here: {consequence}; {way_out}"
-    )
+    detail = f"{count} replicated jobs, but Kueue's Workload holds {limit} podsets at most: {consequence}; {way_out}"
     return [FieldError("spec.replicatedJobs", ErrorKind.TOO_MANY, detail)], []
 
 

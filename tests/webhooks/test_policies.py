@@ -285,6 +285,14 @@ async def test_defaults_are_a_patch() -> None:
     assert (await DefaultsAdmission(view).mutate(asked("UPDATE"))).patch == ()
 
 
+async def test_a_queue_may_depend_on_the_namespace() -> None:
+    match = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
+    view = View(PolicySet(1, (defaulting("a", queues=[{"match": match, "queue": "team-a"}], queue="rest"),)))
+    assert "team-a" in str((await DefaultsAdmission(view).mutate(asked())).patch)
+    view.known = {"metadata": {"name": "t", "labels": {"team": "b"}}}
+    assert "rest" in str((await DefaultsAdmission(view).mutate(asked())).patch)
+
+
 async def test_defaults_are_those_in_force_once_the_namespace_is_known() -> None:
     view = View(PolicySet(1, (conditional("Fail"),)), meanwhile=PolicySet(2, (defaulting("b", queue="new"),)))
     answer = await DefaultsAdmission(view).mutate(asked())

@@ -1,0 +1,339 @@
+"""What a gang and a queue cannot be together is refused, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.api.jobset import read_jobset
+from gangctl.errors import ErrorKind
+from gangctl.gang.config import GangOptions
+from gangctl.gang.plan import make_plan
+from gangctl.gang.reasons import Reason
+from gangctl.gang.resolve import ClusterRules, resolve
+from gangctl.kueue.consistency import CONSISTENT, Consistency, KueueFacts, check_consistency
+from gangctl.kueue.names import INJECTED_ANNOTATIONS, INJECTED_LABELS
+from tests.jobsets import jobset, rj
+from tests.strategies import PROPERTY, gangs, hostile_jobsets, jobsets
+
+Object = dict[str, Any]
+QUEUE = "kueue.x-k8s.io/queue-name"
+PREFIX = "kueue.x-k8s.io/podset"
+REQUIRED, PREFERRED = f"{PREFIX}-required-topology", f"{PREFIX}-preferred-topology"
+UNCONSTRAINED, SLICE = f"{PREFIX}-unconstrained-topology", f"{PREFIX}-slice-required-topology"
+SIZE, GROUP = f"{PREFIX}-slice-size", f"{PREFIX}-group-name"
+RACK = "example.com/rack"
+POD = "spec.replicatedJobs[{}].template.spec.template.metadata"
+
+
+def queued(raw: Object, queue: str | None = "q") -> Object:
+    if queue is not None:
+        raw["metadata"]["labels"] = {QUEUE: queue}
+    return raw
+
+
+def podded(entry: Object, *, labels: Object | None = None, annotations: Object | None = None) -> Object:
+    """A replicated job whose pod template has this metadata."""
+    written = {"labels": labels, "annotations": annotations}
+    entry["template"]["spec"]["template"]["metadata"] = {key: value for key, value in written.items() if value}
+    return entry
+
+
+def checked(raw: Object, **facts: Any) -> Consistency:
+    projection, _ = read_jobset(raw)
+    return check_consistency(raw, projection, resolve(projection, ClusterRules()), KueueFacts(**facts))
+
+
+def paths(found: Consistency) -> list[str]:
+    return [error.path for error in found.errors]
+
+
+def gang(*replicated_jobs: Object, mode: str | None = "Gang", **more: Any) -> Object:
+    return queued(jobset("js", *(replicated_jobs or (rj("a"), rj("b"))), mode=mode, **more))
+
+
+def test_an_ordinary_gang_in_a_queue_is_consistent() -> None:
+    assert checked(gang(), podset_limit=8, pods_ready_seconds=1800) == CONSISTENT
+
+
+@pytest.mark.parametrize("key", INJECTED_LABELS)
+def test_a_label_that_kueue_writes_at_the_start_is_not_to_be_there(key: str) -> None:
+    found = checked(gang(rj("a"), podded(rj("b"), labels={key: "mine"})))
+    assert paths(found) == [f"{POD.format(1)}.labels[{key}]"]
+    assert "would fail to start" in found.errors[0].detail
+    assert '"mine"' in found.errors[0].detail
+
+
+@pytest.mark.parametrize("key", INJECTED_ANNOTATIONS)
+def test_nor_an_annotation(key: str) -> None:
+    found = checked(gang(podded(rj("a"), annotations={key: "jobset-other-12345"})))
+    assert paths(found) == [f"{POD.format(0)}.annotations[{key}]"]
+    assert found.errors[0].kind is ErrorKind.FORBIDDEN
+
+
+def test_other_keys_of_kueue_s_are_left_to_kueue() -> None:
+    notes = {GROUP: "g", REQUIRED: RACK, "provreq.kueue.x-k8s.io/x": "y"}
+    labels = {"kueue.x-k8s.io/own": "x", "app": "trainer"}
+    assert (
+        checked(gang(podded(rj("a", pod={"nodeSelector": {"x": "y"}}), labels=labels, annotations=notes))) == CONSISTENT
+    )
+
+
+def on_job(entry: Object, *, labels: Object) -> Object:
+    entry["template"].setdefault("metadata", {})["labels"] = labels
+    return entry
+
+
+@pytest.mark.parametrize("queue", ["q", None])
+def test_a_queue_is_the_jobset_s(queue: str | None) -> None:
+    """Without a queue of the JobSet's, one on the Jobs is worse: Kueue would start the gang in parts."""
+    raw = gang(on_job(rj("a"), labels={QUEUE: "q"}), podded(rj("b"), labels={QUEUE: "q"}))
+    if queue is None:
+        del raw["metadata"]["labels"]
+    found = checked(raw)
+    assert paths(found) == [
+        f"spec.replicatedJobs[0].template.metadata.labels[{QUEUE}]",
+        f"{POD.format(1)}.labels[{QUEUE}]",
+    ]
+    assert all("metadata.labels" in error.detail for error in found.errors)
+
+
+@pytest.mark.parametrize(
+    ("notes", "place"),
+    [
+        pytest.param({"kueue.x-k8s.io/elastic-job": "true"}, "jobset", id="elastic"),
+        pytest.param({"kueue.x-k8s.io/job-min-parallelism": "2"}, "jobset", id="partial"),
+        pytest.param({"kueue.x-k8s.io/elastic-job": "true"}, "job", id="elastic-jobs"),
+        pytest.param({"kueue.x-k8s.io/job-min-parallelism": "2"}, "job", id="partial-jobs"),
+    ],
+)
+def test_there_is_no_part_of_a_gang(notes: dict[str, str], place: str) -> None:
+    raw = gang(annotations=notes) if place == "jobset" else gang(rj("a", annotations=notes))
+    prefix = "" if place == "jobset" else "spec.replicatedJobs[0].template."
+    assert paths(checked(raw)) == [f"{prefix}metadata.annotations[{next(iter(notes))}]"]
+
+
+def test_who_says_not_to_be_elastic_is_not() -> None:
+    assert checked(gang(annotations={"kueue.x-k8s.io/elastic-job": "false"})) == CONSISTENT
+
+
+def topology(*entries: Object, mode: str | None = "Gang", key: str = RACK) -> Consistency:
+    return checked(gang(*entries, mode=mode, options=json.dumps({"topologyKey": key})))
+
+
+def two(name: str, notes: dict[str, str], mode: str | None = None, **more: Any) -> Object:
+    """A replicated job of three Jobs with two pods each."""
+    return podded(rj(name, 3, 2, 2, mode=mode, **more), annotations=notes)
+
+
+CONFLICTS: dict[str, tuple[dict[str, str], str]] = {
+    "another level": ({REQUIRED: "example.com/block"}, REQUIRED),
+    "preferred": ({PREFERRED: RACK}, PREFERRED),
+    "anything goes": ({UNCONSTRAINED: "true"}, UNCONSTRAINED),
+    "slices of half a gang": ({SLICE: RACK, SIZE: "2"}, SLICE),
+}
+
+
+@pytest.mark.parametrize("case", CONFLICTS)
+@pytest.mark.parametrize("mode", ["JobSet", "Gang"])
+def test_two_topologies_on_one_podset_are_refused(case: str, mode: str) -> None:
+    notes, key = CONFLICTS[case]
+    found = topology(two("a", notes), mode="Gang") if mode == "JobSet" else topology(two("a", notes, mode), mode=None)
+    assert paths(found) == [f"{POD.format(0)}.annotations[{key}]"]
+    assert f'{REQUIRED} "{RACK}"' in found.errors[0].detail
+
+
+@pytest.mark.parametrize("mode", ["Gang", "ReplicatedGang"])
+def test_the_same_level_is_one_topology(mode: str) -> None:
+    assert topology(two("a", {REQUIRED: RACK}, mode), two("b", {REQUIRED: RACK}, mode), mode=None) == CONSISTENT
+
+
+@pytest.mark.parametrize("entry", [two("a", {}), two("a", {UNCONSTRAINED: "false"}), two("a", {GROUP: "g"})])
+def test_who_asks_kueue_for_nothing_asks_for_one(entry: Object) -> None:
+    assert topology(entry) == CONSISTENT
+
+
+def test_who_is_in_no_gang_may_ask_kueue_for_any() -> None:
+    assert topology(two("a", {}), two("off", {PREFERRED: "zone"}, "Off")) == CONSISTENT
+
+
+def test_who_sets_no_option_may_ask_kueue_for_any() -> None:
+    assert checked(gang(two("a", {PREFERRED: RACK}))) == CONSISTENT
+
+
+def test_a_gang_over_several_podsets_needs_one_domain_for_all() -> None:
+    apart = topology(two("a", {REQUIRED: RACK}), two("b", {REQUIRED: RACK}))
+    assert paths(apart) == [f"{POD.format(index)}.annotations[{REQUIRED}]" for index in range(2)]
+    assert GROUP in apart.errors[0].detail
+    together: Object = {REQUIRED: RACK, GROUP: "g"}
+    assert topology(two("a", together), two("b", together)) == CONSISTENT
+    assert len(topology(two("a", together), two("b", {REQUIRED: RACK, GROUP: "h"})).errors) == 2
+    assert topology(two("a", {REQUIRED: RACK})) == CONSISTENT
+    none = podded(rj("b", 0, 2, 2), annotations={REQUIRED: RACK})
+    assert topology(two("a", {REQUIRED: RACK}), none) == CONSISTENT
+
+
+@pytest.mark.parametrize(
+    ("size", "whole"), [("2", True), ("4", True), ("3", False), ("1", False), ("0", False), ("x", False)]
+)
+def test_slices_of_whole_jobs_are_the_topology_of_a_gang_for_each_job(size: str, whole: bool) -> None:
+    found = topology(two("a", {SLICE: RACK, SIZE: size}, "ReplicatedGang"), mode=None)
+    assert (found == CONSISTENT) is whole
+    nested = topology(two("a", {REQUIRED: "block", SLICE: RACK, SIZE: size}, "ReplicatedGang"), mode=None)
+    assert (nested == CONSISTENT) is whole
+
+
+def many(count: int, mode: str = "Gang", **more: Any) -> Object:
+    return gang(*(rj(f"w{number}") for number in range(count)), mode=mode, **more)
+
+
+@pytest.mark.parametrize("limit", [8, 10, 18])
+def test_more_replicated_jobs_than_kueue_has_podsets_are_refused_with_the_limit(limit: int) -> None:
+    assert checked(many(limit), podset_limit=limit) == CONSISTENT
+    found = checked(many(limit + 1), podset_limit=limit)
+    assert [(error.path, error.kind) for error in found.errors] == [("spec.replicatedJobs", ErrorKind.TOO_MANY)]
+    assert f"{limit} podsets at most" in found.errors[0].detail
+
+
+def test_a_podset_without_pods_counts() -> None:
+    assert checked(gang(*(rj(f"w{n}", 0 if n else 1) for n in range(9))), podset_limit=8).errors
+
+
+def test_of_an_unknown_kueue_the_limits_are_told() -> None:
+    assert checked(many(8)) == CONSISTENT
+    found = checked(many(9))
+    assert found.errors == ()
+    assert [notice.reason for notice in found.notices] == [Reason.QUEUE_CONFLICT]
+    assert all(word in found.notices[0].message for word in ("9 ", "8 up to", "10 in", "18 in"))
+
+
+def test_both_limits_are_named_where_both_are_broken() -> None:
+    """Nine gangs of their own: eight templates in a Workload of scheduling.k8s.io, eight podsets in one of Kueue's."""
+    raw = gang(*(rj(f"w{number}", mode="Gang") for number in range(9)), mode=None)
+    projection, _ = read_jobset(raw)
+    resolution = resolve(projection, ClusterRules())
+    found = check_consistency(raw, projection, resolution, KueueFacts(podset_limit=8))
+    told = [error.detail for error in (*resolution.errors, *found.errors)]
+    assert ["a Workload holds at most 8" in told[0], "Kueue's Workload holds 8 podsets" in told[1]] == [True, True]
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        pytest.param({"startupPolicy": {"startupPolicyOrder": "InOrder"}}, True, id="in-order"),
+        pytest.param({"startupPolicy": {"startupPolicyOrder": "AnyOrder"}}, False, id="any-order"),
+    ],
+)
+def test_sequenced_startup_may_outlast_kueue_s_patience(spec: Object, told: bool) -> None:
+    found = checked(gang(**spec), pods_ready_seconds=1800)
+    assert found.errors == ()
+    assert [notice.reason for notice in found.notices] == [Reason.QUEUE_CONFLICT] * told
+    assert all("30 minutes" in notice.message and "waitForPodsReady" in notice.message for notice in found.notices)
+    assert checked(gang(**spec)) == CONSISTENT
+
+
+def test_so_may_dependencies() -> None:
+    (notice,) = checked(gang(rj("a"), rj("b", depends_on="a")), pods_ready_seconds=90).notices
+    assert "90 seconds" in notice.message
+
+
+@pytest.mark.parametrize("mode", [None, "Off"])
+def test_nothing_is_said_of_who_wants_no_gang(mode: str | None) -> None:
+    labels: Object = {QUEUE: "q", INJECTED_LABELS[0]: "x"}
+    assert checked(gang(podded(rj("a"), labels=labels), mode=mode), podset_limit=0) == CONSISTENT
+
+
+def test_without_a_queue_kueue_has_no_say() -> None:
+    raw = gang(podded(rj("a"), labels={INJECTED_LABELS[0]: "x"}), rj("b", depends_on="a"))
+    del raw["metadata"]["labels"]
+    assert checked(raw, podset_limit=1, pods_ready_seconds=1) == CONSISTENT
+
+
+def test_what_multikueue_runs_elsewhere_is_told_once_and_never_refused() -> None:
+    raw = gang(podded(rj("a"), labels={INJECTED_LABELS[0]: "x"}), managedBy="kueue.x-k8s.io/multikueue")
+    found = checked(raw, podset_limit=0)
+    assert found.errors == ()
+    assert [notice.reason for notice in found.notices] == [Reason.NOT_GANGED]
+    assert "another cluster" in found.notices[0].message
+    assert checked(gang(managedBy="example.com/other")) == CONSISTENT
+
+
+def test_multikueue_s_manager_plans_nothing_and_its_copy_is_a_gang() -> None:
+    manager, _ = read_jobset(gang(rj("w", 2, 2, 2), managedBy="kueue.x-k8s.io/multikueue"))
+    assert resolve(manager, ClusterRules()).stamps == (None,)
+    raw = gang(rj("w", 2, 2, 2))
+    raw["metadata"]["labels"] |= {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
+    assert checked(raw) == CONSISTENT
+    copy, _ = read_jobset(raw)
+    plan = make_plan(copy, resolve(copy, ClusterRules()).stamps, GangOptions())
+    assert plan is not None
+    assert [group.template.min_count for group in plan.groups] == [4]
+
+
+def test_the_priority_of_a_group_is_its_pods_and_never_kueue_s() -> None:
+    """A WorkloadPriorityClass orders queues; the scheduler refuses a group whose priority is not its pods'."""
+    raw = gang(rj("w", pod={"priorityClassName": "p"}), rj("v", pod={"priorityClassName": "p"}))
+    raw["metadata"]["labels"] |= {"kueue.x-k8s.io/priority-class": "w"}
+    projection, _ = read_jobset(raw)
+    plan = make_plan(projection, resolve(projection, ClusterRules()).stamps, GangOptions())
+    assert plan is not None
+    assert {template.priority_class for template in plan.workload.templates} == {"p"}
+    assert {group.template.priority_class for group in plan.groups} == {"p"}
+    without, _ = read_jobset(queued(jobset("js", rj("w"), mode="Gang")))
+    plain = make_plan(without, resolve(without, ClusterRules()).stamps, GangOptions())
+    assert plain is not None
+    assert [template.priority_class for template in plain.workload.templates] == [""]
+
+
+def podset_names(raw: Object) -> list[str]:
+    """As Kueue names them: one for each ReplicatedJob, in their order."""
+    return [entry["name"].lower() for entry in raw["spec"]["replicatedJobs"]]
+
+
+labels_of_dns = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
+
+
+@PROPERTY
+@given(st.lists(labels_of_dns, min_size=1, max_size=8, unique=True), st.sampled_from(["Gang", "ReplicatedGang"]))
+def test_templates_are_called_like_kueue_s_podsets(names: list[str], mode: str) -> None:
+    raw = gang(*(rj(name, 2, 2, 2, mode=mode) for name in names), mode=None)
+    projection, _ = read_jobset(raw)
+    plan = make_plan(projection, resolve(projection, ClusterRules()).stamps, GangOptions())
+    assert plan is not None
+    assert [template.name for template in plan.workload.templates] == podset_names(raw)
+
+
+@PROPERTY
+@given(gangs())
+def test_a_gang_that_asks_kueue_for_nothing_is_never_refused(raw: Object) -> None:
+    raw["metadata"]["labels"] = {QUEUE: "q"}
+    assert checked(raw).errors == ()
+
+
+@PROPERTY
+@given(jobsets(), st.sampled_from(["q", ""]))
+def test_nothing_is_refused_that_asks_for_no_gang(raw: Object, queue: str) -> None:
+    raw["metadata"]["labels"] = {QUEUE: queue}
+    projection, _ = read_jobset(raw)
+    if not resolve(projection, ClusterRules()).config.asks_for_gangs:
+        assert checked(raw, podset_limit=0, pods_ready_seconds=1) == CONSISTENT
+
+
+def with_queues(raw: Object, places: Iterable[str]) -> Object:
+    metadata = raw.get("metadata")
+    if isinstance(metadata, dict):
+        metadata["labels"] = dict.fromkeys(places, "q")
+    return raw
+
+
+@PROPERTY
+@given(hostile_jobsets(), st.none() | st.integers(0, 20))
+def test_no_object_is_too_odd(raw: Object, limit: int | None) -> None:
+    found = checked(with_queues(raw, [QUEUE]), podset_limit=limit, pods_ready_seconds=60)
+    assert all(error.path and error.detail for error in found.errors)

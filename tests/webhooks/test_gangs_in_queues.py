@@ -1,0 +1,339 @@
+"""Gangs beside Kueue: what their webhooks say of queues at CREATE, and that all of Kueue's own changes pass."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from gangctl.api.jobset import read_jobset
+from gangctl.api.scheduling import Generation
+from gangctl.errors import ErrorKind, FieldError
+from gangctl.gang.config import GangOptions
+from gangctl.gang.generation import ApiState
+from gangctl.gang.plan import make_plan, stored_stamps
+from gangctl.kueue.consistency import KueueFacts
+from gangctl.sandbox.admission.conditions import Conditions
+from gangctl.webhooks.configurations import FINAL_CONDITION
+from gangctl.webhooks.gangs import GangAdmission
+from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
+from tests.gang.json_patch import apply
+from tests.jobsets import jobset, rj
+from tests.webhooks.test_gangs import View, asked
+
+Object = dict[str, Any]
+QUEUE = "kueue.x-k8s.io/queue-name"
+PRIORITY = "kueue.x-k8s.io/priority-class"
+GATED = "kueue.x-k8s.io/admission-gated-by"
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+
+
+@dataclass
+class Queues:
+    """Kueue as a test wants it; only queue ``q`` exists."""
+
+    present: bool = True
+    facts: KueueFacts = field(default_factory=KueueFacts)
+    refused: tuple[FieldError, ...] = ()
+    seen: list[tuple[Mapping[str, Any], str]] = field(default_factory=list)
+
+    def check(self, raw: Mapping[str, Any], namespace: str) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
+        self.seen.append((raw, namespace))
+        queue = raw["metadata"]["labels"][QUEUE]
+        return self.refused, () if queue == "q" else (f"QueueBlocked: no LocalQueue {queue} in {namespace}",)
+
+
+def gang(*replicated_jobs: Object, queue: str = "q", mode: str | None = "Gang", **more: Any) -> Object:
+    raw = jobset("js", *(replicated_jobs or (rj("w", 2, 2, 2),)), mode=mode, suspend=True, **more)
+    raw["metadata"]["labels"] = {QUEUE: queue}
+    return raw
+
+
+def stamped(raw: Object, view: View | None = None) -> Object:
+    """The JobSet after gangctl's mutating webhook."""
+    answer = GangAdmission(view or View()).mutate_jobset(asked(raw))
+    assert answer.allowed
+    changed: Object = apply(raw, list(answer.patch))
+    return changed
+
+
+def created(raw: Object, queues: Queues, **options: Any) -> AdmissionResponse:
+    return GangAdmission(View(), queues=queues, **options).validate_jobset(asked(stamped(raw)))
+
+
+def test_a_queue_that_does_not_exist_is_told_of_and_the_jobset_is_let_in() -> None:
+    queues = Queues()
+    answer = created(gang(queue="typo"), queues)
+    assert answer.allowed
+    assert answer.warnings == ("QueueBlocked: no LocalQueue typo in t",)
+    assert [namespace for _, namespace in queues.seen] == ["t"]
+    assert created(gang(), queues).warnings == ()
+
+
+def test_what_the_queues_refuse_is_refused() -> None:
+    never = FieldError("spec.replicatedJobs", ErrorKind.FORBIDDEN, "can never be admitted")
+    answer = created(gang(), Queues(refused=(never,)))
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert "can never be admitted" in answer.message
+    assert answer.causes == (never,)
+
+
+def without_queue(raw: Object) -> Object:
+    del raw["metadata"]["labels"]
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("raw", "queues"),
+    [
+        pytest.param(gang(queue="typo"), Queues(present=False), id="no-kueue"),
+        pytest.param(without_queue(gang()), Queues(), id="no-queue"),
+        pytest.param(gang(queue="typo", mode="Off"), Queues(), id="no-gang"),
+    ],
+)
+def test_queues_are_not_asked(raw: Object, queues: Queues) -> None:
+    answer = created(raw, queues)
+    assert (answer.allowed, answer.warnings, queues.seen) == (True, (), [])
+
+
+def test_of_unseen_queues_nothing_is_said() -> None:
+    assert GangAdmission(View()).validate_jobset(asked(stamped(gang(queue="typo")))).warnings == ()
+
+
+def test_queues_are_asked_about_what_is_new_only() -> None:
+    queues, raw = Queues(), stamped(gang())
+    answer = GangAdmission(View(), queues=queues).validate_jobset(updated(raw, into(raw, queue("typo"))))
+    assert (answer.allowed, queues.seen) == (True, [])
+
+
+def test_who_stands_down_has_nothing_to_say_of_queues() -> None:
+    queues = Queues(refused=(FieldError("spec", ErrorKind.FORBIDDEN, "no"),))
+    assert GangAdmission(View(foreign="theirs"), queues=queues).validate_jobset(asked(gang())).allowed
+    assert queues.seen == []
+
+
+def preset() -> Object:
+    raw = gang()
+    raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["metadata"] = {
+        "labels": {"kueue.x-k8s.io/podset": "other"}
+    }
+    return raw
+
+
+def test_what_would_fail_to_start_is_refused_when_it_is_created() -> None:
+    answer = created(preset(), Queues(present=False))
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert "would fail to start" in answer.message
+    (cause,) = answer.causes
+    assert isinstance(cause, FieldError)
+    assert cause.path == "spec.replicatedJobs[0].template.spec.template.metadata.labels[kueue.x-k8s.io/podset]"
+
+
+def test_and_only_then() -> None:
+    """An older gangctl may have let it in; its owner has to be able to change and to delete it."""
+    raw = stamped(preset())
+    assert GangAdmission(View(), queues=Queues()).validate_jobset(updated(raw, into(raw, queue("q2")))).allowed
+
+
+def test_facts_of_kueue_count() -> None:
+    entries = [rj(f"w{number}") for number in range(9)]
+    answer = created(gang(*entries), Queues(facts=KueueFacts(podset_limit=8)))
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert "8 podsets at most" in answer.message
+    (warning,) = created(gang(*entries), Queues()).warnings
+    assert warning.startswith("QueueConflict: 9 replicated jobs")
+
+
+def test_more_gangs_than_either_holds_are_refused_at_once_with_both_limits() -> None:
+    entries = [rj(f"w{number}", mode="Gang") for number in range(9)]
+    answer = GangAdmission(View(), queues=Queues(facts=KueueFacts(podset_limit=8))).mutate_jobset(
+        asked(gang(*entries, mode=None))
+    )
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert "a Workload holds at most 8" in answer.message
+    assert "Kueue's Workload holds 8 podsets at most" in answer.message
+
+
+def test_what_multikueue_takes_elsewhere_is_told_once_with_stamps_or_without() -> None:
+    """Kueue sets managedBy after gangctl's mutating webhook has run."""
+    queues = Queues()
+    late = stamped(gang())
+    late["spec"]["managedBy"] = MULTIKUEUE
+    for raw in (late, gang(managedBy=MULTIKUEUE)):
+        answer = GangAdmission(View(), queues=queues).validate_jobset(asked(raw))
+        assert answer.allowed
+        assert [warning.partition(":")[0] for warning in answer.warnings] == ["NotGanged"]
+    assert GangAdmission(View(), queues=queues).mutate_jobset(asked(gang(managedBy=MULTIKUEUE))).warnings == ()
+
+
+def test_what_runs_without_a_gang_still_has_a_queue() -> None:
+    view = View(ApiState(None, "the API is off"))
+    answer = GangAdmission(view, queues=Queues(), fail_open=True).validate_jobset(asked(gang(queue="typo")))
+    assert answer.allowed
+    assert "typo" in answer.warnings[0]
+
+
+# When the final object is looked at
+
+
+def below(place: str) -> Object:
+    raw = without_queue(stamped(gang()))
+    template = raw["spec"]["replicatedJobs"][0]["template"]
+    (template if place == "job" else template["spec"]["template"]).setdefault("metadata", {})["labels"] = {QUEUE: "q"}
+    return raw
+
+
+def labelled(**labels: str) -> Object:
+    raw = stamped(gang())
+    raw["metadata"]["labels"] = labels
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("raw", "looked_at"),
+    [
+        pytest.param(stamped(gang()), True, id="queue"),
+        pytest.param(below("job"), True, id="queue-on-jobs"),
+        pytest.param(below("pod"), True, id="queue-on-pods"),
+        pytest.param(without_queue(stamped(gang())), False, id="no-labels"),
+        pytest.param(labelled(team="a"), False, id="other-labels"),
+    ],
+)
+def test_a_stamped_jobset_is_looked_at_again_if_there_is_a_queue(raw: Object, looked_at: bool) -> None:
+    variables = {"object": raw, "oldObject": None, "request": {"operation": "CREATE"}}
+    assert Conditions([FINAL_CONDITION]).hold(variables) is looked_at
+
+
+# What Kueue changes
+
+Change = Callable[[Object], None]
+
+
+def updated(old: Object, new: Object) -> AdmissionRequest:
+    request = asked(new, "UPDATE")
+    return AdmissionRequest(
+        request.uid, "UPDATE", request.kind, request.resource, "t", request.name, object=new, old_object=old
+    )
+
+
+def into(raw: Object, *changes: Change) -> Object:
+    changed = copy.deepcopy(raw)
+    for change in changes:
+        change(changed)
+    return changed
+
+
+def queue(name: str) -> Change:
+    def change(raw: Object) -> None:
+        raw["metadata"]["labels"][QUEUE] = name
+
+    return change
+
+
+def priority(name: str) -> Change:
+    def change(raw: Object) -> None:
+        raw["metadata"]["labels"][PRIORITY] = name
+
+    return change
+
+
+def gates(*names: str) -> Change:
+    def change(raw: Object) -> None:
+        raw["metadata"]["annotations"] |= {GATED: ",".join(names)}
+        if not names:
+            del raw["metadata"]["annotations"][GATED]
+
+    return change
+
+
+def started(raw: Object) -> None:
+    """All that Kueue writes when it admits a JobSet, with topology-aware scheduling and a flavor of its own."""
+    raw["spec"]["suspend"] = False
+    for entry in raw["spec"]["replicatedJobs"]:
+        pod = entry["template"]["spec"]["template"]
+        meta = pod.setdefault("metadata", {})
+        meta["labels"] = {
+            **meta.get("labels", {}),
+            "kueue.x-k8s.io/podset": entry["name"],
+            "kueue.x-k8s.io/local-queue-name": "q",
+            "kueue.x-k8s.io/cluster-queue-name": "cq",
+        }
+        meta["annotations"] = {
+            **meta.get("annotations", {}),
+            "kueue.x-k8s.io/workload": "jobset-js-12345",
+            "kueue.x-k8s.io/podset-unconstrained-topology": "true",
+        }
+        pod["spec"] |= {
+            "nodeSelector": {**pod["spec"].get("nodeSelector", {}), "pool": "spot"},
+            "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
+            "schedulingGates": [{"name": "kueue.x-k8s.io/topology"}],
+        }
+
+
+def gangs_of(raw: Object) -> list[tuple[str, int, str]]:
+    projection, errors = read_jobset({**raw, "metadata": {**raw["metadata"], "uid": "u"}})
+    assert errors == ()
+    plan = make_plan(projection, stored_stamps(projection)[0], GangOptions())
+    assert plan is not None
+    return [(group.name, group.template.min_count, group.template.topology_key) for group in plan.groups]
+
+
+MODES = {
+    "one gang": gang(rj("w", 2, 2, 2), rj("ps", 1)),
+    "a gang each": gang(rj("w", 2, 2, 2, mode="Gang"), rj("ps", 1, mode="Gang"), mode=None),
+    "a gang for each Job": gang(rj("w", 2, 2, 2, mode="ReplicatedGang"), mode=None),
+    "some gangs": gang(rj("w", 2, 2, 2, mode="Gang"), rj("ps", 1), mode=None),
+    "with options": gang(options='{"topologyKey":"rack"}'),
+}
+
+
+@pytest.mark.parametrize("case", MODES)
+@pytest.mark.parametrize("generation", list(Generation))
+def test_kueue_may_start_stop_and_start_again(case: str, generation: Generation) -> None:
+    view = View(ApiState(generation))
+    waiting = stamped(MODES[case], View())
+    admission = GangAdmission(view, queues=Queues(facts=KueueFacts(podset_limit=1, pods_ready_seconds=1)))
+    running = into(waiting, started)
+    for old, new in ((waiting, running), (running, waiting), (waiting, into(waiting, queue("q2"), started))):
+        request = updated(old, new)
+        assert admission.mutate_jobset(request) == AdmissionResponse.allow()
+        assert admission.validate_jobset(request) == AdmissionResponse.allow()
+        assert gangs_of(old) == gangs_of(new)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param([queue("q2")], id="another-queue"),
+        pytest.param([queue("")], id="no-queue"),
+        pytest.param([priority("high")], id="priority"),
+        pytest.param([gates("gangctl.dev/gang", "other.example/x")], id="gates"),
+        pytest.param([gates()], id="no-gates"),
+        pytest.param([queue("q2"), priority("low"), gates("other.example/x")], id="all"),
+    ],
+)
+def test_who_waits_may_be_moved(changes: list[Change]) -> None:
+    waiting = into(stamped(gang()), priority("normal"), gates("gangctl.dev/gang"))
+    request = updated(waiting, into(waiting, *changes))
+    admission = GangAdmission(View(), queues=Queues())
+    assert admission.mutate_jobset(request) == AdmissionResponse.allow()
+    assert admission.validate_jobset(request) == AdmissionResponse.allow()
+
+
+def test_a_queue_may_be_given_and_taken_later() -> None:
+    with_queue = stamped(gang())
+    without = without_queue(copy.deepcopy(with_queue))
+    for old, new in ((with_queue, without), (without, with_queue)):
+        assert GangAdmission(View(), queues=Queues()).validate_jobset(updated(old, new)).allowed
+
+
+def test_stamps_that_kueue_lost_are_given_back() -> None:
+    """It writes the whole JobSet, by an API that may be older than it."""
+    waiting = stamped(gang())
+    lost = into(waiting, started)
+    del lost["spec"]["replicatedJobs"][0]["template"]["metadata"]
+    answer = GangAdmission(View()).mutate_jobset(updated(waiting, lost))
+    assert apply(lost, list(answer.patch)) == into(waiting, started)
