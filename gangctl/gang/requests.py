@@ -23,8 +23,8 @@ _POD_LEVEL: Final = ("cpu", "memory")
 _HUGE_PAGES: Final = "hugepages-"
 
 
-def _read_list(value: object, path: FieldPath, errors: list[FieldError]) -> Requests:
-    """A ResourceList: quantities by name of the resource."""
+def read_list(value: object, path: FieldPath, errors: list[FieldError]) -> Requests:
+    """A ResourceList: quantities by name of the resource; what is none is left out, with an error at ``path``."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -51,8 +51,8 @@ def _read_list(value: object, path: FieldPath, errors: list[FieldError]) -> Requ
 
 def _limits_and_requests(value: object, path: FieldPath, errors: list[FieldError]) -> tuple[Requests, Requests]:
     resources = value if isinstance(value, dict) else {}
-    limits = _read_list(resources.get("limits"), path.child("limits"), errors)
-    return limits, _read_list(resources.get("requests"), path.child("requests"), errors)
+    limits = read_list(resources.get("limits"), path.child("limits"), errors)
+    return limits, read_list(resources.get("requests"), path.child("requests"), errors)
 
 
 def _containers(pod_spec: Mapping[str, Any], field: str, errors: list[FieldError]) -> list[tuple[Requests, bool]]:
@@ -103,7 +103,7 @@ def pod_requests(pod_spec: Mapping[str, Any]) -> tuple[Requests, tuple[FieldErro
             total[name] = requests[name]
         elif name not in total:
             total[name] = limits[name]
-    overhead = _read_list(pod_spec.get("overhead"), FieldPath().child("overhead"), errors)
+    overhead = read_list(pod_spec.get("overhead"), FieldPath().child("overhead"), errors)
     return _add(total, overhead), tuple(errors)
 
 

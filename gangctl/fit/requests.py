@@ -1,0 +1,212 @@
+"""What one pod of a podset asks for as Kueue counts it, and what of it Kueue refuses whatever there is of quota.
+
+The sum over containers is the scheduler's (:mod:`gangctl.gang.requests`); before it, Kueue fills in what the API server
+would, and after it, it takes out and turns into others what its configuration says. Source: Kueue
+``pkg/workload/resources.go`` and ``pkg/workload/workload.go`` of v0.19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+from gangctl.api.fieldpath import FieldPath
+from gangctl.errors import FieldError, one_line
+from gangctl.fit.limitranges import CONTAINER, POD, Limits, summed_up
+from gangctl.fit.podsets import PodSet
+from gangctl.gang.requests import Requests, pod_requests, read_list
+from gangctl.kueue.amounts import amount
+from gangctl.kueue.configuration import KueueConfiguration, Transformation
+from gangctl.kueue.objects import PODS, ClusterQueue
+
+_MOST_SHOWN: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What else decides about the requests of a namespace's pods, as raw objects; None where it is not known."""
+
+    limit_ranges: Sequence[Mapping[str, Any]] | None = ()
+    runtime_classes: Mapping[str, Mapping[str, Any]] | None = None
+    """By name."""
+    configuration: KueueConfiguration = field(default_factory=KueueConfiguration)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """``requests`` are of one pod: only what it asks for, by Kueue's names, rounded up.
+
+    ``problems`` are what Kueue refuses at every attempt, ``unknown`` what the requests may be wrong about.
+    """
+
+    requests: dict[str, int]
+    problems: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    asked: frozenset[str] = frozenset()
+    """Resources that the pod itself asks for, before they are left out or turned into others."""
+
+
+def requests_in(requests: Mapping[str, int], queue: ClusterQueue) -> dict[str, int]:
+    """Requests of one pod in a ClusterQueue: with the pod itself, where the queue counts pods."""
+    if any(PODS in group.resources for group in queue.groups):
+        return {**requests, PODS: 1}
+    return dict(requests)
+
+
+def requests_of(podset: PodSet, surroundings: Surroundings) -> Counted:
+    """Requests of one pod of a podset. Total: what cannot be read is left out and told in ``unknown``."""
+    counting = _Counting(podset, surroundings)
+    spec = counting.filled_in()
+    found, errors = pod_requests(spec)
+    counting.unknown += [f"{counting.name}: {error}" for error in errors[:_MOST_SHOWN]]
+    counting.check(spec, found)
+    counting.look_for_devices(found)
+    configuration = surroundings.configuration
+    kept = {name: value for name, value in found.items() if not name.startswith(configuration.exclude_prefixes)}
+    transformed = _transformed(kept, configuration.transformations)
+    return Counted(
+        {name: max(0, amount(name, value)) for name, value in transformed.items()},
+        tuple(counting.problems),
+        tuple(dict.fromkeys(counting.unknown)),
+        frozenset(found),
+    )
+
+
+def _transformed(requests: Requests, transformations: Sequence[Transformation]) -> Requests:
+    by_input = {each.input: each for each in transformations}
+    kept: Requests = {}
+    made: Requests = {}
+    for name, value in requests.items():
+        transformation = by_input.get(name)
+        if transformation is None or transformation.keep:
+            kept[name] = value
+        if transformation is not None:
+            factor = value * requests.get(transformation.multiply_by, Fraction(1))
+            for output, each in transformation.outputs.items():
+                made[output] = made.get(output, Fraction()) + factor * each
+    # What is made may cancel out among itself, but takes nothing from what was asked for.
+    return kept | {name: kept.get(name, Fraction()) + max(value, Fraction()) for name, value in made.items()}
+
+
+@dataclass(slots=True)
+class _Counting:
+    """One podset on its way to its requests."""
+
+    podset: PodSet
+    surroundings: Surroundings
+    problems: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    limits: Mapping[str, Limits] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f'replicated job "{self.podset.name}"'
+
+    def filled_in(self) -> dict[str, Any]:
+        """The pod's spec with the overhead of its class, the namespace's defaults, and limits for missing requests."""
+        spec = dict(self.podset.pod_spec)
+        configuration = self.surroundings.configuration
+        if not configuration.known:
+            self.unknown.append(configuration.unreadable or "Kueue's configuration is not known")
+        if self.surroundings.limit_ranges is None:
+            self.unknown.append("the LimitRanges of the namespace are not known")
+        self._fill_in_overhead(spec)
+        self.limits = summed_up(self.surroundings.limit_ranges or ())
+        for kind in ("containers", "initContainers"):
+            if isinstance(spec.get(kind), list):
+                spec[kind] = [self._container(each) for each in spec[kind]]
+        if isinstance(spec.get("resources"), dict):
+            spec["resources"] = self._resources(spec["resources"], self.limits.get(POD))
+        return spec
+
+    def _fill_in_overhead(self, spec: dict[str, Any]) -> None:
+        name, classes = spec.get("runtimeClassName"), self.surroundings.runtime_classes
+        if not isinstance(name, str) or not name or spec.get("overhead"):
+            return
+        if classes is None:
+            self.unknown.append(f'the overhead of RuntimeClass "{one_line(name, 80)}" is not known')
+            return
+        overhead = classes.get(name, {}).get("overhead")
+        if isinstance(overhead, dict):
+            spec["overhead"] = overhead.get("podFixed")
+
+    def _container(self, container: object) -> object:
+        if not isinstance(container, dict):
+            return container
+        resources = container.get("resources")
+        if not isinstance(resources, dict | None):
+            return container
+        return {**container, "resources": self._resources(resources or {}, self.limits.get(CONTAINER))}
+
+    def _resources(self, resources: Mapping[str, Any], defaults: Limits | None) -> dict[str, Any]:
+        limits, requests = resources.get("limits"), resources.get("requests")
+        if not isinstance(limits, dict | None) or not isinstance(requests, dict | None):
+            return dict(resources)
+        defaults = defaults or Limits()
+        for name in sorted(defaults.contested - ((limits or {}).keys() & (requests or {}).keys())):
+            self.unknown.append(f"LimitRanges of the namespace have different defaults of {one_line(name, 80)}")
+        limits = _written(defaults.default) | (limits or {})
+        return {
+            **resources,
+            "limits": limits,
+            "requests": limits | _written(defaults.default_request) | (requests or {}),
+        }
+
+    def look_for_devices(self, found: Requests) -> None:
+        """Devices of claims are counted by mappings that gangctl does not follow."""
+        if self.podset.pod_spec.get("resourceClaims"):
+            self.unknown.append(f"{self.name} claims devices (resourceClaims), which are not counted here")
+        elif self.surroundings.configuration.dra and any("/" in name for name in found):
+            self.unknown.append("Kueue may count extended resources as devices (deviceClassMappings)")
+
+    def check(self, spec: Mapping[str, Any], total: Requests) -> None:
+        """Find what Kueue refuses at every attempt."""
+        container_limits, pod_limits = self.limits.get(CONTAINER), self.limits.get(POD)
+        for what, resources in _parts(spec):
+            where = f"{self.name}: {what}"
+            requests, limits = _list(resources, "requests"), _list(resources, "limits")
+            self._exceeds(requests, limits, f"{where} requests more than its limit")
+            if container_limits is not None and what != "the pod":
+                most, least = _merged(requests, limits, max), _merged(requests, limits, min)
+                self._exceeds(most, container_limits.max, f"{where} is above the max of a LimitRange")
+                self._exceeds(container_limits.min, least, f"{where} is below the min of a LimitRange")
+        if pod_limits is not None:
+            self._exceeds(total, pod_limits.max, f"{self.name}: the pod is above the max of a LimitRange")
+            self._exceeds(pod_limits.min, total, f"{self.name}: the pod is below the min of a LimitRange")
+
+    def _exceeds(self, one: Requests, other: Requests, words: str) -> None:
+        names = sorted(
+            name for name in one.keys() & other.keys() if amount(name, one[name]) > amount(name, other[name])
+        )
+        if names:
+            self.problems.append(f"{words} of {', '.join(one_line(name, 80) for name in names)}")
+
+
+def _parts(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Everything in a pod that has requests and limits, and what to call it."""
+    for kind, word in (("initContainers", "init container"), ("containers", "container")):
+        entries = spec.get(kind)
+        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+            resources = entry.get("resources") if isinstance(entry, dict) else None
+            if isinstance(resources, dict):
+                name = entry.get("name")
+                yield f'{word} "{one_line(name, 80)}"' if isinstance(name, str) else f"{word} {index}", resources
+    if isinstance(spec.get("resources"), dict):
+        yield "the pod", spec["resources"]
+
+
+def _list(resources: Mapping[str, Any], key: str) -> Requests:
+    """Quantities that can be read; what is wrong with the others was told already."""
+    errors: list[FieldError] = []
+    return read_list(resources.get(key), FieldPath(), errors)
+
+
+def _merged(one: Requests, other: Requests, choose: Callable[[Fraction, Fraction], Fraction]) -> Requests:
+    return one | {name: choose(one.get(name, value), value) for name, value in other.items()}
+
+
+def _written(amounts: Mapping[str, Fraction]) -> dict[str, str]:
+    """As quantities, exact to the billionth, which is the finest there is."""
+    return {name: f"{(value * 10**9).numerator}n" for name, value in amounts.items()}

@@ -1,0 +1,206 @@
+"""What Kueue was told about requests, namespaces and frameworks: its ``Configuration``, as far as a fit depends on it.
+
+Source: ``config.kueue.x-k8s.io/v1beta2``, ConfigMap ``kueue-manager-config``, key ``controller_manager_config.yaml``.
+It is Kueue's file: what gangctl cannot read is no error here, but then nothing may be refused that leans on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
+from typing import Any, Final, Literal
+
+from gangctl.api.documents import Document, parse_documents
+from gangctl.errors import InputError, one_line
+from gangctl.kueue.amounts import read_quantity
+from gangctl.kueue.objects import SelectorTerm
+from gangctl.kueue.selectors import read_selector
+
+FILE: Final = "controller_manager_config.yaml"
+"""Key of the ConfigMap, and the name of the text in messages."""
+
+JOBSET_FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
+
+_GROUP: Final = "config.kueue.x-k8s.io"
+_READY_TIMEOUT: Final = 1800
+_PART: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?)(ns|us|µs|ms|h|m|s)")
+_DURATION: Final = re.compile(rf"(?:{_PART.pattern}){{1,8}}|0")
+_SECONDS: Final[dict[str, Fraction]] = {
+    "h": Fraction(3600),
+    "m": Fraction(60),
+    "s": Fraction(1),
+    "ms": Fraction(1, 10**3),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Transformation:
+    """What a resource of a pod becomes before it is counted; ``outputs`` are per unit, and may be negative."""
+
+    input: str
+    keep: bool = True
+    """Strategy Retain: the input is counted beside the outputs."""
+    outputs: Mapping[str, Fraction] = field(default_factory=dict)
+    multiply_by: str = ""
+    """Another resource of the pod, whose amount multiplies the outputs where the pod asks for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodsReady:
+    """``waitForPodsReady``. ``on`` is None where nothing is said: then it is on since Kueue 0.19, and off before."""
+
+    on: bool | None = None
+    timeout: int = _READY_TIMEOUT
+    """Seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class KueueConfiguration:
+    """The defaults are those of Kueue's own: a configuration that says nothing."""
+
+    known: bool = True
+    unreadable: str = ""
+    """Why it is not known, in a few words."""
+    exclude_prefixes: tuple[str, ...] = ()
+    transformations: tuple[Transformation, ...] = ()
+    quota_check: Literal["", "IgnoreUndeclared"] = ""
+    managed_namespaces: tuple[SelectorTerm, ...] | None = None
+    """None where it is left out: all but kube-system and Kueue's own."""
+    wait_for_pods_ready: PodsReady = PodsReady()
+    frameworks: tuple[str, ...] = ("batch/job",)
+    multikueue: bool = False
+    """Whether anything is said about MultiKueue; whether a ClusterQueue uses it, its AdmissionChecks say."""
+    dra: bool = False
+    """Whether devices of claims are counted (``deviceClassMappings``)."""
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    """``featureGates`` that are set here; flags of the process may set others."""
+
+    def gate(self, name: str, *, default: bool) -> bool:
+        """Whether a feature is on, as far as the file says it."""
+        return self.gates.get(name, default)
+
+
+def unknown_configuration(why: str) -> KueueConfiguration:
+    """A configuration that could not be read."""
+    return KueueConfiguration(known=False, unreadable=one_line(why))
+
+
+def read_configuration(text: str | None) -> KueueConfiguration:
+    """Read the file; None is one that was not found. Never raises: what cannot be read makes it not known."""
+    if text is None:
+        return unknown_configuration("Kueue's configuration was not found")
+    try:
+        return _read(parse_documents(text, FILE))
+    except InputError as problem:
+        return unknown_configuration(str(problem))
+
+
+def _read(documents: Sequence[Document]) -> KueueConfiguration:
+    if len(documents) != 1:
+        raise InputError(f"{FILE}: one Configuration is wanted, there are {len(documents)}")
+    raw = documents[0].value
+    written = raw.get("apiVersion")
+    group, _, version = written.partition("/") if isinstance(written, str) else ("", "", "")
+    if group != _GROUP or not version or raw.get("kind") != "Configuration":
+        raise InputError(f"{FILE}: this is no Configuration of {_GROUP}")
+    resources = _section(raw, "resources")
+    gates = _gates(raw)
+    selector = read_selector(raw.get("managedJobsNamespaceSelector"))
+    if selector is None and raw.get("managedJobsNamespaceSelector") is not None:
+        raise InputError(f"{FILE}: managedJobsNamespaceSelector is no selector of labels")
+    strategy = resources.get("quotaCheckStrategy")
+    if strategy not in (None, "BlockUndeclared", "IgnoreUndeclared"):
+        raise InputError(f"{FILE}: resources.quotaCheckStrategy is {_shown(strategy)}, which gangctl does not know")
+    return KueueConfiguration(
+        exclude_prefixes=_texts(resources, "excludeResourcePrefixes", "resources."),
+        transformations=tuple(_transformation(each) for each in _entries(resources, "transformations")),
+        quota_check="IgnoreUndeclared" if strategy == "IgnoreUndeclared" else "",
+        managed_namespaces=selector,
+        wait_for_pods_ready=_pods_ready(raw, gates),
+        frameworks=_texts(_section(raw, "integrations"), "frameworks", "integrations.") or ("batch/job",),
+        multikueue=bool(_section(raw, "multiKueue")),
+        dra=bool(_entries(resources, "deviceClassMappings")),
+        gates=gates,
+    )
+
+
+def _shown(value: object) -> str:
+    """A value for a message; Python refuses to print integers of thousands of digits."""
+    return repr(value[:80]) if isinstance(value, str) else f"of type {type(value).__name__}"
+
+
+def _section(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = raw.get(key)
+    if not isinstance(value, dict | None):
+        raise InputError(f"{FILE}: {key} is no object")
+    return value or {}
+
+
+def _texts(raw: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    value = raw.get(key)
+    if not isinstance(value, list | None) or not all(isinstance(each, str) for each in value or ()):
+        raise InputError(f"{FILE}: {where}{key} is no list of texts")
+    return tuple(value or ())
+
+
+def _entries(resources: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    value = resources.get(key)
+    if not isinstance(value, list | None) or not all(isinstance(each, dict) for each in value or ()):
+        raise InputError(f"{FILE}: resources.{key} is no list of objects")
+    return value or []
+
+
+def _gates(raw: Mapping[str, Any]) -> dict[str, bool]:
+    gates = _section(raw, "featureGates")
+    if not all(isinstance(on, bool) for on in gates.values()):
+        raise InputError(f"{FILE}: featureGates are true or false")
+    return dict(gates)
+
+
+def _transformation(raw: Mapping[str, Any]) -> Transformation:
+    name, strategy, multiply_by = raw.get("input"), raw.get("strategy"), raw.get("multiplyBy") or ""
+    where = f"{FILE}: resources.transformations"
+    if not isinstance(name, str) or not name or not isinstance(multiply_by, str):
+        raise InputError(f"{where}: each needs the name of a resource as input, and may have one in multiplyBy")
+    if strategy not in (None, "Retain", "Replace"):
+        raise InputError(f"{where}: the strategy of {_shown(name)} is {_shown(strategy)}, which gangctl does not know")
+    written = raw.get("outputs")
+    if not isinstance(written, dict | None):
+        raise InputError(f"{where}: the outputs of {_shown(name)} are no quantities by resource")
+    outputs = {}
+    for output, value in (written or {}).items():
+        quantity = read_quantity(value)
+        if quantity is None:
+            raise InputError(f"{where}: output {_shown(output)} of {_shown(name)} is no quantity: {_shown(value)}")
+        outputs[output] = quantity
+    return Transformation(name, strategy != "Replace", outputs, multiply_by)
+
+
+def _pods_ready(raw: Mapping[str, Any], gates: Mapping[str, bool]) -> PodsReady:
+    section = _section(raw, "waitForPodsReady")
+    timeout = _seconds(section.get("timeout"))
+    if gates.get("DisableWaitForPodsReady"):
+        return PodsReady(on=False, timeout=timeout)
+    if "waitForPodsReady" not in raw or raw["waitForPodsReady"] is None:
+        return PodsReady()
+    switch = section.get("enable")
+    if isinstance(switch, bool):
+        return PodsReady(switch, timeout)
+    # Only v1beta1 had a switch; its default changed from off to on.
+    return PodsReady(on=None if raw["apiVersion"] == f"{_GROUP}/v1beta1" else True, timeout=timeout)
+
+
+def _seconds(value: object) -> int:
+    """A duration of Go, rounded up to seconds; nothing, and zero, is Kueue's default."""
+    if value is None:
+        return _READY_TIMEOUT
+    if not isinstance(value, str) or _DURATION.fullmatch(value) is None:
+        raise InputError(f"{FILE}: waitForPodsReady.timeout is no duration such as 5m: {_shown(value)}")
+    parts = _PART.findall(value)
+    seconds = sum(
+        (Fraction(number.rstrip(".")) * _SECONDS.get(unit, Fraction(0)) for number, unit in parts), Fraction()
+    )
+    return ceil(seconds) or _READY_TIMEOUT
