@@ -1,0 +1,115 @@
+"""The roles of tenants are narrow, and reach people only the way docs/tenants.md says."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from gangctl.manager.settings import parse_selector
+from tests.manifests.files import MANIFESTS, ROOT, documents, one
+
+TENANTS = MANIFESTS / "tenants"
+ROLES = {role["metadata"]["name"]: role for role in documents(TENANTS) if role["kind"] == "ClusterRole"}
+TEXT = (ROOT / "docs" / "tenants.md").read_text(encoding="utf-8")
+READ = {"get", "list", "watch"}
+AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+OF_THE_CLUSTER = {"gangctl-queues-view", "gangctl-approver"}
+
+
+def rights(name: str) -> set[tuple[str, str, str]]:
+    return {
+        (group, resource, verb)
+        for rule in ROLES[name]["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def written(name: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for _, resource, verb in rights(name):
+        if verb not in READ:
+            found.setdefault(resource, set()).add(verb)
+    return found
+
+
+def test_every_file_is_listed() -> None:
+    listed = set(one(TENANTS / "kustomization.yaml")["resources"])
+    assert listed == {path.name for path in TENANTS.glob("*.yaml")} - {"kustomization.yaml"}
+    assert one(TENANTS / "kustomization.yaml")["kind"] == "Component"
+
+
+def test_no_rule_has_a_wildcard() -> None:
+    for name in ROLES:
+        assert not any("*" in part for right in rights(name) for part in right)
+
+
+@pytest.mark.parametrize("role", ["view", "edit", "admin"])
+def test_each_is_part_of_the_role_it_is_named_for(role: str) -> None:
+    labels = ROLES[f"gangctl-tenant-{role}"]["metadata"]["labels"]
+    assert {key for key in labels if key.startswith(AGGREGATE)} == {AGGREGATE + role}
+
+
+def test_roles_of_the_cluster_are_part_of_nothing() -> None:
+    for name in OF_THE_CLUSTER:
+        assert not any(key.startswith(AGGREGATE) for key in ROLES[name]["metadata"]["labels"])
+
+
+def test_writes_are_these() -> None:
+    assert {name: written(name) for name in ROLES} == {
+        "gangctl-tenant-view": {},
+        "gangctl-tenant-edit": {"jobsets": {"create", "update", "patch", "delete", "deletecollection"}},
+        "gangctl-tenant-admin": {"workloads": {"delete"}},
+        "gangctl-queues-view": {},
+        "gangctl-approver": {"gangpolicyexceptions": {"create", "update", "patch", "delete"}},
+    }
+
+
+def test_both_kinds_of_workload_are_seen_by_their_group() -> None:
+    for group in ("scheduling.k8s.io", "kueue.x-k8s.io"):
+        assert {
+            verb for g, resource, verb in rights("gangctl-tenant-view") if (g, resource) == (group, "workloads")
+        } == READ
+
+
+def test_nothing_shows_or_changes_secrets_or_who_may_what() -> None:
+    for name in ROLES:
+        groups = {group for group, _, _ in rights(name)}
+        assert "rbac.authorization.k8s.io" not in groups
+        assert {resource for group, resource, _ in rights(name) if not group} <= {"namespaces"}
+
+
+def test_every_role_is_in_the_docs() -> None:
+    assert set(re.findall(r"^\| `(gangctl-[a-z-]+)` \|", TEXT, flags=re.MULTILINE)) == set(ROLES)
+
+
+def operations(target: str) -> list[dict[str, Any]]:
+    found = []
+    for patch in one(TENANTS / "managed" / "kustomization.yaml")["patches"]:
+        if patch["target"]["kind"] == target:
+            assert patch["target"]["name"] in {"gangctl", "gangctl-gangs"}
+            found += yaml.safe_load(patch["patch"])
+    return found
+
+
+def test_managed_namespaces_are_the_same_for_the_flag_and_the_webhooks() -> None:
+    (argument,) = [each["value"] for each in operations("Deployment")]
+    (term,) = parse_selector(argument.removeprefix("--namespace-selector="))
+    for configuration in documents(MANIFESTS / "base" / "webhooks.yaml"):
+        added = operations(configuration["kind"])
+        assert [each["path"] for each in added] == [
+            f"/webhooks/{index}/namespaceSelector/matchExpressions/-" for index in range(len(configuration["webhooks"]))
+        ]
+        assert all(each["value"] == term for each in added)
+    label = f'{term["key"]}: "{term["values"][0]}"'
+    assert label in TEXT, "Kueue's configuration in the docs selects the same"
+
+
+def test_the_overlay_of_the_docs_leads_somewhere() -> None:
+    shown = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", TEXT, flags=re.DOTALL)[0])
+    for entry in [*shown["resources"], *shown["components"]]:
+        assert (MANIFESTS / "cluster" / entry).resolve().is_dir()
