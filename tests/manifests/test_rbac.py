@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 
+from gangctl.client.client import Client
+from gangctl.client.credentials import StaticCredentials
+from gangctl.client.transport import Transport
+from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.reports import POLICY_REPORTS
 from gangctl.policy.reports import NAME as REPORT
 from gangctl.webhooks.configurations import NAME
@@ -109,6 +113,18 @@ def test_reports_are_a_role_of_their_own_and_those_of_others_are_not_changed() -
     assert not any(POLICY_REPORTS.plural in rule["resources"] for rule in others)
 
 
+def test_kueue_is_a_role_of_its_own_that_only_reads() -> None:
+    (role,) = documents(MANIFESTS / "rbac" / "kueue.yaml")
+    read = {resource for rule in role["rules"] for resource in rule["resources"]}
+    sources = QueueSources(Client(Transport(StaticCredentials("http://127.0.0.1:1", token="t"))))
+    assert read == {each.informer.resource.plural for each in sources.all} - {"namespaces"}
+    for rule in role["rules"]:
+        assert set(rule["verbs"]) == {"list", "watch"}
+        assert rule.get("resourceNames") == (["kueue-manager-config"] if rule["resources"] == ["configmaps"] else None)
+    others = [rule for rule in rules("ClusterRole") if rule not in role["rules"]]
+    assert not any("kueue.x-k8s.io" in rule["apiGroups"] for rule in others)
+
+
 def test_in_a_cluster_no_configuration_can_be_created_or_deleted() -> None:
     (role,) = documents(MANIFESTS / "rbac" / "clusterrole.yaml")
     for rule in role["rules"]:
@@ -117,7 +133,14 @@ def test_in_a_cluster_no_configuration_can_be_created_or_deleted() -> None:
 
 
 def test_each_rule_says_why() -> None:
-    for name in ("clusterrole.yaml", "role.yaml", "params.yaml", "reports.yaml", "registration/clusterrole.yaml"):
+    for name in (
+        "clusterrole.yaml",
+        "role.yaml",
+        "params.yaml",
+        "reports.yaml",
+        "kueue.yaml",
+        "registration/clusterrole.yaml",
+    ):
         lines = (MANIFESTS / "rbac" / name).read_text().splitlines()
         for before, line in pairwise(lines):
             if line.startswith("  - apiGroups:"):
@@ -137,14 +160,14 @@ def test_shipped_bindings_are_the_service_accounts() -> None:
 def test_retargets_user_and_namespace(user: str, suffix: str) -> None:
     found = rbac_objects(user, "home")
     kinds = [each["kind"] for each in found]
-    assert sorted(kinds) == sorted([*["ClusterRole"] * 5, *["ClusterRoleBinding"] * 4, "Role", "RoleBinding"])
-    assert not any(kind.endswith("Binding") for kind in kinds[:6])
-    roles = {(each["kind"], each["metadata"]["name"]) for each in found[:6]}
+    assert sorted(kinds) == sorted([*["ClusterRole"] * 6, *["ClusterRoleBinding"] * 5, "Role", "RoleBinding"])
+    assert not any(kind.endswith("Binding") for kind in kinds[:7])
+    roles = {(each["kind"], each["metadata"]["name"]) for each in found[:7]}
     parameters = ("gangctl-params", "gangctl-params-configmaps")
-    bases = ("gangctl", "gangctl-registration", *parameters, "gangctl-reports")
+    bases = ("gangctl", "gangctl-registration", *parameters, "gangctl-reports", "gangctl-kueue")
     for each in found:
         assert each["metadata"]["name"] in {f"{base}{suffix}" for base in bases}
         assert each["metadata"].get("namespace", "home") == "home"
-    for binding in found[6:]:
+    for binding in found[7:]:
         assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
         assert binding["subjects"] == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]
