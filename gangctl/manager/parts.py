@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import JobSet
+from gangctl.client.client import Client
 from gangctl.gang.assess import Lifecycle
+from gangctl.manager.checks import CheckPart
 from gangctl.manager.gangs import Clients, GangPart
 from gangctl.manager.policies import PolicyPart, without_queues
 from gangctl.manager.queues import QueuePart
@@ -34,6 +36,8 @@ class Outside:
     registry: CollectorRegistry
     may_register: Callable[[], bool]
     """Whether this replica may change the registration of webhooks."""
+    applier: Client
+    """Like the writer of ``clients``, for server-side apply in the name of the admission checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +47,19 @@ class Parts:
     gangs: GangPart
     queues: QueuePart | None
     policies: PolicyPart | None
+    checks: CheckPart | None
     webhooks: WebhookPart
 
     def watching(self) -> list[Work]:
         """What every replica does."""
-        return [part.watch for part in (self.gangs, self.queues, self.policies) if part is not None]
+        return [part.watch for part in self._all() if part is not None]
 
     def leading(self) -> list[Work]:
         """What the leader does."""
-        return [part.lead for part in (self.gangs, self.queues, self.policies) if part is not None]
+        return [part.lead for part in self._all() if part is not None]
+
+    def _all(self) -> tuple[GangPart, QueuePart | None, PolicyPart | None, CheckPart | None]:
+        return self.gangs, self.queues, self.policies, self.checks
 
     def judging(self) -> AbstractAsyncContextManager[None]:
         """Policies are judged for as long as the block runs."""
@@ -83,6 +91,18 @@ def compose(outside: Outside) -> Parts:
             registry=outside.registry,
             fit=queues.view.fit if queues is not None else without_queues,
         )
+    checks = None
+    if queues is not None and (settings.kueue_check or settings.kueue_gate):
+        checks = CheckPart(
+            clients,
+            outside.applier,
+            settings,
+            gangs=gangs,
+            sources=queues.sources,
+            policies=policies,
+            metrics=outside.metrics,
+        )
+        queues.early = checks.awaits
     webhooks = WebhookPart(
         clients.reader,
         settings,
@@ -93,7 +113,7 @@ def compose(outside: Outside) -> Parts:
         may_write=outside.may_register,
         queues=queues.view if queues is not None else None,
     )
-    return Parts(gangs, queues, policies, webhooks)
+    return Parts(gangs, queues, policies, checks, webhooks)
 
 
 def _retired(_: JobSet) -> Lifecycle:

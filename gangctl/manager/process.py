@@ -28,6 +28,7 @@ from gangctl.client.client import Client, Settings
 from gangctl.client.config import ClusterConfig, load_cluster
 from gangctl.client.resources import NAMESPACES
 from gangctl.client.transport import Transport, TransportOptions
+from gangctl.controllers.checks.workloads import FIELD_MANAGER
 from gangctl.errors import ApiError, LeadershipLostError, NotFoundError
 from gangctl.manager import logs
 from gangctl.manager.gangs import Clients, GangPart
@@ -192,6 +193,7 @@ class Process:
                 self._registry,
                 # During a rolling update two versions would undo each other's registration: only the leader's counts.
                 may_register=(lambda: election.is_leader) if election is not None else (lambda: True),
+                applier=Client(self._transport, Settings(field_manager=FIELD_MANAGER, guard=guard)),
             )
         )
         gangs, webhooks = self._gangs, self._webhooks = parts.gangs, parts.webhooks
