@@ -31,16 +31,35 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """Where a value comes from.
+
+    ``places`` has for each of the policies the entry of its queue map, or nothing where the field itself says it.
+    """
+
+    value: Any
+    policies: tuple[str, ...]
+    places: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The value, and who gave it."""
+        authors = (
+            f"{policy} ({place})" if place else policy for policy, place in zip(self.policies, self.places, strict=True)
+        )
+        return f"{_shown(self.value)}, default of {', '.join(authors)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Applied:
     """What is added to a JobSet.
 
     ``patch`` are JSON patch operations. ``conflicts`` are defaults on which policies disagree;
-    with any of them there is no patch. ``sources`` says which policies each field is from.
+    with any of them there is no patch. ``sources`` says by field path what was given, and by whom.
     """
 
     patch: tuple[Operation, ...] = ()
     conflicts: tuple[FieldError, ...] = ()
-    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    sources: Mapping[str, Source] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +153,7 @@ class _Draft:
     raw: Object
     candidate: Candidate
     conflicts: list[FieldError] = field(default_factory=list)
-    sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sources: dict[str, Source] = field(default_factory=dict)
 
     def apply(self, policies: Sequence[tuple[str, Defaults]]) -> Applied:
         """Decide field by field, then write them all."""
@@ -182,7 +201,8 @@ class _Draft:
             self.conflicts.append(dispute)
             return None
         if wishes:
-            self.sources[path] = tuple(wish.policy for wish in wishes)
+            policies, places = tuple(wish.policy for wish in wishes), tuple(wish.place for wish in wishes)
+            self.sources[path] = Source(ballot.result(), policies, places)
         return ballot.result()
 
     def _modes(self, policies: Sequence[tuple[str, Defaults]]) -> tuple[str | None, str | None]:

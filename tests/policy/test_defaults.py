@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.policy.defaults import Applied, applying, defaults_of
+from gangctl.policy.defaults import Applied, Source, applying, defaults_of
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.verdict import Outcome
 from tests.gang.json_patch import apply
@@ -107,7 +107,8 @@ def test_policies_that_disagree_do_not_where_the_jobset_has_a_value() -> None:
 def test_policies_that_agree_are_one() -> None:
     found = applied(plain(), giving("b", queue="q"), giving("a", queue="q"))
     assert found.conflicts == ()
-    assert found.sources == {f"metadata.labels[{QUEUE}]": ("a", "b")}
+    assert found.sources == {f"metadata.labels[{QUEUE}]": Source("q", ("a", "b"), ("", ""))}
+    assert str(found.sources[f"metadata.labels[{QUEUE}]"]) == '"q", default of a, b'
 
 
 def test_all_disagreements_are_told_at_once() -> None:

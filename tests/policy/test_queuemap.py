@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.errors import ErrorKind, ValidationError
 from gangctl.policy.defaults import Applied, defaults_of
 from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.model import Accelerator, QueueChoice, QueueMatch
 from gangctl.policy.reading import read_policy
 from tests.gang.json_patch import apply
 from tests.jobsets import jobset, rj
@@ -163,7 +167,9 @@ def test_policies_that_agree_by_different_entries_are_one() -> None:
     policies = mapping(entry("gpu", accelerator={"resource": GPU})), loaded(policy(name="b", defaults={"queue": "gpu"}))
     found = applied(plain(asking()), *policies)
     assert found.conflicts == ()
-    assert found.sources == {f"metadata.labels[{QUEUE}]": ("b", "p")}
+    (source,) = found.sources.values()
+    assert (source.value, source.policies) == ("gpu", ("b", "p"))
+    assert str(source) == '"gpu", default of b, p (spec.defaults.queues[0])'
 
 
 def test_only_what_is_created_is_mapped() -> None:
@@ -219,6 +225,30 @@ def test_a_queue_that_no_label_can_name_is_refused_with_the_reason(defaults: Obj
 
 def test_the_longest_queue_that_a_label_can_name_is_taken() -> None:
     assert read_policy(policy(defaults={"queue": "q" * 63})).spec.defaults is not None
+
+
+def documented() -> LoadedPolicy:
+    text = (Path(__file__).parents[2] / "docs" / "kueue.md").read_text(encoding="utf-8")
+    section = text.partition("## Queue assignment\n")[2].partition("\n## ")[0]
+    (document,) = re.findall(r"^```yaml\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)
+    for model in (QueueChoice, QueueMatch, Accelerator):
+        for name, found in model.model_fields.items():
+            assert re.search(rf"[`.]{found.alias or name}`", section), name
+    return loaded(yaml.safe_load(document))
+
+
+@pytest.mark.parametrize(
+    ("raw", "labels"),
+    [
+        pytest.param(plain(asking(nodeSelector={POOL: "nvidia-h100-80gb"})), {QUEUE: "h100", PRIORITY: "production"}),
+        pytest.param(plain(asking()), {QUEUE: "gpu"}),
+        pytest.param(plain(rj("w", pod={"priorityClassName": "low"})), {QUEUE: "research-spare"}),
+        pytest.param(plain(), {QUEUE: "batch"}),
+    ],
+)
+def test_the_example_of_the_documentation_does_what_is_said(raw: Object, labels: Object) -> None:
+    namespace: Object = {"metadata": {"name": "t", "labels": {"team": "research"}}}
+    assert given_labels(raw, documented(), namespace=namespace) == labels
 
 
 EVERYTHING = mapping(

@@ -9,7 +9,7 @@ from typing import Final
 from gangctl.cli.policy.court import Court
 from gangctl.cli.policy.requests import Request, Setting, request_of
 from gangctl.errors import FieldError
-from gangctl.policy.defaults import defaults_of
+from gangctl.policy.defaults import Source, defaults_of
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import ParamCatalogue
 from gangctl.policy.review import Object, Operation
@@ -24,12 +24,12 @@ CONFLICT: Final = "conflict"
 class Met:
     """A request as the validating phase meets it.
 
-    ``defaults`` says by field which policies gave it its value; with ``conflicts`` the request
+    ``defaults`` says by field which value it was given, and by which policies; with ``conflicts`` the request
     gets no further, because policies disagree.
     """
 
     request: Request
-    defaults: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    defaults: Mapping[str, Source] = field(default_factory=dict)
     conflicts: tuple[FieldError, ...] = ()
 
     def refusal(self, policy: str = DEFAULTS) -> Outcome:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gangctl.cli.output import Section, Table
+from gangctl.policy.defaults import Source
 from gangctl.policy.review import Object, Review
 from gangctl.policy.verdict import Finding, Outcome, Result, Verdict, show
 
@@ -19,7 +20,7 @@ KIND: Final = "PolicyVerdict"
 class Judged:
     """One object, what was asked for it, and what was said.
 
-    ``values`` are variables by policy, where asked for, ``defaults`` policies by the field that they filled in.
+    ``values`` are variables by policy, where asked for, ``defaults`` what policies filled in, by field path.
     """
 
     title: str
@@ -28,7 +29,7 @@ class Judged:
     verdict: Verdict
     engine: str
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    defaults: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    defaults: Mapping[str, Source] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -52,7 +53,10 @@ def verdict_data(judged: Judged) -> dict[str, Any]:
         "warnings": list(verdict.warnings),
         "auditAnnotations": dict(verdict.audit_annotations),
         "policies": [outcome_data(outcome, judged.values.get(outcome.policy)) for outcome in verdict.outcomes],
-        "defaults": [{"field": path, "policies": list(names)} for path, names in judged.defaults.items()],
+        "defaults": [
+            {"field": path, "value": source.value, "policies": list(source.policies)}
+            for path, source in judged.defaults.items()
+        ],
         "notes": list(judged.notes),
     }
 
@@ -94,7 +98,7 @@ def verdict_section(judged: Judged, *, everything: bool = False) -> Section:
         if everything or finding.result is not Result.PASS
     ]
     rows = tuple(_row(outcome, finding) for outcome, finding in shown)
-    given = [f"{path}: default of {', '.join(names)}" for path, names in judged.defaults.items()]
+    given = [f"{path}: {source}" for path, source in judged.defaults.items()]
     lines = [*_summary(verdict.outcomes), *given, *_skipped(verdict.outcomes), *_values(judged.values)]
     answer = "allowed" if verdict.allowed else f"denied ({verdict.code})"
     if verdict.allowed and verdict.warnings:
