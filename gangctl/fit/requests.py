@@ -19,7 +19,6 @@ from gangctl.fit.podsets import PodSet
 from gangctl.gang.requests import Requests, pod_requests, read_list
 from gangctl.kueue.amounts import amount
 from gangctl.kueue.configuration import KueueConfiguration, Transformation
-from gangctl.kueue.objects import PODS, ClusterQueue
 
 _MOST_SHOWN: Final = 4
 
@@ -36,7 +35,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """``requests`` are of one pod: only what it asks for, by Kueue's names, rounded up.
+    """``requests`` are of one pod: only what it asks for, rounded up, without the pod itself (``pods``).
 
     ``problems`` are what Kueue refuses at every attempt, ``unknown`` what the requests may be wrong about.
     """
@@ -46,13 +45,6 @@ class Counted:
     unknown: tuple[str, ...] = ()
     asked: frozenset[str] = frozenset()
     """Resources that the pod itself asks for, before they are left out or turned into others."""
-
-
-def requests_in(requests: Mapping[str, int], queue: ClusterQueue) -> dict[str, int]:
-    """Requests of one pod in a ClusterQueue: with the pod itself, where the queue counts pods."""
-    if any(PODS in group.resources for group in queue.groups):
-        return {**requests, PODS: 1}
-    return dict(requests)
 
 
 def requests_of(podset: PodSet, surroundings: Surroundings) -> Counted:
@@ -165,16 +157,15 @@ class _Counting:
         """Find what Kueue refuses at every attempt."""
         container_limits, pod_limits = self.limits.get(CONTAINER), self.limits.get(POD)
         for what, resources in _parts(spec):
-            where = f"{self.name}: {what}"
             requests, limits = _list(resources, "requests"), _list(resources, "limits")
-            self._exceeds(requests, limits, f"{where} requests more than its limit")
+            self._exceeds(requests, limits, f"{what} requests more than its limit")
             if container_limits is not None and what != "the pod":
                 most, least = _merged(requests, limits, max), _merged(requests, limits, min)
-                self._exceeds(most, container_limits.max, f"{where} is above the max of a LimitRange")
-                self._exceeds(container_limits.min, least, f"{where} is below the min of a LimitRange")
+                self._exceeds(most, container_limits.max, f"{what} is above the max of a LimitRange")
+                self._exceeds(container_limits.min, least, f"{what} is below the min of a LimitRange")
         if pod_limits is not None:
-            self._exceeds(total, pod_limits.max, f"{self.name}: the pod is above the max of a LimitRange")
-            self._exceeds(pod_limits.min, total, f"{self.name}: the pod is below the min of a LimitRange")
+            self._exceeds(total, pod_limits.max, "the pod is above the max of a LimitRange")
+            self._exceeds(pod_limits.min, total, "the pod is below the min of a LimitRange")
 
     def _exceeds(self, one: Requests, other: Requests, words: str) -> None:
         names = sorted(

@@ -1,0 +1,93 @@
+"""Podsets as Kueue makes them of a JobSet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.fit.podsets import podsets_of
+from tests.jobsets import jobset, rj
+from tests.strategies import PROPERTY, hostile_jobsets
+
+TOPOLOGY = "kueue.x-k8s.io/podset-"
+
+
+def annotated(**notes: str) -> dict[str, Any]:
+    """A replicated job whose pods have these annotations of Kueue's, dashes written as underscores."""
+    entry = rj("w")
+    entry["template"]["spec"]["template"]["metadata"] = {
+        "annotations": {f"{TOPOLOGY}{key.replace('_', '-')}": value for key, value in notes.items()}
+    }
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("shape", "pods"),
+    [
+        ((1, None, None), 1),
+        ((3, 4, None), 12),
+        ((3, 4, 2), 6),
+        ((3, 4, 8), 12),
+        ((0, 4, None), 0),
+        ((2, 0, None), 0),
+        ((None, 2, None), 2),
+    ],
+)
+def test_counts(shape: tuple[int | None, int | None, int | None], pods: int) -> None:
+    (podset,) = podsets_of(jobset("js", rj("w", *shape)))
+    assert podset.pods == pods
+
+
+def test_one_for_each_replicated_job_in_order() -> None:
+    podsets = podsets_of(jobset("js", rj("Driver"), rj("workers", 2), rj("none", 0)))
+    assert [(podset.index, podset.name, podset.pods) for podset in podsets] == [
+        (0, "driver", 1),
+        (1, "workers", 2),
+        (2, "none", 0),
+    ]
+    assert podsets[0].pod_spec["containers"][0]["name"] == "main"
+
+
+@pytest.mark.parametrize(
+    ("entry", "topology", "levels", "group"),
+    [
+        (rj("w"), "", (), ""),
+        (annotated(required_topology="rack"), "required rack", ("rack",), ""),
+        (annotated(preferred_topology="rack", group_name="g"), "preferred rack", ("rack",), "g"),
+        (annotated(unconstrained_topology="true", group_name="g"), "unconstrained", (), ""),
+        (
+            annotated(preferred_topology="block", slice_required_topology="rack", slice_size="2"),
+            "preferred block, slices of 2 in rack",
+            ("block", "rack"),
+            "",
+        ),
+        (annotated(slice_required_topology="rack"), "", (), ""),
+        (
+            annotated(slice_required_topology_constraints='[{"topology":"rack","size":2},{"topology":"host"}]'),
+            "slices",
+            ("rack", "host"),
+            "",
+        ),
+        (annotated(slice_required_topology_constraints="{"), "slices", (), ""),
+        (annotated(group_name="g"), "", (), ""),
+    ],
+)
+def test_placements(entry: dict[str, Any], topology: str, levels: tuple[str, ...], group: str) -> None:
+    (podset,) = podsets_of(jobset("js", entry))
+    assert (podset.topology, podset.levels, podset.group) == (topology, levels, group)
+
+
+@pytest.mark.parametrize("spec", [None, [], {}, {"replicatedJobs": 3}])
+def test_what_has_no_replicated_jobs_has_no_podsets(spec: object) -> None:
+    assert podsets_of({"spec": spec}) == ()
+
+
+@PROPERTY
+@given(st.one_of(hostile_jobsets(), st.just({})))
+def test_anything_has_podsets(raw: dict[str, Any]) -> None:
+    for podset in podsets_of(raw):
+        assert podset.pods >= 0
+        assert podset.name == podset.name.lower()

@@ -1,0 +1,287 @@
+"""Requests as Kueue counts them: its own totals, and what comes before and after the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from gangctl.api.quantity import parse_quantity
+from gangctl.fit.podsets import PodSet, podsets_of
+from gangctl.fit.requests import Counted, Surroundings, requests_of
+from gangctl.gang.requests import times
+from gangctl.kueue.configuration import KueueConfiguration, Transformation, read_configuration
+from tests.strategies import PROPERTY, hostile_jobsets
+
+
+def container(requests: Mapping[str, object] | None = None, **fields: Any) -> dict[str, Any]:
+    return {"name": "main", "resources": {"requests": dict(requests or {})}, **fields}
+
+
+def limited(limits: Mapping[str, object], requests: Mapping[str, object] | None = None) -> dict[str, Any]:
+    resources = {"limits": dict(limits), **({"requests": dict(requests)} if requests is not None else {})}
+    return {"name": "main", "resources": resources}
+
+
+def podset(pods: int = 1, **spec: Any) -> PodSet:
+    return PodSet("w", 0, pods, {"spec": spec})
+
+
+def count(surroundings: Surroundings | None = None, **spec: Any) -> Counted:
+    return requests_of(podset(**spec), surroundings or Surroundings())
+
+
+def limit_range(*entries: Mapping[str, Any], kind: str = "Container") -> dict[str, Any]:
+    return {"metadata": {"name": "l"}, "spec": {"limits": [{"type": kind, **entry} for entry in entries]}}
+
+
+def among(*limit_ranges: dict[str, Any]) -> Surroundings:
+    return Surroundings(limit_ranges)
+
+
+def configured(**fields: Any) -> Surroundings:
+    return Surroundings(configuration=KueueConfiguration(**fields))
+
+
+def factor(text: str) -> Fraction:
+    return parse_quantity(text)
+
+
+GI = 2**30
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods", "total"),
+    [
+        (
+            {"containers": [container({"cpu": "1", "memory": "1Gi"}), container({"cpu": "500m"})]},
+            3,
+            {"cpu": 4500, "memory": 3 * GI},
+        ),
+        ({"initContainers": [container({"cpu": 4})], "containers": [container({"cpu": 1})]}, 2, {"cpu": 8000}),
+        (
+            {
+                "initContainers": [container({"cpu": 1}, restartPolicy="Always"), container({"cpu": 2})],
+                "containers": [container({"cpu": 1})],
+            },
+            1,
+            {"cpu": 3000},
+        ),
+        ({"containers": [limited({"nvidia.com/gpu": 8, "cpu": 2})]}, 2, {"nvidia.com/gpu": 16, "cpu": 4000}),
+        ({"containers": [container({"cpu": 1})], "overhead": {"cpu": "250m"}}, 2, {"cpu": 2500}),
+        (
+            {
+                "containers": [container({"cpu": 1, "nvidia.com/gpu": 1})],
+                "resources": {"requests": {"cpu": 3}},
+            },
+            2,
+            {"cpu": 6000, "nvidia.com/gpu": 2},
+        ),
+        ({"containers": [container({"cpu": "0.1001", "memory": "1500m"})]}, 3, {"cpu": 303, "memory": 6}),
+    ],
+)
+def test_totals_are_kueue_s(spec: dict[str, Any], pods: int, total: dict[str, int]) -> None:
+    counted = requests_of(podset(pods, **spec), Surroundings())
+    assert times(counted.requests, pods) == total
+    assert counted.unknown == counted.problems == ()
+
+
+def test_only_what_is_asked_for_is_there() -> None:
+    assert count(containers=[container()]).requests == {}
+    assert count(containers=[container({"memory": 0})]).requests == {"memory": 0}
+
+
+def test_a_pod_level_limit_is_a_request_whatever_containers_ask_for() -> None:
+    """Unlike the API server, which takes it only for what no container asks for."""
+    counted = count(containers=[container({"cpu": 2})], resources={"limits": {"cpu": 8}})
+    assert counted.requests == {"cpu": 8000}
+
+
+class TestOverhead:
+    def test_of_a_runtime_class(self) -> None:
+        classes = {"kata": {"overhead": {"podFixed": {"cpu": "250m"}}}, "plain": {}}
+        surroundings = Surroundings(runtime_classes=classes)
+        spec = {"containers": [container({"cpu": 1})]}
+        assert count(surroundings, **spec, runtimeClassName="kata").requests == {"cpu": 1250}
+        assert count(surroundings, **spec, runtimeClassName="plain").requests == {"cpu": 1000}
+        assert count(surroundings, **spec, runtimeClassName="none").requests == {"cpu": 1000}
+
+    def test_of_the_pod_itself_comes_first(self) -> None:
+        surroundings = Surroundings(runtime_classes={"kata": {"overhead": {"podFixed": {"cpu": "250m"}}}})
+        spec = {"containers": [container({"cpu": 1})], "overhead": {"cpu": 1}}
+        assert count(surroundings, **spec, runtimeClassName="kata").requests == {"cpu": 2000}
+
+    def test_is_unknown_where_classes_are(self) -> None:
+        counted = count(containers=[container({"cpu": 1})], runtimeClassName="kata")
+        assert counted.unknown == ('the overhead of RuntimeClass "kata" is not known',)
+
+
+class TestLimitRanges:
+    def test_defaults(self) -> None:
+        surroundings = among(limit_range({"default": {"cpu": "4", "memory": "1Gi"}, "defaultRequest": {"cpu": "2"}}))
+        assert count(surroundings, containers=[container()], initContainers=[container({"cpu": 3})]).requests == {
+            "cpu": 3000,
+            "memory": GI,
+        }
+        assert count(surroundings, containers=[{"name": "bare"}]).requests == {"cpu": 2000, "memory": GI}
+
+    def test_a_default_request_comes_before_the_container_s_own_limit(self) -> None:
+        surroundings = among(limit_range({"defaultRequest": {"cpu": "2"}}))
+        assert count(surroundings, containers=[limited({"cpu": "3"})]).requests == {"cpu": 2000}
+
+    def test_a_max_and_a_min_are_defaults_too(self) -> None:
+        surroundings = among(limit_range({"max": {"cpu": "4"}, "min": {"cpu": "1", "memory": "1Gi"}}))
+        assert count(surroundings, containers=[container()]).requests == {"cpu": 4000, "memory": GI}
+
+    def test_of_the_pod_where_it_has_resources(self) -> None:
+        surroundings = among(limit_range({"default": {"cpu": "4"}}, kind="Pod"))
+        assert count(surroundings, containers=[container({"cpu": 1})]).requests == {"cpu": 1000}
+        assert count(surroundings, containers=[container({"cpu": 1})], resources={}).requests == {"cpu": 4000}
+
+    def test_different_defaults_are_the_least_and_not_known(self) -> None:
+        surroundings = among(limit_range({"default": {"cpu": "4"}}), limit_range({"default": {"cpu": "2"}}))
+        counted = count(surroundings, containers=[container()])
+        assert counted.requests == {"cpu": 2000}
+        assert counted.unknown == ("LimitRanges of the namespace have different defaults of cpu",)
+        assert count(surroundings, containers=[limited({"cpu": 1}, {"cpu": 1})]).unknown == ()
+
+    def test_not_known(self) -> None:
+        counted = count(Surroundings(None), containers=[container({"cpu": 1})])
+        assert counted.unknown == ("the LimitRanges of the namespace are not known",)
+
+    @pytest.mark.parametrize("odd", [{}, {"spec": 1}, {"spec": {"limits": [1, {}, {"type": 2}]}}])
+    def test_odd_ones_say_nothing(self, odd: dict[str, Any]) -> None:
+        assert count(among(odd), containers=[container()]) == Counted({})
+
+
+class TestProblems:
+    def test_a_request_above_its_limit(self) -> None:
+        counted = count(
+            containers=[limited({"cpu": 1, "memory": 5}, {"cpu": "1001m", "memory": 5})],
+            initContainers=[{**limited({"cpu": 1}, {"cpu": 2}), "name": "fetch"}],
+            resources={"limits": {"cpu": 1}, "requests": {"cpu": 3}},
+        )
+        assert counted.problems == (
+            'init container "fetch" requests more than its limit of cpu',
+            'container "main" requests more than its limit of cpu',
+            "the pod requests more than its limit of cpu",
+        )
+
+    def test_the_limit_may_come_from_a_limit_range(self) -> None:
+        counted = count(among(limit_range({"default": {"cpu": 1}})), containers=[container({"cpu": 2})])
+        assert counted.problems == ('container "main" requests more than its limit of cpu',)
+
+    def test_a_limit_range_s_bounds_of_containers(self) -> None:
+        bounds = limit_range({"max": {"cpu": 4, "gpu": 1}, "min": {"cpu": 2, "memory": 1}, "default": {"cpu": 3}})
+        assert count(among(bounds), containers=[limited({"cpu": 5}, {"cpu": 3})]).problems == (
+            'container "main" is above the max of a LimitRange of cpu',
+        )
+        assert count(among(bounds), containers=[limited({"cpu": 3}, {"cpu": 1})]).problems == (
+            'container "main" is below the min of a LimitRange of cpu',
+        )
+        assert count(among(bounds), containers=[limited({"cpu": 3}, {"cpu": 3})]).problems == ()
+
+    def test_the_strictest_of_several(self) -> None:
+        several = (
+            limit_range({"max": {"cpu": 4}, "min": {"cpu": 1}}),
+            limit_range({"max": {"cpu": 3}, "min": {"cpu": 2}}),
+        )
+        for written, word in ((4, "above"), (1, "below")):
+            (problem,) = count(among(*several), containers=[limited({"cpu": written}, {"cpu": written})]).problems
+            assert word in problem
+
+    def test_a_limit_range_s_bounds_of_pods_are_of_the_sum(self) -> None:
+        bounds = limit_range({"max": {"cpu": 2}, "min": {"memory": 5}}, kind="Pod")
+        two = [container({"cpu": 1}), container({"cpu": 1})]
+        assert count(among(bounds), containers=two).problems == ()
+        assert count(among(bounds), containers=two, overhead={"cpu": "1m", "memory": 4}).problems == (
+            "the pod is above the max of a LimitRange of cpu",
+            "the pod is below the min of a LimitRange of memory",
+        )
+
+
+class TestConfiguration:
+    def test_excluded_prefixes(self) -> None:
+        counted = count(
+            configured(exclude_prefixes=("example.com/", "ephemeral")),
+            containers=[container({"cpu": 1, "example.com/x": 2, "ephemeral-storage": 5})],
+        )
+        assert counted.requests == {"cpu": 1000}
+        assert counted.asked == {"cpu", "example.com/x", "ephemeral-storage"}
+
+    @pytest.mark.parametrize(("keep", "left"), [(True, {"mig": 2}), (False, {})])
+    def test_transformations(self, *, keep: bool, left: dict[str, int]) -> None:
+        outputs = {"credits": factor("1.5"), "memory": factor("5Gi"), "cpu": factor("1m")}
+        counted = count(
+            configured(transformations=(Transformation("mig", keep, outputs),)),
+            containers=[container({"mig": 2, "memory": "1Gi"})],
+        )
+        assert counted.requests == {**left, "credits": 3, "memory": 11 * GI, "cpu": 2}
+
+    def test_multiplied_by_another_resource(self) -> None:
+        transformation = Transformation("cores", keep=False, outputs={"credits": factor("2")}, multiply_by="gpu")
+        surroundings = configured(transformations=(transformation,))
+        assert count(surroundings, containers=[container({"cores": 3, "gpu": 4})]).requests == {"gpu": 4, "credits": 24}
+        assert count(surroundings, containers=[container({"cores": 3})]).requests == {"credits": 6}
+
+    def test_outputs_cancel_out_but_take_nothing_from_what_is_asked_for(self) -> None:
+        transformations = (
+            Transformation("a", keep=False, outputs={"credits": factor("3"), "cpu": factor("-5")}),
+            Transformation("b", keep=False, outputs={"credits": factor("-1")}),
+        )
+        counted = count(configured(transformations=transformations), containers=[container({"a": 1, "b": 1, "cpu": 1})])
+        assert counted.requests == {"credits": 2, "cpu": 1000}
+
+    def test_what_is_excluded_is_not_transformed(self) -> None:
+        surroundings = configured(
+            exclude_prefixes=("mig",), transformations=(Transformation("mig", outputs={"credits": factor("1")}),)
+        )
+        assert count(surroundings, containers=[container({"mig": 2})]).requests == {}
+
+    def test_not_known(self) -> None:
+        unknown = Surroundings(configuration=read_configuration(None))
+        assert count(unknown, containers=[container({"cpu": 1})]).unknown == ("Kueue's configuration was not found",)
+
+
+class TestDevices:
+    def test_of_claims_are_not_counted(self) -> None:
+        counted = count(containers=[container({"cpu": 1})], resourceClaims=[{"name": "gpu"}])
+        assert counted.unknown == ('replicated job "w" claims devices (resourceClaims), which are not counted here',)
+
+    def test_extended_resources_may_be_devices_where_classes_are_mapped(self) -> None:
+        surroundings = configured(dra=True)
+        assert count(surroundings, containers=[container({"cpu": 1})]).unknown == ()
+        assert count(surroundings, containers=[container({"nvidia.com/gpu": 1})]).unknown != ()
+
+
+@pytest.mark.parametrize("quantity", ["1K", "-1", 0.5, None, [], True])
+def test_what_is_no_quantity_is_told_once_and_left_out(quantity: object) -> None:
+    counted = count(containers=[container({"cpu": quantity, "memory": 1})])
+    assert counted.requests == {"memory": 1}
+    assert len(counted.unknown) == 1
+    assert counted.unknown[0].startswith('replicated job "w": containers[0].resources.requests.cpu: ')
+
+
+ODD: Sequence[dict[str, Any]] = (
+    {},
+    {"containers": 1, "initContainers": {}, "resources": [], "overhead": 3, "runtimeClassName": 5},
+    {"containers": [1, {}, {"resources": 1}, {"resources": {"limits": [], "requests": 2}}], "resourceClaims": 3},
+    {"containers": [{"name": 4, "resources": {"limits": {"cpu": 1}, "requests": {"cpu": 2}}}]},
+)
+
+
+@pytest.mark.parametrize("spec", ODD)
+@pytest.mark.parametrize("surroundings", [Surroundings(), among(limit_range({"default": {"cpu": 1}}), limit_range())])
+def test_odd_shapes_are_counted_as_far_as_they_can(spec: dict[str, Any], surroundings: Surroundings) -> None:
+    assert set(count(surroundings, **spec).requests) <= {"cpu"}
+
+
+@PROPERTY
+@given(hostile_jobsets())
+def test_anything_is_counted(raw: dict[str, Any]) -> None:
+    surroundings = among(limit_range({"default": {"cpu": 1}, "max": {"memory": 1}}))
+    for each in podsets_of(raw):
+        assert all(amount >= 0 for amount in requests_of(each, surroundings).requests.values())
