@@ -201,6 +201,16 @@ class ControlPlane:
         if component in self._addons:
             await self._addons[component].prove(self.api)
 
+    async def add(self, component: str) -> None:
+        """Start one of ADDONS beside what runs already, as it is installed in a cluster that lives: the CRDs first."""
+        self._addons[component] = made = await asyncio.to_thread(self._make_addon, component)
+        await addon.create_crds(self.api, made.crds)
+        for namespace in made.namespaces:
+            await addon.create_namespace(self.api, namespace)
+        await self._start(lambda: made.process)
+        await addon.create_webhooks(self.api, made.webhooks)
+        await made.prove(self.api)
+
     async def restart(self, component: str) -> None:
         await self.stop_component(component)
         await self.start_component(component)
@@ -334,12 +344,15 @@ class ControlPlane:
         return wanted
 
     def _make_addons(self) -> dict[str, addon.Addon]:
+        return {name: self._make_addon(name) for name in ADDONS if name in self.options.components}
+
+    def _make_addon(self, name: str) -> addon.Addon:
         makers: dict[str, Callable[[], addon.Addon]] = {
             "jobset": lambda: jobset.jobset(self.site, {**jobset.DEFAULT_GATES, **self.options.jobset_gates}),
             "kueue": lambda: kueue.kueue(self.site, {**kueue.DEFAULT_GATES, **self.options.kueue_gates}),
             "kwok": lambda: kwok.kwok(self.site, self.options.kwok_stages),
         }
-        return {name: makers[name]() for name in ADDONS if name in self.options.components}
+        return makers[name]()
 
     @property
     def _gates(self) -> dict[str, bool]:

@@ -1,0 +1,247 @@
+"""A gang through the whole cycle of Kueue, which is installed while gangctl runs: its groups outlive eviction.
+
+Queued, admitted, running, preempted, waiting, admitted again, finished: at each step the Workload and PodGroups of
+``scheduling.k8s.io`` are what they should be, with the same UIDs from the first admission on, and nothing is
+stranded. Before Kueue is there, suspending deletes them, as it does without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.cases import object_name
+from tests.controlplane.api import Object, path_of
+from tests.controlplane.kubelet import Kubelet
+from tests.controlplane.nodes import add_nodes, remove_nodes
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.live import kueue
+from tests.live.cluster import Cluster
+from tests.live.gangctl import USER, Gangctl, create_namespaces, install_rights
+from tests.live.kueue import POOL, Life, look, make_queue, queued, runs, until, waits
+from tests.live.observe import gang_of, no_gang, running_pods, said
+
+pytestmark = [pytest.mark.controlplane]
+
+CPUS = 4
+
+
+@dataclass
+class Installed:
+    """A plane with Kueue that came after gangctl, and a namespace on it."""
+
+    plane: ControlPlane
+    gangctl: Gangctl
+    kubelet: Kubelet
+    cluster: Cluster
+
+    async def finish(self, life: Life) -> None:
+        """Let its pods succeed."""
+        for pod in life.pods:
+            await self.kubelet.finish(pod)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(minor, marks=pytest.mark.xdist_group(f"kueue-{minor}")) for minor in ("1.37", "1.36")],
+)
+def kueued(request: pytest.FixtureRequest) -> Iterator[tuple[ControlPlane, Gangctl]]:
+    """gangctl first, then Kueue; gangctl is never restarted for it."""
+
+    async def start() -> tuple[ControlPlane, Gangctl]:
+        plane = await ControlPlane.start(request.param)
+        await install_rights(plane)
+        gangctl = Gangctl(plane, "--discovery-period=1")
+        await gangctl.process.start()
+        await _without_kueue(plane)
+        await kueue.install(plane)
+        for name, value in (("low", 1), ("high", 1000)):
+            await kueue.create(plane.api, "workloadpriorityclasses", name, value=value)
+        return plane, gangctl
+
+    async def stop(plane: ControlPlane, gangctl: Gangctl) -> None:
+        await gangctl.close()
+        await plane.close()
+
+    plane, gangctl = asyncio.run(start())
+    yield plane, gangctl
+    asyncio.run(stop(plane, gangctl))
+
+
+async def _without_kueue(plane: ControlPlane) -> None:
+    """A queue's name means nothing in a cluster without Kueue: who is suspended was suspended by a person."""
+    await create_namespaces(plane, ["before"])
+    cluster = Cluster(plane, "before")
+    nodes = await add_nodes(plane.api, 1, cpu="8")
+    async with Kubelet(plane.api):
+        await cluster.create_jobset(queued("js", 2))
+        await running_pods(cluster, 2)
+        await gang_of(cluster, "js")
+        await cluster.patch_jobset("js", {"spec": {"suspend": True}})
+        await no_gang(cluster)
+        await kueue.delete(cluster, "js")
+    await remove_nodes(plane.api, nodes)
+
+
+@pytest.fixture
+async def here(kueued: tuple[ControlPlane, Gangctl], request: pytest.FixtureRequest) -> AsyncIterator[Installed]:
+    """A namespace of the test's own, with somebody who runs the pods."""
+    plane, gangctl = kueued
+    name = f"q{abs(hash(request.node.name)) % 10**12:x}"
+    await create_namespaces(plane, [name])
+    async with Kubelet(plane.api) as kubelet:
+        yield Installed(plane, gangctl, kubelet, Cluster(plane, name))
+        await plane.api.delete(path_of("v1", "namespaces", name=name))
+        await plane.api.delete(path_of("v1", "pods", namespace=name), grace=0)
+
+
+@pytest.fixture
+async def pools(here: Installed) -> AsyncIterator[list[str]]:
+    """Two pools of nodes with room for one gang each, called by names of the test's own."""
+    names = [f"{side}-{here.cluster.namespace}" for side in ("a", "b")]
+    nodes = [
+        node for name in names for node in await add_nodes(here.plane.api, 1, cpu="4", labels={POOL: name}, prefix=name)
+    ]
+    yield names
+    await remove_nodes(here.plane.api, nodes)
+
+
+async def _hold(cluster: Cluster, queue: str, policy: str) -> None:
+    await cluster.api.patch(kueue.path("clusterqueues", queue), {"spec": {"stopPolicy": policy}})
+
+
+def _groups(cluster: Cluster, name: str, uid: str) -> set[str]:
+    """The names that its gang's objects have."""
+    return {object_name(name, uid, scope) for scope in ("workload", "rj/w")[: 2 if cluster.has_groups else 1]}
+
+
+async def test_a_gang_is_preempted_waits_and_comes_back_with_the_same_groups(here: Installed, pools: list[str]) -> None:
+    cluster, api = here.cluster, here.plane.api
+    queue = await make_queue(cluster, {pools[0]: CPUS}, stopPolicy="Hold")
+    since = here.plane.audit_position
+    created = await cluster.create_jobset(queued("low", CPUS, priority="low"))
+    names = _groups(cluster, "low", created["metadata"]["uid"])
+
+    # Queued: nothing is made for who has never been admitted.
+    held = await until(cluster, "low", "to be queued", lambda life: life.suspended and life.workload)
+    assert (held.gang, held.pods) == ({}, [])
+    await here.gangctl.settle()
+    assert cluster.writes(USER, since) == []
+
+    # Admitted: its groups, and all of its pods.
+    await _hold(cluster, queue, "None")
+    first = await runs(cluster, "low", CPUS)
+    assert first.gang.keys() == names
+    templates = await _templates(cluster)
+
+    # Preempted: the other one runs, and this one keeps what it has, though it holds no node and no quota.
+    await cluster.create_jobset(queued("high", CPUS, priority="high"))
+    high = await runs(cluster, "high", CPUS)
+    evicted = await waits(cluster, "low")
+    assert (evicted.gang, evicted.evictions) == (first.gang, 1)
+    assert (await look(cluster, "high")).running == CPUS
+
+    # Another gangctl that begins while it waits leaves it alone as well.
+    since = here.plane.audit_position
+    await here.gangctl.process.restart()
+    await here.gangctl.settle()
+    assert [write for write in cluster.writes(USER, since) if "delete" in write] == []
+    assert (await look(cluster, "low")).gang == first.gang
+
+    # Admitted again: the same groups, named by the same references.
+    await here.finish(high)
+    await until(cluster, "high", "to lose its groups", lambda life: not life.gang)
+    again = await runs(cluster, "low", CPUS)
+    assert again.gang == first.gang
+    assert await _templates(cluster) == templates
+
+    # Finished: nothing is left.
+    await here.finish(again)
+    await no_gang(cluster)
+    assert [pod["metadata"]["name"] for pod in await cluster.pods() if pod["status"]["phase"] == "Pending"] == []
+    assert "WorkloadDeleted" in await cluster.reasons("low")
+    assert (await cluster.reasons("low")).count("WorkloadCreated") == 1
+    assert await api.get(kueue.path("clusterqueues", queue))
+
+
+async def _templates(cluster: Cluster) -> Object:
+    """What the pods of the first Job carry by way of labels and reference, without Kueue's."""
+    job = (await cluster.jobs())["low-w-0"]
+    template = job["spec"]["template"]
+    labels = {key: value for key, value in template["metadata"]["labels"].items() if "kueue" not in key}
+    return {"labels": labels, "reference": template["spec"].get("schedulingGroup")}
+
+
+async def test_a_gang_comes_back_on_another_flavor(here: Installed, pools: list[str]) -> None:
+    cluster = here.cluster
+    here_first, there = pools
+    await make_queue(cluster, {here_first: CPUS, there: CPUS})
+    await cluster.create_jobset(queued("low", CPUS, priority="low"))
+    first = await runs(cluster, "low", CPUS)
+    assert first.flavors == {"cpu": here_first}
+    # It can only be where the other one is.
+    await cluster.create_jobset(queued("high", CPUS, priority="high", nodeSelector={POOL: here_first}))
+    await runs(cluster, "high", CPUS)
+    moved = await until(
+        cluster,
+        "low",
+        "to run on the other flavor",
+        lambda life: life.evictions == 1 and life.flavors == {"cpu": there} and life.running == CPUS,
+    )
+    assert moved.gang == first.gang
+    assert {pod["spec"]["nodeSelector"][POOL] for pod in moved.pods} == {there}
+
+
+async def test_who_can_never_be_admitted_is_told_and_counted_until_quota_is_raised(
+    here: Installed, pools: list[str]
+) -> None:
+    cluster = here.cluster
+    queue = await make_queue(cluster, {pools[0]: 2})
+    labels = {"namespace": cluster.namespace, "local_queue": "q", "cluster_queue": queue}
+    await _warned(cluster, queued("big", CPUS), "NeverFits")
+    await _warned(cluster, queued("lost", 1, queue="nowhere"), 'LocalQueue "nowhere" does not exist')
+    await cluster.create_jobset(queued("big", CPUS))
+    event = await said(cluster, "NeverFits", "big")
+    assert event["type"] == "Warning"
+    assert queue in event["note"]
+    await _counted(here.gangctl, {**labels, "verdict": "never"}, 1)
+    groups = kueue.cpu_groups({pools[0]: CPUS})
+    await cluster.api.patch(kueue.path("clusterqueues", queue), {"spec": {"resourceGroups": groups}})
+    await runs(cluster, "big", CPUS)
+    await _counted(here.gangctl, labels, 0)
+    assert (await cluster.reasons("big")).count("NeverFits") == 1
+
+
+async def _warned(cluster: Cluster, raw: Object, words: str) -> None:
+    """Wait until a dry run of a create is warned so: what was made a moment ago may not have been seen."""
+    body = {**raw, "metadata": {**raw["metadata"], "namespace": cluster.namespace}}
+
+    async def warned() -> bool:
+        answer = await cluster.api.exchange(
+            "POST",
+            cluster.path("jobset.x-k8s.io/v1alpha2", "jobsets"),
+            data=json.dumps(body),
+            parameters={"dryRun": "All"},
+            headers={"Content-Type": "application/json"},
+        )
+        warnings = answer.headers.getall("Warning", [])
+        if answer.status != 201 or words not in str(warnings).replace('\\\\"', '"'):
+            raise NotYet(f"{answer.status} {warnings} {answer.text[:300]}")
+        return True
+
+    await wait_for(warned, what=f"a warning of {words}")
+
+
+async def _counted(gangctl: Gangctl, labels: dict[str, str], count: int) -> None:
+    async def counted() -> bool:
+        found = await gangctl.metric("gangctl_fit_verdicts", labels)
+        if found != count:
+            raise NotYet(f"{found} of {labels}")
+        return True
+
+    await wait_for(counted, what=f"{count} of {labels}")
