@@ -1,0 +1,225 @@
+"""Which flavors pods may use, and which nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from gangctl.fit.eligibility import (
+    affinity_allows,
+    all_with_topology,
+    refusal,
+    tolerates,
+    uncertainty,
+    untolerated,
+)
+from gangctl.fit.podsets import PodSet, podsets_of
+from gangctl.fit.requests import Counted
+from gangctl.kueue.objects import ClusterQueue, ResourceFlavor
+from tests.fit.queues import group
+from tests.strategies import PROPERTY, hostile_jobsets
+
+NODE_LABELS = {"type": "a", "cores": "8"}
+NO_SCHEDULE = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+
+
+def podset(topology: str = "", levels: tuple[str, ...] = (), **spec: Any) -> PodSet:
+    return PodSet("w", 0, 1, {"spec": spec}, topology=topology, levels=levels)
+
+
+def selecting(**labels: str) -> PodSet:
+    return podset(nodeSelector=labels)
+
+
+def required(*terms: object) -> dict[str, Any]:
+    """A pod's spec with required node affinity: any of these terms."""
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return {"affinity": {"nodeAffinity": affinity}}
+
+
+def term(*requirements: object) -> dict[str, Any]:
+    return {"matchExpressions": list(requirements)}
+
+
+def need(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+TYPE_A = ResourceFlavor("f1", {"type": "a"})
+
+
+class TestRefusal:
+    @pytest.mark.parametrize(
+        ("pods", "flavor", "words"),
+        [
+            pytest.param(podset(), None, "does not exist", id="missing"),
+            pytest.param(podset(), ResourceFlavor("f1"), "", id="plain"),
+            pytest.param(
+                selecting(type="b"), TYPE_A, "its node labels do not match: these pods ask for type=b", id="19"
+            ),
+            pytest.param(selecting(zone="b"), TYPE_A, "", id="20"),
+            pytest.param(
+                podset(),
+                ResourceFlavor("f1", taints=(NO_SCHEDULE,)),
+                "its taint gpu=yes:NoSchedule is not tolerated",
+                id="21",
+            ),
+            pytest.param(
+                podset(), ResourceFlavor("f1", taints=({**NO_SCHEDULE, "effect": "PreferNoSchedule"},)), "", id="22"
+            ),
+            pytest.param(
+                podset(),
+                ResourceFlavor("f1", taints=(NO_SCHEDULE,), tolerations=({"key": "gpu", "operator": "Exists"},)),
+                "",
+                id="23",
+            ),
+            pytest.param(
+                podset(tolerations=[{"key": "gpu", "value": "yes"}]),
+                ResourceFlavor("f1", taints=(NO_SCHEDULE, {"key": "x", "effect": "NoExecute"})),
+                "its taint x:NoExecute is not tolerated",
+                id="second taint",
+            ),
+            pytest.param(
+                podset(**required(term(need("type", "NotIn", "a"), need("zone", "Exists")))),
+                TYPE_A,
+                "its node labels do not match: these pods ask for others of type",
+                id="affinity",
+            ),
+        ],
+    )
+    def test_of_what_a_flavor_is(self, pods: PodSet, flavor: ResourceFlavor | None, words: str) -> None:
+        found = refusal(pods, flavor)
+        assert (found == "") is (words == "")
+        assert words in found
+
+    @pytest.mark.parametrize(
+        ("terms", "allowed"),
+        [
+            ([], True),
+            ([term(need("zone", "In", "z"))], True),
+            ([term(need("type", "In", "b"))], False),
+            ([term(need("type", "In", "b"), need("zone", "In", "z"))], False),
+            ([term(need("type", "In", "b")), term(need("zone", "In", "z"))], True),
+            ([term(need("type", "In", "b")), {"matchFields": [need("metadata.name", "In", "n")]}], True),
+            ([term(need("type", "In", "b")), {}], True),
+            ([term(need("type", "In", "b")), term(need("type", "In", "a"))], True),
+        ],
+    )
+    def test_only_the_flavor_s_own_keys_count(self, terms: list[object], *, allowed: bool) -> None:
+        assert (refusal(podset(**required(*terms)), TYPE_A) == "") is allowed
+
+
+class TestTopology:
+    TAS = ResourceFlavor("f1", topology="racks")
+    ASKING = podset("required rack", ("rack",))
+    CPU = group({"f1": {"cpu": 1}})
+    COUNTED = Counted({"credits": 1}, asked=frozenset({"cpu"}))
+
+    def test_a_flavor_without_one_is_refused_for_what_pods_ask_for_themselves(self) -> None:
+        plain = ResourceFlavor("f2")
+        assert "has no topology" in refusal(self.ASKING, plain, counted=self.COUNTED, group=self.CPU)
+        made = group({"f2": {"credits": 1}})
+        assert refusal(self.ASKING, plain, counted=self.COUNTED, group=made) == ""
+        assert refusal(self.ASKING, plain) == ""
+        assert refusal(self.ASKING, plain, counted=self.COUNTED, group=self.CPU, topology_aware=False) == ""
+
+    def test_a_flavor_with_one_is_for_those_who_ask_or_where_all_have_one(self) -> None:
+        assert "only for pods that ask" in refusal(podset(), self.TAS, tas_only=False)
+        assert refusal(podset(), self.TAS, tas_only=True) == ""
+        assert refusal(podset(), self.TAS) == ""
+        assert refusal(podset(), self.TAS, tas_only=False, topology_aware=False) == ""
+
+    def test_the_level_must_be_there_where_levels_are_known(self) -> None:
+        assert refusal(self.ASKING, self.TAS, levels=["block", "rack"]) == ""
+        assert refusal(self.ASKING, self.TAS, levels=["block"]) == "its topology has no level rack"
+        assert refusal(self.ASKING, self.TAS, levels=None) == ""
+        assert uncertainty(self.ASKING, self.TAS, None) == 'the levels of Topology "racks" are not known'
+        assert uncertainty(self.ASKING, self.TAS, ["block"]) == ""
+        assert uncertainty(podset("unconstrained"), self.TAS, None) == ""
+        assert uncertainty(self.ASKING, None, None) == ""
+
+    def test_whether_all_flavors_have_one(self) -> None:
+        flavors = {"f1": self.TAS, "f2": ResourceFlavor("f2")}
+        for names, all_have in ((["f1"], True), (["f1", "f2"], False), (["f1", "missing"], False)):
+            queue = ClusterQueue("a", groups=(group({name: {"cpu": 1} for name in names}),))
+            assert all_with_topology(queue, flavors.get) is all_have
+
+
+class TestTolerations:
+    @pytest.mark.parametrize(
+        ("toleration", "tolerated"),
+        [
+            ({}, False),
+            ({"operator": "Exists"}, True),
+            ({"key": "gpu", "operator": "Exists"}, True),
+            ({"key": "cpu", "operator": "Exists"}, False),
+            ({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}, False),
+            ({"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}, True),
+            ({"key": "gpu", "operator": "Equal", "value": "5"}, True),
+            ({"key": "gpu", "value": "5"}, True),
+            ({"key": "gpu", "value": "6"}, False),
+            ({"key": "gpu", "operator": "Gt", "value": "4"}, True),
+            ({"key": "gpu", "operator": "Gt", "value": "5"}, False),
+            ({"key": "gpu", "operator": "Lt", "value": "6"}, True),
+            ({"key": "gpu", "operator": "Lt", "value": "x"}, False),
+            ({"key": "gpu", "operator": "Odd"}, False),
+        ],
+    )
+    def test_of_one_taint(self, toleration: dict[str, Any], *, tolerated: bool) -> None:
+        assert tolerates(toleration, {"key": "gpu", "value": "5", "effect": "NoSchedule"}) is tolerated
+
+    def test_the_first_taint_that_nobody_tolerates(self) -> None:
+        taints = [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoExecute"}]
+        assert untolerated(taints, [{"key": "a", "operator": "Exists"}]) == taints[1]
+        assert untolerated(taints, [{"operator": "Exists"}]) is None
+        assert untolerated([{"key": "a", "effect": "PreferNoSchedule"}], []) is None
+
+
+class TestNodes:
+    @pytest.mark.parametrize(
+        ("spec", "allowed"),
+        [
+            ({}, True),
+            ({"nodeSelector": {"type": "a"}}, True),
+            ({"nodeSelector": {"zone": "z"}}, False),
+            ({"nodeSelector": {"type": 5}}, True),
+            (required(), True),
+            (required({}), False),
+            (required({}, term(need("type", "In", "a"))), True),
+            (required(term(need("zone", "Exists"))), False),
+            (required(term(need("zone", "DoesNotExist"))), True),
+            (required(term(need("zone", "NotIn", "z"))), True),
+            (required(term(need("cores", "Gt", "7"), need("cores", "Lt", "9"))), True),
+            (required(term(need("cores", "Gt", "8"))), False),
+            (required(term(need("type", "Lt", "8"))), False),
+            (required({"matchFields": [need("metadata.name", "In", "n")]}), True),
+        ],
+    )
+    def test_every_key_counts(self, spec: dict[str, Any], *, allowed: bool) -> None:
+        assert affinity_allows(spec, NODE_LABELS) is allowed
+
+    @pytest.mark.parametrize(
+        "requirement",
+        [
+            need("type", "In"),
+            need("type", "Odd", "b"),
+            need("cores", "Gt", "many"),
+            need("cores", "Gt"),
+            {"key": 5},
+            {"key": "type", "operator": "In", "values": "b"},
+        ],
+    )
+    def test_what_the_api_server_would_refuse_refuses_nobody(self, requirement: dict[str, Any]) -> None:
+        assert affinity_allows(required(term(requirement)), NODE_LABELS)
+        assert refusal(podset(**required(term(requirement))), ResourceFlavor("f1", NODE_LABELS)) == ""
+
+
+@PROPERTY
+@given(hostile_jobsets())
+def test_anything_can_be_asked(raw: dict[str, Any]) -> None:
+    flavor = ResourceFlavor("f1", {"type": "a"}, ({"effect": "NoSchedule"},), ({"key": []},), "racks")
+    for each in podsets_of(raw):
+        assert isinstance(refusal(each, flavor, tas_only=False, levels=["rack"]), str)
+        assert isinstance(affinity_allows(each.pod_spec, {"type": "a"}), bool)

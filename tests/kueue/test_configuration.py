@@ -1,0 +1,189 @@
+"""Kueue's configuration: what is read of it, and that nothing unread passes for known."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.kueue.configuration import (
+    JOBSET_FRAMEWORK,
+    KueueConfiguration,
+    PodsReady,
+    Transformation,
+    read_configuration,
+)
+from gangctl.kueue.objects import SelectorTerm
+from tests.strategies import PROPERTY, hostile_json
+
+SHIPPED = """\
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+health:
+  healthProbeBindAddress: :8081
+controller:
+  groupKindConcurrency:
+    Job.batch: 5
+#waitForPodsReady:
+#  timeout: 5m
+integrations:
+  frameworks:
+  - "batch/job"
+  - "jobset.x-k8s.io/jobset"
+"""
+
+FULL = """\
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+managedJobsNamespaceSelector:
+  matchLabels: {team: a}
+  matchExpressions:
+  - {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}
+waitForPodsReady:
+  timeout: 5m30s
+multiKueue: {origin: here}
+resources:
+  quotaCheckStrategy: IgnoreUndeclared
+  excludeResourcePrefixes: [example.com/]
+  transformations:
+  - input: nvidia.com/mig-4g.5gb
+    strategy: Replace
+    outputs: {example.com/credits: 0.5, memory: 5Gi, cpu: -1}
+  - input: cores
+    multiplyBy: gpu
+  deviceClassMappings:
+  - {name: gpu, deviceClassNames: [gpu.example.com]}
+featureGates: {TopologyAwareScheduling: false}
+"""
+
+
+def written(**fields: Any) -> str:
+    return json.dumps({"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", **fields})
+
+
+def test_what_is_shipped_says_little() -> None:
+    assert read_configuration(SHIPPED) == KueueConfiguration(frameworks=("batch/job", JOBSET_FRAMEWORK))
+    assert read_configuration(written()) == KueueConfiguration()
+
+
+def test_everything() -> None:
+    found = read_configuration(FULL)
+    assert found == KueueConfiguration(
+        exclude_prefixes=("example.com/",),
+        transformations=(
+            Transformation(
+                "nvidia.com/mig-4g.5gb",
+                keep=False,
+                outputs={"example.com/credits": Fraction(1, 2), "memory": Fraction(5 * 2**30), "cpu": Fraction(-1)},
+            ),
+            Transformation("cores", multiply_by="gpu"),
+        ),
+        quota_check="IgnoreUndeclared",
+        managed_namespaces=(
+            SelectorTerm("team", "In", ("a",)),
+            SelectorTerm("kubernetes.io/metadata.name", "NotIn", ("kube-system",)),
+        ),
+        wait_for_pods_ready=PodsReady(on=True, timeout=330),
+        multikueue=True,
+        dra=True,
+        gates={"TopologyAwareScheduling": False},
+    )
+    assert not found.gate("TopologyAwareScheduling", default=True)
+    assert found.gate("AdmissionGatedBy", default=True)
+
+
+class TestPodsReady:
+    @pytest.mark.parametrize(
+        ("fields", "ready"),
+        [
+            ({}, PodsReady(on=None)),
+            ({"waitForPodsReady": None}, PodsReady(on=None)),
+            ({"waitForPodsReady": {}}, PodsReady(on=True)),
+            ({"waitForPodsReady": {"timeout": "0s"}}, PodsReady(on=True, timeout=1800)),
+            ({"waitForPodsReady": {"timeout": "1.5h1m1500ms1ns"}}, PodsReady(on=True, timeout=5462)),
+            ({"featureGates": {"DisableWaitForPodsReady": True}}, PodsReady(on=False)),
+            (
+                {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "waitForPodsReady": {"enable": False}},
+                PodsReady(on=False),
+            ),
+            (
+                {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "waitForPodsReady": {"timeout": "5m"}},
+                PodsReady(None, 300),
+            ),
+        ],
+    )
+    def test_is_on(self, fields: dict[str, Any], ready: PodsReady) -> None:
+        assert read_configuration(written(**fields)).wait_for_pods_ready == ready
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "was not found"),
+        ("", "one Configuration is wanted, there are 0"),
+        ("a: [", "controller_manager_config.yaml:1:"),
+        ("- a", "not an object"),
+        (f"{SHIPPED}---\n{SHIPPED}", "there are 2"),
+        ("apiVersion: v1\nkind: ConfigMap\n", "no Configuration of config.kueue.x-k8s.io"),
+        ("apiVersion: 1\nkind: Configuration\n", "no Configuration of config.kueue.x-k8s.io"),
+        (written(resources=[]), "resources is no object"),
+        (written(resources={"excludeResourcePrefixes": "a"}), "excludeResourcePrefixes is no list of texts"),
+        (written(resources={"transformations": {}}), "transformations is no list"),
+        (written(resources={"transformations": [{}]}), "name of a resource"),
+        (written(resources={"transformations": [{"input": "a", "strategy": ["x"]}]}), "which gangctl does not know"),
+        (written(resources={"transformations": [{"input": "a", "outputs": []}]}), "no quantities by resource"),
+        (written(resources={"transformations": [{"input": "a", "outputs": {"b": "?"}}]}), "is no quantity: '?'"),
+        (
+            written(resources={"transformations": [{"input": "a", "outputs": {"b": []}}]}),
+            "is no quantity: of type list",
+        ),
+        (written(resources={"quotaCheckStrategy": "Odd"}), "'Odd', which gangctl does not know"),
+        (written(managedJobsNamespaceSelector=[]), "no selector of labels"),
+        (written(waitForPodsReady={"timeout": 5}), "no duration such as 5m"),
+        (written(featureGates={"A": "true"}), "true or false"),
+        (written(integrations={"frameworks": [1]}), "integrations.frameworks is no list of texts"),
+    ],
+)
+def test_what_cannot_be_read_is_not_known(text: str | None, why: str) -> None:
+    found = read_configuration(text)
+    assert not found.known
+    assert why in found.unreadable
+    assert found == KueueConfiguration(known=False, unreadable=found.unreadable)
+
+
+sections = st.fixed_dictionaries(
+    {"apiVersion": st.just("config.kueue.x-k8s.io/v1beta2"), "kind": st.just("Configuration")},
+    optional={
+        "resources": st.one_of(
+            hostile_json,
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "transformations": st.lists(
+                        st.fixed_dictionaries(
+                            {"input": st.one_of(st.just("a"), hostile_json)},
+                            optional={"outputs": hostile_json, "strategy": hostile_json, "multiplyBy": hostile_json},
+                        )
+                    ),
+                    "quotaCheckStrategy": hostile_json,
+                    "deviceClassMappings": hostile_json,
+                },
+            ),
+        ),
+        "waitForPodsReady": st.one_of(hostile_json, st.fixed_dictionaries({"timeout": st.text("0123.hms")})),
+        "featureGates": hostile_json,
+        "integrations": hostile_json,
+        "managedJobsNamespaceSelector": hostile_json,
+    },
+)
+
+
+@PROPERTY
+@given(st.one_of(st.text(), sections.map(json.dumps)))
+def test_anything_is_known_or_says_why_not(text: str) -> None:
+    found = read_configuration(text)
+    assert found.known is (found.unreadable == "")

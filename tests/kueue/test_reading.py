@@ -1,0 +1,329 @@
+"""Kueue's objects, whole and odd."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.errors import InputError
+from gangctl.kueue.amounts import UNLIMITED, read_amounts, read_quantity
+from gangctl.kueue.objects import (
+    AdmissionCheck,
+    CheckState,
+    CheckUse,
+    ClusterQueue,
+    Cohort,
+    Condition,
+    FlavorQuotas,
+    LocalQueue,
+    PodSetAssignment,
+    PriorityClass,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+    SelectorTerm,
+)
+from gangctl.kueue.reading import (
+    read_check,
+    read_cluster_queue,
+    read_cohort,
+    read_flavor,
+    read_local_queue,
+    read_priority_class,
+    read_workload,
+)
+from gangctl.kueue.selectors import read_selector
+from tests.strategies import PROPERTY, hostile_json, mangled
+
+SINCE = "2026-01-01T00:00:00Z"
+ACTIVE = {"type": "Active", "status": "True", "reason": "Ready", "message": "ok", "lastTransitionTime": SINCE}
+
+QUOTAS = [
+    {
+        "coveredResources": ["cpu", "memory"],
+        "flavors": [
+            {
+                "name": "f1",
+                "resources": [
+                    {"name": "cpu", "nominalQuota": "1500m", "borrowingLimit": 2},
+                    {"name": "memory", "nominalQuota": "1Gi", "lendingLimit": "0"},
+                ],
+            }
+        ],
+    }
+]
+READ_QUOTAS = (
+    ResourceGroup(
+        ("cpu", "memory"),
+        (FlavorQuotas("f1", {"cpu": Quota(1500, 2000, None), "memory": Quota(2**30, None, 0)}),),
+    ),
+)
+
+CLUSTER_QUEUE: dict[str, Any] = {
+    "metadata": {"name": "a", "deletionTimestamp": SINCE},
+    "spec": {
+        "cohortName": "team",
+        "resourceGroups": QUOTAS,
+        "namespaceSelector": {"matchLabels": {"team": "a"}},
+        "queueingStrategy": "StrictFIFO",
+        "stopPolicy": "Hold",
+        "admissionChecksStrategy": {"admissionChecks": [{"name": "c", "onFlavors": ["f1"]}, {"name": "d"}]},
+        "flavorFungibility": {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "MayStopSearch"},
+        "preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"},
+    },
+    "status": {"conditions": [ACTIVE], "pendingWorkloads": 3},
+}
+
+WORKLOAD: dict[str, Any] = {
+    "metadata": {
+        "namespace": "t",
+        "name": "jobset-js-1",
+        "uid": "u",
+        "resourceVersion": "7",
+        "creationTimestamp": SINCE,
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "x"},
+            {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "js", "uid": "j", "controller": True},
+        ],
+    },
+    "spec": {
+        "queueName": "q",
+        "priority": -5,
+        "priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "low"},
+        "podSets": [
+            {"name": "driver", "count": 1, "template": {"spec": {"containers": []}}},
+            {"name": "workers", "count": 4, "template": {}},
+        ],
+    },
+    "status": {
+        "conditions": [{**ACTIVE, "type": "QuotaReserved"}, {"type": "Admitted", "status": "False"}],
+        "admission": {
+            "clusterQueue": "a",
+            "podSetAssignments": [
+                {"name": "driver", "flavors": {"cpu": "f1"}, "resourceUsage": {"cpu": "500m"}, "count": 1},
+                {
+                    "name": "workers",
+                    "flavors": {"cpu": "f1", "memory": "f1"},
+                    "resourceUsage": {"cpu": "4", "memory": "4Gi"},
+                    "count": 4,
+                },
+            ],
+        },
+        "admissionChecks": [
+            {"name": "c", "state": "Retry", "message": "later", "lastTransitionTime": SINCE, "retryCount": 2},
+            {"name": "d"},
+        ],
+        "resourceRequests": [{"name": "driver", "resources": {"cpu": "500m", "memory": "1500m"}}],
+        "requeueState": {"count": 3, "requeueAt": SINCE},
+    },
+}
+
+
+def named(name: str = "n", **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+class TestClusterQueue:
+    def test_whole(self) -> None:
+        assert read_cluster_queue(CLUSTER_QUEUE) == ClusterQueue(
+            name="a",
+            cohort="team",
+            groups=READ_QUOTAS,
+            selector=(SelectorTerm("team", "In", ("a",)),),
+            strategy="StrictFIFO",
+            stop_policy="Hold",
+            checks=(CheckUse("c", ("f1",)), CheckUse("d")),
+            when_can_borrow="TryNextFlavor",
+            when_can_preempt="MayStopSearch",
+            within_queue="LowerPriority",
+            reclaim="Any",
+            active=Condition(status=True, reason="Ready", message="ok", since=SINCE),
+            pending=3,
+            deleting=True,
+        )
+
+    def test_what_is_left_out_has_the_api_s_default(self) -> None:
+        assert read_cluster_queue(named()) == ClusterQueue("n")
+
+    @pytest.mark.parametrize(
+        ("written", "nominal"),
+        [
+            ("9223372036854775", UNLIMITED),
+            ("9223372036854774", 9223372036854774000),
+            ("1E", UNLIMITED),
+            (-3, 0),
+            ("many", 0),
+            (0.5, 500),
+        ],
+    )
+    def test_quotas_that_int64_cannot_hold_are_without_bound(self, written: object, nominal: int) -> None:
+        resource = {"name": "cpu", "nominalQuota": written}
+        groups = [{"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [resource]}]}]
+        (group,) = read_cluster_queue(named(resourceGroups=groups)).groups
+        assert group.flavors[0].resources["cpu"] == Quota(nominal)
+
+
+class TestSelector:
+    @pytest.mark.parametrize(
+        ("written", "terms"),
+        [
+            (None, None),
+            ({}, ()),
+            ({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, (SelectorTerm("a", "Exists"),)),
+            (
+                {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b", "c"]}]},
+                (SelectorTerm("a", "NotIn", ("b", "c")),),
+            ),
+            ({"matchExpressions": [{"key": "a", "operator": "Near"}]}, None),
+            ({"matchExpressions": [{"key": "a", "operator": ["In"]}]}, None),
+            ({"matchExpressions": [{"key": 1, "operator": "In"}]}, None),
+            ({"matchExpressions": [{"key": "a", "operator": "In", "values": [1]}]}, None),
+            ({"matchExpressions": ["a"]}, None),
+            ({"matchLabels": {"a": 1}}, None),
+            ({"matchLabels": []}, None),
+            ([], None),
+        ],
+    )
+    def test_one_that_cannot_be_read_selects_nothing(self, written: object, terms: object) -> None:
+        assert read_selector(written) == terms
+
+
+def test_cohort() -> None:
+    assert read_cohort(named(parentName="root", resourceGroups=QUOTAS)) == Cohort("n", "root", READ_QUOTAS)
+    assert read_cohort(named()) == Cohort("n")
+
+
+def test_local_queue() -> None:
+    raw = {
+        "metadata": {"namespace": "t", "name": "q"},
+        "spec": {"clusterQueue": "a", "stopPolicy": "HoldAndDrain"},
+        "status": {"pendingWorkloads": 2, "conditions": [{**ACTIVE, "status": "False"}]},
+    }
+    active = Condition(status=False, reason="Ready", message="ok", since=SINCE)
+    assert read_local_queue(raw) == LocalQueue("t", "q", "a", "HoldAndDrain", active, 2)
+    assert read_local_queue(named()) == LocalQueue("", "n", "")
+
+
+def test_flavor() -> None:
+    taint = {"key": "gpu", "effect": "NoSchedule"}
+    raw = named(nodeLabels={"a": "b", "c": 1}, nodeTaints=[taint, 3], tolerations=[taint], topologyName="racks")
+    assert read_flavor(raw) == ResourceFlavor("n", {"a": "b"}, (taint,), (taint,), "racks")
+    assert read_flavor(named()) == ResourceFlavor("n")
+
+
+def test_check() -> None:
+    raw = {
+        "metadata": {"name": "c", "uid": "u", "generation": 2},
+        "spec": {"controllerName": "x/y", "parameters": {"apiGroup": "g", "kind": "K", "name": "p"}},
+        "status": {"conditions": [ACTIVE]},
+    }
+    active = Condition(status=True, reason="Ready", message="ok", since=SINCE)
+    assert read_check(raw) == AdmissionCheck("c", "x/y", ("g", "K", "p"), 2, "u", active)
+    assert read_check(named(controllerName="x")) == AdmissionCheck("n", "x")
+
+
+def test_priority_class() -> None:
+    assert read_priority_class({"metadata": {"name": "low"}, "value": -7}) == PriorityClass("low", -7)
+
+
+class TestWorkload:
+    def test_whole(self) -> None:
+        found = read_workload(WORKLOAD)
+        assert (found.namespace, found.name, found.uid, found.version, found.created) == (
+            "t",
+            "jobset-js-1",
+            "u",
+            "7",
+            SINCE,
+        )
+        assert (found.owner_api_version, found.owner_kind, found.owner_name, found.owner_uid) == (
+            "jobset.x-k8s.io/v1alpha2",
+            "JobSet",
+            "js",
+            "j",
+        )
+        assert (found.queue, found.priority, found.priority_class, found.active) == ("q", -5, "low", True)
+        assert found.pods == {"driver": 1, "workers": 4}
+        assert found.requests == {"driver": {"cpu": 500, "memory": 2}}
+        assert found.cluster_queue == "a"
+        assert found.assignments == (
+            PodSetAssignment("driver", {"cpu": "f1"}, {"cpu": 500}, 1),
+            PodSetAssignment("workers", {"cpu": "f1", "memory": "f1"}, {"cpu": 4000, "memory": 2**32}, 4),
+        )
+        assert found.holds("QuotaReserved")
+        assert not found.holds("Admitted")
+        assert found.checks == (CheckState("c", "Retry", "later", SINCE, 2), CheckState("d", "Pending"))
+        assert (found.requeue_at, found.requeue_count, found.deleting) == (SINCE, 3, False)
+
+    def test_that_waits(self) -> None:
+        found = read_workload(named(active=False, podSets=[{}]))
+        assert found.pods == {"main": 1}
+        assert not found.active
+        assert (found.cluster_queue, found.assignments, found.owner_kind) == ("", (), "")
+
+    @pytest.mark.parametrize(("given_back", "cpu"), [(0, 4000), (1, 3000), (3, 1000), (4, 0), (9, 0)])
+    def test_what_was_given_back_is_not_held(self, given_back: int, cpu: int) -> None:
+        raw = copy.deepcopy(WORKLOAD)
+        raw["status"]["reclaimablePods"] = [{"name": "workers", "count": given_back}]
+        driver, workers = read_workload(raw).assignments
+        assert (driver.usage["cpu"], workers.usage["cpu"], workers.count) == (500, cpu, 4)
+
+    def test_a_partly_admitted_one_gives_back_only_what_it_has(self) -> None:
+        raw = copy.deepcopy(WORKLOAD)
+        raw["status"]["reclaimablePods"] = [{"name": "workers", "count": 1}]
+        raw["status"]["admission"]["podSetAssignments"][1] |= {"count": 2, "resourceUsage": {"cpu": "2"}}
+        assert read_workload(raw).assignments[1].usage == {"cpu": 2000}
+
+    def test_keeps_no_pod_template(self) -> None:
+        assert "containers" not in repr(read_workload(WORKLOAD))
+
+
+class TestAmounts:
+    def test_are_rounded_up(self) -> None:
+        assert read_amounts({"cpu": "0.1001", "memory": "1500m", "gpu": 3, "odd": [], "off": True}) == {
+            "cpu": 101,
+            "memory": 2,
+            "gpu": 3,
+        }
+        assert read_amounts(None) == {}
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf"), "x", None, False])
+    def test_what_is_no_quantity(self, value: object) -> None:
+        assert read_quantity(value) is None
+
+    def test_no_number_is_too_large(self) -> None:
+        assert read_amounts({"gpu": 10**5000, "cpu": 1e300}) == {"gpu": UNLIMITED, "cpu": UNLIMITED}
+
+
+READERS: list[Callable[[dict[str, Any]], object]] = [
+    read_cluster_queue,
+    read_cohort,
+    read_local_queue,
+    read_flavor,
+    read_check,
+    read_priority_class,
+    read_workload,
+]
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("raw", [{}, {"metadata": None}, {"metadata": {}}, {"metadata": {"name": 3}}, {"metadata": []}])
+def test_what_has_no_name_is_refused(reader: Callable[[dict[str, Any]], object], raw: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"without metadata\.name"):
+        reader(raw)
+
+
+@PROPERTY
+@given(mangled(st.sampled_from([CLUSTER_QUEUE, WORKLOAD]).map(copy.deepcopy)), st.sampled_from(READERS), hostile_json)
+def test_anything_with_a_name_is_read(
+    raw: dict[str, Any], reader: Callable[[dict[str, Any]], object], odd: object
+) -> None:
+    metadata = raw.get("metadata")
+    raw["metadata"] = {**(metadata if isinstance(metadata, dict) else {}), "name": "n"}
+    raw["extra"] = odd
+    assert getattr(reader(raw), "name", "") == "n"
