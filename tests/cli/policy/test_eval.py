@@ -204,14 +204,26 @@ class TestRequests:
         plain = jobset("plain", rj("a"))
         data = verdict(tmp_path, [gives], [plain])
         assert data["allowed"]
-        assert {each["field"]: each["policies"] for each in data["defaults"]} == {
-            f"metadata.labels[{QUEUE}]": ["gives"],
-            "metadata.annotations[gangctl.dev/gang-mode]": ["gives"],
+        assert {each["field"]: (each["value"], each["policies"]) for each in data["defaults"]} == {
+            f"metadata.labels[{QUEUE}]": ("q", ["gives"]),
+            "metadata.annotations[gangctl.dev/gang-mode]": ("Gang", ["gives"]),
         }
         other = policy("other", defaults={"queue": "r"})
         denied = verdict(tmp_path, [gives, other], [plain])
         assert (denied["allowed"], denied["code"]) == (False, 422)
         assert "policies disagree on the default: GangPolicy 'gives'" in denied["message"]
+
+    def test_a_queue_map_says_which_entry_it_was(self, tmp_path: Path) -> None:
+        match = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
+        maps = policy("maps", defaults={"queues": [{"match": match, "queue": "team-a"}], "queue": "rest"})
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t", "labels": {"team": "a"}}}
+        found = verdict(tmp_path, [maps], [jobset("plain", rj("a")), namespace])
+        assert found["defaults"] == [
+            {"field": f"metadata.labels[{QUEUE}]", "value": "team-a", "policies": ["maps"]},
+        ]
+        unknown = verdict(tmp_path, [maps], [jobset("plain", rj("a"))])
+        assert [each["value"] for each in unknown["defaults"]] == ["rest"]
+        assert "no Namespace t among the files" in str(unknown["notes"])
 
     def test_defaults_of_a_policy_that_does_not_apply_are_not_given(self, tmp_path: Path) -> None:
         never = [{"name": "no", "expression": "false"}]
