@@ -22,8 +22,6 @@ from gangctl.kueue.selectors import read_selector
 FILE: Final = "controller_manager_config.yaml"
 """Key of the ConfigMap, and the name of the text in messages."""
 
-JOBSET_FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
-
 _GROUP: Final = "config.kueue.x-k8s.io"
 _READY_TIMEOUT: Final = 1800
 _PART: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?)(ns|us|µs|ms|h|m|s)")
@@ -83,7 +81,7 @@ class KueueConfiguration:
         return self.gates.get(name, default)
 
 
-def unknown_configuration(why: str) -> KueueConfiguration:
+def _unknown(why: str) -> KueueConfiguration:
     """A configuration that could not be read."""
     return KueueConfiguration(known=False, unreadable=one_line(why))
 
@@ -91,11 +89,11 @@ def unknown_configuration(why: str) -> KueueConfiguration:
 def read_configuration(text: str | None) -> KueueConfiguration:
     """Read the file; None is one that was not found. Never raises: what cannot be read makes it not known."""
     if text is None:
-        return unknown_configuration("Kueue's configuration was not found")
+        return _unknown("Kueue's configuration was not found")
     try:
         return _read(parse_documents(text, FILE))
     except InputError as problem:
-        return unknown_configuration(str(problem))
+        return _unknown(str(problem))
 
 
 def _read(documents: Sequence[Document]) -> KueueConfiguration:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.kueue.configuration import (
-    JOBSET_FRAMEWORK,
     KueueConfiguration,
     PodsReady,
     Transformation,
@@ -66,7 +65,7 @@ def written(**fields: Any) -> str:
 
 
 def test_what_is_shipped_says_little() -> None:
-    assert read_configuration(SHIPPED) == KueueConfiguration(frameworks=("batch/job", JOBSET_FRAMEWORK))
+    assert read_configuration(SHIPPED) == KueueConfiguration(frameworks=("batch/job", "jobset.x-k8s.io/jobset"))
     assert read_configuration(written()) == KueueConfiguration()
 
 
