@@ -22,7 +22,7 @@ from tests.controlplane.components import addon, apiserver, etcd, jobset, kube, 
 from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.pki import Pki
 from tests.controlplane.ports import Ports
-from tests.controlplane.process import Process
+from tests.controlplane.process import ComponentFailed, Process
 from tests.controlplane.site import Site
 from tests.controlplane.wait import wait_for
 
@@ -207,7 +207,14 @@ class ControlPlane:
         await addon.create_crds(self.api, made.crds)
         for namespace in made.namespaces:
             await addon.create_namespace(self.api, namespace)
-        await self._start(lambda: made.process)
+        self._processes[component] = made.process
+
+        async def started() -> bool:
+            await made.process.start()
+            return True
+
+        # Discovery tells of new kinds a moment after they are served: whoever exits for that is started again.
+        await wait_for(started, 60, f"{component} to start", tolerate=(ComponentFailed,))
         await addon.create_webhooks(self.api, made.webhooks)
         await made.prove(self.api)
 

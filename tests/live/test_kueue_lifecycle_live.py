@@ -53,24 +53,30 @@ class Installed:
 def kueued(request: pytest.FixtureRequest) -> Iterator[tuple[ControlPlane, Gangctl]]:
     """gangctl first, then Kueue; gangctl is never restarted for it."""
 
-    async def start() -> tuple[ControlPlane, Gangctl]:
-        plane = await ControlPlane.start(request.param)
+    plane, gangctl = asyncio.run(_start(request.param))
+    yield plane, gangctl
+    asyncio.run(_stop(plane, gangctl))
+
+
+async def _start(minor: str) -> tuple[ControlPlane, Gangctl]:
+    plane = await ControlPlane.start(minor)
+    gangctl = Gangctl(plane, "--discovery-period=1")
+    try:
         await install_rights(plane)
-        gangctl = Gangctl(plane, "--discovery-period=1")
         await gangctl.process.start()
         await _without_kueue(plane)
         await kueue.install(plane)
         for name, value in (("low", 1), ("high", 1000)):
             await kueue.create(plane.api, "workloadpriorityclasses", name, value=value)
-        return plane, gangctl
+    except BaseException:
+        await _stop(plane, gangctl)
+        raise
+    return plane, gangctl
 
-    async def stop(plane: ControlPlane, gangctl: Gangctl) -> None:
-        await gangctl.close()
-        await plane.close()
 
-    plane, gangctl = asyncio.run(start())
-    yield plane, gangctl
-    asyncio.run(stop(plane, gangctl))
+async def _stop(plane: ControlPlane, gangctl: Gangctl) -> None:
+    await gangctl.close()
+    await plane.close()
 
 
 async def _without_kueue(plane: ControlPlane) -> None:
