@@ -1,0 +1,219 @@
+"""gangctl's gate in front of a real Kueue: on at CREATE, off once the gang is there, and never a silent success."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cases import object_name
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.admission import GATED_BY, KUEUE, QUEUE, Queues, chronicle, gates_of, holds, install, writes
+from tests.live.cluster import JOBSETS, Cluster, refused
+from tests.live.gangctl import USER, Gangctl, create_namespaces, install_rights
+from tests.live.observe import foreign_workload, said
+from tests.live.proxy import Proxy
+from tests.live.test_crash_live import Assassin, Condition, kill_after_each_write
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("kueue-gate")]
+
+GATE = "gangctl.dev/gang"
+FOREIGN = "example.com/budget"
+
+
+async def start_plane(*, honoured: bool) -> ControlPlane:
+    gates = {} if honoured else {"AdmissionGatedBy": False}
+    started = await ControlPlane.start("1.37", ("jobset", "kueue"), scheduler=False, kueue_gates=gates)
+    await install_rights(started)
+    await install(started.api, "kueue-gate")
+    return started
+
+
+@pytest.fixture(scope="module")
+def kueue_plane() -> Iterator[ControlPlane]:
+    plane = asyncio.run(start_plane(honoured=True))
+    yield plane
+    asyncio.run(plane.close())
+
+
+@pytest.fixture(scope="module")
+def gating(kueue_plane: ControlPlane) -> Iterator[Gangctl]:
+    """gangctl in this mode; a test that stops it starts it again."""
+    gangctl = Gangctl(kueue_plane, "--kueue-gate")
+    asyncio.run(gangctl.process.start())
+    yield gangctl
+    asyncio.run(gangctl.close())
+    assert "Traceback" not in gangctl.log
+
+
+async def queues_of(plane: ControlPlane, test: str) -> Queues:
+    """A namespace of the test's own, with queues."""
+    slug = re.sub(r"[^a-z0-9]+", "-", test.lower()).strip("-")[5:35].strip("-")
+    name = f"{slug}-{secrets.token_hex(3)}"
+    await create_namespaces(plane, [name])
+    queues = Queues(Cluster(plane, name))
+    await queues.open()
+    await queues.active()
+    return queues
+
+
+@pytest.fixture
+async def queues(kueue_plane: ControlPlane, gating: Gangctl, request: pytest.FixtureRequest) -> Queues:
+    assert gating.process.running, "an earlier test left gangctl stopped"
+    return await queues_of(kueue_plane, request.node.name)
+
+
+async def test_a_jobset_is_queued_once_its_gang_is_there(queues: Queues, kueue_plane: ControlPlane) -> None:
+    since = kueue_plane.audit_position
+    async with chronicle(queues) as seen:
+        created = await queues.submit()
+        assert created["metadata"]["annotations"][GATED_BY] == GATE
+        await wait_for(lambda: queues.started("js"), what="the JobSet to start")
+    assert seen.admissions("js") == [1]
+    done = [f"{each['verb']} {each['objectRef']['resource']}" for each in writes(kueue_plane, queues.name, since)]
+    assert done == ["create workloads", "create podgroups", "create podgroups", "patch jobsets"], done
+    await said(queues.cluster, "AdmissionGateRemoved")
+    assert "AdmissionGateNotHonoured" not in await queues.cluster.reasons("js")
+    gated = [each for each in seen.versions["js"] if GATED_BY in each["metadata"].get("annotations", {})]
+    assert gated, "Kueue had to show that it minds the gate"
+    assert not any(holds(each, "QuotaReserved") for each in gated)
+
+
+async def test_names_of_others_stay(queues: Queues) -> None:
+    created = await queues.submit(annotations={GATED_BY: f"{FOREIGN}"})
+    assert created["metadata"]["annotations"][GATED_BY].split(",") == [FOREIGN, GATE]
+
+    async def opened() -> bool:
+        if (names := await gates_of(queues.cluster, "js")) != [FOREIGN]:
+            raise NotYet(str(names))
+        return True
+
+    await wait_for(opened, what="gangctl's gate to be open")
+    assert (await queues.cluster.gangs()).groups
+    assert not holds(await queues.workload("js"), "QuotaReserved")
+    await queues.cluster.patch_jobset("js", {"metadata": {"annotations": {GATED_BY: None}}})
+    await wait_for(lambda: queues.started("js"), what="the JobSet to start")
+
+
+async def test_the_gate_stays_while_the_gang_cannot_be_made(
+    queues: Queues, kueue_plane: ControlPlane, gating: Gangctl
+) -> None:
+    assassin = Assassin(gating)
+    async with (
+        Proxy(kueue_plane, USER, assassin) as proxy,
+        gating.through(proxy.kubeconfig(kueue_plane.directory / "proxy-held.json")),
+    ):
+        # Dead after its first write for this JobSet: the name of a group can be taken before the next life.
+        assassin.arm(1, "podgroups")
+        created = await queues.submit()
+        name = object_name("js", created["metadata"]["uid"], "workload")
+
+        async def dead() -> bool:
+            return await assassin.struck()
+
+        await wait_for(dead, what="gangctl to be killed")
+        await queues.api.delete(queues.cluster.scheduling("workloads", name))
+        await queues.api.create(
+            queues.cluster.scheduling("workloads"), foreign_workload(queues.cluster, name, "somebody")
+        )
+        await gating.process.start()
+        await said(queues.cluster, "NameConflict")
+        assert await gates_of(queues.cluster, "js") == [GATE]
+        assert not holds(await queues.workload("js"), "QuotaReserved")
+        await queues.api.delete(queues.cluster.scheduling("workloads", name))
+        await wait_for(lambda: queues.started("js"), what="the JobSet to start", timeout=60)
+
+
+async def test_killed_after_every_write(queues: Queues, kueue_plane: ControlPlane, gating: Gangctl) -> None:
+    assassin = Assassin(gating)
+
+    async def create(n: int) -> Condition:
+        name = f"c{n}"
+        await queues.submit(name)
+
+        async def whole() -> bool:
+            if "WorkloadCreated" not in (events := await queues.cluster.reasons(name)):
+                raise NotYet(f"events {events}")
+            return await queues.started(name)
+
+        return whole
+
+    async with (
+        chronicle(queues) as seen,
+        Proxy(kueue_plane, USER, assassin) as proxy,
+        gating.through(proxy.kubeconfig(kueue_plane.directory / "proxy-gate.json")),
+    ):
+        struck = await kill_after_each_write(gating, assassin, create)
+    assert {"POST workloads", "POST podgroups", "PATCH jobsets"} <= set(struck), struck
+    for owner in seen.versions:
+        assert seen.admissions(owner) == [1], owner
+        assert await gates_of(queues.cluster, owner) == []
+
+
+async def test_who_is_in_no_queue_or_has_no_gang_is_not_gated(queues: Queues) -> None:
+    raw = jobset("alone", rj("w", 1, 1, 1, mode="Gang"))
+    assert GATED_BY not in (await queues.cluster.create_jobset(raw))["metadata"].get("annotations", {})
+    raw = jobset("plain", rj("w", 1, 1, 1))
+    raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": QUEUE}
+    assert GATED_BY not in (await queues.cluster.create_jobset(raw))["metadata"].get("annotations", {})
+    await wait_for(lambda: queues.started("plain"), what="the JobSet without a gang to start")
+
+
+async def test_eviction_and_return_ask_for_no_gate(queues: Queues) -> None:
+    await queues.submit()
+    await wait_for(lambda: queues.started("js"), what="the JobSet to start")
+    before = (await queues.cluster.gangs()).uids()
+    path = queues.cluster.path(KUEUE, "workloads", (await queues.workload("js"))["metadata"]["name"])
+    await queues.api.patch(path, {"spec": {"active": False}})
+    await queues.until("js", "QuotaReserved", status=False)
+    await queues.api.patch(path, {"spec": {"active": True}})
+    await wait_for(lambda: queues.started("js"), what="the JobSet to start again")
+    assert (await queues.cluster.gangs()).uids() == before
+
+
+async def test_the_account_can_change_nothing_else_of_a_jobset(queues: Queues, kueue_plane: ControlPlane) -> None:
+    await queues.submit(annotations={GATED_BY: FOREIGN, "note": "mine"})
+    path = queues.cluster.path(JOBSETS, "jobsets", "js")
+    impostor = kueue_plane.client(USER)
+    try:
+        for patch, words in (
+            ({"spec": {"suspend": False}}, "neither the spec nor the status"),
+            ({"metadata": {"labels": {"a": "b"}}}, "metadata but an annotation"),
+            ({"metadata": {"finalizers": ["example.com/stay"]}}, "metadata but an annotation"),
+            ({"metadata": {"annotations": {"note": "yours"}}}, "no annotation of a JobSet but"),
+            ({"metadata": {"annotations": {"more": "x"}}}, "no annotation of a JobSet but"),
+            ({"metadata": {"annotations": {"note": None}}}, "no annotation of a JobSet but"),
+            ({"metadata": {"annotations": {GATED_BY: None}}}, "and no other gate"),
+        ):
+            failure = await refused(impostor.patch(path, patch))
+            assert failure.status == 422, failure
+            assert words in failure.message
+        failure = await refused(impostor.patch(f"{path}/status", {"status": {"restarts": 1}}))
+        assert failure.status == 403
+    finally:
+        await impostor.close()
+
+
+async def test_a_kueue_that_minds_no_gates_is_told_of(request: pytest.FixtureRequest) -> None:
+    plane = await start_plane(honoured=False)
+    try:
+        async with Gangctl(plane, "--kueue-gate") as gangctl:
+            queues = await queues_of(plane, request.node.name)
+            await queues.submit()
+            event = await said(queues.cluster, "AdmissionGateNotHonoured")
+            assert event["type"] == "Warning"
+            await wait_for(lambda: queues.started("js"), what="the JobSet to start")
+
+            async def removed() -> bool:
+                return not await gates_of(queues.cluster, "js")
+
+            await wait_for(removed, what="the useless gate to be gone")
+            assert "AdmissionGateRemoved" not in await queues.cluster.reasons("js")
+        assert "Traceback" not in gangctl.log
+    finally:
+        await plane.close()
