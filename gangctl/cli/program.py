@@ -24,6 +24,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "plan": ("gangctl.cli.plan", "Show which gangs a JobSet becomes."),
     "translate": ("gangctl.cli.translate", "Print the Workload and PodGroups of a JobSet."),
     "convert": ("gangctl.cli.convert", "Write a gang configuration in another notation."),
+    "fit": ("gangctl.cli.fit", "Say whether a JobSet can be admitted, ever and now."),
+    "queue": ("gangctl.cli.queue.group", "Show what waits in a queue, and what it waits for."),
     "policy": ("gangctl.cli.policy.group", "Judge JobSets by CEL policies, and test the policies."),
     "demo": ("gangctl.cli.demo", "Show what gangs are for, on a simulated cluster or a real one."),
     "sandbox": ("gangctl.cli.sandbox", "Run a simulated cluster until Ctrl-C."),

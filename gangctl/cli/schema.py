@@ -1,4 +1,7 @@
-"""The JSON Schema of ``gangctl plan -o json``, written from the types of the report (``docs/plan.schema.json``)."""
+"""The JSON Schemas of what commands print, written from the types of the reports.
+
+``docs/plan.schema.json`` is of ``gangctl plan -o json``, ``docs/fit.schema.json`` of ``gangctl fit -o json``.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from inspect import cleandoc
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints, is_typeddict
 
-from gangctl.gang.report import KIND, PlanReport
+from gangctl.fit.report import KIND as FIT
+from gangctl.fit.report import FitReport
+from gangctl.gang.report import KIND as PLAN
+from gangctl.gang.report import PlanReport
 
 _PLAIN: Final[dict[object, dict[str, Any]]] = {
     str: {"type": "string"},
@@ -54,11 +60,20 @@ def _object(kind: Any, definitions: Definitions) -> dict[str, Any]:
 
 def plan_schema() -> dict[str, Any]:
     """The schema of one plan."""
+    return _published(PLAN, PlanReport)
+
+
+def fit_schema() -> dict[str, Any]:
+    """The schema of one answer of ``gangctl fit``."""
+    return _published(FIT, FitReport)
+
+
+def _published(title: str, report: Any) -> dict[str, Any]:
     definitions: Definitions = {}
-    root = _object(PlanReport, definitions)
+    root = _object(report, definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": KIND,
+        "title": title,
         **root,
         "$defs": definitions,
     }

@@ -1,0 +1,98 @@
+"""The report of a fit as a person reads it: one sentence, the quotas, the podsets, and who holds what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from textwrap import wrap
+from typing import Final
+
+from gangctl.cli.output import INDENT, Section, Table
+from gangctl.fit.report import FitReport, HolderReport, LimitReport, PodSetReport
+from gangctl.fit.words import figure
+from gangctl.kueue.amounts import UNLIMITED
+
+_VERDICTS: Final = {"never": "never fits", "not-now": "does not fit now", "fits": "fits", "unknown": "unknown"}
+_NONE: Final = "-"
+WIDTH: Final = 78
+
+
+def amount(resource: str, value: int) -> str:
+    """An amount in the unit of its resource, or that there is no bound."""
+    return "no bound" if value >= UNLIMITED else figure(resource, value)
+
+
+def amounts(values: Iterable[tuple[str, int]]) -> str:
+    """Several amounts with their resources, in one cell."""
+    return ", ".join(f"{resource} {amount(resource, value)}" for resource, value in values) or _NONE
+
+
+def fit_sections(report: FitReport, remarks: Iterable[str] = ()) -> list[Section]:
+    """What to print; ``remarks`` are lines on what the JobSet is doing now."""
+    identity = report["metadata"]
+    place = f"{identity['namespace']}/{identity['name']}" if identity["namespace"] else identity["name"]
+    lines = wrap(report["message"], WIDTH, break_long_words=False, break_on_hyphens=False)
+    if report["queue"]:
+        behind = f", ClusterQueue {report['clusterQueue']}" if report["clusterQueue"] else ""
+        lines.append(f"LocalQueue {report['queue']}{behind}")
+    warnings = [f"not known: {each}" for each in report["unknown"]]
+    sections = [
+        Section(
+            f"JobSet {place}: {_VERDICTS[report['verdict']]} ({report['reason']})",
+            (*lines, *(line for remark in remarks for line in wrap(remark, WIDTH, subsequent_indent=INDENT))),
+            warnings=tuple(warnings),
+        )
+    ]
+    if report["limits"]:
+        sections.append(_limits(report["limits"]))
+    if report["podSets"]:
+        sections.append(_podsets(report["podSets"]))
+    if report["holders"]:
+        sections.append(_holders(report["holders"]))
+    return sections
+
+
+def _limits(limits: Iterable[LimitReport]) -> Section:
+    rows = tuple(
+        (
+            each["flavor"] or _NONE,
+            each["resource"],
+            *(amount(each["resource"], value) for value in (each["requested"], each["ceiling"], each["nominal"])),
+            *(amount(each["resource"], value) for value in (each["used"], each["free"])),
+            amount(each["resource"], each["short"]) if each["short"] else _NONE,
+        )
+        for each in limits
+    )
+    headers = ("FLAVOR", "RESOURCE", "REQUESTED", "CEILING", "NOMINAL", "IN USE", "FREE", "SHORT")
+    return Section("Quota", table=Table(headers, rows, right=frozenset(range(2, 7))))
+
+
+def _podsets(podsets: Iterable[PodSetReport]) -> Section:
+    rows: list[tuple[str, ...]] = []
+    for each in podsets:
+        first = (each["name"], str(each["pods"]), amounts(each["requests"].items()))
+        refused = [f"not {flavor}: {why}" for flavor, why in each["refused"].items()]
+        for number, verdict in enumerate([*(_chosen(each) or [_NONE]), *refused]):
+            rows.append((*(first if not number else ("", "", "")), verdict))
+    return Section("Podsets", table=Table(("PODSET", "PODS", "EACH", "FLAVORS"), tuple(rows), right=frozenset({1})))
+
+
+def _chosen(podset: PodSetReport) -> list[str]:
+    """Resources by the flavor that they would come from."""
+    by_flavor: dict[str, list[str]] = {}
+    for resource, flavor in podset["flavors"].items():
+        by_flavor.setdefault(flavor, []).append(resource)
+    return [f"{flavor}: {', '.join(resources)}" for flavor, resources in by_flavor.items()]
+
+
+def _holders(holders: Iterable[HolderReport]) -> Section:
+    rows = tuple(
+        (
+            f"{each['kind']} {each['namespace']}/{each['name']}",
+            each["clusterQueue"],
+            str(each["priority"]),
+            amounts(each["resources"].items()),
+        )
+        for each in holders
+    )
+    headers = ("NAME", "CLUSTERQUEUE", "PRIORITY", "HOLDS")
+    return Section("Who holds what it waits for", table=Table(headers, rows, right=frozenset({2})))

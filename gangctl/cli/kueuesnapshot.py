@@ -1,0 +1,243 @@
+"""What fits and queues are computed from, collected from files or from a cluster: Kueue's objects, small and typed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+from gangctl.api.documents import Document
+from gangctl.api.emit import to_yaml
+from gangctl.cli.inputs import read_documents
+from gangctl.cli.messages import InvalidInputError, note
+from gangctl.controllers.queues.kinds import CONFIG_KEY, CONFIG_NAME
+from gangctl.errors import InputError
+from gangctl.fit.snapshot import Held, Snapshot
+from gangctl.kueue.amounts import read_quantity
+from gangctl.kueue.names import API_VERSION, GROUP
+from gangctl.kueue.objects import ClusterQueue, LocalQueue, PriorityClass, QueuedWorkload, ResourceFlavor
+from gangctl.kueue.reading import (
+    read_check,
+    read_cluster_queue,
+    read_cohort,
+    read_flavor,
+    read_local_queue,
+    read_priority_class,
+    read_workload,
+)
+
+DEFAULT_NAMESPACE: Final = "default"
+"""Of what names none in files, as kubectl has it."""
+
+_CONFIGURATION_GROUP: Final = "config.kueue.x-k8s.io"
+
+_READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Held]]] = {
+    "ClusterQueue": read_cluster_queue,
+    "Cohort": read_cohort,
+    "LocalQueue": read_local_queue,
+    "ResourceFlavor": read_flavor,
+    "Workload": read_workload,
+    "AdmissionCheck": read_check,
+    "WorkloadPriorityClass": read_priority_class,
+}
+_FIELDS: Final[Mapping[str, frozenset[str]]] = {
+    "ClusterQueue": frozenset(
+        {
+            *("admissionChecksStrategy", "admissionScope", "cohortName", "concurrentAdmissionPolicy", "fairSharing"),
+            *("flavorFungibility", "namespaceSelector", "preemption", "queueingStrategy", "resourceGroups"),
+            "stopPolicy",
+        }
+    ),
+    "Cohort": frozenset({"fairSharing", "parentName", "resourceGroups"}),
+    "LocalQueue": frozenset({"clusterQueue", "fairSharing", "stopPolicy"}),
+    "ResourceFlavor": frozenset({"nodeLabels", "nodeTaints", "tolerations", "topologyName"}),
+}
+"""Fields of ``spec`` in v1beta2: a file has been through no schema, and the older ``cohort`` would say nothing."""
+_QUOTAS: Final = ("nominalQuota", "borrowingLimit", "lendingLimit")
+
+Object = Mapping[str, Any]
+T = TypeVar("T")
+
+
+def _group(raw: Object) -> str:
+    group, slash, _ = str(raw.get("apiVersion", "")).partition("/")
+    return group if slash else ""
+
+
+def _metadata(raw: Object) -> Object:
+    metadata = raw.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def key_of(raw: Object) -> tuple[str, str, str]:
+    """Kind, namespace and name."""
+    metadata = _metadata(raw)
+    return str(raw.get("kind", "")), str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+
+
+@dataclass(slots=True)
+class Stock:
+    """Everything that was found. Workloads that have finished are left out: they hold nothing and wait for nothing."""
+
+    held: list[Held] = field(default_factory=list)
+    limit_ranges: list[Object] = field(default_factory=list)
+    runtime_classes: list[Object] | None = None
+    """None where they are not known."""
+    namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """Labels by name, of those that are known."""
+    nodes: list[Object] = field(default_factory=list)
+    configuration: str | None = None
+    """The text of Kueue's; None where it is not known."""
+    queue_limit: int | None = None
+    unknown: list[str] = field(default_factory=list)
+    """What could turn a never into something else."""
+    priority_classes_known: bool = True
+
+    def take(self, raw: Object) -> bool:
+        """Keep an object if it is of a kind that matters; InputError when it has no name."""
+        kind, group = str(raw.get("kind", "")), _group(raw)
+        if group == GROUP and kind in _READERS:
+            self._hold(_READERS[kind](raw))
+        elif group == _CONFIGURATION_GROUP and kind == "Configuration":
+            self.configuration = to_yaml([raw])
+        elif (group, kind) == ("", "ConfigMap") and key_of(raw)[2] == CONFIG_NAME:
+            data = raw.get("data")
+            text = data.get(CONFIG_KEY) if isinstance(data, dict) else None
+            self.configuration = text if isinstance(text, str) else ""
+        elif not key_of(raw)[2]:
+            raise InputError(f"a {kind or 'n object without kind and'} without metadata.name")
+        elif (group, kind) == ("", "LimitRange"):
+            self.limit_ranges.append(raw)
+        elif (group, kind) == ("node.k8s.io", "RuntimeClass"):
+            self.runtime_classes = [*(self.runtime_classes or ()), raw]
+        elif (group, kind) == ("", "Namespace"):
+            labels = _metadata(raw).get("labels")
+            self.namespaces[key_of(raw)[2]] = {str(k): str(v) for k, v in (labels or {}).items()}
+        elif (group, kind) == ("", "Node"):
+            self.nodes.append(raw)
+        else:
+            return False
+        return True
+
+    def _hold(self, each: Held) -> None:
+        if not isinstance(each, QueuedWorkload):
+            self.held.append(each)
+        elif not each.holds("Finished"):
+            # Files that a person wrote have no UIDs, and two Workloads must not be taken for one.
+            self.held.append(each if each.uid else replace(each, uid=f"{each.namespace}/{each.name}"))
+
+    def of(self, kind: type[T]) -> Iterator[T]:
+        """All of one kind."""
+        return (each for each in self.held if isinstance(each, kind))
+
+    def cluster_queues(self) -> dict[str, ClusterQueue]:
+        """ClusterQueues by name, in order."""
+        return {each.name: each for each in sorted(self.of(ClusterQueue), key=lambda queue: queue.name)}
+
+    def local_queues(self, namespace: str | None = None) -> list[LocalQueue]:
+        """LocalQueues of one namespace or of all, in order."""
+        found = (each for each in self.of(LocalQueue) if namespace in {None, each.namespace})
+        return sorted(found, key=lambda queue: (queue.namespace, queue.name))
+
+    def priority_classes(self) -> frozenset[str] | None:
+        """Names of the WorkloadPriorityClasses, None where they are not known."""
+        return frozenset(each.name for each in self.of(PriorityClass)) if self.priority_classes_known else None
+
+    def workloads(self) -> list[QueuedWorkload]:
+        """Kueue's Workloads that have not finished."""
+        return list(self.of(QueuedWorkload))
+
+    def snapshot(self, without: Callable[[QueuedWorkload], bool] = lambda _: False) -> Snapshot:
+        """All of it as fits are asked of it; ``without`` says which Workloads count as if they held nothing."""
+        return Snapshot(
+            (each for each in self.held if not (isinstance(each, QueuedWorkload) and without(each))),
+            limit_ranges=self.limit_ranges,
+            runtime_classes=self.runtime_classes,
+            configuration=self.configuration,
+            queued=bool(self.held),
+            queue_limit=self.queue_limit,
+            unknown=lambda: tuple(self.unknown),
+        )
+
+
+def read_stock(filenames: Sequence[str]) -> Stock:
+    """What files hold; other kinds are skipped with a note, and InvalidInputError tells all that is wrong with them."""
+    stock = Stock()
+    lines: list[str] = []
+    others: Counter[str] = Counter()
+    seen: dict[tuple[str, str, str], Document] = {}
+    for document in read_documents(filenames):
+        raw = _with_namespace(document.value)
+        problems = list(_problems(document, raw))
+        if not problems:
+            try:
+                kept = stock.take(raw)
+            except InputError as error:
+                problems.append(f"{document.where()}: {error}")
+            else:
+                if not kept:
+                    others[str(raw.get("kind") or "object without kind")] += 1
+                elif (earlier := seen.setdefault(key_of(raw), document)) is not document and key_of(raw)[2]:
+                    kind, namespace, name = key_of(raw)
+                    place = f"{namespace}/{name}" if namespace else name
+                    problems.append(f"{document.where()}: {kind} {place} is there already, at {earlier.where()}")
+        lines += problems
+    if lines:
+        raise InvalidInputError(lines, f"{len(lines)} error{'' if len(lines) == 1 else 's'} in the queues' files")
+    if others:
+        note(f"skipped {', '.join(f'{count} {kind}' for kind, count in sorted(others.items()))}")
+    return _judge_completeness(stock)
+
+
+_NAMESPACED: Final = frozenset({"LocalQueue", "Workload", "LimitRange"})
+
+
+def _with_namespace(raw: dict[str, Any]) -> dict[str, Any]:
+    """What names no namespace is in the one called default."""
+    metadata = raw.get("metadata")
+    if raw.get("kind") not in _NAMESPACED or not isinstance(metadata, dict) or metadata.get("namespace"):
+        return raw
+    return {**raw, "metadata": {**metadata, "namespace": DEFAULT_NAMESPACE}}
+
+
+def _judge_completeness(stock: Stock) -> Stock:
+    """Files are all there is, but for what nobody has thought of putting into them."""
+    if any(queue.groups for queue in stock.of(ClusterQueue)) and not any(True for _ in stock.of(ResourceFlavor)):
+        stock.unknown.append("ResourceFlavors (the files have none)")
+    return stock
+
+
+def _problems(document: Document, raw: Object) -> Iterator[str]:
+    """What the API server would refuse, as far as an answer would be wrong for it."""
+    kind = str(raw.get("kind", ""))
+    if _group(raw) != GROUP or kind not in _READERS:
+        return
+    if raw.get("apiVersion") != API_VERSION:
+        yield f"{document.where('apiVersion')}: apiVersion: is {raw.get('apiVersion')}, known: {API_VERSION}"
+        return
+    spec = raw.get("spec")
+    if spec is not None and not isinstance(spec, dict):
+        yield f"{document.where('spec')}: spec: is no object"
+        return
+    known = _FIELDS.get(kind)
+    for name in (spec or {}) if known else ():
+        if name not in (known or ()):
+            yield f"{document.where(f'spec.{name}')}: spec.{name}: {kind} of {API_VERSION} has no such field"
+    yield from _quota_problems(document, spec or {})
+
+
+def _quota_problems(document: Document, spec: Object) -> Iterator[str]:
+    for path, entry in _entries(spec.get("resourceGroups"), "spec.resourceGroups"):
+        for flavor_path, flavor in _entries(entry.get("flavors"), f"{path}.flavors"):
+            for resource_path, resource in _entries(flavor.get("resources"), f"{flavor_path}.resources"):
+                for name in _QUOTAS:
+                    value = resource.get(name)
+                    if value is not None and read_quantity(value) is None:
+                        where = document.where(f"{resource_path}.{name}")
+                        yield f"{where}: {resource_path}.{name}: {str(value)[:40]!r} is not a quantity"
+
+
+def _entries(value: object, path: str) -> Iterator[tuple[str, Object]]:
+    entries: Iterable[object] = value if isinstance(value, list) else ()
+    return ((f"{path}[{index}]", each) for index, each in enumerate(entries) if isinstance(each, dict))

@@ -1,0 +1,1 @@
+"""``gangctl queue``: the queues of a cluster, and what is in them."""

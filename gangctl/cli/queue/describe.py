@@ -1,0 +1,88 @@
+"""``gangctl queue describe``: the gangs of a queue in the order of their admission."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.output import print_names, print_objects, print_sections
+from gangctl.cli.queue import flags
+from gangctl.cli.queue.report import QueueDescription
+from gangctl.cli.queue.sections import describe_sections
+from gangctl.cli.queue.view import View
+from gangctl.client.client import Client
+from gangctl.errors import InputError
+
+
+@click.command("describe")
+@click.argument("name")
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="Namespace of the LocalQueue. Default: the context's.")
+@click.option("--cluster-queue", is_flag=True, help="NAME is a ClusterQueue.")
+@flags.queue_files
+@flags.kueue_namespace
+@options.output("table", "json", "yaml", "name")
+@options.cluster
+@options.colour
+def command(
+    *,
+    name: str,
+    namespace: str | None,
+    cluster_queue: bool,
+    queue_files: tuple[str, ...],
+    kueue_namespace: str,
+    form: str,
+    kubeconfig: str | None,
+    context: str | None,
+    no_color: bool,
+) -> None:
+    """Show what is in a queue, in the order of admission.
+
+    First what holds quota, then what waits, in the order in which Kueue tries it: POS counts
+    everything in the ClusterQueue, also what came through other LocalQueues. Below it, what
+    does not get on by itself, and what helps. "-o name" prints the JobSets and other jobs.
+
+    \b
+    Examples:
+      gangctl queue describe research -n team-a
+      gangctl queue describe research --cluster-queue -o json
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    if cluster_queue and namespace is not None:
+        raise click.UsageError("--namespace and --cluster-queue exclude each other")
+
+    async def more(client: Client, found: flags.Found) -> None:
+        from gangctl.cli.kueuecluster import read_other_doors  # noqa: PLC0415 -- needs the client, as files do not
+        from gangctl.cli.queue.jobsets import read_jobsets  # noqa: PLC0415
+
+        if not cluster_queue:
+            await read_other_doors(client, found.stock, found.home)
+        found.jobsets = await read_jobsets(client, found.stock, None if cluster_queue else found.home)
+
+    place = flags.Place(namespace, everywhere=cluster_queue)
+    found = flags.read(queue_files, kubeconfig, context, place, namespace_of_kueue=kueue_namespace, more=more)
+    now = datetime.now(UTC)
+    report = _report(found, name, now, cluster_queue=cluster_queue)
+    if form == "name":
+        print_names(
+            {"apiVersion": each["apiVersion"], "kind": each["kind"], "metadata": {"name": each["name"]}}
+            for each in report["members"]
+        )
+    elif form == "table":
+        print_sections(describe_sections(report, now), no_color=no_color)
+    else:
+        print_objects([report], form)
+
+
+def _report(found: flags.Found, name: str, now: datetime, *, cluster_queue: bool) -> QueueDescription:
+    """The queue of that name; InputError when there is none."""
+    view = View(found.stock, now, found.jobsets)
+    if cluster_queue:
+        queue = found.stock.cluster_queues().get(name)
+        if queue is None:
+            raise InputError(f"there is no ClusterQueue {name}", hint="gangctl queue list --cluster-queues names them")
+        return view.describe_cluster_queue(queue)
+    door = view.door(found.home, name)
+    if door is None:
+        raise InputError(f"there is no LocalQueue {found.home}/{name}", hint="gangctl queue list -A names them")
+    return view.describe_local_queue(door)

@@ -1,0 +1,66 @@
+"""``gangctl queue list``: the queues of a namespace or a cluster."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.kueuesnapshot import Stock
+from gangctl.cli.output import print_names, print_objects, print_sections
+from gangctl.cli.queue import flags
+from gangctl.cli.queue.report import QueueReport, resource_name
+from gangctl.cli.queue.sections import list_sections
+from gangctl.cli.queue.view import View
+
+
+@click.command("list")
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="Namespace of the LocalQueues. Default: the context's.")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="LocalQueues of all namespaces.")
+@click.option("--cluster-queues", is_flag=True, help="List ClusterQueues instead of LocalQueues.")
+@flags.queue_files
+@options.output("table", "json", "yaml", "name")
+@options.cluster
+@options.colour
+def command(
+    *,
+    namespace: str | None,
+    everywhere: bool,
+    cluster_queues: bool,
+    queue_files: tuple[str, ...],
+    form: str,
+    kubeconfig: str | None,
+    context: str | None,
+    no_color: bool,
+) -> None:
+    """List queues: state, how much waits, and quota in use.
+
+    A queue is active, stopped (stopPolicy), missing (its ClusterQueue does not exist) or
+    inactive, with the reason. PENDING and ADMITTED count what holds no quota, and what does.
+    BORROWABLE is the most that could ever be borrowed, FREE what could be had now.
+
+    \b
+    Examples:
+      gangctl queue list -A
+      gangctl queue list --cluster-queues -o json
+      gangctl queue list --queues dump.yaml
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    if namespace is not None and (everywhere or cluster_queues):
+        raise click.UsageError("--namespace excludes --all-namespaces and --cluster-queues")
+    place = flags.Place(namespace, everywhere=everywhere or cluster_queues)
+    found = flags.read(queue_files, kubeconfig, context, place)
+    reports = _reports(found.stock, None if place.everywhere else found.home, cluster_queues=cluster_queues)
+    if form == "name":
+        print_names(map(resource_name, reports))
+    elif form == "table":
+        print_sections(list_sections(reports), no_color=no_color)
+    else:
+        print_objects(reports, form)
+
+
+def _reports(stock: Stock, namespace: str | None, *, cluster_queues: bool) -> list[QueueReport]:
+    view = View(stock, datetime.now(UTC))
+    if cluster_queues:
+        return [view.of_cluster_queue(queue) for queue in stock.cluster_queues().values()]
+    return [view.of_local_queue(door) for door in stock.local_queues(namespace)]

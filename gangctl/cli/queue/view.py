@@ -1,0 +1,244 @@
+"""From Kueue's objects to the reports: state, quotas, and what is in a queue in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from gangctl.cli.kueuesnapshot import Stock
+from gangctl.cli.queue.jobsets import JobSets
+from gangctl.cli.queue.report import (
+    API_VERSION,
+    DESCRIPTION,
+    SUMMARY,
+    BorrowerReport,
+    Identity,
+    MemberReport,
+    QueueDescription,
+    QueueReport,
+    QuotaReport,
+    State,
+)
+from gangctl.fit.quotas import Quotas
+from gangctl.fit.snapshot import Snapshot
+from gangctl.fit.tree import quotas_of
+from gangctl.kueue import names
+from gangctl.kueue.blocked import Blockage, Blocked, blocked
+from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
+from gangctl.kueue.order import head_of, in_order, places
+from gangctl.kueue.states import Phase, status_of
+from gangctl.kueue.stuck import blocking_head, stuck_workload
+
+_STATES: Final[Mapping[Blockage, State]] = {
+    Blockage.LOCAL_QUEUE_MISSING: "missing",
+    Blockage.LOCAL_QUEUE_STOPPED: "stopped",
+    Blockage.CLUSTER_QUEUE_MISSING: "missing",
+    Blockage.CLUSTER_QUEUE_TERMINATING: "inactive",
+    Blockage.CLUSTER_QUEUE_STOPPED: "stopped",
+    Blockage.CLUSTER_QUEUE_INACTIVE: "inactive",
+    Blockage.NAMESPACE_NOT_SELECTED: "inactive",
+}
+
+
+@dataclass(slots=True)
+class View:
+    """The objects of one moment."""
+
+    stock: Stock
+    now: datetime
+    jobsets: JobSets = field(default_factory=JobSets)
+    snapshot: Snapshot = field(init=False)
+    _cluster_queues: Mapping[str, ClusterQueue] = field(init=False)
+    _doors: Mapping[tuple[str, str], LocalQueue] = field(init=False)
+    _inside: Mapping[str, Sequence[QueuedWorkload]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.snapshot = self.stock.snapshot()
+        self._cluster_queues = self.stock.cluster_queues()
+        self._doors = {(each.namespace, each.name): each for each in self.stock.local_queues()}
+        inside: dict[str, list[QueuedWorkload]] = {}
+        for workload in self.stock.workloads():
+            inside.setdefault(self.cluster_queue_of(workload), []).append(workload)
+        self._inside = inside
+
+    @property
+    def quotas(self) -> Quotas:
+        """All quotas, and what is in use of them."""
+        return self.snapshot.quotas
+
+    def door(self, namespace: str, name: str) -> LocalQueue | None:
+        """A LocalQueue."""
+        return self._doors.get((namespace, name))
+
+    def cluster_queue_of(self, workload: QueuedWorkload) -> str:
+        """Where it holds quota, else where its LocalQueue leads; empty where there is none."""
+        door = self._doors.get((workload.namespace, workload.queue))
+        return workload.cluster_queue or (door.cluster_queue if door is not None else "")
+
+    def of_cluster_queue(self, queue: ClusterQueue) -> QueueReport:
+        """The summary of a ClusterQueue."""
+        # A door that is open, so that only what is behind it can be in the way.
+        obstacle = blocked("", LocalQueue("", "", queue.name), queue, None)
+        report = self._summary(queue, obstacle, self._inside.get(queue.name, ()))
+        return {**report, "metadata": {"name": queue.name, "namespace": ""}, "queue": "ClusterQueue"}
+
+    def of_local_queue(self, door: LocalQueue) -> QueueReport:
+        """The summary of a LocalQueue."""
+        queue = self._cluster_queues.get(door.cluster_queue)
+        report = self._summary(queue, self._obstacle(door.namespace, door.name), self._behind(door))
+        identity: Identity = {"name": door.name, "namespace": door.namespace}
+        return {**report, "metadata": identity, "clusterQueue": door.cluster_queue}
+
+    def describe_cluster_queue(self, queue: ClusterQueue) -> QueueDescription:
+        """A ClusterQueue with what is in it."""
+        return self._describe(self.of_cluster_queue(queue), queue, self._inside.get(queue.name, ()))
+
+    def describe_local_queue(self, door: LocalQueue) -> QueueDescription:
+        """A LocalQueue with what is in it."""
+        return self._describe(
+            self.of_local_queue(door), self._cluster_queues.get(door.cluster_queue), self._behind(door)
+        )
+
+    def ordered(self, queue: ClusterQueue) -> list[QueuedWorkload]:
+        """What waits in a ClusterQueue, first what Kueue tries first."""
+        return in_order(self._inside.get(queue.name, ()), queue)
+
+    def _behind(self, door: LocalQueue) -> list[QueuedWorkload]:
+        key = door.namespace, door.name
+        return [workload for workload in self.stock.workloads() if (workload.namespace, workload.queue) == key]
+
+    def _obstacle(self, namespace: str, name: str) -> Blocked | None:
+        door = self._doors.get((namespace, name))
+        queue = self._cluster_queues.get(door.cluster_queue) if door is not None else None
+        return blocked(name, door, queue, self.stock.namespaces.get(namespace))
+
+    def _summary(
+        self, queue: ClusterQueue | None, obstacle: Blocked | None, inside: Sequence[QueuedWorkload]
+    ) -> QueueReport:
+        holding = sum(workload.holds("QuotaReserved") for workload in inside)
+        return {
+            "apiVersion": API_VERSION,
+            "kind": SUMMARY,
+            "metadata": {"name": "", "namespace": ""},
+            "queue": "LocalQueue",
+            "clusterQueue": queue.name if queue is not None else "",
+            "cohort": queue.cohort if queue is not None else "",
+            "strategy": queue.strategy if queue is not None else "",
+            "state": "active" if obstacle is None else _STATES[obstacle.reason],
+            "reason": "" if obstacle is None else str(obstacle.reason),
+            "message": "" if obstacle is None else obstacle.message,
+            "pending": len(inside) - holding,
+            "admitted": holding,
+            "quotas": [] if queue is None else self._quotas(queue),
+        }
+
+    def _quotas(self, queue: ClusterQueue) -> list[QuotaReport]:
+        found: list[QuotaReport] = []
+        for (flavor, resource), quota in quotas_of(queue.groups).items():
+            used = self.quotas.used(queue.name, flavor, resource)
+            ceiling = self.quotas.ceiling(queue.name, flavor, resource).amount
+            found.append(
+                {
+                    "flavor": flavor,
+                    "resource": resource,
+                    "used": used,
+                    "nominal": quota.nominal,
+                    "borrowed": max(0, used - quota.nominal),
+                    "borrowable": None if ceiling is None else max(0, ceiling - quota.nominal),
+                    "free": max(0, self.quotas.available(queue.name, flavor, resource)),
+                }
+            )
+        return found
+
+    def _describe(
+        self, report: QueueReport, queue: ClusterQueue | None, inside: Iterable[QueuedWorkload]
+    ) -> QueueDescription:
+        ordered = self.ordered(queue) if queue is not None else []
+        order = {uid: place.in_cluster_queue + 1 for uid, place in places(ordered, queue).items()} if queue else {}
+        members = [self._member(workload, order.get(workload.uid)) for workload in inside]
+        return {
+            **report,
+            "kind": DESCRIPTION,
+            "members": sorted(members, key=_rank),
+            "borrowers": self._borrowers(queue) if queue is not None else [],
+            "stuck": self._stuck(report, queue, ordered),
+        }
+
+    def _stuck(self, report: QueueReport, queue: ClusterQueue | None, ordered: Sequence[QueuedWorkload]) -> list[str]:
+        """What keeps the whole queue waiting, and JobSets that are not even in it."""
+        stuck = []
+        head = head_of(ordered, queue) if queue is not None else None
+        if queue is not None and head is not None:
+            never = {head.uid} if self.jobsets.never(head, self.stock) else set()
+            blocking = blocking_head(ordered, queue, self.now, never=never)
+            stuck += [blocking.message] if blocking is not None else []
+        identity = report["metadata"]
+        if report["queue"] == "LocalQueue":
+            doors = [(identity["namespace"], identity["name"])]
+        else:
+            doors = [key for key, door in self._doors.items() if door.cluster_queue == identity["name"]]
+        return stuck + self.jobsets.forgotten(self.stock, self.snapshot, doors, self.now)
+
+    def _member(self, workload: QueuedWorkload, position: int | None) -> MemberReport:
+        obstacle = self._obstacle(workload.namespace, workload.queue)
+        status = status_of(workload, self.now, queue_open=obstacle is None)
+        stuck = stuck_workload(
+            workload,
+            self.jobsets.owner(workload),
+            self.now,
+            blocked=obstacle if status.phase.waits else None,
+            ready_timeout=self._timeout(),
+        )
+        return {
+            "position": position,
+            "apiVersion": workload.owner_api_version if workload.owner_kind else names.API_VERSION,
+            "kind": workload.owner_kind or "Workload",
+            "name": workload.owner_name or workload.name,
+            "namespace": workload.namespace,
+            "workload": workload.name,
+            "localQueue": workload.queue,
+            "priority": workload.priority,
+            "pods": sum(workload.pods.values()),
+            "phase": status.phase,
+            "reason": status.reason,
+            "message": status.message,
+            "detail": status.detail,
+            "since": status.since,
+            "stuck": stuck.message if stuck is not None else "",
+            "trouble": str(stuck.trouble) if stuck is not None else "",
+        }
+
+    def _timeout(self) -> timedelta | None:
+        configuration = self.snapshot.configuration
+        ready = configuration.wait_for_pods_ready
+        return timedelta(seconds=ready.timeout) if configuration.known and ready.on else None
+
+    def _borrowers(self, queue: ClusterQueue) -> list[BorrowerReport]:
+        found: list[BorrowerReport] = []
+        for name in self.quotas.tree(queue.name):
+            each = self._cluster_queues[name]
+            found += [
+                {
+                    "clusterQueue": name,
+                    "flavor": quota["flavor"],
+                    "resource": quota["resource"],
+                    "borrowed": quota["borrowed"],
+                }
+                for quota in self._quotas(each)
+                if quota["borrowed"] and each.cohort
+            ]
+        return found
+
+
+_HOLDING: Final = frozenset({Phase.ADMITTED, Phase.QUOTA_RESERVED, Phase.EVICTING})
+
+
+def _rank(member: MemberReport) -> tuple[int, int, str, str]:
+    """What holds quota, oldest first; what is in line; what is not."""
+    if member["phase"] in _HOLDING:
+        return 0, 0, member["since"], member["workload"]
+    if member["position"] is not None:
+        return 1, member["position"], "", ""
+    return 2, 0, member["since"], member["workload"]

@@ -1,0 +1,255 @@
+"""``gangctl fit``, on files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gangctl.cli.schema import fit_schema
+from tests.cli.conftest import Golden
+from tests.cli.kueueobjects import (
+    CONFIGURATION,
+    GPU,
+    QUEUE,
+    Object,
+    cluster,
+    cluster_queue,
+    condition,
+    flavor,
+    local_queue,
+    queued,
+    workload,
+)
+from tests.cli.manifests import SERVICE, write
+from tests.cli.run import Answer, gangctl
+from tests.cli.schema import violations
+from tests.jobsets import jobset, rj
+
+HERE = Path(__file__).parent
+SCHEMA = HERE.parents[1] / "docs" / "fit.schema.json"
+
+
+def fit(directory: Path, jobsets: Object | list[Object], queues: list[Object], *arguments: str) -> Answer:
+    found = jobsets if isinstance(jobsets, list) else [jobsets]
+    files = write(directory / "jobsets.yaml", *found), write(directory / "queues.yaml", *queues)
+    return gangctl("fit", "-f", files[0], "--queues", files[1], *arguments)
+
+
+class TestVerdicts:
+    @pytest.mark.parametrize(
+        ("pods", "used", "verdict", "codes"),
+        [(8, "0", "fits", (0, 0)), (8, "4", "not-now", (0, 1)), (9, "0", "never", (1, 1))],
+    )
+    def test_exit_codes(self, pods: int, used: str, verdict: str, codes: tuple[int, int], tmp_path: Path) -> None:
+        queues = cluster("8", workload("other", "q", held={"f": {"cpu": used}}))
+        answer = fit(tmp_path, queued(pods=pods), queues, "-o", "json")
+        assert answer.json["verdict"] == verdict
+        assert (answer.code, fit(tmp_path, queued(pods=pods), queues, "--now").code) == codes
+
+    def test_what_is_not_known_is_no_never(self, tmp_path: Path) -> None:
+        queues = [each for each in cluster("8") if each is not CONFIGURATION]
+        answer = fit(tmp_path, queued(pods=9), queues, "-o", "json")
+        assert (answer.code, answer.json["verdict"]) == (0, "unknown")
+        assert answer.json["unknown"]
+        assert fit(tmp_path, queued(pods=9), queues, "--now").code == 1
+        assert "! not known: " in fit(tmp_path, queued(pods=9), queues).out
+
+    def test_flavors_that_nobody_wrote_down_are_not_known(self, tmp_path: Path) -> None:
+        queues = [each for each in cluster("8") if each["kind"] != "ResourceFlavor"]
+        answer = fit(tmp_path, queued(), queues, "-o", "json")
+        assert (answer.code, answer.json["verdict"]) != (1, "never")
+        assert "ResourceFlavors (the files have none)" in answer.json["unknown"]
+
+    def test_configuration_in_its_config_map(self, tmp_path: Path) -> None:
+        text = json.dumps({**CONFIGURATION, "integrations": {"frameworks": ["batch/job"]}})
+        config_map = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "kueue-manager-config", "namespace": "kueue-system"},
+            "data": {"controller_manager_config.yaml": text},
+        }
+        queues = [*(each for each in cluster("8") if each is not CONFIGURATION), config_map]
+        answer = fit(tmp_path, queued(pods=9), queues, "-o", "json")
+        assert (answer.json["verdict"], answer.json["reason"]) == ("fits", "NotQueued")
+
+    def test_queues_in_a_namespace_that_they_do_not_select(self, tmp_path: Path) -> None:
+        selector = {"matchLabels": {"team": "a"}}
+        place: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t", "labels": {"team": "b"}}}
+        answer = fit(tmp_path, queued(), cluster("8", place, namespaceSelector=selector), "-o", "json")
+        assert (answer.code, answer.json["verdict"], answer.json["reason"]) == (0, "not-now", "QueueBlocked")
+        place["metadata"]["labels"] = {"team": "a"}
+        assert fit(tmp_path, queued(), cluster("8", place, namespaceSelector=selector), "--now").code == 0
+
+    def test_limit_ranges_and_runtime_classes_are_counted(self, tmp_path: Path) -> None:
+        raw = jobset("train", rj("w", 1, 4, 4, pod={"runtimeClassName": "heavy", "containers": [{"name": "m"}]}))
+        raw["metadata"]["labels"] = {QUEUE: "q"}
+        limits = {"type": "Container", "defaultRequest": {"cpu": "2"}}
+        more = (
+            {
+                "apiVersion": "v1",
+                "kind": "LimitRange",
+                "metadata": {"name": "l", "namespace": "t"},
+                "spec": {"limits": [limits]},
+            },
+            {
+                "apiVersion": "node.k8s.io/v1",
+                "kind": "RuntimeClass",
+                "metadata": {"name": "heavy"},
+                "handler": "h",
+                "overhead": {"podFixed": {"cpu": "500m"}},
+            },
+        )
+        answer = fit(tmp_path, raw, cluster("9", *more), "-o", "json")
+        assert [each["requests"] for each in answer.json["podSets"]] == [{"cpu": 2500}]
+        assert (answer.json["verdict"], answer.json["limits"][0]["short"]) == ("never", 1000)
+
+
+class TestSubjects:
+    def test_what_it_holds_itself_is_not_in_its_way(self, tmp_path: Path) -> None:
+        own = workload("train", "q", held={"f": {"cpu": "8"}})
+        answer = fit(tmp_path, queued(pods=8), cluster("8", own), "--now")
+        assert answer.code == 0
+        assert "  Kueue: Admitted for " in answer.out
+        stranger = workload("train", "q", held={"f": {"cpu": "8"}}, namespace="u")
+        assert fit(tmp_path, queued(pods=8), cluster("8", stranger), "--now").code == 1
+
+    def test_another_queue(self, tmp_path: Path) -> None:
+        more = (cluster_queue("large", {"f": {"cpu": "99"}}), local_queue("l", "large"))
+        answer = fit(tmp_path, queued(pods=9), cluster("8", *more), "--queue", "l", "-o", "json")
+        assert (answer.code, answer.json["queue"], answer.json["clusterQueue"]) == (0, "l", "large")
+
+    def test_the_default_queue(self, tmp_path: Path) -> None:
+        answer = fit(tmp_path, queued(queue=""), cluster("8", local_queue("default", "cq")), "-o", "json")
+        assert (answer.json["queue"], answer.json["verdict"]) == ("default", "fits")
+
+    def test_namespaces_default(self, tmp_path: Path) -> None:
+        raw = queued()
+        del raw["metadata"]["namespace"]
+        door = local_queue("q", "cq")
+        del door["metadata"]["namespace"]
+        queues = [*(each for each in cluster("8") if each["kind"] != "LocalQueue"), door]
+        assert fit(tmp_path, raw, queues, "-o", "json").json["metadata"] == {"name": "train", "namespace": "default"}
+        assert fit(tmp_path, raw, queues, "-o", "json").json["verdict"] == "fits"
+        elsewhere = fit(tmp_path, raw, queues, "-n", "t", "-o", "json")
+        assert elsewhere.json["reason"] == "QueueBlocked"
+
+    def test_several_are_a_list_and_one_never_is_enough(self, tmp_path: Path) -> None:
+        answer = fit(tmp_path, [queued("a"), queued("b", pods=9)], cluster("8"), "-o", "json")
+        assert (answer.code, answer.json["kind"]) == (1, "List")
+        assert [each["verdict"] for each in answer.json["items"]] == ["fits", "never"]
+        documents = fit(tmp_path, [queued("a"), queued("b", pods=9)], cluster("8"), "-o", "yaml").documents
+        assert documents == answer.json["items"]
+
+    def test_other_kinds_are_skipped_with_a_note(self, tmp_path: Path) -> None:
+        answer = fit(tmp_path, [queued(), SERVICE], [*cluster("8"), SERVICE])
+        assert answer.err.splitlines() == ["note: skipped 1 Service", "note: skipped 1 Service"]
+
+
+class TestTable:
+    def test_never(self, tmp_path: Path, golden: Golden) -> None:
+        raw = jobset(
+            "train",
+            rj("leader", cpu="500m"),
+            rj(
+                "workers",
+                2,
+                4,
+                4,
+                pod={"containers": [{"name": "m", "resources": {"limits": {GPU: 4, "memory": "6Gi"}}}]},
+            ),
+            mode="Gang",
+        )
+        raw["metadata"]["labels"] = {QUEUE: "q"}
+        quotas: dict[str, dict[str, Any]] = {
+            "a100": {"cpu": 100, "memory": "400Gi", GPU: {"nominalQuota": 8, "borrowingLimit": 8}},
+            "h100": {"cpu": 100, "memory": "400Gi", GPU: 64},
+        }
+        queues = [
+            flavor("a100"),
+            flavor("h100", nodeTaints=[{"key": "expensive", "effect": "NoSchedule"}]),
+            cluster_queue("cq", quotas, cohortName="all", queueingStrategy="StrictFIFO"),
+            cluster_queue("teaching", {"a100": {GPU: 16}}, cohortName="all"),
+            local_queue("q", "cq"),
+            CONFIGURATION,
+        ]
+        answer = fit(tmp_path, raw, queues)
+        assert answer.code == 1
+        assert max(map(len, answer.out.splitlines())) <= 80
+        golden(HERE / "golden" / "fit-never.txt", answer.out)
+
+    def test_not_now(self, tmp_path: Path, golden: Golden) -> None:
+        held = workload("other", "q", held={"f": {"cpu": "6"}}, priority=7)
+        job = workload("index", "q", held={"f": {"cpu": "1"}}, kind="Job")
+        own = workload("train", "q", condition("QuotaReserved", False, "Pending", "couldn't assign flavors"))
+        answer = fit(tmp_path, queued(pods=4), cluster("8", held, job, own))
+        assert answer.code == 0
+        shown = "".join(line for line in answer.out.splitlines(keepends=True) if "Kueue: " not in line)
+        golden(HERE / "golden" / "fit-not-now.txt", shown)
+        assert "  Kueue: Pending for " in answer.out
+
+    def test_no_bound(self, tmp_path: Path) -> None:
+        lines = fit(tmp_path, queued(), cluster("9223372036854775807")).out.splitlines()
+        assert any("no bound" in line for line in lines)
+
+    def test_no_tricks_with_the_terminal(self, tmp_path: Path) -> None:
+        answer = fit(tmp_path, queued(), cluster("8"), "--queue", "\x1b[2J")
+        assert "\x1b" not in answer.out
+
+
+class TestFormats:
+    def test_schema_is_published(self, golden: Golden) -> None:
+        golden(SCHEMA, json.dumps(fit_schema(), indent=2) + "\n")
+
+    @pytest.mark.parametrize("pods", [0, 8, 9])
+    def test_answers_keep_the_schema(self, pods: int, tmp_path: Path) -> None:
+        queues = cluster("8", workload("other", "q", held={"f": {"cpu": "2"}}))
+        assert violations(fit(tmp_path, queued(pods=pods), queues, "-o", "json").json, fit_schema()) == []
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            ((), "give the NAME of a JobSet, or files with -f"),
+            (("train", "-f", "x"), "give the NAME of a JobSet, or files with -f"),
+            (("-f", "x"), "there is nothing to fit into"),
+            (("train", "--queues", "x"), "--queues stands in for a cluster"),
+            (("-f", "x", "--queues", "y", "--context", "c"), "--queues stands in for a cluster"),
+            (("-f", "-", "--queues", "-"), "stdin can be only one"),
+            (("-f", "nothing.yaml", "--queues", "nothing.yaml"), "nothing.yaml: no such file or directory"),
+        ],
+    )
+    def test_usage(self, arguments: tuple[str, ...], words: str) -> None:
+        answer = gangctl("fit", *arguments)
+        assert (answer.code, answer.out) == (2, "")
+        assert words in answer.err
+
+    def test_jobsets_are_checked(self, tmp_path: Path) -> None:
+        answer = fit(tmp_path, queued(cpu="plenty"), cluster("8"))
+        assert (answer.code, answer.out) == (2, "")
+        assert "jobsets.yaml:" in answer.err
+
+    @pytest.mark.parametrize(
+        ("wrong", "words"),
+        [
+            ({"apiVersion": "kueue.x-k8s.io/v1beta1"}, "apiVersion: is kueue.x-k8s.io/v1beta1, known: "),
+            ({"spec": {"cohort": "all"}}, "spec.cohort: ClusterQueue of kueue.x-k8s.io/v1beta2 has no such field"),
+            ({"spec": []}, "spec: is no object"),
+            ({"metadata": {}}, "a ClusterQueue without metadata.name"),
+        ],
+    )
+    def test_queues_are_checked(self, wrong: Object, words: str, tmp_path: Path) -> None:
+        answer = fit(tmp_path, queued(), [{**cluster_queue("a", {"f": {"cpu": 1}}), **wrong}, *cluster("8")])
+        assert (answer.code, answer.out) == (2, "")
+        assert words in answer.err
+        assert "queues.yaml:" in answer.err
+
+    def test_every_mistake_is_told_with_its_place(self, tmp_path: Path) -> None:
+        answer = fit(tmp_path, queued(), [*cluster("many"), *cluster({"nominalQuota": 1, "lendingLimit": []})])
+        assert answer.code == 2
+        assert "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: 'many' is not a quantity" in answer.err
+        assert "resources[0].lendingLimit: '[]' is not a quantity" in answer.err
+        assert "LocalQueue t/q is there already, at " in answer.err
