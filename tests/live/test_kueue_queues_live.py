@@ -1,0 +1,130 @@
+"""Queues of a policy beside a real Kueue: given before it looks, changed later; what is refused would never start."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import pytest
+
+from tests.controlplane.api import Object
+from tests.controlplane.kubelet import Kubelet
+from tests.controlplane.nodes import add_nodes
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live import kueue
+from tests.live.cluster import JOBSETS, Cluster
+from tests.live.gangctl import create_namespaces, install_rights
+from tests.live.kueue import POOL, PRIORITY, QUEUE_NAME, make_queue, runs, until
+from tests.live.policed import Policed, policing
+
+pytestmark = [pytest.mark.controlplane]
+
+PODSET: Final = "kueue.x-k8s.io/podset"
+PODS: Final = 2
+
+
+@pytest.fixture
+async def policed() -> AsyncIterator[Policed]:
+    plane = await ControlPlane.start("1.37")
+    try:
+        await install_rights(plane)
+        await kueue.install(plane)
+        await create_namespaces(plane, ["mapped"])
+        async with policing(Cluster(plane, "mapped"), "--discovery-period=1") as made:
+            yield made
+    finally:
+        await plane.close()
+
+
+def gang(name: str, *, mode: str | None = "Gang", labels: Object | None = None, **pod: Any) -> Object:
+    raw = jobset(name, rj("w", 1, PODS, PODS, cpu="1", pod=pod), mode=mode)
+    if labels is not None:
+        raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["metadata"] = {"labels": labels}
+    return raw
+
+
+async def labels_of(policed: Policed, raw: Object) -> dict[str, str]:
+    """Labels of a JobSet once a dry run gives it a queue: the API server does not learn of webhooks at once."""
+
+    async def given() -> dict[str, str]:
+        answer = await policed.cluster.create_jobset(raw, dry_run=True)
+        found: dict[str, str] = answer["metadata"].get("labels") or {}
+        if QUEUE_NAME not in found:
+            raise NotYet(str(answer["metadata"]))
+        return found
+
+    return await wait_for(given, what=f"a queue for {raw['metadata']['name']}")
+
+
+async def finished_reason(cluster: Cluster, name: str) -> str:
+    """Why Kueue's Workload of a JobSet is Finished."""
+    uid = (await cluster.jobset(name))["metadata"]["uid"]
+
+    async def ended() -> str:
+        for workload in await cluster.api.list(kueue.path("workloads", namespace=cluster.namespace)):
+            if uid in str(workload["metadata"].get("ownerReferences")):
+                for each in workload.get("status", {}).get("conditions", []):
+                    if (each["type"], each["status"]) == ("Finished", "True"):
+                        return str(each["reason"])
+        raise NotYet(name)
+
+    return await wait_for(ended, what=f"the Workload of {name} to be finished", timeout=60)
+
+
+async def test_a_policy_s_queues_are_kueue_s_and_what_kueue_writes_passes(policed: Policed) -> None:
+    cluster, api = policed.cluster, policed.cluster.api
+    pool = "pool-mapped"
+    await make_queue(cluster, {pool: PODS})
+    await kueue.create(api, "workloadpriorityclasses", "urgent", value=1000)
+    await add_nodes(api, 1, cpu="8", labels={POOL: pool})
+    entry = {"match": {"accelerator": {"nodeLabels": {POOL: pool}}}, "queue": "q", "priorityClass": "urgent"}
+    await policed.in_force(await policed.policy("map", defaults={"queues": [entry], "queue": "typo"}))
+
+    # The first entry that fits, or the fallback, which does not exist: that is told, and refuses nothing.
+    pooled: Object = {"nodeSelector": {POOL: pool}}
+    assert await labels_of(policed, gang("a", **pooled)) == {QUEUE_NAME: "q", PRIORITY: "urgent"}
+    await policed.until(201, gang("b"), "typo")
+
+    # Kueue's own webhook sees the label that gangctl's gave: the JobSet is suspended before anybody makes a pod.
+    created = await cluster.create_jobset(gang("a", **pooled))
+    assert created["spec"]["suspend"] is True
+    waiting = await cluster.create_jobset(gang("b", **pooled) | {"metadata": labelled(gang("b"), queue="typo")})
+    assert waiting["metadata"]["labels"][QUEUE_NAME] == "typo"
+
+    async with Kubelet(api) as kubelet:
+        life = await runs(cluster, "a", PODS)
+        template = (await cluster.jobset("a"))["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+        assert template["metadata"]["labels"][PODSET] == "w"
+        groups = (await cluster.gangs()).groups.values()
+        assert [group["spec"].get("priorityClassName", "") for group in groups] == [""]
+
+        # Who waits in a queue that does not exist is moved to one that does.
+        await cluster.patch_jobset("b", {"metadata": {"labels": {QUEUE_NAME: "q"}}})
+        await until(cluster, "b", "to be queued", lambda life: life.suspended and life.workload)
+        for pod in life.pods:
+            await kubelet.finish(pod)
+        await runs(cluster, "b", PODS)
+
+
+def labelled(raw: Object, *, queue: str) -> Object:
+    metadata: Object = {**raw["metadata"], "labels": {QUEUE_NAME: queue}}
+    return metadata
+
+
+async def test_what_would_fail_to_start_is_refused_for_gangs_and_fails_for_others(policed: Policed) -> None:
+    """The reason that is given is Kueue's own: without a gang nobody refuses it, and it never starts."""
+    cluster = policed.cluster
+    await make_queue(cluster, {"pool-preset": PODS})
+    preset = gang("gang", labels={PODSET: "other"})
+    preset["metadata"] = labelled(preset, queue="q")
+    answer = await policed.until(422, preset, "would fail to start")
+    assert f"template.metadata.labels[{PODSET}]" in answer.text
+
+    plain = gang("plain", mode=None, labels={PODSET: "other"})
+    plain["metadata"] = labelled(plain, queue="q")
+    await cluster.create_jobset(plain)
+    assert await finished_reason(cluster, "plain") == "FailedToStart"
+    live = await cluster.api.get(cluster.path(JOBSETS, "jobsets", "plain"))
+    assert live["spec"]["suspend"] is True
