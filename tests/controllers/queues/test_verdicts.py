@@ -1,0 +1,230 @@
+"""Who waits is told once for each cause, counted by verdict, and looked at again only when it may have changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from gangctl.api.jobset import JobSet
+from gangctl.client.pacing import Clock, Timer
+from gangctl.controllers.queues.verdicts import (
+    DEBOUNCE_SECONDS,
+    SAY_SECONDS,
+    UNKNOWN_SECONDS,
+    Standing,
+    Verdicts,
+)
+from gangctl.gang.reasons import Notice, Reason
+from gangctl.manager.queues import MOST_QUEUES, OTHERS, VerdictMetrics
+from gangctl.runtime.controller import Action
+from tests.controllers.queues.ground import Ground
+
+Key = tuple[str, str]
+
+
+class Alarm:
+    """A timer of the clock below."""
+
+    def __init__(self, at: float, ring: Callable[[], None]) -> None:
+        self.at, self.ring = at, ring
+
+    def cancel(self) -> None:
+        raise AssertionError("nothing cancels here")
+
+
+class HandClock(Clock):
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+        self.alarms: list[Alarm] = []
+
+    def now(self) -> float:
+        return self.time
+
+    def wall(self) -> datetime:
+        return datetime.now(UTC)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        alarm = Alarm(self.time + seconds, callback)
+        self.alarms.append(alarm)
+        return alarm
+
+    def move(self, seconds: float) -> None:
+        self.time += seconds
+        due = [alarm for alarm in self.alarms if alarm.at <= self.time]
+        self.alarms = [alarm for alarm in self.alarms if alarm not in due]
+        for alarm in due:
+            alarm.ring()
+
+
+class Room:
+    """Verdicts on the JobSets of a ground, with everything they say and ask for."""
+
+    def __init__(self) -> None:
+        self.ground = Ground()
+        self.clock = HandClock()
+        self.registry = CollectorRegistry()
+        self.said: list[tuple[str, Reason]] = []
+        self.enqueued: list[Key] = []
+        self.verdicts = Verdicts(
+            self.ground.jobsets,
+            self.ground.view,
+            self.ground.reader(),
+            self._say,
+            lambda key, _seconds: self.enqueued.append(key),
+            observer=VerdictMetrics(self.registry),
+            clock=self.clock,
+        )
+
+    def _say(self, jobset: JobSet, notice: Notice) -> None:
+        self.said.append((jobset.name, notice.reason))
+
+    async def judge(self, name: str) -> Action:
+        return await self.verdicts.reconcile(("t", name))
+
+    def settled(self) -> list[str]:
+        """Names that were asked for since, once the changes have been seen."""
+        self.clock.move(DEBOUNCE_SECONDS)
+        found, self.enqueued = self.enqueued, []
+        return sorted({name for _, name in found})
+
+    def counts(self) -> dict[tuple[str, str, str], float]:
+        """The gauge by LocalQueue, ClusterQueue and verdict."""
+        samples = [sample for family in self.registry.collect() for sample in family.samples]
+        return {
+            (each.labels["local_queue"], each.labels["cluster_queue"], each.labels["verdict"]): each.value
+            for each in samples
+        }
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+async def test_never_is_told_once_and_counted_until_quota_is_raised(room: Room) -> None:
+    room.ground.jobset("big", 5)
+    assert room.settled() == ["big"]
+    for _ in range(2):
+        assert (await room.judge("big")).after_seconds is None
+    assert room.said == [("big", Reason.NEVER_FITS)]
+    assert room.counts() == {("q", "cq", "never"): 1}
+    room.ground.queue("cq", 5)
+    assert room.settled() == ["big"]
+    await room.judge("big")
+    assert room.counts() == {("q", "cq", "waiting"): 1}
+    assert room.said == [("big", Reason.NEVER_FITS)]
+
+
+async def test_another_cause_is_told_but_not_too_often(room: Room) -> None:
+    room.ground.jobset("big", 5)
+    await room.judge("big")
+    room.ground.queue("cq", 3)
+    action = await room.judge("big")
+    assert action.after_seconds == pytest.approx(SAY_SECONDS)
+    assert len(room.said) == 1
+    room.clock.move(SAY_SECONDS)
+    await room.judge("big")
+    assert room.said == [("big", Reason.NEVER_FITS)] * 2
+
+
+async def test_another_jobset_of_the_same_name_is_told_at_once(room: Room) -> None:
+    raw = room.ground.jobset("big", 5)
+    await room.judge("big")
+    raw["metadata"]["uid"] = "another"
+    room.ground.jobsets._upsert(raw)
+    await room.judge("big")
+    assert len(room.said) == 2
+
+
+async def test_a_blocked_queue_is_told_and_counted_for_what_it_is(room: Room) -> None:
+    room.ground.jobset("js", 1, "nowhere")
+    await room.judge("js")
+    assert room.said == [("js", Reason.QUEUE_BLOCKED)]
+    assert room.counts() == {("nowhere", "", "blocked"): 1}
+    room.ground.door("nowhere", "cq")
+    assert room.settled() == ["js"]
+    await room.judge("js")
+    assert room.counts() == {("nowhere", "cq", "waiting"): 1}
+
+
+async def test_what_is_not_known_is_looked_at_again_by_itself(room: Room) -> None:
+    room.ground.sources.cohorts.informer.synced.clear()
+    room.ground.jobset("big", 5)
+    assert (await room.judge("big")).after_seconds == UNKNOWN_SECONDS
+    assert room.said == []
+    assert room.counts() == {("q", "cq", "unknown"): 1}
+
+
+async def test_only_those_that_a_change_concerns_are_looked_at_again(room: Room) -> None:
+    room.ground.queue("other", 4)
+    room.ground.door("r", "other")
+    room.ground.jobset("here", 1)
+    room.ground.jobset("there", 1, "r")
+    room.settled()
+    room.ground.queue("other", 5)
+    assert room.settled() == ["there"]
+    room.ground.queue("cq", 5)
+    room.ground.queue("cq", 6)
+    assert room.settled() == ["here"]
+    room.ground.workload("stranger", reserved=True)
+    assert room.settled() == ["stranger"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"suspend": False}, {"managedBy": "kueue.x-k8s.io/multikueue"}, {"queue": ""}, {"mode": None}],
+    ids=str,
+)
+async def test_who_does_not_wait_for_a_gang_is_neither_told_nor_counted(room: Room, spec: dict[str, str]) -> None:
+    room.ground.jobset("js", 5, **spec)
+    assert room.settled() == []
+    await room.judge("js")
+    assert (room.said, room.counts()) == ([], {})
+
+
+async def test_who_is_admitted_or_gone_is_counted_no_more(room: Room) -> None:
+    room.ground.jobset("js", 5)
+    room.ground.jobset("gone", 5)
+    for name in ("js", "gone"):
+        await room.judge(name)
+    assert room.counts() == {("q", "cq", "never"): 2}
+    room.ground.workload("js", reserved=True)
+    room.ground.jobsets._forget(room.ground.raws["t", "gone"])
+    assert room.settled() == ["gone", "js"]
+    for name in ("js", "gone"):
+        await room.judge(name)
+    assert room.counts() == {}
+    room.ground.workload("js", reserved=False)
+    assert room.settled() == ["js"]
+
+
+async def test_who_does_not_lead_any_more_counts_nothing(room: Room) -> None:
+    room.ground.jobset("js", 5)
+    await room.judge("js")
+    room.verdicts.forget()
+    assert room.counts() == {}
+    assert room.verdicts.waiting() == [("t", "js")]
+
+
+def test_queues_beyond_many_are_counted_together() -> None:
+    registry = CollectorRegistry()
+    metrics = VerdictMetrics(registry)
+    standings = [Standing("t", f"q{number}", "cq", "never") for number in range(MOST_QUEUES + 3)]
+    for standing in standings:
+        metrics.stands(None, standing)
+
+    def shown() -> Counter[str]:
+        samples = [sample for family in registry.collect() for sample in family.samples]
+        return Counter({each.labels["local_queue"]: int(each.value) for each in samples})
+
+    assert len(shown()) == MOST_QUEUES + 1
+    assert shown()[OTHERS] == 3
+    for standing in standings:
+        metrics.stands(standing, None)
+    assert shown() == Counter()

@@ -1,0 +1,156 @@
+"""What webhooks are told of queues, and whom a change of them concerns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangctl.controllers.queues.view import Affected
+from tests.controllers.queues.ground import Ground
+
+
+@pytest.fixture
+def ground() -> Ground:
+    return Ground()
+
+
+def warnings(ground: Ground, pods: int, queue: str = "q", **spec: Any) -> tuple[str, ...]:
+    errors, told = ground.view.check(ground.jobset("js", pods, queue, **spec), "t")
+    assert errors == ()
+    return told
+
+
+def test_who_fits_is_told_nothing(ground: Ground) -> None:
+    assert warnings(ground, 4) == ()
+
+
+def test_who_never_fits_is_warned_with_the_reason_and_not_refused(ground: Ground) -> None:
+    (warning,) = warnings(ground, 5)
+    assert warning.startswith("NeverFits: ")
+    assert '"cq"' in warning
+    assert "cpu" in warning
+
+
+def test_a_queue_that_does_not_exist_is_one_clear_warning(ground: Ground) -> None:
+    (warning,) = warnings(ground, 1, "nowhere")
+    assert warning.startswith('QueueBlocked: LocalQueue "nowhere" does not exist')
+
+
+def test_a_queue_that_is_held_is_a_warning(ground: Ground) -> None:
+    ground.queue("cq", 4, stopPolicy="Hold")
+    (warning,) = warnings(ground, 1)
+    assert "QueueBlocked" in warning
+    assert "stopped" in warning
+
+
+def test_who_waits_for_quota_that_is_in_use_is_told_nothing(ground: Ground) -> None:
+    ground.queue("cq", 1)
+    ground.workload("other", reserved=True)
+    assert ground.view.fit(ground.jobset("js", 1), "t")["verdict"] == "not-now"
+    assert warnings(ground, 1) == ()
+
+
+@pytest.mark.parametrize("kind", ["local_queues", "cluster_queues", "cohorts", "limit_ranges", "flavors"])
+def test_what_cannot_be_read_turns_never_into_unknown(ground: Ground, kind: str) -> None:
+    source = getattr(ground.sources, kind)
+    source.informer.synced.clear()
+    source.restarted("ForbiddenError")
+    report = ground.view.fit(ground.jobset("js", 5), "t")
+    assert report["verdict"] == "unknown"
+    assert any("cannot be read (forbidden)" in each for each in report["unknown"])
+    assert warnings(ground, 5) == ()
+
+
+def test_without_kueues_configuration_there_is_no_never(ground: Ground) -> None:
+    ground.drop(ground.sources.configuration, "kueue-manager-config", "kueue-system")
+    assert ground.view.fit(ground.jobset("js", 5), "t")["verdict"] == "unknown"
+
+
+def test_before_it_is_known_whether_there_is_kueue_nothing_is_known() -> None:
+    ground = Ground(present=None)
+    assert not ground.view.present
+    assert ground.view.fit(ground.jobset("js", 5), "t")["verdict"] == "unknown"
+    ground.sources.presence.present = False
+    report = ground.view.fit(ground.jobset("js", 5), "t")
+    assert (report["verdict"], report["reason"]) == ("fits", "NotQueued")
+
+
+def test_limits_of_the_namespace_change_what_is_asked_for(ground: Ground) -> None:
+    limit = {"type": "Container", "min": {"cpu": "2"}}
+    ground.put(ground.sources.limit_ranges, "least", "t", spec={"limits": [limit]})
+    assert ground.view.fit(ground.jobset("js", 1), "t")["verdict"] == "never"
+    assert ground.affected[-1].namespaces == {"t"}
+    ground.drop(ground.sources.limit_ranges, "least", "t")
+    assert ground.view.fit(ground.jobset("js", 1), "t")["verdict"] == "fits"
+
+
+def test_facts_follow_definition_and_configuration(ground: Ground) -> None:
+    assert (ground.view.facts.podset_limit, ground.view.facts.pods_ready_seconds) == (18, 1800)
+    ground.sources.presence.podset_limit = 10
+    assert ground.view.facts.pods_ready_seconds is None
+    ground.drop(ground.sources.configuration, "kueue-manager-config", "kueue-system")
+    assert ground.view.facts.pods_ready_seconds is None
+
+
+def test_workloads_are_found_by_the_uid_of_their_owner(ground: Ground) -> None:
+    ground.workload("js", reserved=True)
+    assert [each.name for each in ground.view.workloads_of("uid-js")] == ["jobset-js"]
+    assert ground.view.workloads_of("uid-of-another") == []
+
+
+def concerned(ground: Ground) -> frozenset[str]:
+    """ClusterQueues that the changes since were said to concern."""
+    found = Affected()
+    while ground.affected:
+        found |= ground.affected.pop()
+    assert not found.everybody
+    return found.cluster_queues
+
+
+def test_a_change_of_quota_concerns_those_that_share_it_and_no_others(ground: Ground) -> None:
+    ground.queue("a", 1, "left")
+    ground.queue("b", 1, "left")
+    ground.queue("c", 1, "right")
+    ground.affected.clear()
+    ground.queue("a", 2, "left")
+    assert concerned(ground) == {"a", "b"}
+    ground.queue("a", 2, "right")
+    assert concerned(ground) == {"a", "b", "c"}
+    ground.drop(ground.sources.cluster_queues, "a")
+    assert concerned(ground) == {"a", "c"}
+
+
+def test_how_many_wait_concerns_nobody(ground: Ground) -> None:
+    ground.queue("cq", 4, pending=7)
+    assert ground.affected == []
+
+
+def test_a_cohort_concerns_all_below_it_before_and_after(ground: Ground) -> None:
+    ground.queue("a", 1, "left")
+    ground.queue("b", 1, "right")
+    ground.put(ground.sources.cohorts, "left", spec={"parentName": "top"})
+    ground.affected.clear()
+    ground.put(ground.sources.cohorts, "right", spec={"parentName": "top"})
+    assert concerned(ground) == {"a", "b"}
+    ground.drop(ground.sources.cohorts, "right")
+    assert concerned(ground) == {"a", "b"}
+    ground.put(ground.sources.cohorts, "elsewhere", spec={})
+    assert concerned(ground) == frozenset()
+
+
+def test_a_flavor_concerns_those_that_name_it(ground: Ground) -> None:
+    ground.flavor("other", zone="z")
+    assert concerned(ground) == frozenset()
+    ground.flavor("f", zone="z")
+    assert concerned(ground) == {"cq"}
+
+
+def test_quota_that_is_reserved_or_given_back_concerns_its_jobset_alone(ground: Ground) -> None:
+    ground.workload("js", reserved=False)
+    assert ground.affected == []
+    ground.workload("js", reserved=True)
+    assert ground.affected.pop() == Affected(jobsets=frozenset({("t", "js")}))
+    assert ground.affected == []
+    ground.workload("js", reserved=False)
+    assert ground.affected.pop() == Affected(jobsets=frozenset({("t", "js")}))
