@@ -120,7 +120,7 @@ def phase_of(workload: QueuedWorkload, *, queue_open: bool | None = None) -> Pha
     finished = workload.conditions.get("Finished")
     if finished is not None and finished.status:
         return Phase.SUCCEEDED if finished.reason == "Succeeded" else Phase.FAILED
-    if workload.holds("Evicted") and workload.holds("QuotaReserved"):
+    if workload.holds("QuotaReserved") and (workload.holds("Evicted") or not workload.active):
         return Phase.EVICTING
     if not workload.active:
         return Phase.DEACTIVATED
@@ -204,7 +204,7 @@ def _deciding(workload: QueuedWorkload, phase: Phase) -> Condition:
 def _detail(workload: QueuedWorkload, phase: Phase, now: datetime) -> str:
     match phase:
         case Phase.QUOTA_RESERVED:
-            return _checks(workload)
+            return _checks(workload, now)
         case Phase.BACKOFF:
             return _backoff(workload, now)
         case Phase.ADMITTED:
@@ -219,12 +219,15 @@ def _detail(workload: QueuedWorkload, phase: Phase, now: datetime) -> str:
             return "" if eviction is None else f"evicted {eviction.words}"
 
 
-def _checks(workload: QueuedWorkload) -> str:
+def _checks(workload: QueuedWorkload, now: datetime) -> str:
     waiting = [check for check in workload.checks if check.state != "Ready"]
     if not waiting:
         return ""
     shown = ", ".join(f"{c.name} ({c.state}: {c.message})" if c.message else f"{c.name} ({c.state})" for c in waiting)
-    return f"waits for {'check' if len(waiting) == 1 else 'checks'} {shown}"
+    words = f"waits for {'check' if len(waiting) == 1 else 'checks'} {shown}"
+    # A check that is to be tried again later keeps the quota until then: Kueue looks at the time first.
+    left = backoff_left(workload, now) if any(check.state == "Retry" for check in waiting) else None
+    return f"{words}; it is evicted in {span(left)}" if left else words
 
 
 def _backoff(workload: QueuedWorkload, now: datetime) -> str:

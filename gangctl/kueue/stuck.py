@@ -122,7 +122,8 @@ def _waiting(workload: QueuedWorkload, phase: Phase, now: datetime, blocked: Blo
 
 
 def _evicting(workload: QueuedWorkload, owner: Owner, now: datetime, patience: timedelta) -> Stuck | None:
-    since = age(workload.conditions["Evicted"].since, now)
+    evicted = workload.conditions.get("Evicted")
+    since = None if evicted is None or not evicted.status else age(evicted.since, now)
     if owner.pods != 0 or since is None or since < patience:
         return None
     return Stuck(

@@ -105,6 +105,9 @@ def test_quota_is_held_while_checks_are_waited_for(reason: str) -> None:
     assert status.since == ago(minutes=7), "since it has the quota"
     assert status.detail == "waits for checks b (Pending: not yet), c (Retry)"
     assert status_of(replace(workload, checks=()), NOW).detail == ""
+    later = replace(workload, requeue_at=ago(seconds=-90))
+    assert status_of(later, NOW).detail == f"{status.detail}; it is evicted in 1m30s"
+    assert status_of(replace(later, checks=checks[:2]), NOW).detail == "waits for check b (Pending: not yet)"
 
 
 def test_quota_without_a_word_about_admission() -> None:
@@ -201,6 +204,11 @@ def test_evicted_by_a_queue_that_was_stopped_is_blocked_until_it_opens(reason: s
     workload = queued(QuotaReserved=no(vocabulary), Evicted=yes(reason), Requeued=no(reason))
     assert phase_of(workload) is Phase.BLOCKED
     assert phase_of(workload, queue_open=True) is Phase.PENDING
+
+
+def test_deactivated_with_quota_is_about_to_be_evicted() -> None:
+    status = status_of(queued(active=False, QuotaReserved=yes(), Admitted=yes()), NOW)
+    assert (status.phase, status.reason, status.detail) == (Phase.EVICTING, "", "")
 
 
 def test_deactivated_is_told_by_the_spec_and_not_by_a_reason_that_lags() -> None:

@@ -45,6 +45,8 @@ def named(stuck: Stuck | None, trouble: Trouble, *words: str) -> None:
         holding(),
         holding(Admitted=yes()),
         queued(active=False),
+        queued(active=False, QuotaReserved=yes(since=ago(hours=1))),
+        queued(active=False, QuotaReserved=yes(since=ago(hours=1)), Evicted=no(since=ago(hours=1))),
         queued(active=False, Evicted=yes("Deactivated")),
         queued(Finished=yes("Succeeded")),
         queued(Finished=yes("Failed")),

@@ -1,0 +1,142 @@
+"""A namespace with queues of its own on a plane with Kueue, and what gangctl reads of it."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gangctl.kueue.blocked import Blocked, blocked
+from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
+from gangctl.kueue.reading import read_cluster_queue, read_local_queue, read_workload
+from gangctl.kueue.states import Status, status_of
+from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.components.addon import create_namespace
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import JOBSETS
+
+KUEUE: Final = "kueue.x-k8s.io/v1beta2"
+QUEUE: Final = "kueue.x-k8s.io/queue-name"
+_PLURALS: Final = {"ClusterQueue": "clusterqueues", "LocalQueue": "localqueues", "AdmissionCheck": "admissionchecks"}
+
+
+@dataclass
+class Queued:
+    """Objects of the whole cluster are named after the namespace, so that tests do not meet."""
+
+    plane: ControlPlane
+    namespace: str
+    uids: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    async def make(cls, plane: ControlPlane, slug: str) -> Queued:
+        """A namespace, and a flavor without labels."""
+        made = cls(plane, f"{slug[:40].strip('-')}-{secrets.token_hex(3)}")
+        await create_namespace(plane.api, made.namespace)
+        await made.apply("ResourceFlavor", made.namespace, {})
+        return made
+
+    def path(self, kind: str, name: str | None = None, namespace: str | None = None) -> str:
+        """Path of an object of Kueue's."""
+        return path_of(KUEUE, _PLURALS.get(kind, f"{kind.lower()}s"), namespace=namespace, name=name)
+
+    async def apply(self, kind: str, name: str, spec: Object, *, namespace: str | None = None, **rest: Any) -> None:
+        """Create it, or give it these fields."""
+        body = {"apiVersion": KUEUE, "kind": kind, "metadata": {"name": name}, **rest}
+        if spec or kind != "WorkloadPriorityClass":
+            body["spec"] = spec
+        path = (
+            path_of(KUEUE, "workloadpriorityclasses", name=name)
+            if kind == "WorkloadPriorityClass"
+            else self.path(kind, name, namespace)
+        )
+        await self.plane.api.patch(path, body, kind="apply", fieldManager="test", force=True)
+
+    async def queue(self, cpu: str = "4", *, flavor: str | None = None, door: str = "main", **spec: Any) -> None:
+        """The namespace's ClusterQueue with so many CPUs, and a LocalQueue into it; both until Kueue knows them."""
+        resources = [{"name": "cpu", "nominalQuota": cpu}]
+        group = {"coveredResources": ["cpu"], "flavors": [{"name": flavor or self.namespace, "resources": resources}]}
+        whole = {"namespaceSelector": {}, "resourceGroups": [group], **spec}
+        await self.apply("ClusterQueue", self.namespace, {k: v for k, v in whole.items() if v is not None})
+        await self.door(door)
+
+        async def seen() -> bool:
+            found = await self.cluster_queue()
+            if found is None or found.active is None:
+                raise NotYet("no condition yet")
+            return True
+
+        await wait_for(seen, 20, "Kueue to look at the ClusterQueue")
+
+    async def door(self, name: str = "main", **spec: Any) -> None:
+        """A LocalQueue into the namespace's ClusterQueue."""
+        await self.apply("LocalQueue", name, {"clusterQueue": self.namespace, **spec}, namespace=self.namespace)
+
+    async def submit(
+        self,
+        name: str,
+        cpu: str = "1",
+        *,
+        queue: str = "main",
+        labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
+        body: Object | None = None,
+    ) -> None:
+        """A JobSet of one pod that asks for so many CPUs, or another one, in a queue."""
+        body = body or jobset(name, rj("w", 1, 1, 1, cpu=cpu), namespace=self.namespace, annotations=annotations)
+        body["metadata"]["labels"] = {QUEUE: queue, **(labels or {})}
+        made = await self.plane.api.create(path_of(JOBSETS, "jobsets", namespace=body["metadata"]["namespace"]), body)
+        self.uids[name] = made["metadata"]["uid"]
+
+    async def delete(self, name: str) -> None:
+        """Delete a JobSet."""
+        await self.plane.api.delete(path_of(JOBSETS, "jobsets", namespace=self.namespace, name=name))
+
+    async def workloads(self) -> list[QueuedWorkload]:
+        """All of the namespace."""
+        return [read_workload(raw) for raw in await self.plane.api.list(self.path("Workload", None, self.namespace))]
+
+    async def workload(self, name: str) -> QueuedWorkload:
+        """The Workload of a JobSet; NotYet while there is none."""
+        for found in await self.workloads():
+            if found.owner_uid == self.uids[name]:
+                return found
+        raise NotYet(f"{name} has no Workload")
+
+    async def cluster_queue(self) -> ClusterQueue | None:
+        """The namespace's."""
+        return (
+            read_cluster_queue(raw) if (raw := await self._found(self.path("ClusterQueue", self.namespace))) else None
+        )
+
+    async def blocked(self, queue: str = "main") -> Blocked | None:
+        """What keeps everything out of a queue, from the objects as they are."""
+        raw = await self._found(self.path("LocalQueue", queue, self.namespace))
+        labels = (await self.plane.api.get(path_of("v1", "namespaces", name=self.namespace)))["metadata"]["labels"]
+        return blocked(queue, read_local_queue(raw) if raw else None, await self.cluster_queue(), labels)
+
+    async def _found(self, path: str) -> Object | None:
+        try:
+            return await self.plane.api.get(path)
+        except ApiFailure as failure:
+            if failure.status != 404:
+                raise
+            return None
+
+    async def status(self, name: str, *, queue_open: bool | None = None) -> Status:
+        """Where a JobSet's Workload stands."""
+        return status_of(await self.workload(name), datetime.now(UTC), queue_open=queue_open)
+
+    async def until(self, name: str, phase: str, reason: str = "") -> Status:
+        """Wait until it stands there, for this reason of Kueue's if one is given."""
+
+        async def there() -> Status:
+            status = await self.status(name)
+            if status.phase != phase or (reason and status.reason != reason):
+                raise NotYet(f"{status.label} {status.reason}: {status.message} {status.detail}")
+            return status
+
+        return await wait_for(there, 30, f"{name} to be {phase} {reason}")

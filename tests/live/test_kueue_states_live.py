@@ -1,0 +1,395 @@
+"""What gangctl says of the same situations is the same in both vocabularies of a real Kueue (K20, K22)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gangctl.kueue.blocked import Blockage
+from gangctl.kueue.order import head_of, in_order
+from gangctl.kueue.states import Phase
+from gangctl.kueue.stuck import Owner, Trouble, blocking_head, stuck_workload, without_workload
+from tests.controlplane.api import Object, path_of
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import JOBSETS
+from tests.live.queued import QUEUE, Queued
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(300)]
+
+OLDER, NEWER = "older", "newer"
+PRIORITY = "kueue.x-k8s.io/priority-class"
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(each, marks=pytest.mark.xdist_group(f"kueue-{each}"), id=each) for each in (OLDER, NEWER)],
+)
+def vocabulary(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def speaking(vocabulary: str) -> Iterator[ControlPlane]:
+    """A plane whose Kueue speaks this vocabulary."""
+
+    async def start() -> ControlPlane:
+        gates = {"UnadmittedWorkloadsObservability": vocabulary == NEWER}
+        return await ControlPlane.start("1.37", ("jobset", "kueue"), kueue_gates=gates)
+
+    plane = asyncio.run(start())
+    yield plane
+    asyncio.run(plane.close())
+
+
+@pytest.fixture
+async def queued(speaking: ControlPlane, request: pytest.FixtureRequest) -> Queued:
+    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())
+    return await Queued.make(speaking, slug.removeprefix("test-"))
+
+
+async def test_quota_is_waited_for(queued: Queued, vocabulary: str) -> None:
+    await queued.queue("4")
+    await queued.submit("first", "3")
+    await queued.until("first", Phase.ADMITTED, "Admitted")
+    await queued.submit("second", "3")
+    reason = {OLDER: "Pending", NEWER: "WaitingForQuota"}[vocabulary]
+    status = await queued.until("second", Phase.PENDING, reason)
+    assert status.label == "Pending"
+    assert "insufficient unused quota" in status.message
+    assert await queued.blocked() is None
+    await queued.delete("first")
+    await queued.until("second", Phase.ADMITTED)
+
+
+async def test_more_than_there_ever_is(queued: Queued, vocabulary: str) -> None:
+    await queued.queue("4")
+    await queued.submit("big", "5")
+    await queued.until("big", Phase.PENDING, {OLDER: "Pending", NEWER: "ExceedsMaxQuota"}[vocabulary])
+
+
+async def test_no_flavor_for_these_pods(queued: Queued, vocabulary: str) -> None:
+    await queued.apply("ResourceFlavor", f"{queued.namespace}-a", {"nodeLabels": {"type": "a"}})
+    await queued.queue("4", flavor=f"{queued.namespace}-a")
+    body = jobset("b", rj("w", 1, 1, 1, pod={"nodeSelector": {"type": "b"}}), namespace=queued.namespace)
+    await queued.submit("b", body=body)
+    await queued.until("b", Phase.PENDING, {OLDER: "Pending", NEWER: "NoMatchingFlavor"}[vocabulary])
+
+
+async def stop_local(queued: Queued) -> None:
+    await queued.door(stopPolicy="Hold")
+
+
+async def delete_cluster_queue(queued: Queued) -> None:
+    await queued.plane.api.delete(queued.path("ClusterQueue", queued.namespace))
+
+    async def gone() -> bool:
+        return await queued.cluster_queue() is None
+
+    await wait_for(gone, 20, "the ClusterQueue to be gone")
+
+
+async def delete_local_queue(queued: Queued) -> None:
+    await queued.plane.api.delete(queued.path("LocalQueue", "main", queued.namespace))
+
+
+async def stop_cluster(queued: Queued) -> None:
+    await queued.queue("4", stopPolicy="Hold")
+
+
+async def select_nobody(queued: Queued) -> None:
+    await queued.queue("4", namespaceSelector=None)
+
+
+async def select_others(queued: Queued) -> None:
+    await queued.queue("4", namespaceSelector={"matchLabels": {"team": "other"}})
+
+
+async def lose_the_flavor(queued: Queued) -> None:
+    await queued.queue("4", flavor=f"{queued.namespace}-gone")
+
+
+async def need_a_check(queued: Queued) -> None:
+    await queued.queue("4", admissionChecksStrategy={"admissionChecks": [{"name": "not-there"}]})
+
+
+@pytest.mark.parametrize(
+    ("close", "reason"),
+    [
+        (delete_local_queue, Blockage.LOCAL_QUEUE_MISSING),
+        (stop_local, Blockage.LOCAL_QUEUE_STOPPED),
+        (delete_cluster_queue, Blockage.CLUSTER_QUEUE_MISSING),
+        (stop_cluster, Blockage.CLUSTER_QUEUE_STOPPED),
+        (select_nobody, Blockage.NAMESPACE_NOT_SELECTED),
+        (select_others, Blockage.NAMESPACE_NOT_SELECTED),
+        (lose_the_flavor, Blockage.CLUSTER_QUEUE_INACTIVE),
+        (need_a_check, Blockage.CLUSTER_QUEUE_INACTIVE),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+async def test_a_closed_queue_is_told_the_same_in_both(close: object, reason: Blockage, queued: Queued) -> None:
+    await queued.queue("4")
+    assert callable(close)
+    await close(queued)
+
+    async def told() -> bool:
+        found = await queued.blocked()
+        if found is None or found.reason is not reason:
+            raise NotYet(str(found))
+        return True
+
+    await wait_for(told, 20, f"the objects to say {reason}")
+    await queued.submit("js")
+    status = await queued.until("js", Phase.BLOCKED)
+    assert status.label == "Blocked"
+    assert (await queued.status("js", queue_open=False)).phase is Phase.BLOCKED
+    stuck = stuck_workload(await queued.workload("js"), Owner(), datetime.now(UTC), blocked=await queued.blocked())
+    assert stuck is not None
+    assert stuck.trouble is Trouble.QUEUE_BLOCKED
+    # What opens is open at once, whatever the Workload still says.
+    await queued.queue("4", stopPolicy="None")
+    await queued.door(stopPolicy="None")
+    await queued.until("js", Phase.ADMITTED)
+
+
+async def test_draining_evicts_and_opening_admits_again(queued: Queued) -> None:
+    await queued.queue("4")
+    await queued.submit("js")
+    await queued.until("js", Phase.ADMITTED)
+    await queued.queue("4", stopPolicy="HoldAndDrain")
+    status = await queued.until("js", Phase.BLOCKED)
+    assert status.detail == "evicted because its ClusterQueue was stopped"
+    await queued.queue("4", stopPolicy="None")
+    status = await queued.until("js", Phase.ADMITTED)
+    assert status.detail == ""
+
+
+async def test_holding_stops_nothing_that_runs(queued: Queued) -> None:
+    await queued.queue("4")
+    await queued.submit("js")
+    await queued.until("js", Phase.ADMITTED)
+    await queued.queue("4", stopPolicy="Hold")
+    await queued.submit("late")
+    await queued.until("late", Phase.BLOCKED)
+    assert (await queued.status("js", queue_open=False)).phase is Phase.ADMITTED
+
+
+async def classes(queued: Queued) -> tuple[str, str]:
+    for name, value in (("low", 1), ("high", 9)):
+        await queued.apply("WorkloadPriorityClass", f"{queued.namespace}-{name}", {}, value=value)
+    return f"{queued.namespace}-low", f"{queued.namespace}-high"
+
+
+async def test_a_preempted_workload_waits_again(queued: Queued) -> None:
+    low, high = await classes(queued)
+    await queued.queue("4", preemption={"withinClusterQueue": "LowerPriority"})
+    await queued.submit("low", "3", labels={PRIORITY: low})
+    await queued.until("low", Phase.ADMITTED)
+    await queued.submit("high", "3", labels={PRIORITY: high})
+    await queued.until("high", Phase.ADMITTED)
+    status = await queued.until("low", Phase.PENDING)
+    assert status.detail == "evicted to free quota for another Workload of the same ClusterQueue that goes before it"
+
+
+async def test_gates_keep_out_of_the_queue(queued: Queued) -> None:
+    await queued.queue("4")
+    await queued.submit("js", annotations={"kueue.x-k8s.io/admission-gated-by": "test.example/a,test.example/b"})
+    status = await queued.until("js", Phase.GATED, "AdmissionGated")
+    assert status.detail == "gated by test.example/a, test.example/b"
+    path = path_of(JOBSETS, "jobsets", namespace=queued.namespace, name="js")
+    await queued.plane.api.patch(path, {"metadata": {"annotations": {"kueue.x-k8s.io/admission-gated-by": None}}})
+    await queued.until("js", Phase.ADMITTED)
+
+
+async def check_says(queued: Queued, name: str, state: str, **rest: object) -> None:
+    """Answer as the controller of the namespace's AdmissionCheck."""
+    workload = await queued.workload(name)
+    path = f"{queued.path('Workload', workload.name, queued.namespace)}/status"
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    entry = {"name": queued.namespace, "state": state, "lastTransitionTime": now, "message": "as told", **rest}
+    body: Object = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": workload.name, "uid": workload.uid},
+        "status": {"admissionChecks": [entry]},
+    }
+    await queued.plane.api.patch(path, body, kind="apply", fieldManager="check", force=True)
+
+
+async def checked_queue(queued: Queued) -> None:
+    """A queue with a check that the test answers for."""
+    await queued.apply("AdmissionCheck", queued.namespace, {"controllerName": "test.example/check"})
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    condition = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": now}
+    path = f"{queued.path('AdmissionCheck', queued.namespace)}/status"
+    await queued.plane.api.patch(path, {"status": {"conditions": [condition]}})
+    await queued.queue("4", admissionChecksStrategy={"admissionChecks": [{"name": queued.namespace}]})
+
+
+async def test_checks_are_waited_for_with_quota(queued: Queued) -> None:
+    await checked_queue(queued)
+    await queued.submit("js")
+    await queued.until("js", Phase.QUOTA_RESERVED)
+
+    async def named() -> bool:
+        if not (detail := (await queued.status("js")).detail).startswith(
+            f"waits for check {queued.namespace} (Pending"
+        ):
+            raise NotYet(detail)
+        return True
+
+    await wait_for(named, 20, "the check to be named")
+    await check_says(queued, "js", "Ready")
+    await queued.until("js", Phase.ADMITTED)
+
+
+async def test_a_check_that_retries_at_once_evicts_and_the_workload_is_tried_again(queued: Queued) -> None:
+    await checked_queue(queued)
+    await queued.submit("js")
+    await queued.until("js", Phase.QUOTA_RESERVED)
+    await check_says(queued, "js", "Retry")
+
+    async def reset() -> bool:
+        # Kueue takes the quota back, says what was said before, and reserves quota again.
+        workload = await queued.workload("js")
+        (check,) = workload.checks
+        if check.state != "Pending" or "Previously: Retry" not in check.message or not workload.holds("QuotaReserved"):
+            raise NotYet(f"{check} {workload.conditions}")
+        return True
+
+    await wait_for(reset, 30, "the check to be pending again")
+
+
+async def test_a_check_that_retries_later_keeps_the_quota_until_then(queued: Queued) -> None:
+    await checked_queue(queued)
+    await queued.submit("js")
+    await queued.until("js", Phase.QUOTA_RESERVED)
+    await check_says(queued, "js", "Retry", requeueAfterSeconds=600)
+
+    async def timed() -> bool:
+        status = await queued.status("js")
+        assert status.phase is Phase.QUOTA_RESERVED
+        if not re.search(r"\(Retry: as told\); it is evicted in (10m|9m\d+s)$", status.detail):
+            raise NotYet(status.detail)
+        return True
+
+    await wait_for(timed, 20, "the time of the eviction")
+
+
+async def test_a_check_that_rejects_deactivates(queued: Queued) -> None:
+    await checked_queue(queued)
+    await queued.submit("rejected")
+    await queued.until("rejected", Phase.QUOTA_RESERVED)
+    await check_says(queued, "rejected", "Rejected")
+    await queued.until("rejected", Phase.DEACTIVATED, "DeactivatedDueToAdmissionCheck")
+    stuck = stuck_workload(await queued.workload("rejected"), Owner(), datetime.now(UTC))
+    assert stuck is not None
+    assert stuck.trouble is Trouble.DEACTIVATED
+
+
+async def test_deactivated_by_a_person(queued: Queued) -> None:
+    await queued.queue("4")
+    await queued.submit("js")
+    await queued.until("js", Phase.ADMITTED)
+    workload = await queued.workload("js")
+    path = queued.path("Workload", workload.name, queued.namespace)
+    await queued.plane.api.patch(path, {"spec": {"active": False}})
+    await queued.until("js", Phase.DEACTIVATED, "Deactivated")
+    assert stuck_workload(await queued.workload("js"), Owner(), datetime.now(UTC)) is None
+    await queued.plane.api.patch(path, {"spec": {"active": True}})
+    await queued.until("js", Phase.ADMITTED)
+
+
+async def test_a_key_that_kueue_writes_too_fails_the_start_for_good(queued: Queued) -> None:
+    await queued.queue("4")
+    body = jobset("js", rj("w", 1, 1, 1), namespace=queued.namespace)
+    template = body["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    template["metadata"] = {"labels": {"kueue.x-k8s.io/podset": "another"}}
+    await queued.submit("js", body=body)
+    status = await queued.until("js", Phase.FAILED, "FailedToStart")
+    stuck = stuck_workload(await queued.workload("js"), Owner(), datetime.now(UTC))
+    assert stuck is not None
+    assert stuck.trouble is Trouble.FAILED_TO_START
+    assert status.message in stuck.message
+
+
+async def test_jobsets_that_kueue_makes_no_workload_for(queued: Queued) -> None:
+    await queued.queue("4")
+    many = jobset("many", *(rj(f"w{index}", 1, 1, 1) for index in range(19)), namespace=queued.namespace)
+    await queued.submit("many", body=many)
+    await queued.submit("classless", labels={PRIORITY: "no-such-class"})
+    # Kueue's default selector leaves this namespace out; its webhook suspends what names a queue all the same.
+    elsewhere = jobset(f"js-{queued.namespace}"[:40].strip("-"), rj("w", 1, 1, 1), namespace="kube-system")
+    await queued.submit("elsewhere", body=elsewhere)
+    await queued.submit("good")
+    await queued.until("good", Phase.ADMITTED)
+    owners = {workload.owner_uid for workload in await queued.workloads()}
+    system = await queued.plane.api.list(queued.path("Workload", None, "kube-system"))
+    assert system == []
+    assert owners == {queued.uids["good"]}
+    path = path_of(JOBSETS, "jobsets", namespace="kube-system", name=elsewhere["metadata"]["name"])
+    found = await queued.plane.api.get(path)
+    assert found["spec"]["suspend"] is True
+    assert found["metadata"]["labels"] == {QUEUE: "main"}
+    hour = timedelta(hours=1)
+    for stuck, trouble in (
+        (without_workload(hour, podsets=19, podset_limit=18), Trouble.TOO_MANY_PODSETS),
+        (
+            without_workload(hour, podsets=1, priority_class="no-such-class", priority_classes=()),
+            Trouble.PRIORITY_CLASS_MISSING,
+        ),
+        (without_workload(hour, podsets=1, managed=False), Trouble.NAMESPACE_NOT_MANAGED),
+    ):
+        assert stuck is not None
+        assert stuck.trouble is trouble
+
+
+@pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
+async def test_kueue_admits_in_the_order_that_is_told(strategy: str, queued: Queued) -> None:
+    low, high = await classes(queued)
+    await queued.queue("2", queueingStrategy=strategy, stopPolicy="Hold")
+    for name, priority in (("a", low), ("b", high), ("c", low), ("d", high), ("e", "")):
+        await queued.submit(name, "2", labels={PRIORITY: priority} if priority else {})
+        await queued.until(name, Phase.BLOCKED)
+    queue = await queued.cluster_queue()
+    assert queue is not None
+    line = [workload.owner_name for workload in in_order(await queued.workloads(), queue)]
+    assert sorted(line) == ["a", "b", "c", "d", "e"]
+    assert set(line[:2]) == {"b", "d"}
+    assert line[-1] == "e"
+    await queued.queue("2", queueingStrategy=strategy, stopPolicy="None")
+    for index, name in enumerate(line):
+        await queued.until(name, Phase.ADMITTED)
+        left = [workload.owner_name for workload in in_order(await queued.workloads(), queue)]
+        assert left == line[index + 1 :]
+        await queued.delete(name)
+
+
+async def test_the_head_of_a_strict_queue_blocks_it(queued: Queued) -> None:
+    await queued.queue("4", queueingStrategy="StrictFIFO")
+    await queued.submit("big", "5")
+    await queued.until("big", Phase.PENDING)
+    await queued.submit("small", "1")
+    queue = await queued.cluster_queue()
+    assert queue is not None
+
+    async def told() -> str:
+        line = in_order(await queued.workloads(), queue)
+        head = head_of(line, queue)
+        stuck = blocking_head(line, queue, datetime.now(UTC), never={queued.uids["big"]})
+        if head is None or head.owner_name != "big" or len(line) != 2 or stuck is None:
+            raise NotYet(f"{head} {line} {stuck}")
+        assert stuck.trouble is Trouble.HEAD_BLOCKS_QUEUE
+        return stuck.message
+
+    assert "1 behind it wait" in await wait_for(told, 30, "the head to be told")
+    assert (await queued.workload("small")).cluster_queue == ""
+    await queued.queue("4", queueingStrategy="StrictFIFO", cohortName=None)
+    await queued.delete("big")
+    await queued.until("small", Phase.ADMITTED)
