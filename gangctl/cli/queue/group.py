@@ -25,8 +25,8 @@ class Verbs(LazyGroup):
 def queue() -> None:
     """Show what waits in a queue, and what it waits for.
 
-    The queues are those of Kueue. JobSets are shown as gangs, by their names; what else waits in the same queue is shown as
-    what it is. Nothing is written.
+    The queues are those of Kueue. JobSets are shown as gangs, by their names; what else waits
+    in the same queue is shown as what it is. Nothing is written.
 
     \b
     Examples:

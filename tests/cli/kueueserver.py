@@ -1,0 +1,132 @@
+"""An API server with the objects it was given, which may be asked for all of them, or for some."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import yaml
+from aiohttp import web
+
+from gangctl.client.resources import JOBSETS, NAMESPACES, NODES, PODS
+from gangctl.controllers.queues import kinds
+from gangctl.kueue.names import GROUP, VERSION
+from tests.cli.kueueobjects import Object
+from tests.cli.run import Answer, process
+
+RESOURCES: Final = (
+    *(kinds.CLUSTER_QUEUES, kinds.COHORTS, kinds.LOCAL_QUEUES, kinds.RESOURCE_FLAVORS, kinds.QUEUED_WORKLOADS),
+    *(kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES, kinds.LIMIT_RANGES, kinds.RUNTIME_CLASSES),
+    *(kinds.CONFIG_MAPS, JOBSETS, NAMESPACES, NODES, PODS),
+)
+_HERE: Final = "t"
+"""Namespace of the context."""
+
+
+class Server:
+    """``forbidden`` are paths that answer 403."""
+
+    def __init__(self, objects: Iterable[Object], forbidden: Collection[str], *, kueue: bool) -> None:
+        self.objects = list(objects)
+        self.forbidden = forbidden
+        self.kueue = kueue
+        self.asked: list[tuple[str, str]] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append((request.method, request.path))
+        if request.path in self.forbidden:
+            return _status(403, "Forbidden")
+        if request.path == f"/apis/{GROUP}/{VERSION}" and self.kueue:
+            served = [{"name": each.plural} for each in RESOURCES if each.group == GROUP]
+            return web.json_response({"kind": "APIResourceList", "resources": served})
+        if request.path == f"/openapi/v3/apis/{GROUP}/{VERSION}":
+            return web.json_response({"components": {"schemas": {}}})
+        found = self._find(request.path)
+        return web.json_response(found) if found is not None else _status(404, "NotFound")
+
+    def _find(self, path: str) -> Object | None:
+        """The list or the object of a path."""
+        version, rest = _version(path)
+        namespace, plural, name = _parts(rest)
+        for resource in RESOURCES:
+            if (resource.api_version, resource.plural) == (version, plural) and (self.kueue or resource.group != GROUP):
+                break
+        else:
+            return None
+        own = [each for each in self.objects if (each["apiVersion"], each["kind"]) == (version, resource.kind)]
+        here = [each for each in own if namespace in {"", each["metadata"].get("namespace")}]
+        if name:
+            return next((each for each in here if each["metadata"]["name"] == name), None)
+        items = [{key: each[key] for key in each if key not in {"apiVersion", "kind"}} for each in here]
+        return {"kind": f"{resource.kind}List", "metadata": {"resourceVersion": "7"}, "items": items}
+
+
+def _version(path: str) -> tuple[str, str]:
+    """apiVersion, and what follows it."""
+    steps = path.split("/")[1:]
+    size = 1 if steps[0] == "api" else 2
+    return "/".join(steps[1 : size + 1]), "/".join(steps[size + 1 :])
+
+
+def _parts(rest: str) -> tuple[str, str, str]:
+    """Namespace, plural and name: ``namespaces/t`` alone is an object."""
+    parts = rest.split("/")
+    if parts[0] == "namespaces" and len(parts) > 2:
+        return parts[1], parts[2], "".join(parts[3:])
+    return "", parts[0], "".join(parts[1:])
+
+
+def _status(code: int, reason: str) -> web.Response:
+    body = {"kind": "Status", "reason": reason, "message": f"that is {reason.lower()}", "code": code}
+    return web.json_response(body, status=code)
+
+
+@asynccontextmanager
+async def serving(
+    *objects: Object, forbidden: Collection[str] = (), kueue: bool = True
+) -> AsyncIterator[tuple[Server, str]]:
+    """The server and its URL."""
+    server = Server(objects, forbidden, kueue=kueue)
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", server.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield server, site.name
+    finally:
+        await runner.cleanup()
+
+
+async def ask(directory: Path, url: str, *arguments: str) -> Answer:
+    """Run gangctl against that server."""
+    path = directory / "kubeconfig"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": _HERE}}],
+    }
+    path.write_text(yaml.safe_dump(config))
+    return await asyncio.to_thread(process, *arguments, "--kubeconfig", str(path))
+
+
+def config_map(configuration: Object, namespace: str = "kueue-system") -> Object:
+    """Kueue's configuration where Kueue has it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": kinds.CONFIG_NAME, "namespace": namespace},
+        "data": {kinds.CONFIG_KEY: yaml.safe_dump(configuration)},
+    }
+
+
+def labelled(name: str, **labels: str) -> Object:
+    """A Namespace."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}

@@ -1,0 +1,135 @@
+"""``gangctl fit`` against a cluster, for people who may see all of it, or some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cli.kueueobjects import (
+    CONFIGURATION,
+    Object,
+    cluster,
+    cluster_queue,
+    condition,
+    local_queue,
+    queued,
+    workload,
+)
+from tests.cli.kueueserver import ask, config_map, labelled, serving
+from tests.cli.manifests import write
+
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+
+
+def there(cpu: str = "8", *more: Object, **spec: object) -> Sequence[Object]:
+    """A cluster as it is, Kueue's configuration where Kueue keeps it."""
+    objects = [each for each in cluster(cpu, **spec) if each is not CONFIGURATION]
+    return [*objects, config_map(CONFIGURATION), labelled("t"), *more]
+
+
+async def test_a_jobset_of_the_cluster(tmp_path: Path) -> None:
+    stored = queued(pods=9, uid="uid-train")
+    own = workload("train", "q", condition("QuotaReserved", False, "Pending", "insufficient quota"))
+    async with serving(*there("8", stored, own)) as (server, url):
+        answer = await ask(tmp_path, url, "fit", "train")
+        elsewhere = await ask(tmp_path, url, "fit", "train", "-n", "u")
+    assert (answer.code, answer.err) == (1, "")
+    assert answer.out.startswith("JobSet t/train: never fits (NeverExceedsQuota)\n")
+    assert "(Pending, insufficient quota)" in answer.out
+    assert (elsewhere.code, elsewhere.out) == (2, "")
+    assert "there is no JobSet u/train" in elsewhere.err
+    assert {method for method, _ in server.asked} == {"GET"}
+
+
+async def test_a_stored_jobset_without_a_queue_gets_no_default(tmp_path: Path) -> None:
+    stored = queued(queue="", pods=9, uid="uid-train")
+    async with serving(*there("8", stored, local_queue("default", "cq"))) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "train", "-o", "json")
+        new = await ask(tmp_path, url, "fit", "-f", write(tmp_path / "a.yaml", stored), "-o", "json")
+    assert (answer.code, answer.json["reason"]) == (0, "NotQueued")
+    assert (new.code, new.json["queue"]) == (1, "default")
+
+
+async def test_a_file_before_it_is_applied(tmp_path: Path) -> None:
+    raw = queued(pods=8)
+    del raw["metadata"]["namespace"]
+    file = write(tmp_path / "a.yaml", raw)
+    others = workload("other", "r", held={"f": {"cpu": "1"}}, namespace="u")
+    async with serving(*there("8", others)) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", file, "--now", "-o", "json")
+    assert (answer.code, answer.json["verdict"], answer.json["metadata"]["namespace"]) == (1, "not-now", "t")
+    assert [each["name"] for each in answer.json["holders"]] == ["other"]
+
+
+async def test_no_kueue(tmp_path: Path) -> None:
+    async with serving(kueue=False) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", write(tmp_path / "a.yaml", queued()))
+    assert (answer.code, answer.out) == (3, "")
+    assert "error: the cluster does not have Kueue" in answer.err
+    assert "hint: gangctl fit --fixed-nodes" in answer.err
+
+
+@pytest.mark.parametrize("path", [f"{KUEUE}/clusterqueues", f"{KUEUE}/namespaces/t/localqueues"])
+async def test_without_queues_there_is_no_answer(path: str, tmp_path: Path) -> None:
+    async with serving(*there(), forbidden={path}) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", write(tmp_path / "a.yaml", queued()))
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (f"{KUEUE}/cohorts", "cohorts may not be read"),
+        (f"{KUEUE}/resourceflavors", "resourceflavors may not be read"),
+        (f"{KUEUE}/admissionchecks", "admissionchecks may not be read"),
+        ("/api/v1/namespaces/t/limitranges", "limitranges of namespace t may not be read"),
+        ("/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config", "onfiguration"),
+    ],
+)
+async def test_what_may_not_be_read_makes_no_never(path: str, words: str, tmp_path: Path) -> None:
+    async with serving(*there("8"), forbidden={path}) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", write(tmp_path / "a.yaml", queued(pods=9)), "-o", "json")
+    assert (answer.code, answer.json["verdict"]) == (0, "unknown")
+    assert any(words in each for each in answer.json["unknown"])
+
+
+async def test_configuration_elsewhere(tmp_path: Path) -> None:
+    objects = [each for each in there("8") if each["kind"] != "ConfigMap"]
+    file = write(tmp_path / "a.yaml", queued(pods=9))
+    async with serving(*objects, config_map(CONFIGURATION, "queueing")) as (_, url):
+        assert (await ask(tmp_path, url, "fit", "-f", file)).code == 0
+        assert (await ask(tmp_path, url, "fit", "-f", file, "--kueue-namespace", "queueing")).code == 1
+
+
+async def test_who_sees_only_an_own_namespace_is_told_what_is_not_counted(tmp_path: Path) -> None:
+    mine = workload("mine", "q", held={"f": {"cpu": "4"}})
+    others = workload("other", "r", held={"f": {"cpu": "4"}}, namespace="u")
+    file = write(tmp_path / "a.yaml", queued(pods=4))
+    closed = {f"{KUEUE}/workloads", f"{KUEUE}/workloadpriorityclasses", "/api/v1/namespaces/t"}
+    async with serving(*there("8", mine, others), forbidden=closed) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+    assert (answer.code, answer.json["verdict"], answer.json["unknown"]) == (0, "fits", [])
+    assert answer.json["limits"][0]["used"] == 4000
+    assert "note: what others have in use is not counted: " in answer.err
+
+
+async def test_a_namespace_that_is_not_selected(tmp_path: Path) -> None:
+    selector = {"matchLabels": {"team": "a"}}
+    file = write(tmp_path / "a.yaml", queued())
+    async with serving(*there("8", namespaceSelector=selector)) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+    assert answer.json["reason"] == "QueueBlocked"
+    async with serving(*there("8", namespaceSelector=selector), forbidden={"/api/v1/namespaces/t"}) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+    assert answer.json["reason"] == "Fits"
+
+
+async def test_several_namespaces(tmp_path: Path) -> None:
+    more = (local_queue("q", "small", "u"), cluster_queue("small", {"f": {"cpu": 1}}), labelled("u"))
+    file = write(tmp_path / "a.yaml", queued("a"), queued("b", namespace="u"))
+    async with serving(*there("8", *more)) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+    assert [each["verdict"] for each in answer.json["items"]] == ["fits", "never"]
