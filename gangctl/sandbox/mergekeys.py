@@ -55,6 +55,7 @@ _APPLY_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "spec.compositePodGroupTemplates": ("name",),
     "JobSet.spec.replicatedJobs": ("name",),
     "JobSet.status.replicatedJobsStatus": ("name",),
+    "Workload.status.admissionChecks": ("name",),
 }
 _NO_MAP_FOR_APPLY: Final = frozenset({"Node.spec.podCIDRs"})
 

@@ -1,0 +1,234 @@
+"""The Workload loop over an API server: what it writes, with what, and what it keeps its hands off."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gangctl.api.jobset import read_jobset
+from gangctl.controllers.checks.workloads import FIELD_MANAGER, WorkloadChecks
+from gangctl.controllers.queues.kinds import QUEUED_WORKLOADS
+from gangctl.kueue.checks import Progress, Standing
+from gangctl.runtime.controller import Action, await_change
+from tests.controllers.checks.world import KUEUE, World, admission, condition, entry, world_of
+from tests.jobsets import FIXTURE_UID, jobset, rj
+
+UNDER_WAY = Standing(Progress.UNDER_WAY, "not yet")
+DENIED = Standing(Progress.DENIED, "no")
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with world_of(tmp_path / "kubeconfig") as found:
+        await found.check()
+        await found.check("other", controller="example.com/other")
+        yield found
+
+
+def without(workload: dict[str, Any], name: str) -> dict[str, Any]:
+    status = workload["status"]
+    return {**status, "admissionChecks": [each for each in status["admissionChecks"] if each["name"] != name]}
+
+
+async def test_ready_is_written_into_the_own_entry_alone(world: World) -> None:
+    update = {"name": "w", "labels": {"a": "b"}}
+    before = await world.queued(entry("other", "Ready", "fine", podSetUpdates=[update]), entry("gang"))
+    assert await world.look() == await_change()
+    after = await world.workload()
+    mine = await world.state()
+    assert mine["state"] == "Ready"
+    assert mine["lastTransitionTime"] != entry("gang")["lastTransitionTime"]
+    assert without(after, "gang") == without(before, "gang")
+    assert after["spec"] == before["spec"]
+    managers = {each["manager"]: each["fieldsV1"] for each in after["metadata"]["managedFields"]}
+    assert list(managers[FIELD_MANAGER]["f:status"]["f:admissionChecks"]) == ['k:{"name":"gang"}']
+    assert KUEUE in managers
+    assert world.events == [("js", "AdmissionCheckReady")]
+
+
+async def test_nothing_is_written_twice(world: World) -> None:
+    await world.queued(entry("gang"))
+    await world.look()
+    version = (await world.workload())["metadata"]["resourceVersion"]
+    await world.look()
+    world.process()
+    await world.look()
+    assert (await world.workload())["metadata"]["resourceVersion"] == version
+
+
+async def test_another_admission_is_looked_at_again(world: World) -> None:
+    await world.queued(entry("gang"))
+    await world.look()
+    await world.as_kueue(
+        admissionChecks=(await world.workload())["status"]["admissionChecks"],
+        admission=admission("reserved"),
+        conditions=[condition("QuotaReserved")],
+    )
+    world.process()
+    await world.look()
+    assert (await world.state())["state"] == "Pending"
+    await world.look()
+    assert (await world.state())["state"] == "Ready"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"conditions": [condition("QuotaReserved"), condition("Evicted")]},
+        {"conditions": [condition("QuotaReserved"), condition("Finished")]},
+        {"conditions": [condition("QuotaReserved", status=False)], "admission": {}},
+    ],
+    ids=["evicted", "finished", "no quota"],
+)
+async def test_hands_off(world: World, status: dict[str, Any]) -> None:
+    await world.queued(entry("gang"), **status)
+    written = world.writes()
+    assert await world.look() == await_change()
+    assert world.writes() == written
+    assert world.standings.asked == 0
+    assert not world.loop.awaits(next(iter(world.jobsets.seen.values())))
+
+
+async def test_hands_off_who_is_deactivated(world: World) -> None:
+    await world.queued(entry("gang"))
+    live = await world.client.merge_patch(QUEUED_WORKLOADS, "wl", {"spec": {"active": False}}, "t")
+    await world.seen(live)
+    assert await world.look() == await_change()
+    assert (await world.state())["state"] == "Pending"
+
+
+async def test_an_eviction_in_the_same_moment_wins(world: World) -> None:
+    await world.queued(entry("gang"))
+    world.standings.now = DENIED
+    stale = world.workloads.store.entry(("t", "wl"))
+    assert stale is not None
+    await world.as_kueue(conditions=[condition("QuotaReserved"), condition("Evicted")], admissionChecks=[entry("gang")])
+    world.workloads.store.put(("t", "wl"), stale)
+    action = await world.loop.reconcile(("t", "wl"))
+    assert action.after_seconds is not None
+    assert (await world.state())["state"] == "Pending"
+    assert world.events == []
+
+
+async def test_a_retry_has_a_delay_and_is_kueues_turn_then(world: World) -> None:
+    await world.queued(entry("gang"))
+    world.standings.now = DENIED
+    await world.look()
+    found = await world.state()
+    assert (found["state"], found["requeueAfterSeconds"]) == ("Retry", 60)
+    world.standings.now = Standing(Progress.DONE, "fine after all")
+    await world.look()
+    assert (await world.state())["state"] == "Retry"
+    assert world.events == [("js", "AdmissionCheckRetry")]
+
+
+async def test_the_delay_of_an_earlier_retry_is_not_left_behind(world: World) -> None:
+    await world.queued(entry("gang", retryCount=2, requeueAfterSeconds=240))
+    await world.look()
+    found = await world.state()
+    assert (found["state"], found["requeueAfterSeconds"], found["retryCount"]) == ("Ready", 0, 2)
+
+
+async def test_two_checks_of_ours_are_written_together(world: World) -> None:
+    await world.check("again")
+    await world.queued(entry("gang"), entry("again"), entry("other"))
+    written = world.writes()
+    await world.look()
+    assert world.writes() == written + 1
+    assert [(await world.state(name))["state"] for name in ("gang", "again", "other")] == ["Ready", "Ready", "Pending"]
+
+
+async def test_an_owner_of_another_kind_passes_without_a_look(world: World) -> None:
+    await world.queued(entry("gang"), kind="Job")
+    await world.look()
+    assert (await world.state())["state"] == "Ready"
+    assert world.standings.asked == 0
+    assert world.events == []
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+async def test_a_jobset_that_was_not_seen_is_waited_for(world: World, *, earlier: bool) -> None:
+    await world.queued(entry("gang"), seen=False)
+    if earlier:
+        raw = jobset("js", rj("w", 1, 4, 4, mode="Gang"), uid=FIXTURE_UID)
+        world.jobsets.seen["t", "js"] = read_jobset(raw)[0]
+    assert await world.look() == await_change()
+    assert (await world.state())["state"] == "Pending"
+
+
+async def test_a_check_that_is_not_active_says_nothing(world: World) -> None:
+    await world.check("broken", parameters={"apiGroup": "example.com", "kind": "X", "name": "x"})
+    await world.queued(entry("broken"))
+    assert await world.look() == await_change()
+    assert (await world.state("broken"))["state"] == "Pending"
+    assert world.loop.awaits(next(iter(world.jobsets.seen.values()))), "its gang is made all the same"
+
+
+async def test_who_waits_is_looked_at_again_in_time(world: World) -> None:
+    await world.queued(entry("gang"))
+    world.standings.now = UNDER_WAY
+    action = await world.look()
+    assert action.after_seconds is not None
+    assert 0 < action.after_seconds <= 5
+    assert (await world.state())["message"] == ""
+
+
+async def test_time_without_a_gangctl_does_not_count(world: World) -> None:
+    await world.queued(entry("gang"))
+    world.standings.now = UNDER_WAY
+    # The reservation is years old, and this process has just begun to lead.
+    await world.look()
+    assert (await world.state())["state"] == "Pending"
+    late = clocked(world, datetime.now(UTC) + timedelta(seconds=61))
+    await late.reconcile(("t", "wl"))
+    assert (await world.state())["state"] == "Retry"
+
+
+def clocked(world: World, later: datetime) -> WorkloadChecks:
+    """A loop that began now and looks at its clock later."""
+    times = [datetime.now(UTC)]
+    loop = WorkloadChecks(
+        world.applier,
+        world.workloads.store,
+        world.activity,
+        world.jobsets,
+        standings=world.standings,  # type: ignore[arg-type]  # the one question that is asked
+        say=lambda _jobset, _notice: None,
+        now=lambda: times[-1],
+        jitter=lambda: 0.0,
+    )
+    times.append(later)
+    return loop
+
+
+async def test_what_died_with_a_process_is_told_by_the_next(world: World) -> None:
+    await world.queued(entry("gang"))
+    await world.look()
+    world.events.clear()
+    await world.look()
+    assert world.events == []
+    world.process()
+    await world.look()
+    assert world.events == [("js", "AdmissionCheckReady")]
+
+
+async def test_old_news_are_not_told_again(world: World) -> None:
+    await world.queued(entry("gang"))
+    await world.look()
+    (told,) = (await world.workload())["status"]["admissionChecks"]
+    await world.as_kueue(admissionChecks=[{**told, "lastTransitionTime": "2026-01-01T00:00:00Z"}])
+    world.events.clear()
+    world.process()
+    await world.look()
+    assert world.events == []
+
+
+async def test_a_workload_that_is_gone_is_no_trouble(world: World) -> None:
+    assert await world.loop.reconcile(("t", "nobody")) == Action()
+    await world.queued(entry("gang"))
+    await world.client.delete(QUEUED_WORKLOADS, "wl", "t")
+    assert (await world.loop.reconcile(("t", "wl"))).after_seconds is None

@@ -1,0 +1,243 @@
+"""Kueue's objects in a sandbox, with a test in Kueue's place, and gangctl's loops over them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.client.client import Client, Settings
+from gangctl.client.config import load_cluster
+from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, JOBSETS, NAMESPACES, Resource
+from gangctl.client.transport import Transport
+from gangctl.controllers.checks.activity import Checks
+from gangctl.controllers.checks.definition import definitions
+from gangctl.controllers.checks.parameters import GANG_ADMISSION_PARAMETERS, ParameterSource
+from gangctl.controllers.checks.workloads import FIELD_MANAGER, WorkloadChecks
+from gangctl.controllers.queues.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
+from gangctl.errors import NotFoundError
+from gangctl.gang.reasons import Notice
+from gangctl.kueue.checks import Progress, Standing
+from gangctl.kueue.names import CHECK_CONTROLLER
+from gangctl.kueue.objects import AdmissionCheck, QueuedWorkload
+from gangctl.kueue.reading import read_check, read_workload
+from gangctl.runtime.controller import Action
+from gangctl.runtime.informer import Informer, InformerOptions
+from gangctl.runtime.store import Store
+from gangctl.sandbox.server import Sandbox, SandboxOptions
+from tests.controllers.queues.definitions import definition
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+
+Object = dict[str, Any]
+
+QUICK = InformerOptions(base_delay_seconds=0.02, cap_delay_seconds=0.05)
+DONE = Standing(Progress.DONE, "all there")
+KUEUE = "kueue-admission"
+SINCE = "2026-01-01T00:00:00Z"
+
+
+def condition(kind: str, *, status: bool = True, reason: str = "Test") -> Object:
+    return {"type": kind, "status": str(status), "reason": reason, "message": "", "lastTransitionTime": SINCE}
+
+
+def admission(flavor: str = "spot", count: int = 4) -> Object:
+    assignment = {"name": "w", "flavors": {"cpu": flavor}, "resourceUsage": {"cpu": "4"}, "count": count}
+    return {"clusterQueue": "cq", "podSetAssignments": [assignment]}
+
+
+def entry(name: str, state: str = "Pending", message: str = "", **more: Any) -> Object:
+    return {"name": name, "state": state, "lastTransitionTime": SINCE, "message": message, **more}
+
+
+@dataclass
+class Standings:
+    """Says what the test has it say."""
+
+    now: Standing = DONE
+    asked: int = 0
+
+    async def of(self, _: JobSet) -> Standing:
+        self.asked += 1
+        return self.now
+
+
+@dataclass
+class JobSets:
+    """The JobSets that have been seen."""
+
+    seen: dict[tuple[str, str], JobSet] = field(default_factory=dict)
+
+    def jobset(self, key: tuple[str, str]) -> JobSet | None:
+        return self.seen.get(key)
+
+
+class World:
+    """A sandbox with Kueue's kinds, caches of them, and both loops, which the test calls."""
+
+    def __init__(self, sandbox: Sandbox, transport: Transport) -> None:
+        self.sandbox = sandbox
+        self.client = Client(transport)
+        self.kueue = Client(transport, Settings(field_manager=KUEUE))
+        self.standings = Standings()
+        self.jobsets = JobSets()
+        self.events: list[tuple[str, str]] = []
+        self.workloads: Informer[QueuedWorkload] = Informer(
+            self.client,
+            QUEUED_WORKLOADS,
+            read_workload,
+            store=Store({"owner": lambda each: [each.owner_uid]}),
+            options=QUICK,
+        )
+        self.checks: Informer[AdmissionCheck] = Informer(self.client, ADMISSION_CHECKS, read_check, options=QUICK)
+        self.told = 0
+        self.parameters = ParameterSource(self.client, self._parameters_changed, options=QUICK, doubt_seconds=0.2)
+        self.activity = Checks(self.client, self.client, self.checks.store, self.parameters)
+        self.applier = Client(transport, Settings(field_manager=FIELD_MANAGER))
+        self.loop = self.process()
+
+    def process(self) -> WorkloadChecks:
+        """A loop that remembers nothing, as after a restart."""
+        loop = WorkloadChecks(
+            self.applier,
+            self.workloads.store,
+            self.activity,
+            self.jobsets,
+            standings=self.standings,  # type: ignore[arg-type]  # the one question that is asked
+            say=self._say,
+            jitter=lambda: 0.0,
+        )
+        self.loop = loop
+        return loop
+
+    def _say(self, jobset: JobSet, notice: Notice) -> None:
+        self.events.append((jobset.name, notice.reason.value))
+
+    def _parameters_changed(self) -> None:
+        self.told += 1
+
+    async def define(self, resource: Resource) -> None:
+        """Serve a kind whose status is written apart."""
+        body = definition(resource)
+        body["spec"]["versions"][0]["subresources"] = {"status": {}}
+        await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+        await self.served(resource)
+
+    async def define_parameters(self) -> None:
+        for body in definitions().values():
+            await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+        await self.served(GANG_ADMISSION_PARAMETERS)
+
+    async def served(self, resource: Resource) -> None:
+        await wait_for(lambda: self.client.list(resource), tolerate=(NotFoundError,))
+
+    async def create(self, resource: Resource, name: str, namespace: str = "", **body: Any) -> Object:
+        metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **body.pop("metadata", {})}
+        raw = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **body}
+        return await self.client.create(resource, raw)
+
+    async def check(
+        self, name: str = "gang", controller: str = CHECK_CONTROLLER, parameters: Object | None = None
+    ) -> None:
+        spec = {"controllerName": controller, **({"parameters": parameters} if parameters else {})}
+        await self.create(ADMISSION_CHECKS, name, spec=spec)
+
+        async def seen() -> bool:
+            return self.checks.store.get("", name) is not None
+
+        await wait_for(seen, what="the check to be seen", interval=0.01)
+
+    async def active(self, name: str = "gang") -> Object:
+        """Reconcile a check; its condition Active."""
+        await self.activity.reconcile(name)
+        live = await self.client.get(ADMISSION_CHECKS, name)
+        (found,) = live["status"]["conditions"]
+        return dict(found)
+
+    async def known(self) -> None:
+        async def met() -> bool:
+            return self.parameters.known
+
+        await wait_for(met, what="the parameters to be known", interval=0.01)
+
+    async def queued(self, *entries: Object, kind: str = "JobSet", seen: bool = True, **status: Any) -> Object:
+        """A Workload with quota, as Kueue writes it, and its owner, which gangctl has ``seen``."""
+        raw = jobset("js", rj("w", 1, 4, 4, mode="Gang"))
+        if kind == "Job":
+            spec = raw["spec"]["replicatedJobs"][0]["template"]["spec"]
+            raw = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "js"}, "spec": spec}
+        owner = await self.client.create(JOBSETS if kind == "JobSet" else JOBS, raw, "t")
+        if kind == "JobSet" and seen:
+            self.jobsets.seen["t", "js"] = read_jobset(owner)[0]
+        version, uid = owner["apiVersion"], owner["metadata"]["uid"]
+        reference = {"apiVersion": version, "kind": kind, "name": "js", "uid": uid, "controller": True}
+        pods = {"name": "w", "count": 4, "template": {}}
+        metadata = {"ownerReferences": [reference]}
+        await self.create(QUEUED_WORKLOADS, "wl", "t", metadata=metadata, spec={"podSets": [pods], "active": True})
+        status = {"conditions": [condition("QuotaReserved")], "admission": admission(), **status}
+        return await self.as_kueue(admissionChecks=list(entries), **status)
+
+    async def as_kueue(self, **status: Any) -> Object:
+        """Apply these fields of the status as Kueue does, and wait until the cache has them."""
+        body = {"metadata": {"name": "wl", "namespace": "t"}, "status": status}
+        live = await self.kueue.apply(QUEUED_WORKLOADS, body, force=True, subresource="status")
+        await self.seen(live)
+        return live
+
+    async def seen(self, live: Object) -> None:
+        """Wait until the cache is as new as this."""
+        version = live["metadata"]["resourceVersion"]
+
+        async def met() -> bool:
+            found = self.workloads.store.get("t", "wl")
+            return found is not None and found.version == version
+
+        await wait_for(met, what=f"version {version}", interval=0.01)
+
+    async def workload(self) -> Object:
+        return await self.client.get(QUEUED_WORKLOADS, "wl", "t")
+
+    async def look(self) -> Action:
+        """One reconcile of the Workload, over a cache that is current afterwards."""
+        action = await self.loop.reconcile(("t", "wl"))
+        await self.seen(await self.workload())
+        return action
+
+    async def state(self, name: str = "gang") -> Object:
+        """The entry of a check."""
+        found = [each for each in (await self.workload())["status"]["admissionChecks"] if each["name"] == name]
+        return dict(found[0])
+
+    def writes(self) -> int:
+        """How often the status of a Workload was applied, by whomever."""
+        return sum(each.verb == "patch" and each.name == "wl" for each in self.sandbox.audit)
+
+
+@asynccontextmanager
+async def world_of(path: Path) -> AsyncIterator[World]:
+    """A world in which Kueue's kinds are served and watched."""
+    async with Sandbox(SandboxOptions(tls=False)) as sandbox:
+        path.write_text(sandbox.kubeconfig())  # noqa: ASYNC240 - a small file
+        async with Transport(await load_cluster(kubeconfig=str(path))) as transport:
+            world = World(sandbox, transport)
+            for resource in (QUEUED_WORKLOADS, ADMISSION_CHECKS):
+                await world.define(resource)
+            await world.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}})
+            runs = (world.workloads.run(), world.checks.run(), world.parameters.run())
+            tasks = [asyncio.create_task(each) for each in runs]
+            try:
+                await world.workloads.synced.wait()
+                await world.checks.synced.wait()
+                yield world
+                ended = [task for task in tasks if task.done()]
+                if ended:
+                    raise NotYet(f"{ended} ended")
+            finally:
+                for task in tasks:
+                    task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await asyncio.gather(*tasks)
