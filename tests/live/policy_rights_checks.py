@@ -287,41 +287,6 @@ async def watches_namespaces(stage: Stage, rights: tuple[Right, ...]) -> AsyncGe
         await stage.api.delete(path_of("v1", "namespaces", name=later))
 
 
-async def reads_parameters(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """A policy that cannot read its parameters says so."""
-    async with policies(stage) as made:
-        await made.limits()
-        yield
-        await made.create(**WITH_LIMITS)
-        await stage.told(rights[0])
-        await made.told(made.policy, "ParametersUnavailable")
-        yield
-        await made.told(made.policy)
-
-
-async def watches_parameters(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """A parameter that is changed is not seen."""
-    async with policies(stage) as made:
-        await made.limits()
-        yield
-        await made.create(**WITH_LIMITS, failurePolicy="Fail")
-        await stage.told(rights[0])
-        await made.told(made.policy)
-        path = stage.cluster.path("v1", "configmaps", "limits")
-        await stage.api.patch(path, {"data": {"jobs": "0"}})
-        await stage.cluster.create_jobset(PLAIN, dry_run=True)
-        yield
-
-        async def refused() -> bool:
-            try:
-                await stage.cluster.create_jobset(PLAIN, dry_run=True)
-            except ApiFailure as failure:
-                return "no jobs at all" in failure.message
-            return False
-
-        await wait_for(refused, what="the change to be seen")
-
-
 async def finds_what_exists(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
     """Without it no scan gets to its end; a gangctl that starts has no gangs to keep, and does not become ready."""
     async with policies(stage) as made:

@@ -21,7 +21,9 @@ from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
+from tests.live import kueue
 from tests.live import policy_rights_checks as policy_checks
+from tests.live import queue_rights_checks as queue_checks
 from tests.live import rights_checks as checks
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.definitions import serve
@@ -58,6 +60,19 @@ _GANGS: Final = ("workloads", "podgroups")
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _SCHEDULING: Final = "scheduling.k8s.io"
 _LEASES: Final = "coordination.k8s.io"
+_KUEUE: Final = "kueue.x-k8s.io"
+_QUEUES: Final = (
+    "admissionchecks",
+    "clusterqueues",
+    "cohorts",
+    "localqueues",
+    "resourceflavors",
+    "workloadpriorityclasses",
+    "workloads",
+)
+_BESIDE_QUEUES: Final = (("", ("limitranges",)), ("node.k8s.io", ("runtimeclasses",)))
+_CONFIG_MAPS: Final = ("configmaps", "configmaps:kueue-manager-config")
+"""Parameters of policies, and Kueue's configuration, which may be read by either right."""
 
 IN_CLUSTER: Final[tuple[Row, ...]] = (
     ("ClusterRole", "jobset.x-k8s.io", ("jobsets",), "list", policy_checks.finds_what_exists),
@@ -85,8 +100,12 @@ IN_CLUSTER: Final[tuple[Row, ...]] = (
     *(("ClusterRole", _OURS, (f"{each}/status",), "patch", policy_checks.tells) for each in _POLICIES),
     ("ClusterRole", "", ("namespaces",), "list", checks.starts_unready),
     ("ClusterRole", "", ("namespaces",), "watch", policy_checks.watches_namespaces),
-    ("ClusterRole", "", ("configmaps",), "list", policy_checks.reads_parameters),
-    ("ClusterRole", "", ("configmaps",), "watch", policy_checks.watches_parameters),
+    ("ClusterRole", "", _CONFIG_MAPS, "list", queue_checks.reads_configurations),
+    ("ClusterRole", "", _CONFIG_MAPS, "watch", queue_checks.watches_configurations),
+    ("ClusterRole", _KUEUE, _QUEUES, "list", queue_checks.reads_queues),
+    ("ClusterRole", _KUEUE, _QUEUES, "watch", queue_checks.watches_queues),
+    *(("ClusterRole", *each, "list", queue_checks.reads_queues) for each in _BESIDE_QUEUES),
+    *(("ClusterRole", *each, "watch", queue_checks.watches_queues) for each in _BESIDE_QUEUES),
     ("ClusterRole", _REPORTS, ("policyreports",), "list", policy_checks.looks_for_reports),
     ("ClusterRole", _REPORTS, ("policyreports",), "create", policy_checks.makes_reports),
     ("ClusterRole", _REPORTS, ("policyreports:gangctl",), "update", policy_checks.changes_reports),
@@ -111,7 +130,8 @@ def rights_of(row: Row, *, registration: bool = False) -> tuple[Right, ...]:
     """The rights in a row of the table, as the manifests grant them; RESOURCE:NAME is for one object only."""
     kind, group, resources, verb, _ = row
     found = [r for r in granted(registration=registration) if (r.kind, r.group, r.verb) == (kind, group, verb)]
-    return tuple(next(r for r in found if _is(r, resource)) for resource in resources)
+    # Where a right is for all objects of a kind and another for one of them, the name is what tells them apart.
+    return tuple(min((r for r in found if _is(r, resource)), key=lambda r: r.name) for resource in resources)
 
 
 def _is(right: Right, resource: str) -> bool:
@@ -133,12 +153,13 @@ def test_every_right_has_a_check(table: tuple[Row, ...], registration: bool) -> 
 def rights_plane() -> Iterator[ControlPlane]:
     """A cluster that also asks who may name an owner that waits for its dependents, as some distributions do.
 
-    It has the definition of PolicyReports, which is somebody else's.
+    It has Kueue, and the definition of PolicyReports, which is somebody else's.
     """
     flags = ["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]
 
     async def start() -> ControlPlane:
-        started = await ControlPlane.start("1.37", server_flags=flags)
+        started = await ControlPlane.start("1.37", ("jobset", "kueue"), server_flags=flags)
+        await kueue.configure(started)
         await serve(started.api, [policy_report_definition()])
         return started
 

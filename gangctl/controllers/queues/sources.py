@@ -127,6 +127,7 @@ class QueueSources:
         self._options = InformerOptions(cap_delay_seconds=look_seconds)
         self._running: dict[str, asyncio.Task[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._on_known: list[Callable[[], None]] = []
         self.presence = Presence(client, self._changed, period_seconds=period_seconds)
         self.cluster_queues: Source[ClusterQueue] = self._source(kinds.CLUSTER_QUEUES, read_cluster_queue)
         self.cohorts: Source[Cohort] = self._source(kinds.COHORTS, read_cohort)
@@ -171,6 +172,10 @@ class QueueSources:
         """Whether the cluster has Kueue; None while that is not known."""
         return self.presence.present
 
+    def on_known(self, call: Callable[[], None]) -> None:
+        """Call this, too, when something is known from then on."""
+        self._on_known.append(call)
+
     def unknown(self) -> list[str]:
         """What cannot be read, each in a few words."""
         return [trouble for source in self.all if (trouble := source.trouble())]
@@ -208,11 +213,16 @@ class QueueSources:
                 namespace=namespace,
                 selection=selection,
                 on_absent=self.presence.hurry,
+                on_synced=self._tell_known,
                 observer=observer,
                 options=self._options,
             )
 
         return Source(make, self._observer(resource))
+
+    def _tell_known(self) -> None:
+        for call in self._on_known:
+            call()
 
     def _changed(self) -> None:
         """Begin with what is served now. What was begun goes on: an informer looks for what is gone by itself."""

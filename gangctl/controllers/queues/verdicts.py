@@ -27,8 +27,8 @@ Object = Mapping[str, Any]
 
 DEBOUNCE_SECONDS: Final = 1.0
 """Changes come in flocks: what they concern is looked at once for all of them."""
-UNKNOWN_SECONDS: Final = 30.0
-"""When to look again at what could not be judged: that something can be read at last is no change of any object."""
+UNKNOWN_SECONDS: Final = 60.0
+"""When to look again at what could not be judged, whatever becomes known meanwhile."""
 SAY_SECONDS: Final = 60.0
 """A JobSet is told no more often than this, however often its verdict turns."""
 

@@ -82,6 +82,7 @@ class QueueView:
         sources.namespaces.informer.subscribe(self._on_namespace)
         sources.runtime_classes.informer.subscribe(lambda _old, _new: self._tell(EVERYBODY))
         sources.configuration.informer.subscribe(self._on_configuration)
+        sources.on_known(lambda: self._tell(EVERYBODY))
 
     def subscribe(self, on_change: Callable[[Affected], None]) -> None:
         """Call ``on_change`` with whom each change concerns, after it can be seen here."""

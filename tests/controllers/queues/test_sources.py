@@ -151,8 +151,11 @@ async def test_what_may_not_be_read_is_named_and_read_once_it_may(room: Room) ->
             return "cohorts cannot be read (forbidden)" in room.sources.unknown()
 
         await wait_for(named, what="the cohorts to be named", interval=0.01)
+        known: list[bool] = []
+        room.sources.on_known(lambda: known.append(room.sources.cohorts.known))
         room.sandbox.faults.clear()
         await synced(room.sources.cohorts)
+        assert known == [True]
         assert not any("cohorts" in each for each in room.sources.unknown())
 
 
