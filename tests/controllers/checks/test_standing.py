@@ -1,0 +1,183 @@
+"""How far a JobSet is: by its gang's objects, and by what policies say of it by now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.scheduling import Generation, Observed
+from gangctl.controllers.checks.standing import Standings
+from gangctl.gang.diff import Kind
+from gangctl.gang.generation import ApiState
+from gangctl.gang.plan import make_plan, stored_stamps
+from gangctl.gang.resolve import ClusterRules, resolve
+from gangctl.kueue.checks import Progress
+from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from tests.jobsets import FIXTURE_UID, REF, jobset, rj
+
+
+def stamped(**spec: Any) -> JobSet:
+    """A JobSet as it is stored: a gang for each of two replicas."""
+    raw = jobset("js", rj("w", 2, 2, 2, mode="ReplicatedGang"), uid=FIXTURE_UID, **spec)
+    stamps = resolve(read_jobset(raw)[0], ClusterRules()).stamps
+    for entry, stamp in zip(raw["spec"]["replicatedJobs"], stamps, strict=True):
+        assert stamp is not None
+        entry["template"]["metadata"]["annotations"][REF] = stamp.encode()
+    return read_jobset(raw)[0]
+
+
+@dataclass
+class Caches:
+    """Objects that are there."""
+
+    objects: dict[tuple[Kind, str], Observed] = field(default_factory=dict)
+
+    def jobs(self, _: tuple[str, str]) -> list[Any]:
+        return []
+
+    def scheduling(self, kind: Kind, _namespace: str, name: str) -> Observed | None:
+        return self.objects.get((kind, name))
+
+    def groups_of(self, _namespace: str, _uid: str, names: Sequence[str]) -> dict[str, Observed]:
+        return {name: found for name in names if (found := self.objects.get(("PodGroup", name))) is not None}
+
+    def fill(self, made: JobSet, *, owner: str = FIXTURE_UID, deleting: bool = False) -> None:
+        plan = make_plan(made, stored_stamps(made)[0], resolve(made, ClusterRules()).config.options)
+        assert plan is not None
+        counts = tuple((each.name, each.min_count) for each in plan.workload.templates)
+        self._put("Workload", plan.workload.name, owner, counts, deleting=deleting)
+        for group in plan.groups:
+            self._put("PodGroup", group.name, owner, (("", group.template.min_count),), deleting=deleting)
+
+    def _put(self, kind: Kind, name: str, owner: str, counts: tuple[tuple[str, int], ...], *, deleting: bool) -> None:
+        self.objects[kind, name] = Observed("t", name, "u", "1", owner, "js", deleting, "", counts)
+
+
+@dataclass
+class Policies:
+    """Says what the test has it say."""
+
+    outcomes: tuple[Outcome, ...] | None = ()
+    any: bool = True
+    asked: list[str] = field(default_factory=list)
+
+    def scanned(self) -> Sequence[LoadedPolicy]:
+        return [None] if self.any else []  # type: ignore[list-item]  # only whether there are any is asked
+
+    async def evaluate(self, raw: Mapping[str, Any]) -> tuple[Outcome, ...] | None:
+        self.asked.append(raw["metadata"]["name"])
+        return self.outcomes
+
+
+class Reader:
+    """A client that reads one JobSet."""
+
+    async def get(self, _resource: object, name: str, _namespace: str) -> dict[str, Any]:
+        return {"metadata": {"name": name}}
+
+
+def standings(caches: Caches, policies: Policies | None = None, state: ApiState | None = None) -> Standings:
+    return Standings(
+        Reader(),  # type: ignore[arg-type]  # reads, and no more
+        caches,  # type: ignore[arg-type]  # the questions that are asked
+        policies,
+        state=lambda: state or ApiState(Generation.V1BETA1),
+        rules=ClusterRules,
+    )
+
+
+DENIAL = Finding("p", "r", Result.FAIL, "too large")
+
+
+@pytest.mark.parametrize("suspend", [True, False])
+def test_done_when_every_object_is_there(*, suspend: bool) -> None:
+    caches = Caches()
+    caches.fill(stamped())
+    found = standings(caches).of_objects(stamped(suspend=suspend))
+    assert found.progress is Progress.DONE
+    assert "with 2 groups" in found.message
+
+
+@pytest.mark.parametrize("kind", ["Workload", "PodGroup"])
+def test_what_is_missing_is_named(kind: Kind) -> None:
+    caches = Caches()
+    caches.fill(stamped())
+    gone = next(key for key in caches.objects if key[0] == kind)
+    del caches.objects[gone]
+    found = standings(caches).of_objects(stamped())
+    assert found.progress is Progress.UNDER_WAY
+    assert f"{kind} {gone[1]}" in found.message
+
+
+def test_an_object_of_somebody_else_is_not_ours() -> None:
+    caches = Caches()
+    caches.fill(stamped(), owner="other")
+    found = standings(caches).of_objects(stamped())
+    assert found.progress is Progress.UNDER_WAY
+    assert "belongs to somebody else" in found.message
+
+
+def test_an_object_that_goes_is_not_there() -> None:
+    caches = Caches()
+    caches.fill(stamped(), deleting=True)
+    assert standings(caches).of_objects(stamped()).progress is Progress.UNDER_WAY
+
+
+def test_without_the_api_there_is_no_gang_to_be_had() -> None:
+    found = standings(Caches(), state=ApiState(None, reason="it is not served")).of_objects(stamped())
+    assert found.progress is Progress.UNDER_WAY
+    assert "it is not served" in found.message
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        read_jobset(jobset("js", rj("w", 1, 1, 1), uid=FIXTURE_UID))[0],
+        replace(stamped(), managed_by="kueue.x-k8s.io/multikueue"),
+    ],
+    ids=["no gang", "elsewhere"],
+)
+async def test_there_may_be_nothing_to_wait_for(made: JobSet) -> None:
+    policies = Policies()
+    assert (await standings(Caches(), policies).of(made)).progress is Progress.NOTHING_TO_DO
+    assert policies.asked == []
+
+
+async def test_policies_are_asked_last() -> None:
+    caches = Caches()
+    policies = Policies((Outcome("p", matched=True, actions=frozenset({Action.DENY}), violations=(DENIAL,)),))
+    assert (await standings(caches, policies).of(stamped())).progress is Progress.UNDER_WAY
+    assert policies.asked == []
+    caches.fill(stamped())
+    found = await standings(caches, policies).of(stamped())
+    assert found.progress is Progress.DENIED
+    assert "too large" in found.message
+    assert policies.asked == ["js"]
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        Policies(None),
+        Policies((Outcome("p", matched=True, actions=frozenset({Action.WARN}), violations=(DENIAL,)),)),
+        Policies((Outcome("p", matched=False),)),
+    ],
+    ids=["left alone", "warns", "does not apply"],
+)
+async def test_only_a_denial_denies(policies: Policies) -> None:
+    caches = Caches()
+    caches.fill(stamped())
+    assert (await standings(caches, policies).of(stamped())).progress is Progress.DONE
+
+
+async def test_without_policies_nothing_is_read() -> None:
+    caches = Caches()
+    caches.fill(stamped())
+    policies = Policies(any=False)
+    assert (await standings(caches, policies).of(stamped())).progress is Progress.DONE
+    assert policies.asked == []
