@@ -98,11 +98,11 @@ def _borrowers(borrowers: Iterable[BorrowerReport]) -> Section:
 def _members(report: QueueDescription, now: datetime) -> Section:
     """The gangs, and whatever else is in the queue, as what it is."""
     several = report["queue"] == "ClusterQueue"
-    headers = ("POS", "NAME", *(("QUEUE",) if several else ()), "PRIORITY", "PODS", "PHASE", "SINCE", "WAITS FOR")
+    headers = ("POS", "GANG", *(("QUEUE",) if several else ()), "PRIORITY", "PODS", "PHASE", "SINCE", "WAITS FOR")
     rows = tuple(
         (
             _NONE if each["position"] is None else str(each["position"]),
-            f"{each['kind']} {each['namespace']}/{each['name']}" if several else f"{each['kind']} {each['name']}",
+            _name(each, several=several),
             *((each["localQueue"],) if several else ()),
             str(each["priority"]),
             str(each["pods"]),
@@ -115,6 +115,12 @@ def _members(report: QueueDescription, now: datetime) -> Section:
     right = frozenset({0, *(index for index, header in enumerate(headers) if header in {"PRIORITY", "PODS"})})
     stuck = tuple(f"{each['name']}: {each['stuck']}" for each in report["members"] if each["stuck"])
     return Section("In order of admission", table=Table(headers, rows, right=right), warnings=stuck)
+
+
+def _name(member: MemberReport, *, several: bool) -> str:
+    """A JobSet by its name alone, anything else as what it is."""
+    name = f"{member['namespace']}/{member['name']}" if several else member["name"]
+    return name if member["kind"] == "JobSet" else f"{member['kind']} {name}"
 
 
 def _since(member: MemberReport, now: datetime) -> str:

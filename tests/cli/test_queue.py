@@ -1,0 +1,344 @@
+"""``gangctl queue list`` and ``gangctl queue describe``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gangctl.cli.queue.report import QueueDescription, QueueReport
+from tests.cli.conftest import Golden
+from tests.cli.kueueobjects import (
+    CONFIGURATION,
+    GPU,
+    LATER,
+    Object,
+    cluster,
+    cluster_queue,
+    condition,
+    flavor,
+    local_queue,
+    queued,
+    workload,
+)
+from tests.cli.kueueserver import ask, config_map, labelled, serving
+from tests.cli.manifests import write
+from tests.cli.run import Answer, gangctl
+
+HERE = Path(__file__).parent
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+
+
+def ask_files(directory: Path, objects: list[Object], *arguments: str) -> Answer:
+    return gangctl("queue", *arguments, "--queues", write(directory / "queues.yaml", *objects))
+
+
+def waiting(name: str, queue: str = "q", message: str = "", *, reason: str = "Pending", **fields: Any) -> Object:
+    return workload(name, queue, condition("QuotaReserved", False, reason, message or "insufficient quota"), **fields)
+
+
+def busy() -> list[Object]:
+    """A cohort in which one borrows and others wait."""
+    return [
+        flavor("a100"),
+        cluster_queue("cq", {"a100": {GPU: {"nominalQuota": 8, "borrowingLimit": 8}, "cpu": 100}}, cohortName="all"),
+        cluster_queue(
+            "strict",
+            {"a100": {GPU: 16, "cpu": 100}},
+            cohortName="all",
+            queueingStrategy="StrictFIFO",
+        ),
+        local_queue("q", "cq"),
+        local_queue("r", "cq"),
+        local_queue("s", "strict"),
+        CONFIGURATION,
+        workload("runs", "q", held={"a100": {GPU: "12", "cpu": "4"}}, pods=4),
+        waiting("second", created=LATER),
+        waiting("first", pods=8),
+        waiting("urgent", "r", priority=100, created=LATER),
+        waiting("index", kind="Job", created=LATER, priority=-1),
+        workload("gated", "q", condition("QuotaReserved", False, "AdmissionGated")),
+        waiting("head", "s"),
+        waiting("behind", "s", created=LATER),
+    ]
+
+
+class TestList:
+    def test_table(self, tmp_path: Path, golden: Golden) -> None:
+        answer = ask_files(tmp_path, busy(), "list", "-A")
+        assert (answer.code, answer.err) == (0, "")
+        golden(HERE / "golden" / "queue-list.txt", answer.out)
+
+    def test_cluster_queues(self, tmp_path: Path) -> None:
+        answer = ask_files(tmp_path, busy(), "list", "--cluster-queues", "-o", "json")
+        reports: list[QueueReport] = answer.json["items"]
+        assert [(r["metadata"]["name"], r["queue"], r["strategy"], r["pending"], r["admitted"]) for r in reports] == [
+            ("cq", "ClusterQueue", "BestEffortFIFO", 5, 1),
+            ("strict", "ClusterQueue", "StrictFIFO", 2, 0),
+        ]
+        assert reports[0]["quotas"][0] == {
+            "flavor": "a100",
+            "resource": GPU,
+            "used": 12,
+            "nominal": 8,
+            "borrowed": 4,
+            "borrowable": 8,
+            "free": 4,
+        }
+        assert [quota["free"] for quota in reports[1]["quotas"]] == [12, 196000]
+
+    def test_namespaces(self, tmp_path: Path) -> None:
+        objects = [*busy(), local_queue("elsewhere", "cq", "u"), local_queue("d", "cq", "default")]
+
+        def names(*arguments: str) -> list[str]:
+            return ask_files(tmp_path, objects, "list", *arguments, "-o", "name").out.splitlines()
+
+        assert names("-n", "u") == ["localqueue.kueue.x-k8s.io/elsewhere"]
+        assert names() == ["localqueue.kueue.x-k8s.io/d"]
+        assert len(names("-A")) == 5
+        assert names("--cluster-queues") == [f"clusterqueue.kueue.x-k8s.io/{name}" for name in ("cq", "strict")]
+        assert ask_files(tmp_path, objects, "list", "-n", "nowhere").out == "no queue\n"
+
+    @pytest.mark.parametrize(
+        ("change", "state", "reason"),
+        [
+            ({}, "active", ""),
+            ({"stopPolicy": "Hold"}, "stopped", "ClusterQueueStopped"),
+            ({"namespaceSelector": None}, "inactive", "NamespaceNotSelected"),
+        ],
+    )
+    def test_states(self, change: Object, state: str, reason: str, tmp_path: Path) -> None:
+        report = ask_files(tmp_path, cluster("8", **change), "list", "-A", "-o", "json").json
+        assert (report["state"], report["reason"]) == (state, reason)
+        assert bool(report["message"]) == bool(reason)
+        of_cluster_queue = ask_files(tmp_path, cluster("8", **change), "list", "--cluster-queues", "-o", "json").json
+        assert (of_cluster_queue["state"], of_cluster_queue["reason"]) == (state, reason)
+
+    def test_states_that_a_file_of_one_object_shows(self, tmp_path: Path) -> None:
+        door = local_queue("q", "cq", stopPolicy="HoldAndDrain")
+        inactive = cluster_queue("cq", {"f": {"cpu": 1}})
+        inactive["status"] = {"conditions": [condition("Active", False, "FlavorNotFound", "Can't admit: f is missing")]}
+        stopped = ask_files(tmp_path, [door, flavor(), inactive], "list", "-A", "-o", "json").json
+        missing = ask_files(tmp_path, [local_queue("q", "cq")], "list", "-A", "-o", "json").json
+        broken = ask_files(tmp_path, [local_queue("q", "cq"), inactive], "list", "-A", "-o", "json").json
+        assert [(each["state"], each["reason"], each["clusterQueue"]) for each in (stopped, missing, broken)] == [
+            ("stopped", "LocalQueueStopped", "cq"),
+            ("missing", "ClusterQueueMissing", "cq"),
+            ("inactive", "ClusterQueueInactive", "cq"),
+        ]
+        assert "f is missing" in broken["message"]
+
+    def test_yaml_is_a_stream_of_the_same(self, tmp_path: Path) -> None:
+        yaml = ask_files(tmp_path, busy(), "list", "-A", "-o", "yaml").documents
+        assert yaml == ask_files(tmp_path, busy(), "list", "-A", "-o", "json").json["items"]
+
+    @pytest.mark.parametrize(
+        "arguments", [("-n", "t", "-A"), ("-n", "t", "--cluster-queues"), ("--queues", "x", "--context", "c")]
+    )
+    def test_usage(self, arguments: tuple[str, ...]) -> None:
+        answer = gangctl("queue", "list", *arguments)
+        assert (answer.code, answer.out) == (2, "")
+
+
+def describe(directory: Path, objects: list[Object], *arguments: str) -> QueueDescription:
+    answer = ask_files(directory, objects, "describe", *arguments, "-o", "json")
+    assert answer.code == 0, answer.err
+    report: QueueDescription = answer.json
+    return report
+
+
+class TestDescribe:
+    def test_table(self, tmp_path: Path, golden: Golden) -> None:
+        answer = ask_files(tmp_path, busy(), "describe", "cq", "--cluster-queue")
+        assert max(map(len, answer.out.splitlines())) <= 80
+        golden(HERE / "golden" / "queue-describe.txt", _without_ages(answer.out))
+
+    def test_order_of_admission(self, tmp_path: Path) -> None:
+        members = describe(tmp_path, busy(), "cq", "--cluster-queue")["members"]
+        assert [(each["position"], each["kind"], each["name"], each["phase"]) for each in members] == [
+            (None, "JobSet", "runs", "Admitted"),
+            (1, "JobSet", "urgent", "Pending"),
+            (2, "JobSet", "first", "Pending"),
+            (3, "JobSet", "second", "Pending"),
+            (4, "Job", "index", "Pending"),
+            (None, "JobSet", "gated", "Gated"),
+        ]
+        assert [each["pods"] for each in members] == [4, 1, 8, 1, 1, 1]
+
+    def test_a_local_queue_shows_its_own_at_their_places_among_all(self, tmp_path: Path) -> None:
+        report = describe(tmp_path, busy(), "q", "-n", "t")
+        assert [(each["position"], each["name"]) for each in report["members"]] == [
+            (None, "runs"),
+            (2, "first"),
+            (3, "second"),
+            (4, "index"),
+            (None, "gated"),
+        ]
+        assert (report["pending"], report["admitted"], report["metadata"]) == (4, 1, {"name": "q", "namespace": "t"})
+
+    def test_who_borrows(self, tmp_path: Path) -> None:
+        expected = [{"clusterQueue": "cq", "flavor": "a100", "resource": GPU, "borrowed": 4}]
+        assert describe(tmp_path, busy(), "s", "-n", "t")["borrowers"] == expected
+        assert describe(tmp_path, busy(), "cq", "--cluster-queue")["borrowers"] == expected
+
+    def test_the_head_of_a_strict_queue(self, tmp_path: Path) -> None:
+        (stuck,) = describe(tmp_path, busy(), "strict", "--cluster-queue")["stuck"]
+        assert '"t/head" does not fit now, and is the head of StrictFIFO ClusterQueue "strict"' in stuck
+        assert "  ! " in ask_files(tmp_path, busy(), "describe", "strict", "--cluster-queue").out
+        assert describe(tmp_path, busy(), "cq", "--cluster-queue")["stuck"] == []
+
+    @pytest.mark.parametrize(
+        ("reason", "message"),
+        [
+            ("Pending", "couldn't assign flavors to pod set w: insufficient quota for cpu in flavor f"),
+            ("ExceedsMaxQuota", "couldn't assign flavors to pod set w: insufficient quota for cpu in flavor f"),
+        ],
+    )
+    def test_both_vocabularies_are_the_same_phase(self, reason: str, message: str, tmp_path: Path) -> None:
+        (member,) = describe(tmp_path, cluster("8", waiting("a", "q", message, reason=reason)), "q", "-n", "t")[
+            "members"
+        ]
+        assert (member["phase"], member["reason"], member["message"]) == ("Pending", reason, message)
+
+    def test_a_new_workload_has_no_conditions(self, tmp_path: Path) -> None:
+        objects = cluster("8", workload("new", "q"))
+        (member,) = describe(tmp_path, objects, "q", "-n", "t")["members"]
+        assert (member["position"], member["phase"], member["reason"]) == (1, "Pending", "")
+        assert "Kueue has not" in ask_files(tmp_path, objects, "describe", "q", "-n", "t").out
+
+    def test_what_is_stuck(self, tmp_path: Path) -> None:
+        rejected = workload("rejected", "q", condition("Evicted", True, "DeactivatedDueToAdmissionCheck", "no room"))
+        rejected["spec"]["active"] = False
+        report = describe(tmp_path, cluster("8", rejected), "q", "-n", "t")
+        (member,) = report["members"]
+        assert (member["phase"], member["trouble"]) == ("Deactivated", "Deactivated")
+        assert "set spec.active of its Workload to true" in member["stuck"]
+        assert "! rejected: evicted" in ask_files(tmp_path, cluster("8", rejected), "describe", "q", "-n", "t").out
+
+    def test_a_closed_queue_blocks_what_waits_in_it(self, tmp_path: Path) -> None:
+        objects = cluster("8", waiting("a"), workload("b", "q", held={"f": {"cpu": "1"}}), stopPolicy="Hold")
+        report = describe(tmp_path, objects, "q", "-n", "t")
+        assert report["state"] == "stopped"
+        assert [(each["name"], each["phase"], each["trouble"]) for each in report["members"]] == [
+            ("b", "Admitted", ""),
+            ("a", "Blocked", "QueueBlocked"),
+        ]
+
+    def test_what_has_finished_is_gone(self, tmp_path: Path) -> None:
+        over = workload("over", "q", condition("Finished", True, "Succeeded"), held={"f": {"cpu": "8"}})
+        report = describe(tmp_path, cluster("8", over), "q", "-n", "t")
+        assert (report["members"], report["quotas"][0]["used"]) == ([], 0)
+
+    def test_names_are_those_of_jobs(self, tmp_path: Path) -> None:
+        lines = ask_files(tmp_path, busy(), "describe", "q", "-n", "t", "-o", "name").out.splitlines()
+        assert lines[0] == "jobset.jobset.x-k8s.io/runs"
+        assert "job.batch/index" in lines
+
+    def test_a_workload_of_nobody(self, tmp_path: Path) -> None:
+        alone = waiting("alone")
+        del alone["metadata"]["ownerReferences"]
+        (member,) = describe(tmp_path, cluster("8", alone), "q", "-n", "t")["members"]
+        assert (member["kind"], member["name"]) == ("Workload", alone["metadata"]["name"])
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (("nothing", "-n", "t"), "there is no LocalQueue t/nothing"),
+            (("nothing", "--cluster-queue"), "there is no ClusterQueue nothing"),
+            (("q", "-n", "t", "--cluster-queue"), "exclude each other"),
+        ],
+    )
+    def test_bad_input(self, arguments: tuple[str, ...], words: str, tmp_path: Path) -> None:
+        answer = ask_files(tmp_path, busy(), "describe", *arguments)
+        assert (answer.code, answer.out) == (2, "")
+        assert words in answer.err
+
+
+def _without_ages(text: str) -> str:
+    """How long ago the first of January was does not stay the same."""
+    return re.sub(r" {2,}", "  ", re.sub(r"\b\d+d(\d+h)?\b", "AGE", text))
+
+
+class TestCluster:
+    """The same of an API server."""
+
+    def there(self, *more: Object) -> list[Object]:
+        objects = [each for each in busy() if each is not CONFIGURATION]
+        return [*objects, config_map(CONFIGURATION), labelled("t"), labelled("u"), *more]
+
+    async def test_list(self, tmp_path: Path) -> None:
+        async with serving(*self.there(local_queue("elsewhere", "cq", "u"))) as (server, url):
+            mine = await ask(tmp_path, url, "queue", "list", "-o", "json")
+            everybody = await ask(tmp_path, url, "queue", "list", "-A", "-o", "name")
+            queues = await ask(tmp_path, url, "queue", "list", "--cluster-queues", "-o", "name")
+        assert [each["metadata"]["name"] for each in mine.json["items"]] == ["q", "r", "s"]
+        assert len(everybody.out.splitlines()) == 4
+        assert len(queues.out.splitlines()) == 2
+        assert {method for method, _ in server.asked} == {"GET"}
+
+    async def test_places_count_what_other_namespaces_have(self, tmp_path: Path) -> None:
+        others = (local_queue("v", "cq", "u"), waiting("important", "v", namespace="u", priority=1000))
+        async with serving(*self.there(*others)) as (_, url):
+            answer = await ask(tmp_path, url, "queue", "describe", "q", "-o", "json")
+        async with serving(*self.there(*others), forbidden={f"{KUEUE}/localqueues", f"{KUEUE}/workloads"}) as (_, url):
+            alone = await ask(tmp_path, url, "queue", "describe", "q", "-o", "json")
+        assert [each["position"] for each in answer.json["members"]] == [None, 3, 4, 5, None]
+        assert [each["position"] for each in alone.json["members"]] == [None, 2, 3, 4, None]
+        assert "note: positions count what waits in namespace t alone: " in alone.err
+
+    async def test_a_never_at_the_head_of_a_strict_queue(self, tmp_path: Path) -> None:
+        stored = queued("head", cpu="500", queue="s", uid="uid-head")
+        async with serving(*self.there(stored)) as (_, url):
+            answer = await ask(tmp_path, url, "queue", "describe", "s", "-o", "json")
+        (stuck,) = answer.json["stuck"]
+        assert '"t/head" can never fit' in stuck
+
+    async def test_a_jobset_without_a_workload(self, tmp_path: Path) -> None:
+        stored = queued("forgotten", uid="uid-forgotten")
+        stored["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+        stored["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "gold"
+        stored["spec"]["suspend"] = True
+        async with serving(*self.there(stored)) as (_, url):
+            answer = await ask(tmp_path, url, "queue", "describe", "q", "-o", "json")
+            other = await ask(tmp_path, url, "queue", "describe", "r", "-o", "json")
+        (stuck,) = answer.json["stuck"]
+        assert stuck.startswith('JobSet t/forgotten: WorkloadPriorityClass "gold" of its label does not exist')
+        assert other.json["stuck"] == []
+
+    async def test_quota_that_an_evicted_gang_without_pods_holds(self, tmp_path: Path) -> None:
+        evicted = workload("evicted", "q", condition("Evicted", True, "Preempted"), held={"a100": {GPU: "1"}})
+        stored = queued("evicted", uid="uid-evicted")
+        pod: Object = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "t", "labels": {"jobset.sigs.k8s.io/jobset-uid": "uid-evicted"}},
+            "status": {"phase": "Succeeded"},
+        }
+        async with serving(*self.there(evicted, stored, pod)) as (_, url):
+            over = await ask(tmp_path, url, "queue", "describe", "q", "-o", "json")
+        pod["status"]["phase"] = "Running"
+        async with serving(*self.there(evicted, stored, pod)) as (_, url):
+            running = await ask(tmp_path, url, "queue", "describe", "q", "-o", "json")
+        troubles = [
+            {each["name"]: each["trouble"] for each in answer.json["members"]}["evicted"] for answer in (over, running)
+        ]
+        assert troubles == ["EvictedHoldsQuota", ""]
+
+    async def test_no_kueue(self, tmp_path: Path) -> None:
+        async with serving(kueue=False) as (_, url):
+            answer = await ask(tmp_path, url, "queue", "list")
+        assert (answer.code, answer.out) == (3, "")
+        assert "error: the cluster does not have Kueue" in answer.err
+
+    async def test_what_may_not_be_read(self, tmp_path: Path) -> None:
+        jobsets = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/t/jobsets"
+        async with serving(*self.there(), forbidden={jobsets}) as (_, url):
+            assert (await ask(tmp_path, url, "queue", "describe", "q")).code == 0
+        async with serving(*self.there(), forbidden={f"{KUEUE}/workloads"}) as (_, url):
+            everywhere = await ask(tmp_path, url, "queue", "list", "-A")
+            here = await ask(tmp_path, url, "queue", "list")
+        assert (everywhere.code, everywhere.out) == (3, "")
+        assert here.code == 0
+        assert "note: what others have in use is not counted" in here.err
