@@ -129,7 +129,7 @@ class Verdicts:
         raw = await self._read(key)
         if raw is None or (raw.get("metadata") or {}).get("uid") != jobset.uid:
             return await_change()
-        report = self._view.fit(raw, jobset.namespace, new=False)
+        report = self._view.ever(raw, jobset.namespace, new=False)
         self._stand(key, Standing(jobset.namespace, jobset.queue, report["clusterQueue"], _verdict(report)))
         later = self._tell(jobset, report)
         if later > 0:

@@ -19,7 +19,7 @@ from gangctl.fit.snapshot import Snapshot
 from gangctl.fit.verdict import MOST_PODSETS, fit
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.consistency import KueueFacts
-from gangctl.kueue.objects import ClusterQueue, Cohort, LocalQueue, QueuedWorkload, ResourceFlavor
+from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, QueuedWorkload, ResourceFlavor
 from gangctl.policy.fitvariable import unknown_fit
 
 Object = Mapping[str, Any]
@@ -71,12 +71,14 @@ class QueueView:
         self._sources = sources
         self._listeners: list[Callable[[Affected], None]] = []
         self.snapshot = Snapshot(queued=False, unknown=sources.unknown)
+        self._unused = Snapshot(queued=False, unknown=sources.unknown)
+        """The same without Workloads: what never fits, never fits into what nobody uses."""
         sources.cluster_queues.informer.subscribe(self._on_cluster_queue)
         sources.cohorts.informer.subscribe(self._on_cohort)
         sources.local_queues.informer.subscribe(self._on_local_queue)
         sources.flavors.informer.subscribe(self._on_flavor)
         sources.workloads.informer.subscribe(self._on_workload)
-        sources.checks.informer.subscribe(self._keep)
+        sources.checks.informer.subscribe(self._on_check)
         sources.priorities.informer.subscribe(self._keep)
         sources.limit_ranges.informer.subscribe(self._on_limit_range)
         sources.namespaces.informer.subscribe(self._on_namespace)
@@ -118,18 +120,26 @@ class QueueView:
 
     def fit(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
         """Whether a JobSet (of this namespace, where it names none) can be admitted, ever and now; never raises."""
+        return self._fit(self.snapshot, raw, namespace, new=new)
+
+    def ever(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
+        """The same with nothing in use: whether it can ever be admitted, in a time that no Workload adds to."""
+        return self._fit(self._unused, raw, namespace, new=new)
+
+    def check(self, raw: Object, namespace: str) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
+        """What a new JobSet that will not be admitted is told; it is not refused: quotas may be changed for it."""
+        report = self.ever(raw, namespace)
+        reason = told_by(report)
+        return (), (f"{reason}: {report['message']}",) if reason is not None else ()
+
+    def _fit(self, snapshot: Snapshot, raw: Object, namespace: str, *, new: bool) -> FitReport:
         jobset, _ = read_jobset(raw)
         home = jobset.namespace or namespace
         if missing := self._missing():
             return unknown_fit(raw, namespace, missing)
         ask = Ask(raw, home, self._sources.namespaces.store.get("", home), jobset.queue, new)
-        return fit(ask, self._knowledge())
-
-    def check(self, raw: Object, namespace: str) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
-        """What a new JobSet that will not be admitted is told; it is not refused: quotas may be changed for it."""
-        report = self.fit(raw, namespace)
-        reason = told_by(report)
-        return (), (f"{reason}: {report['message']}",) if reason is not None else ()
+        self._complete(snapshot)
+        return fit(ask, snapshot)
 
     def _missing(self) -> list[str]:
         """What nothing can be said without."""
@@ -138,31 +148,32 @@ class QueueView:
         essential = (self._sources.cluster_queues, self._sources.local_queues) if self.known else ()
         return [trouble for source in essential if (trouble := source.trouble())]
 
-    def _knowledge(self) -> Snapshot:
-        snapshot, classes = self.snapshot, self._sources.runtime_classes
+    def _complete(self, snapshot: Snapshot) -> None:
+        """Add what no change of an object tells."""
+        classes = self._sources.runtime_classes
         snapshot.queued = self.present
         snapshot.queue_limit = self._sources.presence.podset_limit
-        # That there are none is no change that anybody tells.
         snapshot.take_runtime_classes(classes.store.values() if classes.known else None)
-        return snapshot
 
     def _tell(self, affected: Affected) -> None:
         for listener in self._listeners:
             listener(affected)
 
     def _keep(self, old: Any, new: Any) -> None:
-        """What turns no never into anything else, and nothing else into a never."""
-        if new is None:
-            self.snapshot.drop(old)
-        else:
-            self.snapshot.take(new)
+        """Bring both snapshots up to date with one object."""
+        for snapshot in (self.snapshot, self._unused):
+            if new is None:
+                snapshot.drop(old)
+            else:
+                snapshot.take(new)
 
     def _on_cluster_queue(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         name = new.name if new is not None else old.name if old is not None else ""
+        if old is not None and new is not None and _settings(old) == _settings(new):
+            self._keep(old, new)
+            return
         before = self._tree([name])
         self._keep(old, new)
-        if old is not None and new is not None and _settings(old) == _settings(new):
-            return
         self._tell(Affected(cluster_queues=before | self._tree([name])))
 
     def _on_cohort(self, old: Cohort | None, new: Cohort | None) -> None:
@@ -172,7 +183,10 @@ class QueueView:
         self._tell(Affected(cluster_queues=before | self._tree(self._under(name))))
 
     def _on_workload(self, old: QueuedWorkload | None, new: QueuedWorkload | None) -> None:
-        self._keep(old, new)
+        if new is not None:
+            self.snapshot.take(new)
+        elif old is not None:
+            self.snapshot.drop(old)
         changed = new or old
         if changed is not None and _reserved(old) != _reserved(new):
             self._tell(Affected(jobsets=frozenset({(changed.namespace, changed.owner_name)})))
@@ -212,11 +226,22 @@ class QueueView:
         using = {queue.name for queue in self.snapshot.quotas.queues() if name in _flavors(queue)}
         self._tell(Affected(cluster_queues=frozenset(using)))
 
+    def _on_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
+        """One of MultiKueue's makes nothing a never."""
+        self._keep(old, new)
+        if old is not None and new is not None and old.controller == new.controller:
+            return
+        name = new.name if new is not None else old.name if old is not None else ""
+        queues = self.snapshot.quotas.queues()
+        using = {queue.name for queue in queues if any(use.name == name for use in queue.checks)}
+        self._tell(Affected(cluster_queues=frozenset(using)))
+
     def _on_limit_range(self, old: Object | None, new: Object | None) -> None:
-        if new is not None:
-            self.snapshot.take_limit_range(new)
-        elif old is not None:
-            self.snapshot.drop_limit_range(old)
+        for snapshot in (self.snapshot, self._unused):
+            if new is not None:
+                snapshot.take_limit_range(new)
+            elif old is not None:
+                snapshot.drop_limit_range(old)
         changed = new or old
         if changed is not None:
             self._tell(Affected(namespaces=frozenset({changed["metadata"]["namespace"]})))
@@ -226,7 +251,8 @@ class QueueView:
         self._tell(Affected(namespaces=frozenset({name})))
 
     def _on_configuration(self, _old: str | None, new: str | None) -> None:
-        self.snapshot.take_configuration(new)
+        for snapshot in (self.snapshot, self._unused):
+            snapshot.take_configuration(new)
         self._tell(EVERYBODY)
 
 

@@ -154,3 +154,23 @@ def test_quota_that_is_reserved_or_given_back_concerns_its_jobset_alone(ground: 
     assert ground.affected == []
     ground.workload("js", reserved=False)
     assert ground.affected.pop() == Affected(jobsets=frozenset({("t", "js")}))
+
+
+def test_a_check_of_multikueue_makes_nothing_a_never(ground: Ground) -> None:
+    ground.queue("cq", 4, admissionChecksStrategy={"admissionChecks": [{"name": "elsewhere"}]})
+    assert ground.view.fit(ground.jobset("js", 5), "t")["verdict"] == "never"
+    ground.affected.clear()
+    ground.put(ground.sources.checks, "other", spec={"controllerName": "example.com/c"})
+    assert concerned(ground) == frozenset()
+    ground.put(ground.sources.checks, "elsewhere", spec={"controllerName": "kueue.x-k8s.io/multikueue"})
+    assert concerned(ground) == {"cq"}
+    assert ground.view.fit(ground.jobset("js", 5), "t")["verdict"] == "unknown"
+
+
+def test_admission_asks_nothing_that_grows_with_the_workloads(ground: Ground) -> None:
+    ground.workload("other", reserved=True, queue="cq")
+    raw = ground.jobset("js", 4)
+    assert ground.view.fit(raw, "t")["verdict"] == "not-now"
+    report = ground.view.ever(raw, "t")
+    assert (report["verdict"], report["holders"]) == ("fits", [])
+    assert ground.view.ever(ground.jobset("js", 5), "t")["verdict"] == "never"
