@@ -1,0 +1,342 @@
+"""Whether a queue of Kueue can ever admit a JobSet, and whether it can now.
+
+``never`` is a proof: no choice of flavors keeps what the gang asks for within what the queue could ever have, with
+nothing in use. Everything that this proof leans on must be known; otherwise the answer is ``unknown``. A queue that
+admits nobody at the moment is no never either, nor is a gang that Kueue's own walk over the flavors misses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.errors import one_line
+from gangctl.fit import explain
+from gangctl.fit.demands import Member, Needs, Refuses, needs_of, with_pods
+from gangctl.fit.eligibility import all_with_topology, refusal
+from gangctl.fit.knowledge import Ask, Knowledge
+from gangctl.fit.now import Rooms, as_it_is, lacking, may_preempt, reason_now, rooms_of, when_empty
+from gangctl.fit.podsets import PodSet, podsets_of
+from gangctl.fit.report import API_VERSION, KIND, FitReport, HolderReport, LimitReport, Verdict
+from gangctl.fit.requests import requests_of
+from gangctl.fit.search import BUDGET, Mode, Step, greedy, search
+from gangctl.kueue.amounts import UNLIMITED
+from gangctl.kueue.blocked import blocked, selects
+from gangctl.kueue.configuration import KueueConfiguration
+from gangctl.kueue.consistency import FEWEST_PODSETS
+from gangctl.kueue.names import DEFAULT_QUEUE, MULTIKUEUE, PRIORITY_CLASS
+from gangctl.kueue.objects import ClusterQueue, ResourceGroup
+from gangctl.kueue.stuck import JOBSET_FRAMEWORK
+
+__all__ = ["Ask", "Knowledge", "fit"]
+
+MOST_PODSETS: Final = 18
+"""That the newest Kueue takes."""
+
+_MOST_HOLDERS: Final = 50
+
+
+@dataclass(slots=True)
+class _Case:
+    """One JobSet on its way to a verdict; what is found on the way is kept for the report."""
+
+    ask: Ask
+    knowledge: Knowledge
+    jobset: JobSet
+    queue: str
+    cluster_queue: str = ""
+    blocked: str = ""
+    strict: bool = False
+    unknown: list[str] = field(default_factory=list)
+    members: Sequence[Member] = ()
+    needs: Needs | None = None
+    rooms: Rooms | None = None
+    steps: Sequence[Step] = ()
+    holders: list[HolderReport] = field(default_factory=list)
+
+    def answer(
+        self, verdict: Verdict, reason: str, message: str, *, blocking: bool = False, reorder: bool = False
+    ) -> FitReport:
+        """The report."""
+        words = one_line(message + (explain.BLOCKS if blocking else ""))
+        return {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {
+                "name": self.jobset.name or self.jobset.generate_name,
+                "namespace": self.jobset.namespace or self.ask.namespace,
+            },
+            "verdict": verdict,
+            "reason": reason,
+            "message": words[:1].upper() + words[1:] + ".",
+            "queue": self.queue,
+            "clusterQueue": self.cluster_queue,
+            "blocked": self.blocked,
+            "blocking": blocking,
+            "reorder": reorder,
+            "podSets": [
+                {
+                    "name": member.podset.name,
+                    "pods": _shown(member.podset.pods),
+                    "requests": {name: _shown(amount) for name, amount in member.requests.items()},
+                    "flavors": self._flavors(index),
+                    "refused": dict(self.needs.refused[index]) if self.needs else {},
+                }
+                for index, member in enumerate(self.members)
+            ],
+            "limits": self._limits(),
+            "holders": self.holders,
+            "unknown": self.unknown,
+        }
+
+    def never(self, reason: str, message: str, *, blocking: bool = True) -> FitReport:
+        """Never, unless something that is not known could make it something else."""
+        if self.unknown:
+            words = f"as far as is known it can never be admitted: {message}; but not known: {'; '.join(self.unknown)}"
+            return self.answer("unknown", "Unknown", words)
+        where = f' by ClusterQueue "{self.cluster_queue}"' if self.cluster_queue else ""
+        return self.answer(
+            "never", reason, f"it can never be admitted{where}: {message}", blocking=blocking and self.strict
+        )
+
+    def _flavors(self, index: int) -> dict[str, str]:
+        if self.needs is None or not self.steps:
+            return {}
+        own = self.members[index].requests
+        return {
+            resource: step.flavor
+            for demand, owners, step in zip(self.needs.demands, self.needs.owners, self.steps, strict=True)
+            if index in owners
+            for resource in demand.amounts
+            if own.get(resource)
+        }
+
+    def _limits(self) -> list[LimitReport]:
+        if self.needs is None:
+            return []
+        limits = [
+            _limit("", resource, sum(self._total(index, resource) for index in indexes))
+            for resource, indexes in self.needs.undeclared.items()
+        ]
+        for (flavor, resource), ceiling in self.rooms.ceilings.items() if self.rooms else ():
+            asked = sum(d.amounts.get(resource, 0) for d in self.needs.demands if flavor in d.flavors)
+            most = UNLIMITED if ceiling.amount is None else ceiling.amount
+            limit = _limit(flavor, resource, asked, most, ceiling.limit)
+            if self.rooms:
+                pair = flavor, resource
+                free = self.rooms.free[pair]
+                limit["nominal"] = _shown(self.rooms.nominal[pair])
+                limit["used"] = _shown(self.rooms.used[pair])
+                limit["free"] = UNLIMITED if free is None else _shown(free)
+            limits.append(limit)
+        return limits
+
+    def _total(self, index: int, resource: str) -> int:
+        member = self.members[index]
+        return member.requests.get(resource, 0) * member.podset.pods
+
+
+def _limit(flavor: str, resource: str, asked: int, ceiling: int = 0, words: str = "") -> LimitReport:
+    return {
+        "flavor": flavor,
+        "resource": resource,
+        "requested": _shown(asked),
+        "ceiling": _shown(ceiling),
+        "nominal": 0,
+        "used": 0,
+        "free": 0,
+        "short": _shown(asked - ceiling),
+        "limit": words or "no resource group has it",
+    }
+
+
+def _shown(amount: int) -> int:
+    """An amount as the report may carry it: of int64, and no debt."""
+    return max(0, min(amount, UNLIMITED))
+
+
+def fit(ask: Ask, knowledge: Knowledge, budget: int = BUDGET) -> FitReport:
+    """The answer for one JobSet; total, whatever the object."""
+    jobset, _ = read_jobset(ask.jobset)
+    configuration = knowledge.surroundings(ask.namespace).configuration
+    case = _Case(ask, knowledge, jobset, ask.queue)
+    if not case.queue and ask.new and knowledge.local_queue(ask.namespace, DEFAULT_QUEUE) is not None:
+        case.queue = DEFAULT_QUEUE
+    outside = _outside(case, configuration)
+    if outside:
+        return case.answer("fits", "NotQueued", outside)
+    case.unknown = list(dict.fromkeys(_unknown(case, configuration)))
+    local = knowledge.local_queue(ask.namespace, case.queue)
+    queue = knowledge.quotas.queue(local.cluster_queue) if local is not None else None
+    case.cluster_queue = local.cluster_queue if local is not None else ""
+    obstacle = blocked(case.queue, local, queue, ask.namespace_labels)
+    if obstacle is not None or queue is None:
+        case.blocked = obstacle.message if obstacle is not None else "the ClusterQueue does not exist"
+        return case.answer("not-now", "QueueBlocked", case.blocked)
+    if knowledge.quotas.cycle(queue.name):
+        case.blocked = f'the cohorts of ClusterQueue "{queue.name}" form a cycle, in which nothing is admitted'
+        return case.answer("not-now", "QueueBlocked", case.blocked)
+    case.strict = queue.strategy == "StrictFIFO"
+    case.unknown += _unknown_checks(queue, knowledge)
+    return _in_queue(case, queue, configuration, budget)
+
+
+def _outside(case: _Case, configuration: KueueConfiguration) -> str:
+    """Why no queue holds the JobSet back; empty when one does."""
+    if not case.knowledge.queued:
+        return "there is no Kueue in this cluster: no quota holds it back"
+    if not case.queue:
+        return "it names no queue: no quota holds it back"
+    if configuration.known and JOBSET_FRAMEWORK not in configuration.frameworks:
+        return "Kueue does not manage JobSets here (integrations.frameworks): its queue label does nothing"
+    selector, labels = configuration.managed_namespaces, case.ask.namespace_labels
+    if configuration.known and selector is not None and labels is not None and not selects(selector, labels):
+        return "Kueue does not manage this namespace (managedJobsNamespaceSelector): its queue label does nothing"
+    return ""
+
+
+def _unknown(case: _Case, configuration: KueueConfiguration) -> Iterable[str]:
+    yield from case.knowledge.unknown()
+    if not configuration.known:
+        yield configuration.unreadable or "Kueue's configuration"
+    if case.jobset.managed_by == MULTIKUEUE:
+        yield "what the clusters have on which MultiKueue runs it"
+
+
+def _unknown_checks(queue: ClusterQueue, knowledge: Knowledge) -> list[str]:
+    """A queue that hands its JobSets on to other clusters."""
+    for use in queue.checks:
+        check = knowledge.check(use.name)
+        if check is not None and check.controller == MULTIKUEUE:
+            return [f'what the clusters have to which MultiKueue (AdmissionCheck "{use.name}") sends it']
+    return []
+
+
+def _in_queue(case: _Case, queue: ClusterQueue, configuration: KueueConfiguration, budget: int) -> FitReport:
+    """The verdict on a JobSet whose queue is open."""
+    podsets = podsets_of(case.ask.jobset)
+    limit = case.knowledge.queue_limit
+    if limit is None and len(podsets) > FEWEST_PODSETS:
+        case.unknown.append(f"how many podsets this Kueue takes ({FEWEST_PODSETS} to {MOST_PODSETS} by version)")
+    most = MOST_PODSETS if limit is None else limit
+    if len(podsets) > most:
+        message = f"it has {len(podsets)} replicated jobs, and Kueue takes at most {most}; split the JobSet"
+        # No Workload is made of it, so that none is ever in front of others.
+        return case.never("NeverMisconfigured", message, blocking=False)
+    problems = _count(case, podsets, queue)
+    if problems:
+        return case.never("NeverMisconfigured", "; ".join(problems))
+    case.needs = needs_of(
+        case.members,
+        queue,
+        _refuses(case.knowledge, queue, configuration),
+        lenient=configuration.quota_check == "IgnoreUndeclared",
+    )
+    case.rooms = rooms_of(case.knowledge.quotas, queue, case.needs.demands)
+    gang = explain.Gang(case.members, case.needs, queue, case.rooms)
+    if case.needs.undeclared:
+        return case.never("NeverUndeclaredResource", explain.undeclared(gang))
+    if not all(demand.flavors for demand in case.needs.demands):
+        return case.never("NeverNoFlavor", explain.no_flavor(gang))
+    return _by_quota(case, gang, budget)
+
+
+def _count(case: _Case, podsets: Sequence[PodSet], queue: ClusterQueue) -> list[str]:
+    """Count what the podsets ask for; what Kueue refuses whatever the quota."""
+    surroundings = case.knowledge.surroundings(case.ask.namespace)
+    members, problems = [], []
+    for podset in podsets:
+        counted = requests_of(podset, surroundings)
+        members.append(Member(podset, counted, with_pods(counted.requests, queue)))
+        problems += [f'"{podset.name}": {problem}' for problem in counted.problems]
+        case.unknown += [why for why in counted.unknown if why not in case.unknown]
+    case.members = members
+    return problems
+
+
+def _refuses(knowledge: Knowledge, queue: ClusterQueue, configuration: KueueConfiguration) -> Refuses:
+    """Which flavors are none for whom, with what is known here; levels of topologies are not."""
+    tas_only = all_with_topology(queue, knowledge.flavor)
+    topology_aware = configuration.gate("TopologyAwareScheduling", default=True)
+
+    def refuses(member: Member, flavor: str, group: ResourceGroup) -> str:
+        return refusal(
+            member.podset,
+            knowledge.flavor(flavor),
+            counted=member.counted,
+            group=group,
+            tas_only=tas_only,
+            topology_aware=topology_aware,
+        )
+
+    return refuses
+
+
+def _by_quota(case: _Case, gang: explain.Gang, budget: int) -> FitReport:
+    demands = gang.needs.demands
+    terms = when_empty(gang.queue, gang.rooms)
+    empty = greedy(demands, terms)
+    choice: tuple[str, ...] | None = None
+    if empty is None:
+        failing, exhausted = [], False
+        for part in sorted({demand.part for demand in demands}):
+            found = search(gang.part(part)[0], terms.ceiling, budget)
+            exhausted = exhausted or found.exhausted
+            if found.choice is None and not found.exhausted:
+                failing.append(part)
+        if failing:
+            return case.never("NeverExceedsQuota", explain.exceeds(gang, failing))
+        if exhausted:
+            case.unknown.append("whether any of too many choices of flavors has room for it")
+            return case.answer("unknown", "Unknown", f"not known: {'; '.join(case.unknown)}")
+        choice = search(demands, terms.ceiling, budget * len(demands)).choice
+    return _when(case, gang, empty, choice)
+
+
+def _when(case: _Case, gang: explain.Gang, empty: tuple[Step, ...] | None, choice: tuple[str, ...] | None) -> FitReport:
+    """The verdict on a gang for which there can be room."""
+    demands, queue = gang.needs.demands, gang.queue
+    holders = case.knowledge.quotas.holders(queue.name, gang.rooms.ceilings.keys())
+    victims = may_preempt(queue, holders, _priority(case))
+    now = greedy(demands, as_it_is(queue, gang.rooms, preempting=bool(victims)))
+    if now is not None and all(step.mode is Mode.FIT for step in now):
+        case.steps = now
+        return case.answer("fits", "Fits", f'it fits into ClusterQueue "{queue.name}" now{_unsure(case)}')
+    if empty is None:
+        case.steps = tuple(Step(flavor, Mode.FIT) for flavor in choice or ())
+        movable = not any(rj.depends_on for rj in case.jobset.replicated_jobs)
+        message = explain.reordered(gang, choice or (), when_empty(queue, gang.rooms), movable=movable)
+        return case.answer("not-now", "FitsReordered", message, blocking=case.strict, reorder=True)
+    case.steps = empty if now is None else now
+    short = lacking(demands, case.steps, gang.rooms)
+    holding = case.knowledge.quotas.holders(queue.name, short.keys())
+    outranked = {holder.uid for holder in victims} & {holder.uid for holder, _ in holding}
+    case.holders = [
+        {
+            "name": holder.owner_name or holder.name,
+            "namespace": holder.namespace,
+            "kind": holder.owner_kind or "Workload",
+            "clusterQueue": holder.cluster_queue,
+            "priority": holder.priority,
+            "resources": {resource: _shown(amount) for resource, amount in amounts.items()},
+        }
+        for holder, amounts in holding[:_MOST_HOLDERS]
+    ]
+    reason = "WaitsForQuota" if now is None else reason_now(now)
+    return case.answer("not-now", reason, explain.waiting(short, holding, len(outranked)) + _unsure(case))
+
+
+def _unsure(case: _Case) -> str:
+    return f", as far as is known; not known: {'; '.join(case.unknown)}" if case.unknown else ""
+
+
+def _priority(case: _Case) -> int | None:
+    """Priority of the Workload that Kueue makes; None where it is not known."""
+    metadata = case.ask.jobset.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    name = labels.get(PRIORITY_CLASS) if isinstance(labels, dict) else None
+    if isinstance(name, str) and name:
+        return case.knowledge.priority(name)
+    return None if any(rj.priority_class for rj in case.jobset.replicated_jobs) else 0
