@@ -18,10 +18,12 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.admission import CHECKS, KUEUE, PARAMETERS, Queues, chronicle, holds, install, state_of, writes
+from tests.live.admission_rights import Check, Scene, asks_policies, declares, follows_parameters, granted, says_ready
 from tests.live.cluster import Cluster, refused
 from tests.live.gangctl import USER, Gangctl, create_namespaces, install_rights
 from tests.live.observe import foreign_workload, said
 from tests.live.proxy import Proxy
+from tests.live.rights import Right, missing
 from tests.live.test_crash_live import Assassin, Condition, kill_after_each_write
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("kueue-check")]
@@ -330,3 +332,27 @@ async def test_the_account_can_fake_nothing(queues: Queues, kueue_plane: Control
         assert failure.status == 403
     finally:
         await impostor.close()
+
+
+RIGHTS: dict[tuple[str, str], Check] = {
+    ("admissionchecks", "get"): declares,
+    ("admissionchecks/status", "patch"): declares,
+    ("workloads/status", "patch"): says_ready,
+    ("gangadmissionparameters", "list"): follows_parameters,
+    ("gangadmissionparameters", "watch"): follows_parameters,
+    ("jobsets", "get"): asks_policies,
+}
+
+
+def test_every_right_has_a_check() -> None:
+    assert {(each.resource, each.verb) for each in granted("kueue-check")} == RIGHTS.keys()
+
+
+@pytest.mark.parametrize("right", granted("kueue-check"), ids=str)
+async def test_each_right_is_needed(right: Right, queues: Queues, checking: Gangctl) -> None:
+    act = RIGHTS[right.resource, right.verb](Scene(queues, checking, right))
+    await anext(act)
+    async with missing(queues.api, USER, [right]):
+        await anext(act)
+    await anext(act, None)
+    assert checking.process.running

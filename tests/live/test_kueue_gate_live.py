@@ -14,10 +14,12 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.admission import GATED_BY, KUEUE, QUEUE, Queues, chronicle, gates_of, holds, install, writes
+from tests.live.admission_rights import Scene, granted, opens
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.gangctl import USER, Gangctl, create_namespaces, install_rights
 from tests.live.observe import foreign_workload, said
 from tests.live.proxy import Proxy
+from tests.live.rights import missing
 from tests.live.test_crash_live import Assassin, Condition, kill_after_each_write
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("kueue-gate")]
@@ -199,12 +201,27 @@ async def test_the_account_can_change_nothing_else_of_a_jobset(queues: Queues, k
         await impostor.close()
 
 
+async def test_the_right_to_patch_is_needed(queues: Queues, gating: Gangctl) -> None:
+    (patch,) = [each for each in granted("kueue-gate") if each.verb == "patch"]
+    act = opens(Scene(queues, gating, patch))
+    await anext(act)
+    async with missing(queues.api, USER, [patch]):
+        await anext(act)
+    await anext(act, None)
+
+
 async def test_a_kueue_that_minds_no_gates_is_told_of(request: pytest.FixtureRequest) -> None:
     plane = await start_plane(honoured=False)
     try:
         async with Gangctl(plane, "--kueue-gate") as gangctl:
             queues = await queues_of(plane, request.node.name)
-            await queues.submit()
+            # Without the right to look whether the gate is there in truth, nobody is told anything.
+            (look,) = [each for each in granted("kueue-gate") if each.verb == "get"]
+            async with missing(plane.api, USER, [look]):
+                scene = Scene(queues, gangctl, look)
+                await queues.submit()
+                await scene.refused()
+                assert "AdmissionGateNotHonoured" not in await queues.cluster.reasons("js")
             event = await said(queues.cluster, "AdmissionGateNotHonoured")
             assert event["type"] == "Warning"
             await wait_for(lambda: queues.started("js"), what="the JobSet to start")
