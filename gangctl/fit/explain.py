@@ -83,7 +83,7 @@ def _one(gang: Gang, demand: Demand, owners: Sequence[int]) -> str:
     nearest = min(short, key=lambda flavor: (_far(short[flavor], demand.amounts), demand.flavors.index(flavor)))
     resource = max(short[nearest], key=lambda name: short[nearest][name] / demand.amounts[name])
     ceiling = gang.rooms.ceilings[nearest, resource]
-    others = f", and the other {len(short) - 1} no more" if len(short) > 1 else ""
+    others = "" if len(short) == 1 else ", nor have the other flavors room for all of it"
     return (
         f"{gang.names(owners)} {_ask(owners)} for {show(resource, demand.amounts[resource])} in all, "
         f'and flavor "{nearest}" can never give more than {figure(resource, ceiling.amount or 0)}'
@@ -129,7 +129,7 @@ def _advice(gang: Gang, demands: Sequence[Demand], owners: Sequence[tuple[int, .
     found = relief(demands, gang.rooms.ceiling)
     more = f'{show_all(found.more)} more in flavor "{found.flavor}" would do' if found else ""
     fewer = _fewer(gang, demands[0], owners[0]) if len(demands) == 1 and len(owners[0]) == 1 else ""
-    return " and so would ".join(part for part in (more, fewer) if part) or "ask for less, or split the JobSet"
+    return ", and so would ".join(part for part in (more, fewer) if part) or "ask for less, or split the JobSet"
 
 
 def _fewer(gang: Gang, demand: Demand, owners: Sequence[int]) -> str:
@@ -143,7 +143,7 @@ def _fewer(gang: Gang, demand: Demand, owners: Sequence[int]) -> str:
             if there is not None:
                 pods = min(pods, there // member.requests[resource])
         most = max(most, pods)
-    return f"{most} pods instead of {member.podset.pods}" if most else ""
+    return f"{show('pods', most)} instead of {member.podset.pods}" if most else ""
 
 
 def _short(demand: Demand, flavor: str, room: Room) -> dict[str, int]:

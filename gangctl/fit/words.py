@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from gangctl.api.quantity import show_bytes, show_milli
+from gangctl.kueue.objects import PODS
 
 _BYTES: Final = ("memory", "storage", "ephemeral-storage", "hugepages-")
 _NAMED: Final = 4
@@ -13,7 +14,8 @@ _NAMED: Final = 4
 
 def show(resource: str, amount: int) -> str:
     """An amount with its resource: ``1.5 cpu``, ``3Gi memory``, ``8 nvidia.com/gpu``."""
-    return f"{figure(resource, amount)} {resource}"
+    name = resource.removesuffix("s") if resource == PODS and amount == 1 else resource
+    return f"{figure(resource, amount)} {name}"
 
 
 def figure(resource: str, amount: int) -> str:

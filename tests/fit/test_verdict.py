@@ -1,0 +1,434 @@
+"""Verdicts beside the golden rows: what is no never, what is not known, who is in the way, and what would help."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.cli.schema import fit_schema
+from gangctl.fit.report import FitReport
+from gangctl.fit.snapshot import Held, Snapshot
+from gangctl.fit.verdict import Ask, fit
+from gangctl.kueue.names import MULTIKUEUE, PRIORITY_CLASS
+from gangctl.kueue.objects import (
+    AdmissionCheck,
+    CheckUse,
+    ClusterQueue,
+    Cohort,
+    Condition,
+    LocalQueue,
+    PriorityClass,
+    Quota,
+    ResourceFlavor,
+    SelectorTerm,
+)
+from tests.cli.schema import violations
+from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, ask, grouped, known, pods, taken_flavors
+from tests.fit.queues import Written, group, holder
+from tests.jobsets import jobset
+from tests.strategies import PROPERTY, hostile_jobsets
+
+
+def queue(name: str = "a", cohort: str = "", **fields: Any) -> ClusterQueue:
+    """Ten CPUs in flavor f1, for every namespace."""
+    groups = fields.pop("groups", (group({"f1": {"cpu": 10_000}}),))
+    return ClusterQueue(name, cohort, groups, **{"selector": (), **fields})
+
+
+def cpu(count: int, name: str = "w", **more: str) -> dict[str, Any]:
+    return pods(name, count, cpu="1", **more)
+
+
+def gist(report: FitReport) -> tuple[str, str]:
+    assert violations(report, fit_schema()) == []
+    return report["verdict"], report["reason"]
+
+
+class TestNotQueued:
+    def test_without_a_queue(self) -> None:
+        report = fit(Ask(jobset("js", cpu(99)), NAMESPACE, {}, ""), known(queue()))
+        assert gist(report) == ("fits", "NotQueued")
+        assert (report["queue"], report["limits"]) == ("", [])
+
+    def test_without_kueue(self) -> None:
+        assert gist(ask(known(queue(), queued=False), cpu(99))) == ("fits", "NotQueued")
+
+    def test_the_default_queue_takes_who_is_new(self) -> None:
+        snapshot = known(queue(), LocalQueue(NAMESPACE, "default", "a"))
+        raw = jobset("js", cpu(99))
+        assert gist(fit(Ask(raw, NAMESPACE, {}, ""), snapshot)) == ("never", "NeverExceedsQuota")
+        assert gist(fit(Ask(raw, NAMESPACE, {}, "", new=False), snapshot)) == ("fits", "NotQueued")
+
+    def test_a_framework_that_kueue_does_not_manage(self) -> None:
+        text = CONFIGURATION.replace("batch/job, jobset.x-k8s.io/jobset", "batch/job")
+        assert gist(ask(known(queue(), configuration=text), cpu(99))) == ("fits", "NotQueued")
+
+    def test_a_namespace_that_kueue_does_not_manage(self) -> None:
+        text = CONFIGURATION + "managedJobsNamespaceSelector: {matchLabels: {team: x}}\n"
+        snapshot = known(queue(), configuration=text)
+        assert gist(ask(snapshot, cpu(99), labels={"team": "y"})) == ("fits", "NotQueued")
+        assert gist(ask(snapshot, cpu(99), labels={"team": "x"})) == ("never", "NeverExceedsQuota")
+
+
+class TestBlocked:
+    """K22: none of these is a never, not even for a gang that could never fit."""
+
+    STOPPED = LocalQueue(NAMESPACE, QUEUE, "a", stop_policy="Hold")
+    INACTIVE = Condition(status=False, reason="FlavorNotFound", message="Can't admit new workloads: no flavor f1.")
+    NOBODY = SelectorTerm("team", "In", ("x",))
+
+    @pytest.mark.parametrize(
+        ("snapshot", "words"),
+        [
+            (Snapshot([queue()], configuration=CONFIGURATION), 'LocalQueue "q" does not exist'),
+            (known(queue(), STOPPED), 'LocalQueue "q" is stopped'),
+            (known(queue(stop_policy="HoldAndDrain")), 'ClusterQueue "a" is stopped'),
+            (known(queue(active=INACTIVE)), 'ClusterQueue "a" is inactive (FlavorNotFound): no flavor f1'),
+            (known(queue(selector=None)), "selects no namespace"),
+            (known(queue(selector=(NOBODY,))), "does not match the labels"),
+            (known(queue(), queue="gone"), 'ClusterQueue "gone" of LocalQueue "q" does not exist'),
+            (known(queue(cohort="c"), Cohort("c", "d"), Cohort("d", "c")), "cycle"),
+        ],
+    )
+    def test_now_and_not_never(self, snapshot: Snapshot, words: str) -> None:
+        for count in (1, 99):
+            report = ask(snapshot, cpu(count))
+            assert gist(report) == ("not-now", "QueueBlocked")
+            assert words in report["blocked"]
+            assert words in report["message"]
+
+    def test_labels_that_are_not_known_block_nobody(self) -> None:
+        ask_unlabelled = Ask(jobset("js", cpu(1)), NAMESPACE, None, QUEUE)
+        assert gist(fit(ask_unlabelled, known(queue(selector=(self.NOBODY,))))) == ("fits", "Fits")
+
+
+class TestMisconfigured:
+    @pytest.mark.parametrize(("limit", "count", "verdict"), [(8, 9, "never"), (8, 8, "fits"), (18, 18, "fits")])
+    def test_too_many_podsets(self, limit: int, count: int, verdict: str) -> None:
+        entries = [pods(f"w{n}", 1, cpu="10m") for n in range(count)]
+        report = ask(known(queue(strategy="StrictFIFO"), queue_limit=limit), *entries)
+        assert report["verdict"] == verdict
+        if verdict == "never":
+            assert report["reason"] == "NeverMisconfigured"
+            assert "at most 8" in report["message"]
+            assert not report["blocking"], "no Workload is made of it"
+
+    def test_a_limit_that_is_not_known_refuses_nobody(self) -> None:
+        entries = [pods(f"w{n}", 1, cpu="10m") for n in range(19)]
+        assert gist(ask(known(queue(), queue_limit=None), *entries)) == ("unknown", "Unknown")
+
+    def test_requests_above_the_limit(self) -> None:
+        entry = cpu(1)
+        entry["template"]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "500m"}
+        report = ask(known(queue(strategy="StrictFIFO")), entry)
+        assert gist(report) == ("never", "NeverMisconfigured")
+        assert report["blocking"]
+
+    def test_a_limit_range(self) -> None:
+        limits = {"type": "Container", "max": {"cpu": "500m"}}
+        raw = {"metadata": {"name": "l", "namespace": NAMESPACE}, "spec": {"limits": [limits]}}
+        assert gist(ask(known(queue(), limit_ranges=[raw]), cpu(1))) == ("never", "NeverMisconfigured")
+
+
+class TestUnknown:
+    """K7: what is not known turns a never into a warning that says why, and nothing else."""
+
+    CHECKED = queue(checks=(CheckUse("m"),))
+
+    @pytest.mark.parametrize(
+        ("snapshot", "why"),
+        [
+            (known(queue(), configuration=None), "configuration"),
+            (known(queue(), configuration="kind: ["), "controller_manager_config.yaml"),
+            (known(queue(), unknown=lambda: ["LimitRanges (forbidden)"]), "LimitRanges (forbidden)"),
+            (known(CHECKED, AdmissionCheck("m", MULTIKUEUE)), "MultiKueue"),
+        ],
+    )
+    @pytest.mark.parametrize(
+        "entry",
+        [cpu(99), pods("w", 1, cpu="1", memory="1Gi"), pods("w", 1, {"nodeSelector": {"type": "b"}}, cpu="99")],
+    )
+    def test_no_refusal(self, snapshot: Snapshot, why: str, entry: dict[str, Any]) -> None:
+        report = ask(snapshot, entry)
+        assert gist(report) == ("unknown", "Unknown")
+        assert any(why in each for each in report["unknown"])
+        assert why in report["message"]
+        assert not report["blocking"]
+
+    def test_what_fits_says_what_it_leans_on(self) -> None:
+        report = ask(known(queue(), configuration=None), cpu(1))
+        assert gist(report) == ("fits", "Fits")
+        assert report["unknown"]
+        assert "as far as is known" in report["message"]
+
+    def test_multikueue_and_claims_of_devices(self) -> None:
+        assert gist(ask(known(queue()), cpu(99), managedBy=MULTIKUEUE))[0] == "unknown"
+        claims = pods("w", 99, {"resourceClaims": [{"name": "g"}]}, cpu="1")
+        assert gist(ask(known(queue()), claims))[0] == "unknown"
+
+    def test_another_check_is_no_reason(self) -> None:
+        assert ask(known(self.CHECKED, AdmissionCheck("m", "x")), cpu(99))["verdict"] == "never"
+
+    def test_transformations_that_were_read_are_counted(self) -> None:
+        text = CONFIGURATION + (
+            "resources: {transformations: [{input: example.com/slice, strategy: Replace, outputs: {cpu: 10}}]}\n"
+        )
+        entry = pods("w", 1, **{"example.com/slice": "2"})
+        report = ask(known(queue(), configuration=text), entry)
+        assert gist(report) == ("never", "NeverExceedsQuota")
+        assert report["podSets"][0]["requests"] == {"cpu": 20_000}
+
+    def test_a_search_without_steps_left(self) -> None:
+        sizes = [15 + 2 * n for n in range(18)]
+        flavors: dict[str, dict[str, Written]] = {f"f{n}": {"cpu": (sum(sizes) // 6 + n % 2) * 1000} for n in range(6)}
+        entries = [pods(f"w{size}", 1, cpu=str(size)) for size in sizes]
+        raw = jobset("js", *entries)
+        report = fit(Ask(raw, NAMESPACE, {}, QUEUE), known(queue(groups=(group(flavors),))), budget=100)
+        assert gist(report) == ("unknown", "Unknown")
+        assert "too many choices" in report["message"]
+
+
+class TestBlocking:
+    """K21: a gang that never fits stays at the head of a queue that is StrictFIFO."""
+
+    @pytest.mark.parametrize(("strategy", "blocking"), [("StrictFIFO", True), ("BestEffortFIFO", False)])
+    def test_never(self, strategy: str, *, blocking: bool) -> None:
+        report = ask(known(queue(strategy=strategy)), cpu(11))
+        assert gist(report) == ("never", "NeverExceedsQuota")
+        assert report["blocking"] == blocking
+        assert ("block everybody behind it" in report["message"]) == blocking
+
+    def test_what_only_waits_does_not(self) -> None:
+        snapshot = known(queue(strategy="StrictFIFO"), holder("u", "a", {("f1", "cpu"): 8000}))
+        assert not ask(snapshot, cpu(10))["blocking"]
+
+    def test_an_order_that_kueue_does_not_get_over_does(self) -> None:
+        flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 6000}}),)
+        report = ask(known(queue(groups=flavors, strategy="StrictFIFO")), cpu(6, "v"), cpu(10))
+        assert gist(report) == ("not-now", "FitsReordered")
+        assert report["blocking"]
+        assert "list the replicated jobs as w, v" in report["message"]
+
+    def test_order_is_not_advised_where_startup_needs_it(self) -> None:
+        flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 6000}}),)
+        later = {**cpu(10), "dependsOn": [{"name": "v", "status": "Ready"}]}
+        report = ask(known(queue(groups=flavors)), cpu(6, "v"), later)
+        assert report["reorder"]
+        assert "nodeSelector" in report["message"]
+
+
+class TestNotNow:
+    FULL = holder("u", "a", {("f1", "cpu"): 8000}, owner_kind="JobSet", owner_name="big", priority=3)
+
+    def test_holders(self) -> None:
+        report = ask(known(queue(), self.FULL), cpu(10))
+        assert gist(report) == ("not-now", "WaitsForQuota")
+        assert report["holders"] == [
+            {
+                "name": "big",
+                "namespace": "team",
+                "kind": "JobSet",
+                "clusterQueue": "a",
+                "priority": 3,
+                "resources": {"cpu": 8000},
+            }
+        ]
+        assert report["limits"] == [
+            {
+                "flavor": "f1",
+                "resource": "cpu",
+                "requested": 10_000,
+                "ceiling": 10_000,
+                "nominal": 10_000,
+                "used": 8000,
+                "free": 2000,
+                "short": 0,
+                "limit": 'nominalQuota of ClusterQueue "a"',
+            }
+        ]
+        assert '8 cpu in flavor "f1" short now, in use by "team/big"' in report["message"]
+
+    @pytest.mark.parametrize(("own", "reason"), [(3, "WaitsForQuota"), (4, "NeedsPreemption"), (None, "WaitsForQuota")])
+    def test_preemption_of_lower_priority(self, own: int | None, reason: str) -> None:
+        classes = [] if own is None else [PriorityClass("mine", own)]
+        snapshot = known(queue(within_queue="LowerPriority"), self.FULL, *classes)
+        raw = jobset("js", cpu(10))
+        raw["metadata"]["labels"] = {PRIORITY_CLASS: "mine"}
+        assert gist(fit(Ask(raw, NAMESPACE, {}, QUEUE), snapshot)) == ("not-now", reason)
+
+    def test_quota_that_was_lent_is_taken_back(self) -> None:
+        lent = holder("u", "b", {("f1", "cpu"): 15_000})
+        members = queue(cohort="c", reclaim="Any"), queue("b", cohort="c")
+        assert gist(ask(known(*members, lent), cpu(10))) == ("not-now", "NeedsPreemption")
+
+    def test_another_flavor_is_free(self) -> None:
+        flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 10_000}}),)
+        report = ask(known(queue(groups=flavors), self.FULL), cpu(10))
+        assert gist(report) == ("fits", "Fits")
+        assert taken_flavors(report) == ["f2"]
+
+    def test_a_queue_in_debt_has_nothing_free(self) -> None:
+        report = ask(known(queue(), holder("u", "a", {("f1", "cpu"): 12_000})), cpu(10))
+        assert gist(report) == ("not-now", "WaitsForQuota")
+        assert report["limits"][0]["free"] == 0
+
+
+class TestAdvice:
+    @pytest.mark.parametrize(
+        ("flavors", "entries", "words"),
+        [
+            ({"f1": 10}, [cpu(12)], '2 cpu more in flavor "f1" would do, and so would 10 pods instead of 12'),
+            ({"f1": 4, "f2": 10}, [cpu(12)], '2 cpu more in flavor "f2" would do'),
+            ({"f1": 10, "f2": 10}, [cpu(7, "u"), cpu(7, "v"), cpu(7)], '4 cpu more in flavor "f1" would do'),
+            ({"f1": 10, "f2": 10}, [cpu(7, "u"), cpu(7, "v"), cpu(7)], '21 cpu together, and flavors "f1" and "f2"'),
+            ({"f1": 10, "f2": 10}, [cpu(6, "u"), cpu(6, "v"), cpu(6)], '2 cpu more in flavor "f1" would do'),
+        ],
+    )
+    def test_the_least_that_helps(self, flavors: Mapping[str, int], entries: Sequence[Any], words: str) -> None:
+        quotas: dict[str, dict[str, Written]] = {name: {"cpu": amount * 1000} for name, amount in flavors.items()}
+        report = ask(known(queue(groups=(group(quotas),))), *entries)
+        assert report["verdict"] == "never"
+        assert words in report["message"]
+
+    def test_several_resources_of_one_flavor(self) -> None:
+        groups = (group({"f1": {"cpu": 10_000, "memory": 2**30}}),)
+        report = ask(known(queue(groups=groups)), cpu(11, memory="1Gi"))
+        assert '1 cpu and 10Gi memory more in flavor "f1" would do' in report["message"]
+
+    @pytest.mark.parametrize("more", [0, 1])
+    def test_more_is_enough_and_less_is_not(self, more: int) -> None:
+        """The advice carried out, and all but a thousandth of it."""
+        entries = [cpu(7, "u"), cpu(7)]
+        quotas: dict[str, dict[str, Written]] = {"f1": {"cpu": 10_000}, "f2": {"cpu": 6000}}
+        assert '1 cpu more in flavor "f2" would do' in ask(known(queue(groups=(group(quotas),))), *entries)["message"]
+        quotas["f2"] = {"cpu": 6999 + more}
+        assert (ask(known(queue(groups=(group(quotas),))), *entries)["verdict"] == "fits") == bool(more)
+
+
+UNIT = 1000
+FLAVORS = ("f1", "f2")
+COHORTS = ("", "c", "d")
+amounts = st.integers(0, 8)
+bounds = st.none() | st.integers(0, 6)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[list[Held], list[dict[str, Any]]]:
+    """A queue in up to three levels of cohorts with siblings, flavors with labels, and a gang."""
+    flavors: list[Held] = [ResourceFlavor(name, node_labels={"type": name}) for name in FLAVORS]
+
+    def quotas(*, limited: bool) -> Any:
+        one = {
+            name: {"cpu": (draw(amounts) * UNIT, _milli(draw(bounds)), _milli(draw(bounds)))}
+            if limited
+            else {"cpu": draw(amounts) * UNIT}
+            for name in FLAVORS
+        }
+        return (group(one),)
+
+    parent = draw(st.sampled_from(COHORTS))
+    held: list[Held] = [queue("a", parent, groups=quotas(limited=bool(parent)))]
+    for name in "bz"[: draw(st.integers(0, 2))]:
+        cohort = draw(st.sampled_from(COHORTS))
+        held.append(queue(name, cohort, groups=quotas(limited=bool(cohort))))
+    if draw(st.booleans()):
+        held.append(Cohort("d", "c", quotas(limited=True)))
+    if draw(st.booleans()):
+        held.append(Cohort("c", "", quotas(limited=False)))
+    for number in range(draw(st.integers(0, 2))):
+        held.append(holder(str(number), "a", {(draw(st.sampled_from(FLAVORS)), "cpu"): draw(amounts) * UNIT}))
+    entries = []
+    for number in range(draw(st.integers(1, 4))):
+        choice = draw(st.sampled_from([None, None, *FLAVORS]))
+        spec = {} if choice is None else {"nodeSelector": {"type": choice}}
+        entries.append(pods(f"w{number}", draw(st.integers(0, 5)), spec, cpu=str(draw(st.integers(0, 4)))))
+    return [*held, *flavors], entries
+
+
+def _milli(bound: int | None) -> int | None:
+    return None if bound is None else bound * UNIT
+
+
+def ceilings(held: Sequence[Held]) -> dict[str, int]:
+    """The definition, once more and from the top: subtree, local and ceiling of each node."""
+    queues = {each.name: each for each in held if isinstance(each, ClusterQueue)}
+    cohorts = {each.name: each for each in held if isinstance(each, Cohort)}
+
+    def quota(node: ClusterQueue | Cohort | None, flavor: str) -> Quota:
+        groups = node.groups if node is not None else ()
+        found = (each.resources["cpu"] for one in groups for each in one.flavors if each.name == flavor)
+        return next(found, Quota())
+
+    def below(cohort: str, flavor: str) -> int:
+        total = quota(cohorts.get(cohort), flavor).nominal
+        members = [(quota(q, flavor), quota(q, flavor).nominal) for q in queues.values() if q.cohort == cohort]
+        inner = [(quota(c, flavor), below(c.name, flavor)) for c in cohorts.values() if c.parent == cohort]
+        for own, subtree in [*members, *inner]:
+            lent = own.lending_limit
+            total += subtree - (0 if lent is None else max(0, subtree - lent))
+        return total
+
+    def ceiling(node: ClusterQueue | Cohort | None, parent: str, subtree: int, flavor: str) -> int:
+        if not parent:
+            return subtree
+        own = quota(node, flavor)
+        local = 0 if own.lending_limit is None else max(0, subtree - own.lending_limit)
+        above = cohorts.get(parent)
+        most = local + ceiling(above, above.parent if above else "", below(parent, flavor), flavor)
+        return most if own.borrowing_limit is None else min(most, subtree + own.borrowing_limit)
+
+    a = queues["a"]
+    return {flavor: ceiling(a, a.cohort, quota(a, flavor).nominal, flavor) for flavor in FLAVORS}
+
+
+def possible(held: Sequence[Held], entries: Sequence[dict[str, Any]]) -> bool:
+    """Brute force: every choice of flavors for every podset that asks for something."""
+    most = ceilings(held)
+    options, sizes = [], []
+    for entry in entries:
+        job = entry["template"]["spec"]
+        spec = job["template"]["spec"]
+        size = int(spec["containers"][0]["resources"]["requests"]["cpu"]) * job["parallelism"] * UNIT
+        if size:
+            wanted = spec.get("nodeSelector", {}).get("type")
+            options.append([wanted] if wanted else list(FLAVORS))
+            sizes.append(size)
+    for choice in itertools.product(*options):
+        sums = dict.fromkeys(FLAVORS, 0)
+        for flavor, size in zip(choice, sizes, strict=True):
+            sums[flavor] += size
+        if all(sums[flavor] <= most[flavor] for flavor in FLAVORS):
+            return True
+    return False
+
+
+class TestProperties:
+    @PROPERTY
+    @given(worlds())
+    def test_never_is_what_brute_force_cannot_do(self, world: tuple[list[Held], list[dict[str, Any]]]) -> None:
+        """K6: not one refusal where an assignment exists, whatever is in use, nor one missing."""
+        held, entries = world
+        report = ask(known(*held), *entries)
+        assert violations(report, fit_schema()) == []
+        assert (report["verdict"] == "never") == (not possible(held, entries)), report["message"]
+        assert report["verdict"] != "unknown"
+
+    @PROPERTY
+    @given(hostile_jobsets())
+    def test_anything_has_an_answer(self, raw: dict[str, Any]) -> None:
+        report = fit(Ask(raw, NAMESPACE, {}, QUEUE), known(queue()))
+        assert violations(report, fit_schema()) == []
+
+    def test_podsets_of_a_group_stay_together(self) -> None:
+        flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 10_000}}),)
+        topologies = [ResourceFlavor(name, topology="t") for name in FLAVORS]
+        snapshot = known(queue(groups=flavors), *topologies)
+        apart = ask(snapshot, cpu(6, "v"), cpu(6))
+        together = ask(snapshot, grouped(cpu(6, "v"), "g"), grouped(cpu(4), "g"))
+        assert taken_flavors(apart) == ["f1", "f2"]
+        assert taken_flavors(together) == ["f1", "f1"]
