@@ -1,0 +1,82 @@
+"""The commands of docs/kueue.md are run on the files that it shows; what needs a cluster is what other tests run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final, get_args
+
+import click
+import pytest
+
+from gangctl.cli.fit import fit
+from gangctl.cli.queue.describe import command as describe
+from gangctl.cli.queue.listing import command as list_queues
+from gangctl.fit.report import Verdict
+from gangctl.kueue.states import Phase
+from gangctl.kueue.stuck import Trouble
+from tests.cli.run import gangctl
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "docs" / "kueue.md").read_text(encoding="utf-8")
+PROSE = re.sub(r"^```.*?^```$", "", TEXT, flags=re.MULTILINE | re.DOTALL)
+FILES = dict(re.findall(r"^`([\w.-]+)`:\n\n```yaml\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL))
+LINES = re.findall(r"^ {4,}((?:gangctl|kubectl) .*)$", PROSE, flags=re.MULTILINE)
+COMMANDS = [(line.partition("#")[0].strip(), int((re.findall(r"# exit (\d)", line) or ["0"])[0])) for line in LINES]
+OURS: Final = re.compile(r"gangctl (fit|queue (?:list|describe))\b")
+OFFLINE = [(line, code) for line, code in COMMANDS if OURS.match(line) and "--queues" in line]
+ONLINE = [line for line, _ in COMMANDS if OURS.match(line) and "--queues" not in line]
+VERBS: Final[dict[str, click.Command]] = {"fit": fit, "queue list": list_queues, "queue describe": describe}
+REASONS: Final = frozenset(re.findall(r'"((?:Never|Fits|Queue|Not|Waits|Needs|Unknown)\w*)"', "".join(
+    (ROOT / "gangctl" / "fit" / name).read_text(encoding="utf-8") for name in ("verdict.py", "now.py")
+)))  # fmt: skip
+
+
+def test_there_is_something_to_run() -> None:
+    assert len(OFFLINE) >= 5
+    assert len(ONLINE) >= 3
+
+
+@pytest.mark.parametrize(("command", "code"), OFFLINE)
+def test_offline_commands_say_what_is_promised(command: str, code: int, tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "gangctl", *shlex.split(command)[1:]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (code, "")
+    assert done.stdout
+
+
+@pytest.mark.parametrize("command", ONLINE)
+def test_commands_that_need_a_cluster_take_these_flags(command: str) -> None:
+    """tests/cli runs them."""
+    found = OURS.match(command)
+    assert found is not None
+    VERBS[found[1]].make_context(found[1], shlex.split(command[found.end() :]))
+
+
+def test_what_the_example_is_told(tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    files = str(tmp_path / "train.yaml"), str(tmp_path / "kueue.yaml")
+    report = gangctl("fit", "-f", files[0], "--queues", files[1], "-o", "json").json
+    (gpu,) = [each for each in report["limits"] if each["resource"] == "nvidia.com/gpu"]
+    section = PROSE.partition("## Will it ever fit")[2].partition("\n## ")[0]
+    assert (report["verdict"], report["blocking"]) == ("never", True)
+    assert f"asks for {gpu['requested']} GPUs" in section
+    assert f"its own {gpu['nominal']} and {gpu['ceiling'] - gpu['nominal']} of" in section
+
+
+def test_every_word_of_an_answer_is_named() -> None:
+    assert {"Fits", "NeverExceedsQuota", "WaitsForQuota", "NeedsPreemption", "QueueBlocked", "Unknown"} <= REASONS
+    words = (*REASONS, *get_args(Verdict), *map(str, Phase), *map(str, Trouble))
+    assert [word for word in words if f"`{word}`" not in PROSE] == []
