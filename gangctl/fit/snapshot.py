@@ -34,7 +34,7 @@ class Snapshot:
         self,
         held: Iterable[Held] = (),
         *,
-        limit_ranges: Iterable[Object] = (),
+        limit_ranges: Iterable[Object] | None = (),
         runtime_classes: Iterable[Object] | None = None,
         configuration: str | None = None,
         queued: bool = True,
@@ -43,7 +43,7 @@ class Snapshot:
     ) -> None:
         """Take all of it.
 
-        LimitRanges and RuntimeClasses are raw; classes that are None are not known. ``configuration`` is the text of
+        LimitRanges and RuntimeClasses are raw; those that are None are not known. ``configuration`` is the text of
         Kueue's, None where it is not known.
         """
         self.quotas = Quotas()
@@ -59,7 +59,8 @@ class Snapshot:
         self._configuration: KueueConfiguration = read_configuration(configuration)
         for each in held:
             self.take(each)
-        for raw in limit_ranges:
+        self.limits_known = limit_ranges is not None
+        for raw in limit_ranges or ():
             self.take_limit_range(raw)
         if runtime_classes is not None:
             self.take_runtime_classes(runtime_classes)
@@ -144,7 +145,7 @@ class Snapshot:
 
     def surroundings(self, namespace: str) -> Surroundings:
         """What changes the requests of pods in a namespace; Kueue's configuration among it."""
-        ranges = tuple(self._limit_ranges.get(namespace, {}).values())
+        ranges = tuple(self._limit_ranges.get(namespace, {}).values()) if self.limits_known else None
         return Surroundings(ranges, self._runtime_classes, self._configuration)
 
     def unknown(self) -> Sequence[str]:

@@ -153,6 +153,7 @@ class QueueView:
         classes = self._sources.runtime_classes
         snapshot.queued = self.present
         snapshot.queue_limit = self._sources.presence.podset_limit
+        snapshot.limits_known = self._sources.limit_ranges.known
         snapshot.take_runtime_classes(classes.store.values() if classes.known else None)
 
     def _tell(self, affected: Affected) -> None:

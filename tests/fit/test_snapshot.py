@@ -1,0 +1,94 @@
+"""The same answers from lists taken at once and from changes taken one at a time."""
+
+from __future__ import annotations
+
+import random
+
+from gangctl.fit.snapshot import Held, Snapshot
+from gangctl.kueue.objects import AdmissionCheck, Cohort, LocalQueue, PriorityClass, ResourceFlavor
+from tests.fit.queues import holder, queue
+
+QUEUE = queue("cq", 4, "all")
+OTHER = queue("other", 2, "all")
+BESIDE: tuple[Held, ...] = (
+    Cohort("all"),
+    LocalQueue("t", "q", "cq"),
+    ResourceFlavor("f1", {"zone": "a"}),
+    AdmissionCheck("check", "example.com/c"),
+    PriorityClass("high", 7),
+    holder("w1", "cq", {("f1", "cpu"): 3}),
+)
+
+
+def limit_range(name: str, namespace: str = "t") -> dict[str, object]:
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"limits": []}}
+
+
+def seen(snapshot: Snapshot) -> tuple[object, ...]:
+    """Everything that a fit would ask."""
+    surroundings = snapshot.surroundings("t")
+    return (
+        snapshot.quotas.ceiling("cq", "f1", "cpu").amount,
+        snapshot.quotas.available("cq", "f1", "cpu"),
+        [workload.uid for workload, _ in snapshot.quotas.holders("cq", [("f1", "cpu")])],
+        snapshot.local_queue("t", "q"),
+        snapshot.flavor("f1"),
+        snapshot.check("check"),
+        snapshot.priority("high"),
+        [raw["metadata"]["name"] for raw in surroundings.limit_ranges or ()],
+        surroundings.runtime_classes,
+        surroundings.configuration.known,
+    )
+
+
+def test_lists_at_once_and_changes_one_at_a_time_are_the_same() -> None:
+    at_once = Snapshot((QUEUE, OTHER, *BESIDE), limit_ranges=[limit_range("a")], runtime_classes=[])
+    assert seen(at_once)[:3] == (6, 3, ["w1"])
+    for seed in range(5):
+        changes = [QUEUE, OTHER, *BESIDE]
+        random.Random(seed).shuffle(changes)
+        by_change = Snapshot()
+        for change in changes:
+            by_change.take(change)
+        by_change.take_limit_range(limit_range("a"))
+        by_change.take_runtime_classes([])
+        assert seen(by_change) == seen(at_once)
+
+
+def test_what_is_dropped_was_never_there() -> None:
+    snapshot = Snapshot((QUEUE, OTHER, *BESIDE), limit_ranges=[limit_range("a"), limit_range("b", "elsewhere")])
+    snapshot.drop_limit_range(limit_range("a"))
+    for held in (*BESIDE, OTHER, QUEUE):
+        snapshot.drop(held)
+        snapshot.drop(held)
+    snapshot.drop_limit_range(limit_range("a"))
+    assert seen(snapshot) == seen(Snapshot())
+    assert len(snapshot.surroundings("elsewhere").limit_ranges or ()) == 1
+
+
+def test_what_is_not_known_is_asked_for_each_time_and_nothing_is_known_by_default() -> None:
+    missing = ["cohorts cannot be read"]
+    snapshot = Snapshot(unknown=lambda: missing)
+    assert list(snapshot.unknown()) == missing
+    missing.clear()
+    assert list(snapshot.unknown()) == []
+    assert not snapshot.configuration.known
+    assert snapshot.surroundings("t").runtime_classes is None
+    assert Snapshot(limit_ranges=None).surroundings("t").limit_ranges is None
+    assert snapshot.queue_limit is None
+
+
+def test_a_changed_object_takes_the_place_of_the_one_before() -> None:
+    snapshot = Snapshot((QUEUE, OTHER, *BESIDE))
+    snapshot.take(queue("cq", 10, "all"))
+    snapshot.take(LocalQueue("t", "q", "other"))
+    snapshot.take(holder("w1", "cq", {("f1", "cpu"): 1}))
+    found = snapshot.local_queue("t", "q")
+    assert found is not None
+    assert found.cluster_queue == "other"
+    assert snapshot.quotas.ceiling("cq", "f1", "cpu").amount == 12
+    assert snapshot.quotas.used("cq", "f1", "cpu") == 1
+    snapshot.take_configuration("apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n")
+    assert snapshot.configuration.known
+    snapshot.take_configuration(None)
+    assert not snapshot.configuration.known
