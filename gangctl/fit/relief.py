@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 from gangctl.fit.search import Demand, Room, search
 
 _TRIED: Final = 6
-_HALVINGS: Final = 12
+_SUMS: Final = 4096
 _BUDGET: Final = 2000
 """Steps of one search: an explanation must not cost more than the answer."""
 
@@ -70,18 +71,25 @@ def _smallest(
 
 
 def _least(demands: Sequence[Demand], room: Room, pair: _Pair, there: int, need: int) -> int:
-    """The least that is enough, or a little more: at least ``need``, at most all that is asked for."""
-    enough = max(need, sum(demand.amounts.get(pair[1], 0) for demand in demands) - there)
-    too_little, candidate = need - 1, need
-    for _ in range(_HALVINGS):
-        if _fits(demands, {**room, pair: there + candidate}):
-            enough = candidate
-        else:
-            too_little = candidate
-        if enough - too_little <= 1:
+    """The least that is enough, at least ``need``."""
+    candidates = _candidates([demand.amounts.get(pair[1], 0) for demand in demands], there, need)
+
+    def enough(more: int) -> bool:
+        return _fits(demands, {**room, pair: there + more})
+
+    return candidates[bisect_left(candidates, True, hi=len(candidates) - 1, key=enough)]
+
+
+def _candidates(sizes: Sequence[int], there: int, need: int) -> list[int]:
+    """What may be the least, in order; the last is enough for all. A flavor is full with some of the demands in it."""
+    sums = {0}
+    for size in sizes:
+        sums |= {each + size for each in sums}
+        if len(sums) > _SUMS:
+            total = sum(sizes)
+            sums = {there + need + (total - there - need) * n // _SUMS for n in range(_SUMS)} | {total}
             break
-        candidate = (enough + too_little) // 2
-    return enough
+    return sorted({need} | {each - there for each in sums if each - there >= need})
 
 
 def _fits(demands: Sequence[Demand], room: Room) -> bool:
