@@ -15,7 +15,7 @@ from gangctl.controllers.checks.standing import Standings
 from gangctl.controllers.checks.workloads import WorkloadChecks
 from gangctl.controllers.gates import GateKeeper
 from gangctl.controllers.queues.sources import QueueSources
-from gangctl.kueue.checks import is_ours, of_jobset
+from gangctl.kueue.checks import is_ours, of_jobset, reserved
 from gangctl.kueue.objects import AdmissionCheck, QueuedWorkload
 from gangctl.manager.gangs import Clients, GangPart, error_policy
 from gangctl.manager.policies import PolicyPart
@@ -116,8 +116,9 @@ class CheckPart:
             self._check.enqueue((changed.namespace, changed.name))
         if of_jobset(changed):
             jobset = (changed.namespace, changed.owner_name)
-            # Quota may be reserved now, so that the gang is waited for.
-            self._gangs.controller.enqueue(jobset)
+            if self._check is not None and _held(old) != _held(new):
+                # Its gang is waited for from now on, or not any more.
+                self._gangs.controller.enqueue(jobset)
             if self._gate is not None:
                 self._gates.enqueue(jobset)
 
@@ -135,6 +136,7 @@ class _CheckMode:
         standings: Standings,
         metrics: RuntimeMetrics,
     ) -> None:
+        self._gangs = gangs
         self._checks = sources.checks.informer
         self.parameters = ParameterSource(clients.reader, self._parameters_changed, observer=metrics.informer_observer)
         metrics.track_informer(self.parameters.informer)
@@ -166,9 +168,11 @@ class _CheckMode:
         self._workloads.enqueue(key)
 
     def look_again(self) -> None:
-        """Look at every Workload that may be waited for."""
-        for key in self.loop.waiting():
-            self._workloads.enqueue(key)
+        """Look at every Workload that may be held back, and at its gang, which may be waited for only now."""
+        for workload in self.loop.waiting():
+            self._workloads.enqueue((workload.namespace, workload.name))
+            if of_jobset(workload):
+                self._gangs.controller.enqueue((workload.namespace, workload.owner_name))
 
     def jobset_changed(self, key: Key) -> None:
         """Look at the Workloads of a JobSet."""
@@ -185,6 +189,13 @@ class _CheckMode:
         for name in self._ours.names():
             self._activity.enqueue(name)
         self.look_again()
+
+
+def _held(workload: QueuedWorkload | None) -> frozenset[str]:
+    """Names of the checks that hold back a Workload with quota."""
+    if workload is None or not reserved(workload):
+        return frozenset()
+    return frozenset(each.name for each in workload.checks)
 
 
 def _controller(

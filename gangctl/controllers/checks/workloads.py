@@ -98,9 +98,9 @@ class WorkloadChecks:
             for workload in self._workloads.by_index("owner", jobset.uid)
         )
 
-    def waiting(self) -> list[Key]:
-        """Workloads of which something may have to be said now."""
-        return [(each.namespace, each.name) for each in self._workloads.values() if reserved(each)]
+    def waiting(self) -> list[QueuedWorkload]:
+        """Those of which something may have to be said now."""
+        return [each for each in self._workloads.values() if reserved(each)]
 
     def keys_of(self, key: Key) -> list[Key]:
         """Workloads of the JobSet of this namespace and name."""

@@ -188,6 +188,15 @@ async def test_time_without_a_gangctl_does_not_count(world: World) -> None:
     assert (await world.state())["state"] == "Retry"
 
 
+async def test_a_word_about_waiting_is_no_transition(world: World) -> None:
+    await world.queued(entry("gang"))
+    world.standings.now = UNDER_WAY
+    await clocked(world, datetime.now(UTC) + timedelta(seconds=10)).reconcile(("t", "wl"))
+    found = await world.state()
+    assert (found["state"], found["lastTransitionTime"]) == ("Pending", entry("gang")["lastTransitionTime"])
+    assert found["message"].startswith("not yet")
+
+
 def clocked(world: World, later: datetime) -> WorkloadChecks:
     """A loop that began now and looks at its clock later."""
     times = [datetime.now(UTC)]

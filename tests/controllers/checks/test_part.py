@@ -1,0 +1,120 @@
+"""Whatever is seen last, the gang of a Workload that waits is asked for, and the Workload looked at."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from gangctl.api.jobset import read_jobset
+from gangctl.api.meta import JOBSET_API_VERSION
+from gangctl.controllers.queues.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
+from gangctl.gang.resolve import ClusterRules
+from gangctl.kueue.names import CHECK_CONTROLLER, GATE
+from gangctl.kueue.objects import AdmissionCheck, CheckState, Condition, QueuedWorkload
+from gangctl.manager.checks import CheckPart
+from gangctl.manager.settings import ControllerSettings
+from gangctl.runtime.informer import Informer
+from gangctl.runtime.metrics import RuntimeMetrics
+from gangctl.runtime.store import Entry, Store
+from tests.jobsets import FIXTURE_UID, jobset, rj
+
+KEY = ("t", "js")
+JOBSET = read_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang"), uid=FIXTURE_UID, suspend=True))[0]
+CHECK = AdmissionCheck("gang", CHECK_CONTROLLER)
+WAITING = QueuedWorkload(
+    "t",
+    "wl",
+    "u",
+    owner_kind="JobSet",
+    owner_api_version=JOBSET_API_VERSION,
+    owner_name="js",
+    owner_uid=FIXTURE_UID,
+    cluster_queue="cq",
+    conditions={"QuotaReserved": Condition(status=True)},
+    checks=(CheckState("gang", "Pending"),),
+    gates=(GATE,),
+)
+
+
+class Scene:
+    """A part whose informers are fed by hand; ``gangs`` are the JobSets whose gang was asked for."""
+
+    def __init__(self, *flags: str) -> None:
+        self.asked: list[bool] = []
+        self.jobsets: dict[tuple[str, str], Any] = {}
+        self.followers: list[Any] = []
+        caches = SimpleNamespace(jobset=self.jobsets.get, jobsets=SimpleNamespace(store=self.jobsets))
+        gangs = SimpleNamespace(
+            caches=caches,
+            state=None,
+            rules=ClusterRules,
+            say=lambda _jobset, _notice: None,
+            follow=self.followers.append,
+            controller=SimpleNamespace(enqueue=self._ask),
+        )
+        client: Any = None
+        owners: Store[QueuedWorkload] = Store({"owner": lambda each: [each.owner_uid]})
+        self.workloads = Informer(client, QUEUED_WORKLOADS, lambda _: None, store=owners)
+        self.checks: Informer[AdmissionCheck] = Informer(client, ADMISSION_CHECKS, lambda _: None)
+        sources = SimpleNamespace(
+            workloads=SimpleNamespace(informer=self.workloads, store=owners),
+            checks=SimpleNamespace(informer=self.checks),
+        )
+        self.part = CheckPart(
+            SimpleNamespace(reader=None, writer=None),  # type: ignore[arg-type]  # nothing is read or written
+            client,
+            ControllerSettings(**dict.fromkeys(flags, True)),
+            gangs=gangs,  # type: ignore[arg-type]  # what is asked of it
+            sources=sources,  # type: ignore[arg-type]  # as above
+            policies=None,
+            metrics=RuntimeMetrics(CollectorRegistry()),
+        )
+
+    def _ask(self, key: tuple[str, str]) -> None:
+        assert key == KEY
+        found = self.jobsets.get(key)
+        self.asked.append(found is not None and self.part.awaits(found))
+
+    def see(self, what: str) -> None:
+        """Have one of the three be seen."""
+        match what:
+            case "workload":
+                self.workloads._tell(self.workloads.store.put(("t", "wl"), Entry("u", "1", WAITING)))
+            case "check":
+                self.checks._tell(self.checks.store.put(("", "gang"), Entry("c", "1", CHECK)))
+            case _:
+                self.jobsets[KEY] = JOBSET
+                # The gang's own controller looks at whatever changes about a JobSet, and others follow.
+                self._ask(KEY)
+                for follow in self.followers:
+                    follow(KEY)
+
+
+@pytest.mark.parametrize("order", list(permutations(("workload", "check", "jobset"))), ids="-".join)
+async def test_the_last_that_is_seen_asks_for_the_gang(order: tuple[str, ...]) -> None:
+    scene = Scene("kueue_check")
+    for what in order:
+        assert not any(scene.asked)
+        scene.see(what)
+    assert scene.asked[-1], "its gang is waited for, and nobody was told"
+
+
+async def test_a_workload_that_changes_otherwise_asks_nobody() -> None:
+    scene = Scene("kueue_check")
+    for what in ("jobset", "check", "workload"):
+        scene.see(what)
+    before = len(scene.asked)
+    scene.see("workload")
+    assert len(scene.asked) == before
+
+
+async def test_without_a_mode_nothing_is_followed() -> None:
+    scene = Scene()
+    assert scene.followers == []
+    scene.see("workload")
+    assert scene.asked == []
+    assert not scene.part.awaits(JOBSET)
