@@ -1,0 +1,234 @@
+"""``gangctl fit`` and ``gangctl queue`` beside a real Kueue: what they say is what Kueue then does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.manifests import write
+from tests.cli.run import Answer, process
+from tests.controlplane.api import Object, path_of
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live import kueue
+from tests.live.queued import QUEUE, Queued
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(300), pytest.mark.xdist_group("kueue-cli")]
+
+RBAC = "rbac.authorization.k8s.io/v1"
+
+
+@pytest.fixture(scope="module")
+def beside_kueue() -> Iterator[ControlPlane]:
+    """A plane whose Kueue has its configuration where its manifests have it."""
+
+    async def start() -> ControlPlane:
+        plane = await ControlPlane.start("1.37", ("jobset", "kueue"))
+        await kueue.configure(plane)
+        return plane
+
+    plane = asyncio.run(start())
+    yield plane
+    asyncio.run(plane.close())
+
+
+@pytest.fixture
+async def queued(beside_kueue: ControlPlane) -> Queued:
+    return await Queued.make(beside_kueue, "cli")
+
+
+async def ask(queued: Queued, *arguments: str, kubeconfig: Path | None = None) -> Answer:
+    """As the administrator, or as somebody else."""
+    config = str(kubeconfig or queued.plane.kubeconfig)
+    return await asyncio.to_thread(process, *arguments, "--kubeconfig", config)
+
+
+def gang(queued: Queued, name: str, pods: int) -> Object:
+    """So many pods of one CPU."""
+    made = jobset(name, rj("w", 1, pods, pods, cpu="1"), namespace=queued.namespace)
+    made["metadata"]["labels"] = {QUEUE: "main"}
+    return made
+
+
+async def condition(queued: Queued, name: str, kind: str, *, status: bool) -> str:
+    """Wait for a condition of the Workload of Kueue, and give its message."""
+
+    async def there() -> str:
+        found = (await queued.workload(name)).conditions.get(kind)
+        if found is None or found.status is not status:
+            raise NotYet(f"{name}: {kind} is {found}")
+        return found.message
+
+    return await wait_for(there, 30, f"{kind} of {name} to be {status}")
+
+
+async def test_kueue_does_what_was_said(queued: Queued, tmp_path: Path) -> None:
+    await queued.queue("4")
+    said: dict[str, Answer] = {}
+    for name, pods in (("fits", 3), ("waits", 2), ("never", 5)):
+        body = gang(queued, name, pods)
+        said[name] = await ask(queued, "fit", "-f", write(tmp_path / f"{name}.yaml", body), "-o", "json")
+        await queued.submit(name, body=body)
+        if name == "fits":
+            await condition(queued, name, "Admitted", status=True)
+    assert {name: (answer.json["verdict"], answer.code) for name, answer in said.items()} == {
+        "fits": ("fits", 0),
+        "waits": ("not-now", 0),
+        "never": ("never", 1),
+    }
+    assert [each["name"] for each in said["waits"].json["holders"]] == ["fits"]
+    assert "insufficient unused quota" in await condition(queued, "waits", "QuotaReserved", status=False)
+    assert "maximum capacity" in await condition(queued, "never", "QuotaReserved", status=False)
+    # Of those that are there, the answer is the same, and what one holds is not in its own way.
+    for name, verdict in (("fits", "fits"), ("waits", "not-now"), ("never", "never")):
+        again = await ask(queued, "fit", name, "-n", queued.namespace, "-o", "json")
+        assert (again.json["verdict"], again.err) == (verdict, "")
+    table = await ask(queued, "fit", "waits", "-n", queued.namespace)
+    assert "  Kueue: Pending for " in table.out
+    await queued.delete("fits")
+    await condition(queued, "waits", "Admitted", status=True)
+
+
+async def test_a_queue_in_order(queued: Queued) -> None:
+    await queued.queue("4", queueingStrategy="StrictFIFO")
+    await queued.apply("WorkloadPriorityClass", f"{queued.namespace}-high", {}, value=100)
+    await queued.submit("runs", body=gang(queued, "runs", 4))
+    await condition(queued, "runs", "Admitted", status=True)
+    labels = {"kueue.x-k8s.io/priority-class": f"{queued.namespace}-high"}
+    await queued.submit("never", body=gang(queued, "never", 5))
+    await condition(queued, "never", "QuotaReserved", status=False)
+    urgent = gang(queued, "urgent", 2)
+    await queued.submit("urgent", body=urgent, labels=labels)
+    await condition(queued, "urgent", "QuotaReserved", status=False)
+    answer = await ask(queued, "queue", "describe", "main", "-n", queued.namespace, "-o", "json")
+    assert (answer.code, answer.err) == (0, "")
+    report = answer.json
+    shown = [(each["position"], each["name"], each["phase"], each["priority"]) for each in report["members"]]
+    assert shown == [(None, "runs", "Admitted", 0), (1, "urgent", "Pending", 100), (2, "never", "Pending", 0)]
+    assert (report["state"], report["strategy"], report["pending"], report["admitted"]) == (
+        "active",
+        "StrictFIFO",
+        2,
+        1,
+    )
+    (quota,) = report["quotas"]
+    assert (quota["used"], quota["nominal"], quota["borrowable"], quota["free"]) == (4000, 4000, 0, 0)
+    await queued.delete("urgent")
+    whole = await ask(queued, "queue", "describe", queued.namespace, "--cluster-queue", "-o", "json")
+    assert any('"' + queued.namespace + '/never" can never fit' in each for each in whole.json["stuck"])
+    summary = await ask(queued, "queue", "list", "-n", queued.namespace, "-o", "json")
+    assert (summary.json["clusterQueue"], summary.json["state"]) == (queued.namespace, "active")
+
+
+async def test_states_of_queues(queued: Queued) -> None:
+    await queued.queue("4")
+
+    await queued.apply("LocalQueue", "lost", {"clusterQueue": "nowhere"}, namespace=queued.namespace)
+
+    async def until(wanted: tuple[str, str]) -> None:
+        async def there() -> bool:
+            answer = await ask(queued, "queue", "list", "-n", queued.namespace, "-o", "json")
+            lost, main = answer.json["items"]
+            assert (lost["state"], lost["reason"]) == ("missing", "ClusterQueueMissing")
+            if (main["state"], main["reason"]) != wanted:
+                raise NotYet(f"{main['state']} {main['message']}")
+            return True
+
+        await wait_for(there, 30, f"the queue to be {wanted}")
+
+    await until(("active", ""))
+    await queued.queue("4", stopPolicy="Hold")
+    await until(("stopped", "ClusterQueueStopped"))
+    await queued.queue("4", flavor="missing", stopPolicy="None")
+    await until(("inactive", "ClusterQueueInactive"))
+    await queued.queue("4", namespaceSelector=None)
+    await until(("inactive", "NamespaceNotSelected"))
+
+
+async def test_who_may_read_little_is_answered(queued: Queued, tmp_path: Path) -> None:
+    await queued.queue("4")
+    await queued.submit("runs", body=gang(queued, "runs", 3))
+    await condition(queued, "runs", "Admitted", status=True)
+    user, api = f"user-{queued.namespace}", queued.plane.api
+    wide = ["clusterqueues", "cohorts", "resourceflavors", "admissionchecks"]
+    rules: list[dict[str, Any]] = [
+        {"apiGroups": ["kueue.x-k8s.io"], "resources": wide, "verbs": ["get", "list"]},
+        {"apiGroups": ["node.k8s.io"], "resources": ["runtimeclasses"], "verbs": ["list"]},
+    ]
+    own: list[dict[str, Any]] = [
+        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues", "workloads"], "verbs": ["list"]},
+        {"apiGroups": [""], "resources": ["limitranges"], "verbs": ["list"]},
+    ]
+    await _grant(api, user, rules)
+    await _grant(api, user, own, queued.namespace)
+    config = queued.plane.kubeconfig_for(user)
+    file = write(tmp_path / "a.yaml", gang(queued, "big", 5))
+
+    async def allowed() -> Answer:
+        answer = await ask(queued, "fit", "-f", file, "-o", "json", kubeconfig=config)
+        if answer.code == 3:
+            raise NotYet(answer.err)
+        return answer
+
+    answer = await wait_for(allowed, 30, "the rights to be in force")
+    # Kueue's configuration is not for everybody to read, and it could change everything.
+    assert (answer.code, answer.json["verdict"]) == (0, "unknown")
+    assert "what others have in use is not counted" in answer.err
+    assert answer.json["limits"][0]["used"] == 3000
+    described = await ask(queued, "queue", "describe", "main", "-n", queued.namespace, kubeconfig=config)
+    assert (described.code, "runs" in described.out) == (0, True)
+
+
+async def _grant(api: Any, user: str, rules: list[dict[str, Any]], namespace: str | None = None) -> None:
+    kind = "Role" if namespace else "ClusterRole"
+    subject = {"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
+    role: Object = {"apiVersion": RBAC, "kind": kind, "metadata": {"name": user}, "rules": rules}
+    binding: Object = {
+        "apiVersion": RBAC,
+        "kind": f"{kind}Binding",
+        "metadata": {"name": user},
+        "subjects": [subject],
+        "roleRef": {"kind": kind, "name": user, "apiGroup": "rbac.authorization.k8s.io"},
+    }
+    await api.create(path_of(RBAC, f"{kind.lower()}s", namespace=namespace), role)
+    await api.create(path_of(RBAC, f"{kind.lower()}bindings", namespace=namespace), binding)
+
+
+async def test_a_dump_of_the_cluster_says_the_same(queued: Queued, tmp_path: Path) -> None:
+    await queued.queue("4")
+    await queued.submit("runs", body=gang(queued, "runs", 3))
+    await condition(queued, "runs", "Admitted", status=True)
+    api = queued.plane.api
+    items: list[Object] = [
+        {**item, "apiVersion": queue_path[0], "kind": queue_path[1]}
+        for queue_path in (
+            (kueue.API_VERSION, "ClusterQueue"),
+            (kueue.API_VERSION, "LocalQueue"),
+            (kueue.API_VERSION, "ResourceFlavor"),
+            (kueue.API_VERSION, "Workload"),
+        )
+        for item in await api.list(queued.path(queue_path[1]))
+    ]
+    items.append(yaml.safe_load((queued.plane.directory / "kueue.yaml").read_text()))
+    dump = write(tmp_path / "dump.json", *items)
+    for pods in (1, 2, 5):
+        file = write(tmp_path / "a.yaml", gang(queued, "new", pods))
+        live = await ask(queued, "fit", "-f", file, "-o", "json")
+        offline = await asyncio.to_thread(process, "fit", "-f", file, "--queues", dump, "-o", "json")
+        assert offline.json == live.json
+        assert offline.code == live.code
+
+
+async def test_a_cluster_without_kueue(plane_1_37: ControlPlane, tmp_path: Path) -> None:
+    config = str(plane_1_37.kubeconfig)
+    file = write(tmp_path / "a.yaml", jobset("a", rj("w")))
+    for arguments in (("fit", "-f", file), ("queue", "list")):
+        answer = await asyncio.to_thread(process, *arguments, "--kubeconfig", config)
+        assert (answer.code, answer.out) == (3, "")
+        assert "the cluster does not have Kueue" in answer.err
