@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gangctl.cli.controller import controller
 from gangctl.errors import ConfigError
 from gangctl.manager.settings import ControllerSettings, load_settings, parse_selector, split_address
 
@@ -26,6 +27,8 @@ def test_a_flag_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path)
         ({"metrics_bind_address": "8080"}, ["metrics-bind-address", "HOST:PORT"]),
         ({"namespace_selector": "a ~ b"}, ["namespace-selector", "label requirement"]),
         ({"workers": 0}, ["workers", "greater than or equal to 1"]),
+        ({"kueue": "off", "kueue_gate": True}, ["kueue-gate", "kueue off"]),
+        ({"kueue": "off", "kueue_check": True}, ["kueue-check", "kueue off"]),
     ],
 )
 def test_wrong_flags_are_named_with_what_is_allowed(flags: dict[str, Any], words: list[str]) -> None:
@@ -91,3 +94,11 @@ def test_addresses() -> None:
     assert split_address(":8080") == ("0.0.0.0", 8080)
     with pytest.raises(ValueError, match="HOST:PORT"):
         split_address("127.0.0.1:port")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value"),
+    [(["--kueue-gate"], True), (["--kueue-gate=true"], True), (["--kueue-gate=false"], False), ([], None)],
+)
+def test_a_flag_that_is_off_by_default_may_stand_alone(arguments: list[str], value: bool | None) -> None:
+    assert controller.make_context("controller", [*arguments, "--workers", "3"]).params["kueue_gate"] is value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
+from gangctl.kueue.checks import is_ours
+from gangctl.kueue.parameters import DEFAULTS, GangAdmissionParametersSpec, read_parameters
+from gangctl.kueue.reading import read_check
 from gangctl.manager.settings import load_settings
 from tests.controlplane.api import Object
 from tests.controlplane.plane import ControlPlane
 from tests.manifests.crds import CHECK_PLACE, render_for_checks
-from tests.manifests.files import MANIFESTS, documents, one
+from tests.manifests.files import MANIFESTS, ROOT, documents, one
 from tests.manifests.kubectl import Kubectl
 
 NAMES = ("kueue-check", "kueue-gate")
@@ -40,6 +44,19 @@ def of_kind(name: str, kind: str) -> Object:
 def test_the_definition_is_what_the_model_says() -> None:
     found = {path.name: path.read_text() for path in CHECK_PLACE.glob("gang*.yaml")}
     assert found == render_for_checks(), "run python -m tests.manifests.crds"
+
+
+def test_the_example_in_the_documentation_is_good_and_shows_the_defaults() -> None:
+    text = (ROOT / "docs" / "kueue.md").read_text(encoding="utf-8").partition("## Order of admission")[2]
+    overlay, example = re.findall(r"^```yaml\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    for entry in yaml.safe_load(overlay)["resources"] + yaml.safe_load(overlay)["components"]:
+        assert (MANIFESTS / entry.removeprefix("../") / "kustomization.yaml").exists()
+    parameters, check = yaml.safe_load_all(example)
+    assert read_parameters(parameters) == DEFAULTS
+    assert set(parameters["spec"]) == {each.alias for each in GangAdmissionParametersSpec.model_fields.values()}
+    found = read_check(check)
+    assert is_ours(found.controller)
+    assert found.parameters == ("gangctl.dev", parameters["kind"], parameters["metadata"]["name"])
 
 
 @pytest.mark.parametrize("name", NAMES)
