@@ -1,0 +1,171 @@
+"""Random quotas and gangs, as raw objects that Kueue's webhooks take: a tree of cohorts with one JobSet each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from tests.jobsets import jobset, rj
+
+Object = dict[str, Any]
+
+API_VERSION: Final = "kueue.x-k8s.io/v1beta2"
+QUEUE: Final = "kueue.x-k8s.io/queue-name"
+GPU: Final = "example.com/gpu"
+_TAINT: Final = {"key": "dedicated", "value": "batch", "effect": "NoSchedule"}
+_TOLERATION: Final = {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}
+_LIMITS: Final = (0, 1, 2, 4, 8)
+
+
+@dataclass
+class Tree:
+    """Objects whose names begin with ``name``; the JobSet goes into the first of the queues."""
+
+    name: str
+    flavors: list[Object] = field(default_factory=list)
+    cohorts: list[Object] = field(default_factory=list)
+    queues: list[Object] = field(default_factory=list)
+    jobset: Object = field(default_factory=dict)
+
+
+def _kueue(kind: str, name: str, spec: Object) -> Object:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def tree(seed: int, *, check: str = "") -> Tree:
+    """One tree; ``check`` is an AdmissionCheck of its queues, which holds back what has quota."""
+    random = Random(seed)
+    made = Tree(f"t{seed}")
+    flavors = [f"{made.name}-f{index}" for index in range(random.randint(1, 3))]
+    made.flavors = [_flavor(random, name) for name in flavors]
+    names = _cohorts(random, made, flavors)
+    for index in range(random.randint(1, 3) if names else 1):
+        made.queues.append(
+            _queue(random, f"{made.name}-q{index}", flavors, random.choice(names) if names else "", check)
+        )
+    made.jobset = _jobset(random, made.name)
+    return made
+
+
+def _flavor(random: Random, name: str) -> Object:
+    spec: Object = {}
+    if random.random() < 0.5:
+        spec["nodeLabels"] = {"type": random.choice("ab")}
+    if random.random() < 0.25:
+        spec["nodeTaints"] = [{**_TAINT, "effect": random.choice(["NoSchedule", "PreferNoSchedule"])}]
+        if random.random() < 0.3:
+            spec["tolerations"] = [_TOLERATION]
+    return _kueue("ResourceFlavor", name, spec)
+
+
+def _cohorts(random: Random, made: Tree, flavors: list[str]) -> list[str]:
+    """At most three levels; the root need not exist as an object."""
+    if random.random() < 0.2:
+        return []
+    names = [f"{made.name}-c0"]
+    if random.random() < 0.5:
+        made.cohorts.append(_kueue("Cohort", names[0], _quotas(random, flavors, limits=False, some=True)))
+    for index in range(1, random.randint(1, 4)):
+        # A parent of the second level at most, so that the deepest is of the third.
+        parent = random.choice(names[:2])
+        name = f"{made.name}-c{index}"
+        spec = {"parentName": parent, **_quotas(random, flavors, limits=True, some=True)}
+        made.cohorts.append(_kueue("Cohort", name, spec))
+        names.append(name)
+    return names
+
+
+def _queue(random: Random, name: str, flavors: list[str], cohort: str, check: str) -> Object:
+    spec: Object = {
+        "namespaceSelector": {},
+        "queueingStrategy": "StrictFIFO" if random.random() < 0.1 else "BestEffortFIFO",
+        "flavorFungibility": {
+            "whenCanBorrow": random.choice(["MayStopSearch", "TryNextFlavor"]),
+            "whenCanPreempt": random.choice(["MayStopSearch", "TryNextFlavor"]),
+        },
+        **_quotas(random, flavors, limits=bool(cohort), some=False),
+    }
+    if cohort:
+        spec["cohortName"] = cohort
+    if check:
+        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check}]}
+    return _kueue("ClusterQueue", name, spec)
+
+
+def _quotas(random: Random, flavors: list[str], *, limits: bool, some: bool) -> Object:
+    """Resource groups: cpu alone or with memory and GPUs, or GPUs and pods in a group of their own."""
+    if some and random.random() < 0.5:
+        return {}
+    shuffled = random.sample(flavors, len(flavors))
+    together = ["cpu", *(["memory"] if random.random() < 0.7 else []), *([GPU] if random.random() < 0.4 else [])]
+    groups = [together]
+    if GPU not in together and len(shuffled) > 1 and random.random() < 0.5:
+        groups.append([GPU, *(["pods"] if random.random() < 0.4 else [])])
+    halves = [shuffled] if len(groups) == 1 else [shuffled[:1], shuffled[1:]]
+    return {
+        "resourceGroups": [
+            {
+                "coveredResources": covered,
+                "flavors": [
+                    {"name": name, "resources": [_quota(random, resource, limits=limits) for resource in covered]}
+                    for name in names
+                ],
+            }
+            for covered, names in zip(groups, halves, strict=True)
+        ]
+    }
+
+
+def _quota(random: Random, resource: str, *, limits: bool) -> Object:
+    nominal = random.choice((0, 2, 4, 6, 8, 12))
+    quota: Object = {"name": resource, "nominalQuota": _amount(resource, nominal)}
+    if limits and random.random() < 0.3:
+        quota["borrowingLimit"] = _amount(resource, random.choice(_LIMITS))
+    if limits and random.random() < 0.3:
+        quota["lendingLimit"] = _amount(resource, random.choice([limit for limit in _LIMITS if limit <= nominal]))
+    return quota
+
+
+def _amount(resource: str, count: int) -> str:
+    return f"{count}Gi" if resource == "memory" else str(count)
+
+
+def _jobset(random: Random, name: str) -> Object:
+    jobs = [
+        rj(
+            f"w{index}",
+            random.choice((1, 1, 1, 2, 3)),
+            pods := random.randint(1, 5),
+            pods,
+            pod={**_placement(random), "containers": [_container(random)]},
+        )
+        for index in range(random.randint(1, 3))
+    ]
+    made = jobset(name, *jobs)
+    del made["metadata"]["namespace"]
+    made["metadata"]["labels"] = {QUEUE: name}
+    return made
+
+
+def _container(random: Random) -> Object:
+    requests = {"cpu": random.choice(["250m", "500m", "1", "1500m", "2"])}
+    if random.random() < 0.15:
+        requests["memory"] = random.choice(["512Mi", "1Gi", "2Gi"])
+    if random.random() < 0.15:
+        requests[GPU] = random.choice(["1", "2"])
+    return {"name": "main", "image": "none", "resources": {"requests": requests, "limits": dict(requests)}}
+
+
+def _placement(random: Random) -> Object:
+    placed: Object = {}
+    if random.random() < 0.3:
+        placed["nodeSelector"] = random.choice([{"type": "a"}, {"type": "b"}, {"zone": "z"}])
+    elif random.random() < 0.2:
+        values = random.choice([["a"], ["a", "b"], ["c"]])
+        need = {"key": "type", "operator": random.choice(["In", "NotIn"]), "values": values}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [need]}]}
+        placed["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    if random.random() < 0.3:
+        placed["tolerations"] = [_TOLERATION]
+    return placed
