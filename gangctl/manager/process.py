@@ -31,10 +31,10 @@ from gangctl.client.transport import Transport, TransportOptions
 from gangctl.controllers.checks.workloads import FIELD_MANAGER
 from gangctl.errors import ApiError, LeadershipLostError, NotFoundError
 from gangctl.manager import logs
-from gangctl.manager.gangs import Clients, GangPart
-from gangctl.manager.parts import Outside, Work, compose
+from gangctl.manager.gangs import Clients
+from gangctl.manager.parts import Outside, Parts, Work, compose
 from gangctl.manager.settings import ControllerSettings, split_address
-from gangctl.manager.webhooks import WebhookPart, listening
+from gangctl.manager.webhooks import listening
 from gangctl.runtime.election import ElectionOptions, LeaseElection
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import RuntimeMetrics
@@ -100,14 +100,14 @@ class Process:
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         self._leading: asyncio.Task[None] | None = None
-        self._gangs: GangPart | None = None
-        self._webhooks: WebhookPart | None = None
+        self._parts: Parts | None = None
 
     async def run(self) -> None:
         """Everything, until :meth:`stop` is called."""
         ready: dict[str, Check] = {
             "webhooks": self._webhooks_unready,
             "caches": self._caches_unready,
+            "queues": self._queues_unready,
             "policies": self._policies_unready,
             "shutdown": self._ending,
         }
@@ -125,13 +125,18 @@ class Process:
         return "ending" if self._stop.is_set() else None
 
     async def _webhooks_unready(self) -> str | None:
-        return "starting" if self._webhooks is None else await self._webhooks.unready()
+        return "starting" if self._parts is None else await self._parts.webhooks.unready()
 
     def _caches_unready(self) -> str | None:
-        return "starting" if self._gangs is None else self._gangs.unready() or None
+        return "starting" if self._parts is None else self._parts.gangs.unready() or None
+
+    def _queues_unready(self) -> str | None:
+        if self._parts is None:
+            return "starting"
+        return self._parts.queues.unready() if self._parts.queues is not None else None
 
     def _policies_unready(self) -> str | None:
-        return "starting" if self._webhooks is None else self._webhooks.policies_unready()
+        return "starting" if self._parts is None else self._parts.webhooks.policies_unready()
 
     async def _until_stopped(self, work: Coroutine[None, None, None]) -> None:
         """Run ``work`` until it fails or the end is asked for; the end of ``work`` is awaited in either case."""
@@ -155,9 +160,9 @@ class Process:
 
         A second signal ends it; a process that never came to serve has nothing to wait for.
         """
-        if self._webhooks is None or self._leading is None:
+        if self._parts is None or self._leading is None:
             return
-        self._webhooks.begin_drain()
+        self._parts.webhooks.begin_drain()
         self._leading.cancel()
         hurry = asyncio.create_task(self._hurry.wait(), name="hurry")
         # Cancelling all the rest before the Lease is given back would interrupt just that.
@@ -196,13 +201,13 @@ class Process:
                 applier=Client(self._transport, Settings(field_manager=FIELD_MANAGER, guard=guard)),
             )
         )
-        gangs, webhooks = self._gangs, self._webhooks = parts.gangs, parts.webhooks
-        async with _task(recorder.run(), "events"), parts.judging(), webhooks.serving():
+        self._parts = parts
+        async with _task(recorder.run(), "events"), parts.judging(), parts.webhooks.serving():
             try:
                 async with asyncio.TaskGroup() as group:
                     for watch in parts.watching():
                         group.create_task(watch())
-                    group.create_task(webhooks.keep(gangs.synced), name="webhooks")
+                    group.create_task(parts.webhooks.keep(parts.gangs.synced), name="webhooks")
                     self._leading = group.create_task(_lead(election, parts.leading()), name="lead")
             finally:
                 await _drain(recorder)

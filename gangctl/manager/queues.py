@@ -74,6 +74,11 @@ class QueuePart:
             observer=self._metrics.controller_observer(NAME),
         )
 
+    def unready(self) -> str | None:
+        """What may be known in a moment, so that the first who is judged is not judged by less."""
+        missing = self.sources.unsettled()
+        return f"waiting for {', '.join(missing)}" if missing else None
+
     async def watch(self) -> None:
         """Look for Kueue and follow it until cancelled: every replica does."""
         await self.sources.run()

@@ -43,7 +43,6 @@ Object = Mapping[str, Any]
 
 LOOK_SECONDS: Final = 10.0
 """How often what could not be read is tried again."""
-SETTLE_SECONDS: Final = 5.0
 KUEUE_NAMESPACE: Final = "kueue-system"
 
 
@@ -180,14 +179,12 @@ class QueueSources:
         """What cannot be read, each in a few words."""
         return [trouble for source in self.all if (trouble := source.trouble())]
 
-    async def settled(self, seconds: float = SETTLE_SECONDS) -> None:
-        """Wait until everything that can be read has been, or for so long; at once in a cluster without Kueue."""
-        if not self.present:
-            return
-        waits = [asyncio.create_task(source.settled.wait()) for source in self.all]
-        _, late = await asyncio.wait(waits, timeout=seconds)
-        for task in late:
-            task.cancel()
+    def unsettled(self) -> list[str]:
+        """What may be known in a moment; what cannot be read, and a Kueue that is not there, are waited for no more."""
+        if not self.presence.looked:
+            return ["kueue"]
+        running = (source for source in self.all if source.informer.resource.qualified_name in self._running)
+        return [source.informer.resource.plural for source in running if not source.settled.is_set()]
 
     async def run(self) -> None:
         """Look for Kueue, and keep everything current from then on, until cancelled."""

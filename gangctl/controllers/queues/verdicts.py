@@ -7,6 +7,7 @@ no verdict into never and none back. The leader does it, with the JobSets that a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -29,6 +30,8 @@ DEBOUNCE_SECONDS: Final = 1.0
 """Changes come in flocks: what they concern is looked at once for all of them."""
 UNKNOWN_SECONDS: Final = 60.0
 """When to look again at what could not be judged, whatever becomes known meanwhile."""
+PACE_SECONDS: Final = 0.02
+"""A change may concern thousands: they are read so far apart that gangs do not wait for their turn with the API."""
 SAY_SECONDS: Final = 60.0
 """A JobSet is told no more often than this, however often its verdict turns."""
 
@@ -198,6 +201,7 @@ def reader(client: Client) -> Callable[[Key], Awaitable[Object | None]]:
         namespace, name = key
         selection = Selection(field_selector=f"metadata.name={name}")
         page = await client.list(JOBSETS, namespace, selection=selection)
+        await asyncio.sleep(PACE_SECONDS)
         return page.items[0] if page.items else None
 
     return read

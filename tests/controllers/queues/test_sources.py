@@ -93,10 +93,11 @@ async def synced(*sources: Any) -> None:
 
 async def test_without_kueue_nothing_is_watched_and_its_absence_is_believed_after_some_looks(room: Room) -> None:
     assert room.sources.present is None
+    assert room.sources.unsettled() == ["kueue"]
     async with running(room):
         await room.until_present(False)
         assert room.told == [False]
-        await room.sources.settled(0.01)
+        assert room.sources.unsettled() == []
         assert room.asked() == set()
 
 
@@ -145,7 +146,6 @@ async def test_what_may_not_be_read_is_named_and_read_once_it_may(room: Room) ->
     async with running(room):
         await room.until_present(True)
         await synced(room.sources.cluster_queues)
-        await room.sources.settled()
 
         async def named() -> bool:
             return "cohorts cannot be read (forbidden)" in room.sources.unknown()
@@ -153,6 +153,7 @@ async def test_what_may_not_be_read_is_named_and_read_once_it_may(room: Room) ->
         await wait_for(named, what="the cohorts to be named", interval=0.01)
         known: list[bool] = []
         room.sources.on_known(lambda: known.append(room.sources.cohorts.known))
+        assert "cohorts" not in room.sources.unsettled()
         room.sandbox.faults.clear()
         await synced(room.sources.cohorts)
         assert known == [True]
