@@ -393,3 +393,22 @@ async def test_the_head_of_a_strict_queue_blocks_it(queued: Queued) -> None:
     await queued.queue("4", queueingStrategy="StrictFIFO", cohortName=None)
     await queued.delete("big")
     await queued.until("small", Phase.ADMITTED)
+
+
+@pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
+async def test_a_later_try_goes_on_with_the_next_flavor(strategy: str, queued: Queued) -> None:
+    """Within one try Kueue never turns back, but the next begins where the first podset stopped looking."""
+    flavors = [f"{queued.namespace}-{index}" for index in (1, 2)]
+    for flavor in flavors:
+        await queued.apply("ResourceFlavor", flavor, {})
+    quotas = [
+        {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": cpu}]}
+        for flavor, cpu in zip(flavors, ("10", "6"), strict=True)
+    ]
+    groups = [{"coveredResources": ["cpu"], "flavors": quotas}]
+    await queued.queue(queueingStrategy=strategy, resourceGroups=groups)
+    body = jobset("js", rj("a", 1, 1, 1, cpu="6"), rj("b", 1, 1, 1, cpu="10"), namespace=queued.namespace)
+    await queued.submit("js", body=body)
+    await queued.until("js", Phase.ADMITTED)
+    assigned = {each.name: each.flavors["cpu"] for each in (await queued.workload("js")).assignments}
+    assert assigned == {"a": flavors[1], "b": flavors[0]}
