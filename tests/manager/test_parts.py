@@ -1,0 +1,77 @@
+"""Which parts there are, by the flags, and what they know of each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.client.client import Client
+from gangctl.client.credentials import StaticCredentials
+from gangctl.client.transport import Transport
+from gangctl.errors import ConfigError
+from gangctl.gang.assess import Lifecycle
+from gangctl.manager.gangs import Clients
+from gangctl.manager.parts import Outside, Parts, compose
+from gangctl.manager.settings import load_settings
+from gangctl.runtime.events import EventRecorder
+from gangctl.runtime.metrics import RuntimeMetrics
+from tests.jobsets import jobset, rj
+
+
+def composed(**flags: Any) -> Parts:
+    client = Client(Transport(StaticCredentials("http://127.0.0.1:1", token="none")))
+    registry = CollectorRegistry()
+    outside: dict[str, Any] = {
+        "clients": Clients(client, client),
+        "applier": client,
+        "settings": load_settings(flags, None),
+        "own_namespace": "gangctl-system",
+        "recorder": EventRecorder(client, instance="test"),
+        "metrics": RuntimeMetrics(registry),
+        "registry": registry,
+        "may_register": lambda: True,
+    }
+    return compose(Outside(**outside))
+
+
+def suspended(*, queue: str) -> JobSet:
+    raw = jobset("js", rj("w", 1, 1, 1, mode="Gang"), suspend=True, uid="u")
+    raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queue}
+    return read_jobset(raw)[0]
+
+
+async def test_kueue_is_looked_for_unless_told_otherwise() -> None:
+    parts = composed()
+    assert parts.queues is not None
+    assert parts.queues.watch in parts.watching()
+    assert parts.queues.lead in parts.leading()
+    assert parts.queues.unready() == "waiting for kueue"
+
+
+async def test_without_it_nobody_asks_for_kueue() -> None:
+    parts = composed(kueue="off")
+    assert parts.queues is None
+    assert len(parts.watching()) == len(parts.leading()) == 2
+    assert parts.policies is not None
+    assert parts.policies.fit(jobset("js", rj("w")), "t")["verdict"] == "unknown"
+
+
+async def test_what_a_suspended_jobset_keeps_follows_what_is_known_of_kueue() -> None:
+    queues = composed().queues
+    assert queues is not None
+    jobset = suspended(queue="q")
+    assert queues.suspended(jobset) is Lifecycle.KEPT
+    queues.sources.presence.present = False
+    assert queues.suspended(jobset) is Lifecycle.RETIRED
+    queues.sources.presence.present = True
+    assert queues.suspended(suspended(queue="")) is Lifecycle.RETIRED
+    queues.early = lambda _: True
+    assert queues.suspended(jobset) is Lifecycle.PRESENT
+
+
+def test_what_needs_kueue_is_refused_without_it() -> None:
+    with pytest.raises(ConfigError, match=r"kueue-gate has no effect with kueue off"):
+        load_settings({"kueue": "off", "kueue_gate": True}, None)
