@@ -1,0 +1,199 @@
+"""Whether the nodes of a cluster can hold a gang, whatever queue it waits in.
+
+Of nodes only their shapes are looked at: resources, labels, taints. Affinity between pods, ports and volumes are left
+out, which can only make room look larger: what is never here is never at all. Nodes come and go, though, so never is
+said only of nodes that somebody calls fixed. What is drained or not ready now may be back tomorrow, and counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.errors import one_line
+from gangctl.fit.floor import Floor, NodeShape, Together, read_node
+from gangctl.fit.knowledge import Ask
+from gangctl.fit.packing import Excess
+from gangctl.fit.podsets import podsets_of
+from gangctl.fit.report import API_VERSION, KIND, FitReport, LimitReport, Verdict
+from gangctl.fit.requests import Surroundings, requests_of
+from gangctl.fit.words import quoted, show
+from gangctl.gang.counting import job_pods
+from gangctl.gang.plan import stored_stamps
+from gangctl.gang.resolve import ClusterRules, resolve
+from gangctl.gang.stamp import Scope
+from gangctl.kueue.amounts import UNLIMITED
+from gangctl.kueue.configuration import KueueConfiguration
+from gangctl.kueue.objects import PODS, Amounts
+
+__all__ = ["NodeShape", "Together", "gangs_of", "node_fit", "read_node"]
+
+
+def gangs_of(jobset: JobSet) -> tuple[Together, ...]:
+    """The gangs of a JobSet, as its stamps or else its configuration have them; of equal ones only the first."""
+    stamps, _ = stored_stamps(jobset)
+    resolution = resolve(jobset, ClusterRules())
+    stamps = stamps if any(stamps) else resolution.stamps
+    topology = resolution.config.options.topology_key or ""
+    gangs: dict[str, dict[int, int]] = {}
+    for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True):
+        if stamp is None or rj.replicas < 1:
+            continue
+        whole = stamp.scope is not Scope.JOB
+        name = "" if stamp.scope is Scope.JOBSET else f"rj/{rj.index}"
+        gangs.setdefault(name, {})[rj.index] = job_pods(rj) * (rj.replicas if whole else 1)
+    return tuple(
+        Together({index: pods for index, pods in gang.items() if pods > 0}, topology) for gang in gangs.values()
+    )
+
+
+def node_fit(
+    ask: Ask,
+    nodes: Iterable[NodeShape],
+    surroundings: Surroundings,
+    *,
+    used: Mapping[str, Amounts] | None = None,
+    fixed_nodes: bool = False,
+) -> FitReport:
+    """Whether the nodes can ever hold each gang of a JobSet, and whether all of its pods have room now.
+
+    ``used`` are requests of the pods on each node, by its name; None where that is not known. Kueue's configuration
+    in ``surroundings`` does not matter here. Without ``fixed_nodes`` what the nodes cannot hold is not known.
+    """
+    jobset, _ = read_jobset(ask.jobset)
+    plain = replace(surroundings, configuration=KueueConfiguration())
+    podsets = podsets_of(ask.jobset)
+    counted = [requests_of(podset, plain) for podset in podsets]
+    requests = [each.requests for each in counted]
+    unknown = list(dict.fromkeys(why for each in counted for why in each.unknown))
+    floor = Floor(podsets, requests, list(nodes), used)
+    gangs = gangs_of(jobset) if len(jobset.replicated_jobs) == len(podsets) else ()
+    verdict, reason, message = _judge(floor, gangs, unknown, in_use=used is not None, fixed_nodes=fixed_nodes)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": jobset.name or jobset.generate_name, "namespace": jobset.namespace or ask.namespace},
+        "verdict": verdict,
+        "reason": reason,
+        "message": one_line(message[:1].upper() + message[1:] + "."),
+        "queue": "",
+        "clusterQueue": "",
+        "blocked": "",
+        "blocking": False,
+        "reorder": False,
+        "podSets": [
+            {
+                "name": podset.name,
+                "pods": _shown(podset.pods),
+                "requests": {name: _shown(amount) for name, amount in each.items()},
+                "flavors": {},
+                "refused": {},
+            }
+            for podset, each in zip(podsets, requests, strict=True)
+        ],
+        "limits": _limits(floor, requests, used),
+        "holders": [],
+        "unknown": unknown,
+    }
+
+
+def _judge(
+    floor: Floor, gangs: Sequence[Together], unknown: list[str], *, in_use: bool, fixed_nodes: bool
+) -> tuple[Verdict, str, str]:
+    """Verdict, reason and message; what is found not to be known is added."""
+    impossible = _impossible(floor, gangs)
+    if impossible:
+        reason, message = impossible
+        if not fixed_nodes:
+            unknown.append("whether nodes are added")
+        if unknown:
+            return "unknown", "Unknown", f"the nodes there are can never hold it: {message}; {_not_known(unknown)}"
+        return "never", reason, f"the nodes can never hold it: {message}"
+    if in_use and floor.placeable_now(gangs):
+        return "fits", "Fits", "the nodes have room for all of its pods now"
+    if not floor.placeable(gangs):
+        unknown.append("whether its pods can be spread so that all have room")
+        return "unknown", "Unknown", f"nothing shows that the nodes cannot hold it, but {_not_known(unknown)}"
+    if not in_use:
+        unknown.append("what is in use on the nodes")
+        return "unknown", "Unknown", f"the nodes hold it with nothing else on them, but {_not_known(unknown)}"
+    return (
+        "not-now",
+        "WaitsForNodes",
+        "the nodes hold it with nothing else on them, but have no room for all of it now",
+    )
+
+
+def _not_known(unknown: Sequence[str]) -> str:
+    return f"not known: {'; '.join(unknown)}"
+
+
+def _impossible(floor: Floor, gangs: Sequence[Together]) -> tuple[str, str] | None:
+    """Reason and message for the first single pod, or gang, that empty nodes provably never hold."""
+    for index, podset in enumerate(floor.podsets):
+        if podset.pods and not floor.has_place(index):
+            return "NeverNoNode", _homeless(floor, index)
+    for gang in gangs:
+        proofs = floor.proofs(gang)
+        if proofs:
+            nearest = max(proofs, key=lambda proof: proof.there / proof.wanted)
+            return "NeverExceedsNodes", _exceeds(floor, gang, nearest)
+        if proofs is not None:
+            return "NeverNoNode", f'no node has label "{gang.topology}", of which all pods of a gang need one value'
+    return None
+
+
+def _homeless(floor: Floor, index: int) -> str:
+    name = floor.podsets[index].name
+    taking = sum(index in takers for takers in floor.takers)
+    if not taking:
+        return f'taints, node selectors and affinity keep pods of "{name}" from all of {len(floor.nodes)} nodes'
+    return f'a pod of "{name}" asks for more than any of the {taking} nodes has that would take it; ask for less'
+
+
+def _exceeds(floor: Floor, gang: Together, proof: Excess) -> str:
+    members = sorted(gang.pods)
+    names = quoted(floor.podsets[members[kind]].name for kind in proof.kinds)
+    where = f' in one domain of "{gang.topology}"' if gang.topology else ""
+    if proof.resource is None:
+        return (
+            f"a gang has {proof.wanted} pods of {names} at once, and the nodes hold {proof.there} of that size at most"
+            f"{where}; ask for fewer pods, smaller ones, or more nodes"
+        )
+    resource = floor.resources[proof.resource]
+    return (
+        f"{names} of one gang ask for {show(resource, proof.wanted)} at once, and the nodes have "
+        f"{show(resource, proof.there)}{where}; ask for fewer pods, smaller ones, or more nodes"
+    )
+
+
+def _limits(floor: Floor, requests: Sequence[Amounts], used: Mapping[str, Amounts] | None) -> list[LimitReport]:
+    """Each resource on all nodes that take any of the pods."""
+    usable = [node for node, takers in zip(floor.nodes, floor.takers, strict=True) if takers]
+    reports: list[LimitReport] = []
+    for resource in floor.resources:
+        asked = sum(
+            podset.pods * (1 if resource == PODS else each.get(resource, 0))
+            for podset, each in zip(floor.podsets, requests, strict=True)
+        )
+        there = sum(node.room.get(resource, 0) for node in usable)
+        taken = sum((used or {}).get(node.name, {}).get(resource, 0) for node in usable)
+        reports.append(
+            {
+                "flavor": "",
+                "resource": resource,
+                "requested": _shown(asked),
+                "ceiling": _shown(there),
+                "nominal": _shown(there),
+                "used": _shown(taken),
+                "free": _shown(there - taken),
+                "short": _shown(asked - there),
+                "limit": f"{len(usable)} nodes",
+            }
+        )
+    return reports
+
+
+def _shown(amount: int) -> int:
+    return max(0, min(amount, UNLIMITED))

@@ -1,0 +1,274 @@
+"""What nodes can never hold, proved against brute force; everything else is no never."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.api.jobset import read_jobset
+from gangctl.cli.schema import fit_schema
+from gangctl.fit.knowledge import Ask
+from gangctl.fit.nodes import NodeShape, gangs_of, node_fit, read_node
+from gangctl.fit.packing import Class, Kind, excess, place
+from gangctl.fit.report import FitReport
+from gangctl.fit.requests import Surroundings
+from tests.cli.schema import violations
+from tests.fit.asking import NAMESPACE, pods
+from tests.jobsets import MODE, OPTIONS, jobset
+from tests.strategies import PROPERTY, hostile_jobsets
+
+PLAIN = Surroundings(runtime_classes={})
+RACK = "example.com/rack"
+SIZE = (4000, 110)
+
+
+def node(
+    name: str, cpu: int = 4, most: int = 110, *, rack: str = "", taints: Sequence[Any] = (), **more: Any
+) -> NodeShape:
+    labels = {"kubernetes.io/hostname": name, **({RACK: rack} if rack else {})}
+    return NodeShape(name, labels, tuple(taints), {"cpu": cpu * 1000, "pods": most}, **more)
+
+
+def nodes(count: int, cpu: int = 4, **more: Any) -> list[NodeShape]:
+    return [node(f"n{number}", cpu, **more) for number in range(count)]
+
+
+def gang(*entries: dict[str, Any], options: str | None = None) -> dict[str, Any]:
+    return jobset("js", *entries, mode="Gang", options=options)
+
+
+def ask(
+    raw: dict[str, Any],
+    floor: Sequence[NodeShape],
+    *,
+    used: Mapping[str, Mapping[str, int]] | None = None,
+    fixed: bool = True,
+) -> FitReport:
+    report = node_fit(Ask(raw, NAMESPACE, None, ""), floor, PLAIN, used=used, fixed_nodes=fixed)
+    assert violations(report, fit_schema()) == []
+    return report
+
+
+def gist(report: FitReport) -> tuple[str, str]:
+    return report["verdict"], report["reason"]
+
+
+def cpu(count: int, size: int = 1, name: str = "w", spec: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    return pods(name, count, spec, cpu=str(size))
+
+
+class TestVerdicts:
+    def test_more_pods_than_the_nodes_hold_of_that_size(self) -> None:
+        report = ask(gang(cpu(5, 3)), nodes(4))
+        assert gist(report) == ("never", "NeverExceedsNodes")
+        assert '5 pods of "w" at once, and the nodes hold 4 of that size at most' in report["message"]
+
+    def test_never_only_of_fixed_nodes(self) -> None:
+        report = ask(gang(cpu(5, 3)), nodes(4), fixed=False)
+        assert gist(report) == ("unknown", "Unknown")
+        assert report["unknown"] == ["whether nodes are added"]
+        assert "5 pods" in report["message"]
+
+    def test_sums_over_podsets(self) -> None:
+        report = ask(gang(cpu(8, 1, "v"), cpu(5, 2)), nodes(4))
+        assert gist(report) == ("never", "NeverExceedsNodes")
+        assert '"v" and "w" of one gang ask for 18 cpu at once, and the nodes have 16 cpu' in report["message"]
+
+    def test_what_is_in_pieces_does_not_count(self) -> None:
+        assert gist(ask(gang(cpu(2, 3, "v"), cpu(3, 3)), nodes(4, 5)))[0] == "never"
+
+    def test_pods_are_counted(self) -> None:
+        assert gist(ask(gang(cpu(9)), nodes(2, 100, most=4)))[0] == "never"
+        assert gist(ask(gang(cpu(8)), nodes(2, 100, most=4)))[0] != "never"
+
+    def test_without_a_gang_pods_come_one_by_one(self) -> None:
+        assert gist(ask(jobset("js", cpu(99, 3)), nodes(4)))[0] != "never"
+        assert gist(ask(jobset("js", cpu(1, 5)), nodes(4))) == ("never", "NeverNoNode")
+
+    def test_replicas_are_gangs_of_their_own(self) -> None:
+        entry = {**cpu(4, 4), "replicas": 50}
+        entry["template"]["metadata"] = {"annotations": {MODE: "ReplicatedGang"}}
+        assert gist(ask(jobset("js", entry), nodes(4)))[0] != "never"
+        assert gist(ask(jobset("js", entry), nodes(3)))[0] == "never"
+
+    def test_in_use(self) -> None:
+        empty: dict[str, Mapping[str, int]] = {}
+        assert gist(ask(gang(cpu(4, 4)), nodes(4), used=empty)) == ("fits", "Fits")
+        assert gist(ask(gang(cpu(4, 4)), nodes(4), used={"n0": {"cpu": 1}})) == ("not-now", "WaitsForNodes")
+        report = ask(gang(cpu(4, 4)), nodes(4))
+        assert (gist(report), report["unknown"]) == (("unknown", "Unknown"), ["what is in use on the nodes"])
+
+    def test_limits(self) -> None:
+        report = ask(gang(cpu(5, 4)), nodes(4), used={"n0": {"cpu": 500, "pods": 2}})
+        assert [(each["resource"], each["requested"], each["ceiling"], each["free"]) for each in report["limits"]] == [
+            ("pods", 5, 440, 438),
+            ("cpu", 20_000, 16_000, 15_500),
+        ]
+        assert [each["short"] for each in report["limits"]] == [0, 4000]
+
+    def test_what_cannot_be_counted_is_not_known(self) -> None:
+        spec = {"runtimeClassName": "heavy"}
+        report = node_fit(
+            Ask(gang(cpu(5, 4, spec=spec)), NAMESPACE, None, ""), nodes(4), Surroundings(), fixed_nodes=True
+        )
+        assert gist(report) == ("unknown", "Unknown")
+
+    def test_no_nodes_at_all(self) -> None:
+        assert gist(ask(gang(cpu(1)), [])) == ("never", "NeverNoNode")
+
+
+class TestWhoTakesWhom:
+    TAINT: Mapping[str, str] = {"key": "gpu", "value": "true", "effect": "NoSchedule"}
+
+    def test_taints(self) -> None:
+        tainted = nodes(4, taints=[self.TAINT])
+        report = ask(gang(cpu(1)), tainted)
+        assert gist(report) == ("never", "NeverNoNode")
+        assert "from all of 4 nodes" in report["message"]
+        tolerant = {"tolerations": [{"key": "gpu", "operator": "Exists"}]}
+        assert gist(ask(gang(cpu(1, spec=tolerant)), tainted))[0] != "never"
+        assert gist(ask(gang(cpu(1)), nodes(1, taints=[{**self.TAINT, "effect": "PreferNoSchedule"}])))[0] != "never"
+
+    def test_selectors_bound_the_gang_to_some(self) -> None:
+        selector = {"nodeSelector": {RACK: "a"}}
+        floor = [node("n0", rack="a"), *nodes(9, rack="b")]
+        assert gist(ask(gang(cpu(2, 4, spec=selector)), floor))[0] == "never"
+        assert gist(ask(gang(cpu(1, 4, "v", selector), cpu(9, 4)), floor))[0] != "never"
+        assert gist(ask(gang(cpu(1, 4, "v", selector), cpu(10, 4)), floor))[0] == "never"
+
+    def test_a_pod_that_names_its_node_asks_nobody(self) -> None:
+        assert gist(ask(gang(cpu(1, spec={"nodeName": "n0"})), nodes(1, taints=[self.TAINT])))[0] != "never"
+
+    def test_one_domain_for_all_pods_of_a_gang(self) -> None:
+        options = f'{{"topologyKey": "{RACK}"}}'
+        floor = [node(f"{rack}{n}", rack=rack) for rack in "ab" for n in range(3)]
+        assert gist(ask(gang(cpu(3, 4), options=options), floor, used={})) == ("fits", "Fits")
+        report = ask(gang(cpu(4, 4), options=options), floor)
+        assert gist(report) == ("never", "NeverExceedsNodes")
+        assert f'hold 3 of that size at most in one domain of "{RACK}"' in report["message"]
+        assert gist(ask(gang(cpu(1), options=options), nodes(3))) == ("never", "NeverNoNode")
+
+    def test_gangs_with_a_topology_have_a_domain_each(self) -> None:
+        entry = {**cpu(3, 4), "replicas": 2}
+        entry["template"]["metadata"] = {"annotations": {MODE: "ReplicatedGang"}}
+        raw = jobset("js", entry, annotations={OPTIONS: f'{{"topologyKey": "{RACK}"}}'})
+        floor = [node(f"{rack}{n}", rack=rack) for rack in "ab" for n in range(3)]
+        assert gist(ask(raw, floor, used={})) == ("fits", "Fits")
+        assert gist(ask(raw, floor, used={"a1": {"cpu": 1000}})) == ("not-now", "WaitsForNodes")
+
+
+class TestNodes:
+    RAW: Mapping[str, Any] = {
+        "metadata": {"name": "n", "labels": {"a": "b"}},
+        "spec": {
+            "unschedulable": True,
+            "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}],
+        },
+        "status": {
+            "capacity": {"cpu": "5", "memory": "2Gi", "pods": "110", "x.com/gpu": "8"},
+            "allocatable": {"cpu": "4500m", "memory": "1Gi", "pods": "110", "x.com/gpu": "6"},
+        },
+    }
+
+    def test_reading(self) -> None:
+        shape = read_node(self.RAW)
+        assert (shape.name, shape.labels, shape.taints, shape.away) == ("n", {"a": "b"}, (), True)
+        assert shape.room == {"cpu": 4500, "memory": 2**30, "pods": 110, "x.com/gpu": 8}
+        assert shape.allocatable is not None
+        assert shape.allocatable["x.com/gpu"] == 6
+
+    @pytest.mark.parametrize("raw", [{}, {"metadata": 1, "spec": [], "status": "x"}, {"spec": {"taints": [1, None]}}])
+    def test_reading_is_total(self, raw: dict[str, Any]) -> None:
+        assert read_node(raw).name == ""
+
+    def test_who_is_drained_may_come_back(self) -> None:
+        drained = nodes(4, away=True)
+        assert gist(ask(gang(cpu(4, 4)), drained, used={})) == ("not-now", "WaitsForNodes")
+
+    def test_devices_that_failed_may_come_back(self) -> None:
+        shape = NodeShape("n", {}, (), {"x.com/gpu": 8, "pods": 9}, {"x.com/gpu": 6, "pods": 9})
+        raw = gang(pods("w", 1, **{"x.com/gpu": "8"}))
+        assert gist(ask(raw, [shape], used={})) == ("not-now", "WaitsForNodes")
+
+    def test_a_node_that_has_not_said_what_it_has_refuses_nobody(self) -> None:
+        assert gist(ask(gang(cpu(99)), [read_node({"metadata": {"name": "n"}})])) == ("unknown", "Unknown")
+
+
+class TestGangs:
+    def test_levels(self) -> None:
+        raw = gang(cpu(2, name="v"), {**cpu(3), "replicas": 2})
+        assert [dict(each.pods) for each in gangs_of(read_jobset(raw)[0])] == [{0: 2, 1: 6}]
+
+    def test_sequenced_startup_splits(self) -> None:
+        later = {**cpu(3), "dependsOn": [{"name": "v", "status": "Ready"}]}
+        raw = gang(cpu(2, name="v"), later)
+        assert [dict(each.pods) for each in gangs_of(read_jobset(raw)[0])] == [{0: 2}, {1: 3}]
+
+
+rooms = st.tuples(st.integers(0, 6), st.integers(0, 4))
+sizes = st.tuples(st.integers(0, 5), st.integers(0, 3))
+
+
+@st.composite
+def packings(draw: st.DrawFn) -> tuple[list[tuple[int, int]], list[tuple[tuple[int, int], int, frozenset[int]]]]:
+    """Nodes, and kinds of pods with their number and the nodes that take them: at most six pods."""
+    floor = draw(st.lists(rooms, min_size=1, max_size=3))
+    left = 6
+    kinds = []
+    for _ in range(draw(st.integers(1, 3))):
+        count = draw(st.integers(0, left))
+        left -= count
+        kinds.append((draw(sizes), count, draw(st.frozensets(st.integers(0, len(floor) - 1)))))
+    return floor, kinds
+
+
+def packable(floor: Sequence[tuple[int, int]], kinds: Sequence[tuple[tuple[int, int], int, frozenset[int]]]) -> bool:
+    """Brute force: every node for every pod."""
+    each = [(size, sorted(taking)) for size, count, taking in kinds for _ in range(count)]
+    for choice in itertools.product(*(taking for _, taking in each)):
+        sums = [[0, 0] for _ in floor]
+        for (size, _), number in zip(each, choice, strict=True):
+            sums[number] = [a + b for a, b in zip(sums[number], size, strict=True)]
+        if all(a <= b for one, room in zip(sums, floor, strict=True) for a, b in zip(one, room, strict=True)):
+            return True
+    return False
+
+
+class TestProperties:
+    @PROPERTY
+    @given(packings())
+    def test_no_proof_where_brute_force_packs_and_no_place_where_it_does_not(self, case: Any) -> None:
+        floor, kinds = case
+        proof = excess([Kind(*kind) for kind in kinds], [Class(room, 1) for room in floor])
+        left = place(
+            [size for size, _, _ in kinds],
+            [count for _, count, _ in kinds],
+            [sorted(taking) for _, _, taking in kinds],
+            dict(enumerate(floor)),
+        )
+        possible = packable(floor, kinds)
+        assert not (possible and proof), proof
+        assert possible or left is None
+        assert left is None or all(amount >= 0 for room in left.values() for amount in room)
+
+    @PROPERTY
+    @given(st.lists(st.integers(1, 6), min_size=1, max_size=3), st.lists(st.integers(1, 6), min_size=1, max_size=5))
+    def test_never_is_never_in_any_packing(self, floor: list[int], asked: list[int]) -> None:
+        report = ask(
+            gang(*(cpu(1, size, f"w{n}") for n, size in enumerate(asked))),
+            [node(f"n{n}", room) for n, room in enumerate(floor)],
+        )
+        everywhere = frozenset(range(len(floor)))
+        possible = packable([(room, 110) for room in floor], [((size, 1), 1, everywhere) for size in asked])
+        if possible:
+            assert report["verdict"] != "never"
+
+    @PROPERTY
+    @given(hostile_jobsets())
+    def test_anything_has_an_answer(self, raw: dict[str, Any]) -> None:
+        ask(raw, nodes(2), used={})
