@@ -181,7 +181,8 @@ class Verdicts:
         if waits:
             self._doors.setdefault((changed.namespace, changed.queue), {})[changed.key] = None
         if waits or changed.key in self._standing:
-            self._enqueue(changed.key, 0.0)
+            # Who is applied together with his queue may be seen before it.
+            self._enqueue(changed.key, DEBOUNCE_SECONDS)
 
     def _flush(self) -> None:
         self._flushing = False
