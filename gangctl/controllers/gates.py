@@ -7,6 +7,8 @@ the next look.
 
 from __future__ import annotations
 
+from typing import Final
+
 from gangctl.api.jobset import JobSet
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
@@ -14,16 +16,18 @@ from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.checks.standing import Standings
 from gangctl.controllers.gangs import Announcer
 from gangctl.controllers.projections import project_jobset
-from gangctl.errors import ConflictError, InvalidError, NotFoundError
+from gangctl.errors import ApiError, NotFoundError
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.checks import Progress
 from gangctl.kueue.gates import Move, decide_gate, gated, ungate_patch
 from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import QueuedWorkload
-from gangctl.runtime.controller import Action, await_change
+from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.store import Store
 
 Key = tuple[str, str]
+
+CHANGED_RETRY_SECONDS: Final = 0.5
 
 
 class GateKeeper:
@@ -66,7 +70,7 @@ class GateKeeper:
         if decision.move is Move.WAIT:
             return await_change()
         if decision.move is Move.TELL:
-            if not await self._still_gated(jobset):
+            if await self._live(jobset) is None:
                 return await_change()
             text = f"Gate {GATE} holds nobody back: {decision.message}. Kueue before 0.19, or AdmissionGatedBy off?"
             self._say(jobset, Notice(Reason.GATE_NOT_HONOURED, text))
@@ -76,10 +80,13 @@ class GateKeeper:
             await self._writer.json_patch(JOBSETS, jobset.name, ungate_patch(jobset), jobset.namespace)
         except NotFoundError:
             return await_change()
-        except (InvalidError, ConflictError):
-            # Somebody changed the list, or it was taken off already and the cache has not heard of it.
-            if not await self._still_gated(jobset):
-                return await_change()
+        except ApiError as error:
+            live = await self._live(jobset)
+            if live is None or live.gates != jobset.gates:
+                # The cache has not heard yet that it is off, or that somebody changed the list.
+                return await_change() if live is None else requeue(CHANGED_RETRY_SECONDS)
+            text = f"Gate {GATE} stays, the API server refused to take it off ({error.reason}): {error}"
+            self._say(jobset, Notice(Reason.FAILED_CREATE, text))
             raise
         if decision.move is Move.OPEN:
             self._say(jobset, Notice(Reason.GATE_REMOVED, f"Gate {GATE} is open: {standing.message}"))
@@ -90,10 +97,10 @@ class GateKeeper:
         found = self._workloads.by_index("owner", jobset.uid)
         return max(found, key=lambda each: (each.created, each.name), default=None)
 
-    async def _still_gated(self, jobset: JobSet) -> bool:
-        """Whether the gate is there in truth: caches of two kinds of objects do not show the same moment."""
+    async def _live(self, jobset: JobSet) -> JobSet | None:
+        """The JobSet as it is, if it is gated in truth: caches of two kinds of objects do not show the same moment."""
         try:
             live = project_jobset(await self._reader.get(JOBSETS, jobset.name, jobset.namespace))
         except NotFoundError:
-            return False
-        return live.uid == jobset.uid and gated(live)
+            return None
+        return live if live.uid == jobset.uid and gated(live) else None

@@ -10,13 +10,16 @@ from itertools import count
 
 import pytest
 
+from gangctl.policy.crd import definitions
 from tests.cases import object_name
+from tests.controlplane.api import ApiFailure
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.admission import GATED_BY, KUEUE, QUEUE, Queues, chronicle, gates_of, holds, install, writes
 from tests.live.admission_rights import Scene, granted, opens
 from tests.live.cluster import JOBSETS, Cluster, refused
+from tests.live.definitions import serve
 from tests.live.gangctl import USER, Gangctl, create_namespaces, install_rights
 from tests.live.observe import foreign_workload, said
 from tests.live.proxy import Proxy
@@ -130,6 +133,37 @@ async def test_the_gate_stays_while_the_gang_cannot_be_made(
         assert not holds(await queues.workload("js"), "QuotaReserved")
         await queues.api.delete(queues.cluster.scheduling("workloads", name))
         await wait_for(lambda: queues.started("js"), what="the JobSet to start", timeout=60)
+
+
+async def test_a_policy_that_denies_the_change_keeps_the_gate_closed(queues: Queues, gating: Gangctl) -> None:
+    await serve(queues.api, definitions().values())
+    name = f"later-{queues.name[-6:]}"
+    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": queues.name}}}
+    rules = [{"expression": "request.operation != 'UPDATE' || has(object.metadata.labels.go)", "message": "wait"}]
+    spec = {"matchConstraints": here, "validations": rules}
+    body = {"apiVersion": "gangctl.dev/v1alpha1", "kind": "GangPolicy", "metadata": {"name": name}, "spec": spec}
+    path = f"/apis/gangctl.dev/v1alpha1/gangpolicies/{name}"
+    await queues.api.patch(path, body, kind="apply", fieldManager="test")
+    try:
+        probe = jobset("probe", rj("w", 1, 1, 1))
+        await queues.cluster.create_jobset(probe)
+
+        async def denied() -> bool:
+            try:
+                await queues.cluster.patch_jobset("probe", {"metadata": {"labels": {"a": secrets.token_hex(3)}}})
+            except ApiFailure as failure:
+                return failure.status == 422
+            return False
+
+        await wait_for(denied, what="the policy to be in force", timeout=60)
+        await queues.submit()
+        event = await said(queues.cluster, "FailedCreate")
+        assert "wait" in event["note"]
+        assert await gates_of(queues.cluster, "js") == [GATE]
+        assert gating.process.running
+    finally:
+        await queues.api.delete(path)
+    await wait_for(lambda: queues.started("js"), what="the JobSet to start", timeout=90)
 
 
 async def test_killed_after_every_write(queues: Queues, kueue_plane: ControlPlane, gating: Gangctl) -> None:

@@ -23,6 +23,7 @@ from gangctl.kueue.checks import Progress, Standing
 from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import Condition, QueuedWorkload
 from gangctl.runtime.store import Entry, Store
+from gangctl.sandbox.faults import Match, error
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import wait_for
 from tests.jobsets import jobset, rj
@@ -182,9 +183,20 @@ async def test_a_list_that_changed_meanwhile_is_looked_at_again(yard: Yard) -> N
     await yard.seen(both)
     yard.queue(GATE)
     yard.caches.jobsets.store.put(KEY, Entry(jobset.uid, "1", jobset))
-    with pytest.raises(InvalidError):
-        await yard.keeper.reconcile(KEY)
+    assert (await yard.keeper.reconcile(KEY)).after_seconds is not None
     assert (await yard.gates(), yard.events) == (both, [])
+
+
+async def test_a_refusal_is_told_and_tried_again(yard: Yard) -> None:
+    await yard.create()
+    yard.queue(GATE)
+    refusal = error(422, "Invalid", "GangPolicy 'p' denied request: not any more")
+    yard.sandbox.faults.add(Match("admin", frozenset({"patch"}), "jobsets.jobset.x-k8s.io"), refusal)
+    with pytest.raises(InvalidError, match="not any more"):
+        await yard.keeper.reconcile(KEY)
+    assert (await yard.gates(), yard.events) == (GATE, ["FailedCreate"])
+    await yard.keeper.reconcile(KEY)
+    assert (await yard.gates(), yard.events) == (None, ["FailedCreate", "AdmissionGateRemoved"])
 
 
 async def test_who_is_gone_or_finished_is_left_alone(yard: Yard) -> None:
