@@ -16,7 +16,7 @@ ROLES = {role["metadata"]["name"]: role for role in documents(TENANTS) if role["
 TEXT = (ROOT / "docs" / "tenants.md").read_text(encoding="utf-8")
 READ = {"get", "list", "watch"}
 AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
-OF_THE_CLUSTER = {"gangctl-queues-view", "gangctl-approver"}
+OF_THE_CLUSTER = {"gangctl-queues-view", "gangctl-queues-config", "gangctl-approver"}
 
 
 def rights(name: str) -> set[tuple[str, str, str]]:
@@ -65,6 +65,7 @@ def test_writes_are_these() -> None:
         "gangctl-tenant-edit": {"jobsets": {"create", "update", "patch", "delete", "deletecollection"}},
         "gangctl-tenant-admin": {"workloads": {"delete"}},
         "gangctl-queues-view": {},
+        "gangctl-queues-config": {},
         "gangctl-approver": {"gangpolicyexceptions": {"create", "update", "patch", "delete"}},
     }
 
@@ -80,7 +81,10 @@ def test_nothing_shows_or_changes_secrets_or_who_may_what() -> None:
     for name in ROLES:
         groups = {group for group, _, _ in rights(name)}
         assert "rbac.authorization.k8s.io" not in groups
-        assert {resource for group, resource, _ in rights(name) if not group} <= {"namespaces"}
+        assert {resource for group, resource, _ in rights(name) if not group} <= {"namespaces", "configmaps"}
+    (rule,) = ROLES["gangctl-queues-config"]["rules"]
+    assert rule["resourceNames"] == ["kueue-manager-config"]
+    assert rule["verbs"] == ["get"]
 
 
 def test_every_role_is_in_the_docs() -> None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests.cli.run import Answer, process
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.kueue import configure
+from tests.live.queued import QUEUE, Queued
 from tests.manifests.files import MANIFESTS, ROOT
 from tests.manifests.kubectl import Kubectl, KubectlFailed
 
@@ -32,6 +39,7 @@ def test_every_command_is_known_here() -> None:
         ["label", "namespace"],
         ["create", "rolebinding"],
         ["create", "clusterrolebinding"],
+        ["create", "rolebinding"],
         ["create", "clusterrolebinding"],
     ]
     assert {answer for _, answer in COMMANDS} == {"", "yes", "no"}
@@ -49,29 +57,64 @@ async def answer_of(kubectl: Kubectl, line: str) -> str:
         return "no"
 
 
+async def say(kubectl: Kubectl, manifests: Path, commands: Iterable[tuple[str, str]]) -> None:
+    """Run these, and wait until questions are answered as promised."""
+    for line, expected in commands:
+        if not expected:
+            words = [str(manifests / "cluster") if word == "manifests/cluster" else word for word in shlex.split(line)]
+            await kubectl.run(*words[1:])
+            continue
+
+        async def as_promised(line: str = line, expected: str = expected) -> bool:
+            # Roles are put together and found by the authorizer a moment after they are written.
+            if (said := await answer_of(kubectl, line)) != expected:
+                raise NotYet(said)
+            return True
+
+        await wait_for(as_promised, 20, f"{line} to say {expected}")
+
+
+async def fit(plane: ControlPlane, path: Path) -> Answer:
+    """``gangctl fit`` in the hands of somebody of the team."""
+    kubeconfig = plane.kubeconfig_for("ada", ["research"])
+    arguments = ["fit", "-f", str(path), "--kubeconfig", str(kubeconfig)]
+    return await asyncio.to_thread(process, *arguments)
+
+
 @pytest.mark.controlplane
 async def test_the_commands_do_what_is_promised(tmp_path: Path) -> None:
     manifests = tmp_path / "manifests"
     shutil.copytree(MANIFESTS, manifests)
     (manifests / "cluster").mkdir()
     (manifests / "cluster" / "kustomization.yaml").write_text(OVERLAY[0], encoding="utf-8")
+    lines = [line for line, _ in COMMANDS]
+    queues, config = (
+        next(index for index, line in enumerate(lines) if f"--clusterrole={role} " in line)
+        for role in ("gangctl-queues-view", "gangctl-queues-config")
+    )
     async with ControlPlane.start("1.37", ("jobset", "kueue")) as plane:
         kubectl = Kubectl(tmp_path, plane.kubeconfig)
-        for line, expected in COMMANDS:
-            if not expected:
-                words = [
-                    str(manifests / "cluster") if word == "manifests/cluster" else word for word in shlex.split(line)
-                ]
-                await kubectl.run(*words[1:])
-                continue
-
-            async def as_promised(line: str = line, expected: str = expected) -> bool:
-                # Roles are put together and found by the authorizer a moment after they are written.
-                if (said := await answer_of(kubectl, line)) != expected:
-                    raise NotYet(said)
-                return True
-
-            await wait_for(as_promised, 20, f"{line} to say {expected}")
+        await say(kubectl, manifests, COMMANDS[:queues])
+        team = Queued(plane, "research")
+        await team.apply("ResourceFlavor", "research", {})
+        await team.queue("4")
+        await configure(plane)
+        big = jobset("big", rj("w", 1, 1, 1, cpu="5"), namespace="research")
+        big["metadata"]["labels"] = {QUEUE: "main"}
+        path = tmp_path / "big.yaml"
+        path.write_text(yaml.safe_dump(big), encoding="utf-8")
+        blind = await fit(plane, path)
+        assert blind.code == 3
+        assert 'cannot list resource "clusterqueues"' in blind.err
+        await say(kubectl, manifests, COMMANDS[queues:config])
+        listed = next(each for each in COMMANDS if "list clusterqueues" in each[0])
+        await say(kubectl, manifests, [listed])
+        unsure = await fit(plane, path)
+        assert (unsure.code, "unknown" in unsure.out) == (0, True)
+        await say(kubectl, manifests, COMMANDS[config:])
+        sure = await fit(plane, path)
+        assert (sure.code, "never fits" in sure.out) == (1, True)
+        assert "what others have in use is not counted" in sure.out + sure.err
         webhooks = await plane.api.get(
             "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gangctl-gangs"
         )
