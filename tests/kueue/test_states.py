@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gangctl.kueue.evictions import eviction_of
 from gangctl.kueue.objects import CheckState, Condition
@@ -53,6 +55,32 @@ def test_both_vocabularies_have_the_same_phase(older: Condition, newer: Conditio
         assert status.phase is phase
         assert status.label == str(phase)
         assert (status.reason, status.message, status.since) == (condition.reason, condition.message, condition.since)
+
+
+ELSEWHERE = st.fixed_dictionaries(
+    {},
+    optional={
+        "Admitted": st.sampled_from([yes("Admitted"), no("NoReservation"), no("NoReservationUnsatisfiedChecks")]),
+        "Evicted": st.sampled_from(
+            [yes("Preempted"), yes("ClusterQueueStopped"), yes("Deactivated"), no("QuotaReserved")]
+        ),
+        "Requeued": st.sampled_from([yes("BackoffFinished"), no("PodsReadyTimeout"), no("LocalQueueStopped")]),
+        "Finished": st.sampled_from([yes("Succeeded"), yes("FailedToStart")]),
+        "active": st.booleans(),
+        "requeue_at": st.sampled_from(["", ago(minutes=-1)]),
+        "gates": st.sampled_from([(), ("x/y",)]),
+    },
+)
+
+
+@given(st.sampled_from(BOTH), ELSEWHERE, st.sampled_from([None, True, False]))
+def test_whatever_else_is_so_both_vocabularies_agree(
+    said: tuple[Condition, Condition, Phase], elsewhere: dict[str, object], queue_open: bool | None
+) -> None:
+    older, newer = (
+        status_of(queued(QuotaReserved=condition, **elsewhere), NOW, queue_open=queue_open) for condition in said[:2]
+    )
+    assert (older.phase, older.label, older.detail) == (newer.phase, newer.label, newer.detail)
 
 
 @pytest.mark.parametrize("message", ["LocalQueue main is inactive", "ClusterQueue q doesn't exist", MISMATCH])
