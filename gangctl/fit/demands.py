@@ -58,7 +58,7 @@ def needs_of(members: Sequence[Member], queue: ClusterQueue, refuses: Refuses, *
     eligible = _Eligibility(members, queue, refuses, refused)
     demands, owners = [], []
     undeclared: dict[str, list[int]] = {}
-    for sharing in _groups(members):
+    for number, sharing in enumerate(_groups(members)):
         by_part: dict[int, dict[str, int]] = {}
         for index in sharing:
             for resource, amount in _totals(members[index]).items():
@@ -69,7 +69,8 @@ def needs_of(members: Sequence[Member], queue: ClusterQueue, refuses: Refuses, *
                     wanted = by_part.setdefault(part, {})
                     wanted[resource] = wanted.get(resource, 0) + amount
         for part, wanted in sorted(by_part.items()):
-            demands.append(Demand(wanted, eligible.flavors(sharing, part), part))
+            among = tuple(flavor.name for flavor in queue.groups[part].flavors)
+            demands.append(Demand(wanted, eligible.flavors(sharing, part), part, number, among))
             owners.append(sharing)
     missing = {} if lenient else {resource: tuple(names) for resource, names in undeclared.items()}
     return Needs(tuple(demands), tuple(owners), tuple(refused), missing)

@@ -160,21 +160,31 @@ def _far(short: Amounts, of: Amounts) -> float:
     return max((amount / of[resource] for resource, amount in short.items()), default=0.0)
 
 
-def reordered(gang: Gang, choice: Sequence[str], terms: Terms, *, movable: bool) -> str:
-    """It fits, but Kueue walks another way; ``movable`` says whether the order of replicated jobs is free."""
-    where = joined(
-        [
-            f'{gang.names(owners)} in "{flavor}"'
-            for owners, flavor in zip(gang.needs.owners, choice, strict=True)
-            if flavor
-        ]
-    )
-    order = _order(gang, terms) if movable else None
-    advice = f"list the replicated jobs as {order}" if order else "pin them by a nodeSelector with the flavors' labels"
+def late(gang: Gang, choice: Sequence[str], terms: Terms, *, movable: bool) -> str:
+    """It fits, but not at the first try; ``movable`` says whether the order of replicated jobs is free."""
     return (
-        f"it would fit ({where}), but Kueue gives flavors in the order of the replicated jobs, never turns back, and "
-        f"does not find this; {advice}"
+        f"it fits ({_where(gang, choice)}), but Kueue, which gives flavors in the order of the replicated jobs, finds "
+        "this only when it tries again, and others that come and go may make it begin anew; "
+        f"{_better(gang, terms, movable=movable)}"
     )
+
+
+def missed(gang: Gang, choice: Sequence[str], terms: Terms, *, movable: bool) -> str:
+    """It would fit, but Kueue does not see it at any try."""
+    return (
+        f"it would fit ({_where(gang, choice)}), but Kueue gives flavors in the order of the replicated jobs, and does "
+        f"not find this at any of its tries; {_better(gang, terms, movable=movable)}"
+    )
+
+
+def _where(gang: Gang, choice: Sequence[str]) -> str:
+    pairs = zip(gang.needs.owners, choice, strict=True)
+    return joined([f'{gang.names(owners)} in "{flavor}"' for owners, flavor in pairs if flavor])
+
+
+def _better(gang: Gang, terms: Terms, *, movable: bool) -> str:
+    order = _order(gang, terms) if movable else None
+    return f"list the replicated jobs as {order}" if order else "pin them by a nodeSelector with the flavors' labels"
 
 
 def _order(gang: Gang, terms: Terms) -> str | None:

@@ -116,3 +116,12 @@ def _outranked(policy: str, priority: int | None, of: int) -> bool:
 def reason_now(steps: Sequence[Step]) -> str:
     """Whether others must go first, or end."""
     return "WaitsForQuota" if any(step.mode is Mode.WAIT for step in steps) else "NeedsPreemption"
+
+
+def settled(found: Sequence[tuple[Step, ...] | None]) -> tuple[Step, ...] | None:
+    """The try with which Kueue is content: all fits, or fits once others are pushed out; else the first that waits."""
+    waits = [steps for steps in found if steps is not None]
+    for steps in waits:
+        if all(step.mode is not Mode.WAIT for step in steps):
+            return steps
+    return waits[0] if waits else None

@@ -1,13 +1,14 @@
 """Choices of one flavor for each demand that leave no flavor with more than it has room for.
 
 Two answers. :func:`search` proves: it finds a choice, shows that there is none, or runs out of steps and says so.
-:func:`greedy` foretells: it walks as Kueue does, in the order of the podsets and of the flavors, and never turns back
-(Kueue 0.19, ``pkg/scheduler/flavorassigner``), so that it may miss a choice that exists.
+:func:`tries` foretells: it walks as Kueue does, in the order of the podsets and of the flavors, and never turns back
+within one try; the next one begins where each podset stopped looking (Kueue 0.19, ``pkg/scheduler/flavorassigner``).
+So it may find late a choice that exists, or miss it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -20,6 +21,8 @@ BUDGET: Final = 20_000
 MOST: Final = 64
 """Demands that are searched at all. Kueue takes 18 podsets."""
 
+_MOST_TRIES: Final = 64
+
 Room = Mapping[tuple[str, str], int | None]
 """What there is by flavor and resource; None is without bound, what is left out is nothing."""
 
@@ -29,12 +32,16 @@ class Demand:
     """What podsets that share their flavors ask of one resource group, in all.
 
     ``flavors`` are those that these pods may use, in the order in which they are tried. Demands of different ``part``
-    (index of the resource group) never meet: no two groups have a resource in common.
+    (index of the resource group) never meet: no two groups have a resource in common. ``sharing`` numbers the podsets
+    whose demand it is: those of one number get all they ask for or nothing.
     """
 
     amounts: Amounts
     flavors: tuple[str, ...]
     part: int = 0
+    sharing: int = -1
+    among: tuple[str, ...] = ()
+    """All flavors of the resource group; empty where these pods may use all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,35 +220,60 @@ class Step:
 
 
 def greedy(demands: Sequence[Demand], terms: Terms) -> tuple[Step, ...] | None:
-    """What Kueue gives each demand, in their order; None once one gets nothing at all."""
+    """What Kueue gives each demand at its first try, in their order; None once one gets nothing at all."""
+    return next(tries(demands, terms))
+
+
+def tries(demands: Sequence[Demand], terms: Terms) -> Iterator[tuple[Step, ...] | None]:
+    """What Kueue gives at one try after the other, until it begins again as it began before."""
+    begun: set[tuple[int, ...]] = set()
+    starts = (0,) * len(demands)
+    while starts not in begun and len(begun) < _MOST_TRIES:
+        begun.add(starts)
+        steps, starts = _walk(demands, terms, starts)
+        yield steps
+
+
+def _walk(
+    demands: Sequence[Demand], terms: Terms, starts: Sequence[int]
+) -> tuple[tuple[Step, ...] | None, tuple[int, ...]]:
+    """One try, and where the next begins to look for each demand."""
     taken: dict[tuple[str, str], int] = {}
-    steps = []
-    for demand in demands:
+    steps: list[Step] = []
+    following = [0] * len(demands)
+    for index, (demand, start) in enumerate(zip(demands, starts, strict=True)):
         if not any(demand.amounts.values()):
             steps.append(Step("", Mode.FIT))
             continue
-        step = _try(demand, terms, taken)
+        step, following[index] = _try(demand, terms, taken, start)
         if step.mode is Mode.NO_FIT:
-            return None
+            if demand.sharing >= 0:
+                following = [
+                    0 if each.sharing == demand.sharing else at for each, at in zip(demands, following, strict=True)
+                ]
+            return None, tuple(following)
         for resource, amount in demand.amounts.items():
             pair = (step.flavor, resource)
             taken[pair] = taken.get(pair, 0) + amount
         steps.append(step)
-    return tuple(steps)
+    return tuple(steps), tuple(following)
 
 
-def _try(demand: Demand, terms: Terms, taken: Mapping[tuple[str, str], int]) -> Step:
-    """The first flavor at which Kueue stops looking, or the best of all."""
+def _try(demand: Demand, terms: Terms, taken: Mapping[tuple[str, str], int], start: int) -> tuple[Step, int]:
+    """The first flavor at which Kueue stops looking, or the best of all; and where it goes on."""
     best, best_rank = Step("", Mode.NO_FIT), (Mode.NO_FIT, 0)
-    for flavor in demand.flavors:
+    among = demand.among or demand.flavors
+    for index, flavor in enumerate(among[start:], start=start + 1):
+        if flavor not in demand.flavors:
+            continue
         mode, borrows = _standing(flavor, demand.amounts, terms, taken)
         stops = mode is Mode.FIT or (mode is Mode.PREEMPT and terms.stop_at_preemption)
         if stops and (not borrows or terms.stop_at_borrowing):
-            return Step(flavor, mode)
+            return Step(flavor, mode), index % len(among)
         rank = (mode, 0 if borrows else 1)
         if mode is not Mode.NO_FIT and rank > best_rank:
             best, best_rank = Step(flavor, mode), rank
-    return best
+    return best, 0
 
 
 def _standing(flavor: str, amounts: Amounts, terms: Terms, taken: Mapping[tuple[str, str], int]) -> tuple[Mode, bool]:

@@ -17,17 +17,17 @@ from gangctl.fit import explain
 from gangctl.fit.demands import Member, Needs, Refuses, needs_of, with_pods
 from gangctl.fit.eligibility import all_with_topology, refusal
 from gangctl.fit.knowledge import Ask, Knowledge
-from gangctl.fit.now import Rooms, as_it_is, lacking, may_preempt, reason_now, rooms_of, when_empty
+from gangctl.fit.now import Rooms, as_it_is, lacking, may_preempt, reason_now, rooms_of, settled, when_empty
 from gangctl.fit.podsets import PodSet, podsets_of
 from gangctl.fit.report import API_VERSION, KIND, FitReport, HolderReport, LimitReport, Verdict
 from gangctl.fit.requests import requests_of
-from gangctl.fit.search import BUDGET, Mode, Step, greedy, search
+from gangctl.fit.search import BUDGET, Mode, Step, search, tries
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.blocked import blocked, selects
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.consistency import FEWEST_PODSETS
 from gangctl.kueue.names import DEFAULT_QUEUE, MULTIKUEUE, PRIORITY_CLASS
-from gangctl.kueue.objects import ClusterQueue, ResourceGroup
+from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload, ResourceGroup
 from gangctl.kueue.stuck import JOBSET_FRAMEWORK
 
 __all__ = ["Ask", "Knowledge", "fit"]
@@ -275,57 +275,64 @@ def _refuses(knowledge: Knowledge, queue: ClusterQueue, configuration: KueueConf
 
 
 def _by_quota(case: _Case, gang: explain.Gang, budget: int) -> FitReport:
+    """The verdict on a gang that Kueue does not refuse whatever the quota."""
     demands = gang.needs.demands
     terms = when_empty(gang.queue, gang.rooms)
-    empty = greedy(demands, terms)
-    choice: tuple[str, ...] | None = None
-    if empty is None:
+    empty = list(tries(demands, terms))
+    found = next((steps for steps in empty if steps is not None), None)
+    if found is None:
         failing, exhausted = [], False
         for part in sorted({demand.part for demand in demands}):
-            found = search(gang.part(part)[0], terms.ceiling, budget)
-            exhausted = exhausted or found.exhausted
-            if found.choice is None and not found.exhausted:
+            answer = search(gang.part(part)[0], terms.ceiling, budget)
+            exhausted = exhausted or answer.exhausted
+            if answer.choice is None and not answer.exhausted:
                 failing.append(part)
         if failing:
             return case.never("NeverExceedsQuota", explain.exceeds(gang, failing))
         if exhausted:
             case.unknown.append("whether any of too many choices of flavors has room for it")
             return case.answer("unknown", "Unknown", f"not known: {'; '.join(case.unknown)}")
-        choice = search(demands, terms.ceiling, budget * len(demands)).choice
-    return _when(case, gang, empty, choice)
+    return _when(case, gang, found, late=empty[0] is None, budget=budget)
 
 
-def _when(case: _Case, gang: explain.Gang, empty: tuple[Step, ...] | None, choice: tuple[str, ...] | None) -> FitReport:
-    """The verdict on a gang for which there can be room."""
+def _when(case: _Case, gang: explain.Gang, empty: tuple[Step, ...] | None, *, late: bool, budget: int) -> FitReport:
+    """The verdict on a gang for which there can be room; ``late`` if Kueue's first try would not find it."""
     demands, queue = gang.needs.demands, gang.queue
+    terms = when_empty(queue, gang.rooms)
     holders = case.knowledge.quotas.holders(queue.name, gang.rooms.ceilings.keys())
     victims = may_preempt(queue, holders, _priority(case))
-    now = greedy(demands, as_it_is(queue, gang.rooms, preempting=bool(victims)))
+    now = settled(list(tries(demands, as_it_is(queue, gang.rooms, preempting=bool(victims)))))
+    movable = not any(rj.depends_on for rj in case.jobset.replicated_jobs)
     if now is not None and all(step.mode is Mode.FIT for step in now):
         case.steps = now
+        if late:
+            message = explain.late(gang, [step.flavor for step in now], terms, movable=movable)
+            return case.answer("fits", "FitsReordered", message + _unsure(case), reorder=True)
         return case.answer("fits", "Fits", f'it fits into ClusterQueue "{queue.name}" now{_unsure(case)}')
     if empty is None:
-        case.steps = tuple(Step(flavor, Mode.FIT) for flavor in choice or ())
-        movable = not any(rj.depends_on for rj in case.jobset.replicated_jobs)
-        message = explain.reordered(gang, choice or (), when_empty(queue, gang.rooms), movable=movable)
+        choice = search(demands, terms.ceiling, budget * len(demands)).choice or ()
+        case.steps = tuple(Step(flavor, Mode.FIT) for flavor in choice)
+        message = explain.missed(gang, choice, terms, movable=movable)
         return case.answer("not-now", "FitsReordered", message, blocking=case.strict, reorder=True)
     case.steps = empty if now is None else now
     short = lacking(demands, case.steps, gang.rooms)
     holding = case.knowledge.quotas.holders(queue.name, short.keys())
     outranked = {holder.uid for holder in victims} & {holder.uid for holder, _ in holding}
-    case.holders = [
-        {
-            "name": holder.owner_name or holder.name,
-            "namespace": holder.namespace,
-            "kind": holder.owner_kind or "Workload",
-            "clusterQueue": holder.cluster_queue,
-            "priority": holder.priority,
-            "resources": {resource: _shown(amount) for resource, amount in amounts.items()},
-        }
-        for holder, amounts in holding[:_MOST_HOLDERS]
-    ]
+    case.holders = [_holder(holder, amounts) for holder, amounts in holding[:_MOST_HOLDERS]]
     reason = "WaitsForQuota" if now is None else reason_now(now)
-    return case.answer("not-now", reason, explain.waiting(short, holding, len(outranked)) + _unsure(case))
+    message = explain.waiting(short, holding, len(outranked)) + _unsure(case)
+    return case.answer("not-now", reason, message, reorder=late)
+
+
+def _holder(holder: QueuedWorkload, amounts: Amounts) -> HolderReport:
+    return {
+        "name": holder.owner_name or holder.name,
+        "namespace": holder.namespace,
+        "kind": holder.owner_kind or "Workload",
+        "clusterQueue": holder.cluster_queue,
+        "priority": holder.priority,
+        "resources": {resource: _shown(amount) for resource, amount in amounts.items()},
+    }
 
 
 def _unsure(case: _Case) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.fit.search import MOST, Demand, Found, Mode, Room, Step, Terms, greedy, search
+from gangctl.fit.search import MOST, Demand, Found, Mode, Room, Step, Terms, greedy, search, tries
 from tests.strategies import PROPERTY
 
 FLAVORS = ("f1", "f2", "f3")
@@ -148,6 +148,34 @@ class TestGreedy:
         assert greedy([cpu(6, "f1"), cpu(5, "f1")], terms(room, free=of_cpu(f1=0))) is None
         waiting = greedy([cpu(6, "f1"), cpu(4, "f1")], terms(room, free=of_cpu(f1=0)))
         assert waiting == (Step("f1", Mode.WAIT),) * 2
+
+    @pytest.mark.parametrize(
+        ("sizes", "room", "found"),
+        [
+            ((6, 10), (10, 6), [None, ("f2", "f1")]),
+            ((1, 4, 3), (7, 2), [None, None]),
+            ((4, 3, 1), (7, 2), [("f1", "f1", "f2"), None]),
+        ],
+    )
+    def test_the_next_try_goes_on_where_the_last_stopped(
+        self, sizes: tuple[int, ...], room: tuple[int, int], found: list[tuple[str, ...] | None]
+    ) -> None:
+        """Kueue admits the first gang at its second try, and never finds the choice that the second one has."""
+        walks = list(tries([cpu(size) for size in sizes], terms(of_cpu(f1=room[0], f2=room[1]))))
+        names = [None if steps is None else tuple(step.flavor for step in steps) for steps in walks]
+        assert names[: len(found)] == found
+        assert len(names) < 5
+
+    def test_a_flavor_that_is_none_for_these_pods_is_passed_over_in_later_tries_too(self) -> None:
+        asked = [Demand({"cpu": 6}, ("f2",), among=("f1", "f2", "f3")), cpu(7, "f2")]
+        assert list(tries(asked, terms(of_cpu(f2=10)))) == [None, None]
+
+    def test_podsets_that_share_begin_anew_together(self) -> None:
+        asked = [
+            Demand({"cpu": 1}, ("f1", "f2"), 0, 0),
+            Demand({"gpu": 1}, ("g1",), 1, 0),
+        ]
+        assert list(tries(asked, terms(of_cpu(f1=1, f2=1)))) == [None]
 
     @PROPERTY
     @given(demands, rooms)

@@ -207,19 +207,34 @@ class TestBlocking:
         snapshot = known(queue(strategy="StrictFIFO"), holder("u", "a", {("f1", "cpu"): 8000}))
         assert not ask(snapshot, cpu(10))["blocking"]
 
-    def test_an_order_that_kueue_does_not_get_over_does(self) -> None:
-        flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 6000}}),)
-        report = ask(known(queue(groups=flavors, strategy="StrictFIFO")), cpu(6, "v"), cpu(10))
+    def test_what_kueue_does_not_find_does(self) -> None:
+        flavors = (group({"f1": {"cpu": 7000}, "f2": {"cpu": 2000}}),)
+        report = ask(known(queue(groups=flavors, strategy="StrictFIFO")), cpu(1, "u"), cpu(4, "v"), cpu(3))
         assert gist(report) == ("not-now", "FitsReordered")
-        assert report["blocking"]
+        assert (report["blocking"], report["reorder"]) == (True, True)
+        assert taken_flavors(report) == ["f2", "f1", "f1"]
+        assert "list the replicated jobs as v, w, u" in report["message"]
+
+
+class TestOrder:
+    FLAVORS = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 6000}}),)
+
+    def test_found_at_a_later_try(self) -> None:
+        report = ask(known(queue(groups=self.FLAVORS, strategy="StrictFIFO")), cpu(6, "v"), cpu(10))
+        assert gist(report) == ("fits", "FitsReordered")
+        assert (report["blocking"], report["reorder"]) == (False, True)
         assert "list the replicated jobs as w, v" in report["message"]
 
     def test_order_is_not_advised_where_startup_needs_it(self) -> None:
-        flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 6000}}),)
         later = {**cpu(10), "dependsOn": [{"name": "v", "status": "Ready"}]}
-        report = ask(known(queue(groups=flavors)), cpu(6, "v"), later)
+        report = ask(known(queue(groups=self.FLAVORS)), cpu(6, "v"), later)
         assert report["reorder"]
         assert "nodeSelector" in report["message"]
+
+    def test_in_use(self) -> None:
+        report = ask(known(queue(groups=self.FLAVORS), holder("u", "a", {("f1", "cpu"): 1})), cpu(6, "v"), cpu(10))
+        assert gist(report) == ("not-now", "WaitsForQuota")
+        assert report["reorder"]
 
 
 class TestNotNow:
