@@ -31,7 +31,7 @@ OFFLINE = [(line, code) for line, code in COMMANDS if OURS.match(line) and "--qu
 ONLINE = [line for line, _ in COMMANDS if OURS.match(line) and "--queues" not in line]
 VERBS: Final[dict[str, click.Command]] = {"fit": fit, "queue list": list_queues, "queue describe": describe}
 REASONS: Final = frozenset(re.findall(r'"((?:Never|Fits|Queue|Not|Waits|Needs|Unknown)\w*)"', "".join(
-    (ROOT / "gangctl" / "fit" / name).read_text(encoding="utf-8") for name in ("verdict.py", "now.py")
+    (ROOT / "gangctl" / "fit" / name).read_text(encoding="utf-8") for name in ("verdict.py", "now.py", "nodes.py")
 )))  # fmt: skip
 
 
@@ -77,6 +77,6 @@ def test_what_the_example_is_told(tmp_path: Path) -> None:
 
 
 def test_every_word_of_an_answer_is_named() -> None:
-    assert {"Fits", "NeverExceedsQuota", "WaitsForQuota", "NeedsPreemption", "QueueBlocked", "Unknown"} <= REASONS
+    assert {"Fits", "NeverExceedsQuota", "WaitsForQuota", "NeedsPreemption", "QueueBlocked", "WaitsForNodes"} <= REASONS
     words = (*REASONS, *get_args(Verdict), *map(str, Phase), *map(str, Trouble))
     assert [word for word in words if f"`{word}`" not in PROSE] == []

@@ -54,7 +54,7 @@ def fit_sections(report: FitReport, remarks: Iterable[str] = ()) -> list[Section
 def _limits(limits: Iterable[LimitReport]) -> Section:
     rows = tuple(
         (
-            each["flavor"] or _NONE,
+            each["flavor"] or each["limit"],
             each["resource"],
             *(amount(each["resource"], value) for value in (each["requested"], each["ceiling"], each["nominal"])),
             *(amount(each["resource"], value) for value in (each["used"], each["free"])),
@@ -62,8 +62,8 @@ def _limits(limits: Iterable[LimitReport]) -> Section:
         )
         for each in limits
     )
-    headers = ("FLAVOR", "RESOURCE", "REQUESTED", "CEILING", "NOMINAL", "IN USE", "FREE", "SHORT")
-    return Section("Quota", table=Table(headers, rows, right=frozenset(range(2, 7))))
+    headers = ("FROM", "RESOURCE", "REQUESTED", "CEILING", "NOMINAL", "IN USE", "FREE", "SHORT")
+    return Section("Resources", table=Table(headers, rows, right=frozenset(range(2, 7))))
 
 
 def _podsets(podsets: Iterable[PodSetReport]) -> Section:

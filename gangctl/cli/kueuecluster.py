@@ -9,14 +9,15 @@ from typing import Any, Final
 
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
-from gangctl.client.client import Client
-from gangctl.client.resources import NAMESPACES, NODES, Resource
+from gangctl.client.client import EVERYTHING, Client, Selection
+from gangctl.client.resources import NAMESPACES, NODES, PODS, Resource
 from gangctl.controllers.queues import kinds
 from gangctl.controllers.queues.presence import podset_limit
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
 from gangctl.kueue.names import GROUP, VERSION
 
 HINT: Final = "gangctl fit --fixed-nodes asks what the nodes can hold, without Kueue"
+_RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 PAGE: Final = 200
 """Objects in memory as they are sent: a Workload carries whole pod templates."""
 
@@ -45,8 +46,7 @@ async def read_kueue(client: Client, namespaces: Iterable[str] | None, *, kueue_
         _try(client, stock, kinds.RESOURCE_FLAVORS),
         _try(client, stock, kinds.ADMISSION_CHECKS),
         _priorities(client, stock),
-        *(_try(client, stock, kinds.LIMIT_RANGES, place) for place in (places if places is not None else (None,))),
-        _runtime_classes(client, stock),
+        _of_pods(client, stock, places),
         _configuration(client, stock, kueue_namespace),
         _labels(client, stock, places),
         _workloads(client, stock, places),
@@ -67,13 +67,40 @@ async def read_other_doors(client: Client, stock: Stock, namespace: str) -> None
             stock.take({**item, "apiVersion": kinds.LOCAL_QUEUES.api_version, "kind": kinds.LOCAL_QUEUES.kind})
 
 
+async def read_pod_surroundings(client: Client, namespaces: Iterable[str]) -> Stock:
+    """What changes the requests of pods, where there is no Kueue."""
+    stock = Stock()
+    await _of_pods(client, stock, sorted(set(namespaces)))
+    return stock
+
+
 async def read_nodes(client: Client, stock: Stock) -> None:
-    """The nodes; ForbiddenError where they may not be read."""
+    """The nodes, and what is in use on them; ForbiddenError where the nodes may not be read."""
     await _take(client, stock, NODES)
+    stock.pods = []
+    try:
+        await _take(client, stock, PODS, selection=Selection(field_selector=_RUNNING))
+    except ForbiddenError as refused:
+        stock.pods = None
+        note(f"what is in use on the nodes is not known: {refused}")
 
 
-async def _take(client: Client, stock: Stock, resource: Resource, namespace: str | None = None) -> None:
-    async with aclosing(client.pages(resource, namespace, limit=PAGE)) as pages:
+async def _of_pods(client: Client, stock: Stock, namespaces: list[str] | None) -> None:
+    places = namespaces if namespaces is not None else (None,)
+    await asyncio.gather(
+        *(_try(client, stock, kinds.LIMIT_RANGES, place) for place in places), _runtime_classes(client, stock)
+    )
+
+
+async def _take(
+    client: Client,
+    stock: Stock,
+    resource: Resource,
+    namespace: str | None = None,
+    *,
+    selection: Selection = EVERYTHING,
+) -> None:
+    async with aclosing(client.pages(resource, namespace, selection=selection, limit=PAGE)) as pages:
         async for page in pages:
             for item in page.items:
                 stock.take({**item, "apiVersion": resource.api_version, "kind": resource.kind})

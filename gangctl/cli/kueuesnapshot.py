@@ -11,8 +11,10 @@ from gangctl.api.documents import Document
 from gangctl.api.emit import to_yaml
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import InvalidInputError, note
+from gangctl.cli.placedpods import PlacedPod, placed
 from gangctl.controllers.queues.kinds import CONFIG_KEY, CONFIG_NAME
 from gangctl.errors import InputError
+from gangctl.fit.nodes import NodeShape, read_node
 from gangctl.fit.snapshot import Held, Snapshot
 from gangctl.kueue.amounts import read_quantity
 from gangctl.kueue.names import API_VERSION, GROUP
@@ -86,7 +88,9 @@ class Stock:
     """None where they are not known."""
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """Labels by name, of those that are known."""
-    nodes: list[Object] = field(default_factory=list)
+    nodes: list[NodeShape] = field(default_factory=list)
+    pods: list[PlacedPod] | None = None
+    """Those that are on nodes and have not ended; None where they are not known."""
     configuration: str | None = None
     """The text of Kueue's; None where it is not known."""
     queue_limit: int | None = None
@@ -115,7 +119,10 @@ class Stock:
             labels = _metadata(raw).get("labels")
             self.namespaces[key_of(raw)[2]] = {str(k): str(v) for k, v in (labels or {}).items()}
         elif (group, kind) == ("", "Node"):
-            self.nodes.append(raw)
+            self.nodes.append(read_node(raw))
+        elif (group, kind) == ("", "Pod"):
+            self.pods = self.pods or []
+            self.pods += placed(raw)
         else:
             return False
         return True
@@ -162,12 +169,17 @@ class Stock:
 
 
 def read_stock(filenames: Sequence[str]) -> Stock:
-    """What files hold; other kinds are skipped with a note, and InvalidInputError tells all that is wrong with them."""
+    """What files hold, as :func:`stock_of` has it."""
+    return stock_of(read_documents(filenames))
+
+
+def stock_of(documents: Iterable[Document]) -> Stock:
+    """What documents hold; other kinds are skipped with a note, and InvalidInputError tells all that is wrong."""
     stock = Stock()
     lines: list[str] = []
     others: Counter[str] = Counter()
     seen: dict[tuple[str, str, str], Document] = {}
-    for document in read_documents(filenames):
+    for document in documents:
         raw = _with_namespace(document.value)
         problems = list(_problems(document, raw))
         if not problems:
@@ -190,7 +202,7 @@ def read_stock(filenames: Sequence[str]) -> Stock:
     return _judge_completeness(stock)
 
 
-_NAMESPACED: Final = frozenset({"LocalQueue", "Workload", "LimitRange"})
+_NAMESPACED: Final = frozenset({"LocalQueue", "Workload", "LimitRange", "Pod"})
 
 
 def _with_namespace(raw: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import yaml
 from tests.cli.manifests import write
 from tests.cli.run import Answer, process
 from tests.controlplane.api import Object, path_of
+from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
@@ -50,8 +51,9 @@ async def ask(queued: Queued, *arguments: str, kubeconfig: Path | None = None) -
 
 
 def gang(queued: Queued, name: str, pods: int) -> Object:
-    """So many pods of one CPU."""
-    made = jobset(name, rj("w", 1, pods, pods, cpu="1"), namespace=queued.namespace)
+    """So many pods of one CPU, which no node takes: those of another test are not in their way."""
+    made = jobset(name, rj("w", 1, pods, pods, cpu="1", pod={"nodeSelector": {"room": "none"}}))
+    made["metadata"]["namespace"] = queued.namespace
     made["metadata"]["labels"] = {QUEUE: "main"}
     return made
 
@@ -223,6 +225,42 @@ async def test_a_dump_of_the_cluster_says_the_same(queued: Queued, tmp_path: Pat
         offline = await asyncio.to_thread(process, "fit", "-f", file, "--queues", dump, "-o", "json")
         assert offline.json == live.json
         assert offline.code == live.code
+
+
+async def test_quota_is_not_room(queued: Queued, tmp_path: Path) -> None:
+    """The real scheduler finds what was said of two nodes of four CPUs."""
+    place = {"room": queued.namespace}
+    nodes = await add_nodes(queued.plane.api, 2, cpu="4", labels=place)
+    await queued.queue("99")
+
+    def here(name: str, pods: int) -> Object:
+        body = jobset(name, rj("w", 1, pods, pods, cpu="1", pod={"nodeSelector": place}), mode="Gang")
+        body["metadata"] |= {"namespace": queued.namespace, "labels": {QUEUE: "main"}}
+        return body
+
+    async def said(pods: int) -> tuple[str, str]:
+        file = write(tmp_path / "a.yaml", here("new", pods))
+        answer = await ask(queued, "fit", "-f", file, "--fixed-nodes", "-o", "json")
+        return answer.json["verdict"], answer.json["reason"]
+
+    try:
+        assert await said(9) == ("never", "NeverExceedsNodes")
+        assert await said(8) == ("fits", "Fits")
+        await queued.submit("runs", body=here("runs", 1))
+
+        async def bound() -> bool:
+            pods = await queued.plane.api.list(path_of("v1", "pods", namespace=queued.namespace))
+            if not any(pod["spec"].get("nodeName") in nodes for pod in pods):
+                raise NotYet(f"{len(pods)} pods, none bound")
+            return True
+
+        await wait_for(bound, 30, "the pod to be bound")
+        assert await said(8) == ("not-now", "WaitsForNodes")
+        assert await said(7) == ("fits", "Fits")
+        own = await ask(queued, "fit", "runs", "-n", queued.namespace, "--fixed-nodes", "--now")
+        assert own.code == 0
+    finally:
+        await remove_nodes(queued.plane.api, nodes)
 
 
 async def test_a_cluster_without_kueue(plane_1_37: ControlPlane, tmp_path: Path) -> None:

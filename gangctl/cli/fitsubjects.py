@@ -1,0 +1,99 @@
+"""The JobSets that ``gangctl fit`` is asked about, and what it answers of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from gangctl.cli.fitnodes import onto_nodes, together
+from gangctl.cli.kueuesnapshot import Stock
+from gangctl.cli.manifests import Problems, read_manifests
+from gangctl.cli.placedpods import PlacedPod
+from gangctl.fit import verdict
+from gangctl.fit.report import FitReport
+from gangctl.gang.report import requests_per_pod
+from gangctl.kueue.moments import age, span
+from gangctl.kueue.objects import QueuedWorkload
+from gangctl.kueue.states import status_of
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked, where the cluster is not part of it."""
+
+    name: str | None
+    filenames: Sequence[str]
+    queue_files: Sequence[str]
+    namespace: str | None
+    queue: str | None
+    kueue_namespace: str
+    fixed_nodes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One JobSet's report, and lines on what it is doing."""
+
+    report: FitReport
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A JobSet that is asked about; ``new`` when it is not in the cluster yet."""
+
+    raw: dict[str, Any]
+    name: str
+    namespace: str
+    queue: str
+    uid: str = ""
+    new: bool = True
+
+    def owns(self, workload: QueuedWorkload) -> bool:
+        """Whether a Workload of Kueue is this JobSet's own: what it holds is not in its way."""
+        if self.uid and workload.owner_uid:
+            return workload.owner_uid == self.uid
+        named = (workload.owner_kind, workload.namespace, workload.owner_name)
+        return named == ("JobSet", self.namespace, self.name)
+
+    def has(self, pod: PlacedPod) -> bool:
+        """Whether a pod is one of this JobSet's."""
+        return (pod.namespace, pod.jobset) == (self.namespace, self.name)
+
+
+def subjects_of(question: Question, home: str) -> list[Subject]:
+    """The JobSets of the files, at ``home`` without a namespace; InvalidInputError with all errors of all of them."""
+    problems = Problems()
+    subjects = []
+    for manifest in read_manifests(question.filenames, question.namespace):
+        errors = [*manifest.errors, *(requests_per_pod(manifest.raw)[1] if manifest.readable else ())]
+        if not problems.add(manifest.document, errors):
+            jobset = manifest.jobset
+            queue = question.queue or jobset.queue
+            subjects.append(Subject(manifest.raw, jobset.name, jobset.namespace or home, queue, jobset.uid))
+    problems.raise_if_any()
+    return subjects
+
+
+def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
+    """What is said of one JobSet; ``fixed_nodes`` asks the nodes too, as all there will ever be."""
+    ask = verdict.Ask(
+        subject.raw, subject.namespace, stock.namespaces.get(subject.namespace), subject.queue, subject.new
+    )
+    report = verdict.fit(ask, stock.snapshot(without=subject.owns))
+    if fixed_nodes:
+        nodes = onto_nodes(ask, stock, subject.has)
+        report = nodes if report["reason"] == "NotQueued" else together(report, nodes)
+    now = datetime.now(UTC)
+    own = [workload for workload in stock.workloads() if subject.owns(workload)]
+    return Answer(report, tuple(_remark(workload, now) for workload in own))
+
+
+def _remark(workload: QueuedWorkload, now: datetime) -> str:
+    """What Kueue has made of the JobSet, which is not counted as in use."""
+    status = status_of(workload, now)
+    since = age(status.since, now)
+    told = ", ".join(part for part in (status.reason, status.message or status.phase.sentence) if part)
+    return f"Kueue: {status.label}{f' for {span(since)}' if since is not None else ''} ({told})"

@@ -1,0 +1,131 @@
+"""``gangctl fit --fixed-nodes``: what the nodes can hold, with Kueue and without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gangctl.cli.schema import fit_schema
+from tests.cli.kueueobjects import CONFIGURATION, Object, cluster, queued
+from tests.cli.kueueserver import ask, config_map, labelled, serving
+from tests.cli.manifests import write
+from tests.cli.run import Answer, gangctl
+from tests.cli.schema import violations
+
+
+def node(name: str, cpu: str = "4", **labels: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"}},
+    }
+
+
+def pod(name: str, on: str, cpu: str, phase: str = "Running", jobset: str = "") -> Object:
+    labels = {"jobset.sigs.k8s.io/jobset-name": jobset} if jobset else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "t", "labels": labels},
+        "spec": {"nodeName": on, "containers": [{"name": "m", "resources": {"requests": {"cpu": cpu}}}]},
+        "status": {"phase": phase},
+    }
+
+
+def fit(directory: Path, jobset: Object, objects: list[Object], *arguments: str) -> Answer:
+    files = write(directory / "jobsets.yaml", jobset), write(directory / "queues.yaml", *objects)
+    return gangctl("fit", "-f", files[0], "--queues", files[1], "--fixed-nodes", "-o", "json", *arguments)
+
+
+NODES = [node("a"), node("b")]
+
+
+class TestNodesAlone:
+    @pytest.mark.parametrize(
+        ("pods", "cpu", "on", "expected"),
+        [
+            (8, "1", "1", ("not-now", "WaitsForNodes", 0)),
+            (7, "1", "1", ("fits", "Fits", 0)),
+            (9, "1", "1", ("never", "NeverExceedsNodes", 1)),
+            (1, "5", "1", ("never", "NeverNoNode", 1)),
+        ],
+    )
+    def test_verdicts(self, pods: int, cpu: str, on: str, expected: tuple[str, str, int], tmp_path: Path) -> None:
+        answer = fit(tmp_path, queued(pods=pods, cpu=cpu), [*NODES, pod("p", "a", on)])
+        assert (answer.json["verdict"], answer.json["reason"], answer.code) == expected
+        assert violations(answer.json, fit_schema()) == []
+
+    def test_pods_that_take_no_room(self, tmp_path: Path) -> None:
+        over, own = pod("over", "a", "4", "Succeeded"), pod("own", "b", "4", jobset="train")
+        assert fit(tmp_path, queued(pods=8), [*NODES, over, own]).json["verdict"] == "fits"
+        others = pod("others", "b", "4", jobset="other")
+        assert fit(tmp_path, queued(pods=8), [*NODES, over, others]).json["verdict"] == "not-now"
+
+    def test_what_runs_there_is_not_known(self, tmp_path: Path) -> None:
+        answer = fit(tmp_path, queued(pods=8), NODES)
+        assert (answer.code, answer.json["verdict"]) == (0, "unknown")
+        assert answer.json["unknown"] == ["what is in use on the nodes"]
+
+    @pytest.mark.parametrize(("objects", "flag"), [(cluster("8"), True), (NODES, False)])
+    def test_nothing_to_ask(self, objects: list[Object], flag: bool, tmp_path: Path) -> None:
+        files = write(tmp_path / "a.yaml", queued()), write(tmp_path / "b.yaml", *objects)
+        answer = gangctl("fit", "-f", files[0], "--queues", files[1], *(["--fixed-nodes"] if flag else []))
+        assert (answer.code, answer.out) == (2, "")
+        assert f"the files of --queues have no {'Node' if flag else 'ClusterQueue'}" in answer.err
+
+
+class TestWithQueues:
+    @pytest.mark.parametrize(
+        ("quota", "pods", "expected"),
+        [
+            ("99", 8, ("not-now", "WaitsForNodes")),
+            ("99", 7, ("fits", "Fits")),
+            ("99", 9, ("never", "NeverExceedsNodes")),
+            ("8", 9, ("never", "NeverExceedsQuota")),
+        ],
+    )
+    def test_the_worse_verdict_holds(self, quota: str, pods: int, expected: tuple[str, str], tmp_path: Path) -> None:
+        objects = [*cluster(quota), *NODES, pod("p", "a", "1")]
+        report = fit(tmp_path, queued(pods=pods), objects).json
+        assert (report["verdict"], report["reason"]) == expected
+        assert report["clusterQueue"] == "cq"
+        assert [(each["flavor"], each["resource"]) for each in report["limits"]] == [
+            ("f", "cpu"),
+            ("", "pods"),
+            ("", "cpu"),
+        ]
+        assert violations(report, fit_schema()) == []
+
+    def test_a_jobset_that_is_not_queued_is_asked_of_the_nodes_alone(self, tmp_path: Path) -> None:
+        report = fit(tmp_path, queued(pods=9, queue=""), [*cluster("99"), *NODES]).json
+        assert (report["verdict"], report["reason"]) == ("never", "NeverExceedsNodes")
+
+
+class TestCluster:
+    async def test_without_kueue(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", queued(pods=9))
+        async with serving(*NODES, kueue=False) as (server, url):
+            answer = await ask(tmp_path, url, "fit", "-f", file, "--fixed-nodes")
+        assert (answer.code, answer.err) == (1, "")
+        assert "never fits (NeverExceedsNodes)" in answer.out
+        assert {method for method, _ in server.asked} == {"GET"}
+
+    async def test_with_kueue(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", queued(pods=8))
+        objects = [each for each in cluster("99") if each is not CONFIGURATION]
+        there = [*objects, config_map(CONFIGURATION), labelled("t"), *NODES, pod("p", "a", "1")]
+        async with serving(*there) as (_, url):
+            quota = await ask(tmp_path, url, "fit", "-f", file, "--now")
+            nodes = await ask(tmp_path, url, "fit", "-f", file, "--now", "--fixed-nodes", "-o", "json")
+        assert quota.code == 0
+        assert (nodes.code, nodes.json["reason"]) == (1, "WaitsForNodes")
+        async with serving(*there, forbidden={"/api/v1/pods"}) as (_, url):
+            unsure = await ask(tmp_path, url, "fit", "-f", file, "--fixed-nodes", "-o", "json")
+        assert (unsure.code, unsure.json["verdict"]) == (0, "fits")
+        assert "what is in use on the nodes" in unsure.json["unknown"]
+        assert "note: what is in use on the nodes is not known: " in unsure.err
+        async with serving(*there, forbidden={"/api/v1/nodes"}) as (_, url):
+            refused = await ask(tmp_path, url, "fit", "-f", file, "--fixed-nodes")
+        assert (refused.code, refused.out) == (3, "")
