@@ -12,6 +12,7 @@ from gangctl.api.emit import to_yaml
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import InvalidInputError, note
 from gangctl.cli.placedpods import PlacedPod, placed
+from gangctl.client.shape import misshapen
 from gangctl.controllers.queues.kinds import CONFIG_KEY, CONFIG_NAME
 from gangctl.errors import InputError
 from gangctl.fit.nodes import NodeShape, read_node
@@ -73,9 +74,14 @@ def _metadata(raw: Object) -> Object:
 
 
 def key_of(raw: Object) -> tuple[str, str, str]:
-    """Kind, namespace and name."""
+    """Kind, namespace and name; a name that is no text is none."""
     metadata = _metadata(raw)
-    return str(raw.get("kind", "")), str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+    namespace, name = metadata.get("namespace"), metadata.get("name")
+    return (
+        str(raw.get("kind", "")),
+        namespace if isinstance(namespace, str) else "",
+        name if isinstance(name, str) else "",
+    )
 
 
 @dataclass(slots=True)
@@ -117,7 +123,8 @@ class Stock:
             self.runtime_classes = [*(self.runtime_classes or ()), raw]
         elif (group, kind) == ("", "Namespace"):
             labels = _metadata(raw).get("labels")
-            self.namespaces[key_of(raw)[2]] = {str(k): str(v) for k, v in (labels or {}).items()}
+            texts = labels.items() if isinstance(labels, dict) else ()
+            self.namespaces[key_of(raw)[2]] = {str(key): str(value) for key, value in texts}
         elif (group, kind) == ("", "Node"):
             self.nodes.append(read_node(raw))
         elif (group, kind) == ("", "Pod"):
@@ -222,6 +229,9 @@ def _judge_completeness(stock: Stock) -> Stock:
 
 def _problems(document: Document, raw: Object) -> Iterator[str]:
     """What the API server would refuse, as far as an answer would be wrong for it."""
+    if path := misshapen(raw):
+        yield f"{document.where(path)}: {path}: has the wrong type"
+        return
     kind = str(raw.get("kind", ""))
     if _group(raw) != GROUP or kind not in _READERS:
         return
@@ -229,9 +239,6 @@ def _problems(document: Document, raw: Object) -> Iterator[str]:
         yield f"{document.where('apiVersion')}: apiVersion: is {raw.get('apiVersion')}, known: {API_VERSION}"
         return
     spec = raw.get("spec")
-    if spec is not None and not isinstance(spec, dict):
-        yield f"{document.where('spec')}: spec: is no object"
-        return
     known = _FIELDS.get(kind)
     for name in (spec or {}) if known else ():
         if name not in (known or ()):

@@ -26,12 +26,17 @@ class PlacedPod:
 
 def placed(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
     """The pod, if it takes room on a node. What cannot be read of its requests is nothing."""
-    metadata, spec, status = (raw.get(key) or {} for key in ("metadata", "spec", "status"))
+    metadata, spec, status = (_object(raw, key) for key in ("metadata", "spec", "status"))
     node = spec.get("nodeName")
     if isinstance(node, str) and node and status.get("phase") not in _OVER:
         requests = as_integers(pod_requests(spec)[0])
-        labels = metadata.get("labels") or {}
+        labels = _object(metadata, "labels")
         yield PlacedPod(str(metadata.get("namespace") or ""), str(labels.get(JOBSET_NAME) or ""), node, requests)
+
+
+def _object(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = raw.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def in_use(pods: Iterable[PlacedPod], without: Callable[[PlacedPod], bool]) -> dict[str, Amounts]:

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from gangctl.cli.kueuesnapshot import _READERS
 from gangctl.cli.schema import fit_schema
 from tests.cli.conftest import Golden
 from tests.cli.kueueobjects import (
     CONFIGURATION,
     GPU,
+    KUEUE,
     QUEUE,
     Object,
     cluster,
@@ -237,7 +239,7 @@ class TestBadInput:
         [
             ({"apiVersion": "kueue.x-k8s.io/v1beta1"}, "apiVersion: is kueue.x-k8s.io/v1beta1, known: "),
             ({"spec": {"cohort": "all"}}, "spec.cohort: ClusterQueue of kueue.x-k8s.io/v1beta2 has no such field"),
-            ({"spec": []}, "spec: is no object"),
+            ({"spec": []}, "spec: has the wrong type"),
             ({"metadata": {}}, "a ClusterQueue without metadata.name"),
         ],
     )
@@ -253,3 +255,56 @@ class TestBadInput:
         assert "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: 'many' is not a quantity" in answer.err
         assert "resources[0].lendingLimit: '[]' is not a quantity" in answer.err
         assert "LocalQueue t/q is there already, at " in answer.err
+
+    @pytest.mark.parametrize("kind", [*_READERS, "LimitRange", "RuntimeClass", "Namespace", "Node", "Pod", "ConfigMap"])
+    @pytest.mark.parametrize("odd", [None, 7, "text", [], [7], {}, {"a": 7}, [{"a": [{}]}]])
+    def test_odd_objects_are_one_clear_error_or_nothing(self, kind: str, odd: Any, tmp_path: Path) -> None:
+        version = {"RuntimeClass": "node.k8s.io/v1"}.get(kind, KUEUE if kind in _READERS else "v1")
+        name = "kueue-manager-config" if kind == "ConfigMap" else "odd"
+        for parts in (
+            {"metadata": odd},
+            {"metadata": {"name": odd}},
+            {"metadata": {"name": name, "labels": odd, "namespace": odd, "ownerReferences": odd}},
+            {"metadata": {"name": name}, "spec": odd, "status": odd, "data": odd, "overhead": odd},
+            {"metadata": {"name": name}, "spec": dict.fromkeys(_ODD, odd), "status": dict.fromkeys(_ODD, odd)},
+        ):
+            queues = [*cluster("8"), {"apiVersion": version, "kind": kind, **parts}]
+            answer = fit(tmp_path, queued(), queues, "-o", "json")
+            assert answer.code in {0, 2}, (parts, answer.err)
+            assert "internal error" not in answer.err
+            assert answer.code == 0 or not answer.out
+
+
+_ODD = (
+    *(
+        "resourceGroups",
+        "namespaceSelector",
+        "admissionChecksStrategy",
+        "nodeLabels",
+        "nodeTaints",
+        "podSets",
+        "limits",
+    ),
+    *("admission", "conditions", "allocatable", "taints", "containers", "nodeName", "clusterQueue", "queueName"),
+)
+
+
+class TestBlocked:
+    def test_four_ways_of_being_closed_are_none_of_them_never(self, tmp_path: Path) -> None:
+        closed = cluster_queue("inactive", {"f": {"cpu": 8}})
+        closed["status"] = {"conditions": [condition("Active", False, "FlavorNotFound", "f is missing")]}
+        more = (
+            local_queue("stopped", "cq", stopPolicy="Hold"),
+            cluster_queue("nobody", {"f": {"cpu": 8}}, namespaceSelector=None),
+            local_queue("nobody", "nobody"),
+            closed,
+            local_queue("inactive", "inactive"),
+        )
+        said = {
+            queue: fit(tmp_path, queued(pods=9), cluster("8", *more), "--queue", queue, "-o", "json")
+            for queue in ("missing", "stopped", "nobody", "inactive")
+        }
+        assert {(each.json["verdict"], each.json["reason"], each.code) for each in said.values()} == {
+            ("not-now", "QueueBlocked", 0)
+        }
+        assert len({each.json["blocked"] for each in said.values()}) == 4
