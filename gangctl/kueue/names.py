@@ -38,6 +38,9 @@ INJECTED_LABELS: Final = (
 """Written into pod templates when a JobSet starts, which fails for good where one has another value already."""
 INJECTED_ANNOTATIONS: Final = ("kueue.x-k8s.io/workload",)
 
+KUEUE_NAMESPACE: Final = "kueue-system"
+"""Where Kueue's own manifests put it, and its ConfigMap."""
+
 DEFAULT_QUEUE: Final = "default"
 """LocalQueue that Kueue gives a JobSet without a queue where one of this name exists in the namespace."""
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import yaml
 
 from gangctl.cli.policy.suite import FILE_NAME, Row, Suite
+from gangctl.policy.fitvariable import COMPUTED
 
 Object = dict[str, Any]
 
@@ -123,8 +124,12 @@ class Shipped:
 
     @property
     def native(self) -> bool:
-        """Whether kube-apiserver knows every name in it: all but `gang`."""
-        return not any(re.search(r"(?<![.\w])gang\b", _LITERAL.sub("''", text)) for text in self.expressions)
+        """Whether kube-apiserver knows every name in it: all but those that gangctl computes."""
+        return not any(map(self.reads, COMPUTED))
+
+    def reads(self, name: str) -> bool:
+        """Whether an expression names a variable."""
+        return any(re.search(rf"(?<![.\w]){name}\b", _LITERAL.sub("''", text)) for text in self.expressions)
 
 
 @cache

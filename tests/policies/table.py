@@ -6,6 +6,7 @@ python -m tests.policies.table
 from collections.abc import Iterable
 from typing import Final
 
+from gangctl.policy.fitvariable import COMPUTED
 from tests.policies.pack import NOTES, PACK, Shipped, shipped
 
 README: Final = PACK / "README.md"
@@ -32,7 +33,7 @@ def _line(policy: Shipped) -> str:
         notes[f"{NOTES}title"],
         notes[f"{NOTES}category"],
         notes[f"{NOTES}severity"],
-        "native variables" if policy.native else "`gang`",
+        "native variables" if policy.native else ", ".join(f"`{name}`" for name in COMPUTED if policy.reads(name)),
         _parameters(policy),
     ]
     return f"| {' | '.join(cells)} |\n"

@@ -12,6 +12,7 @@ from gangctl.api.documents import Document
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
+from gangctl.cli.kueuesnapshot import read_stock
 from gangctl.cli.messages import note
 from gangctl.cli.output import print_names, print_objects, print_sections
 from gangctl.cli.policy import flags
@@ -29,6 +30,7 @@ from gangctl.cli.policy.court import Court, now
 from gangctl.cli.policy.defaulting import Admission
 from gangctl.cli.policy.explain import variables_of
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, orphans
+from gangctl.cli.policy.queues import fit_of
 from gangctl.cli.policy.requests import GROUPS, NAMESPACE, USER, Setting, is_namespaced, title_of
 from gangctl.cli.policy.verdicts import Judged, verdict_data, verdict_section
 from gangctl.errors import InputError
@@ -73,6 +75,14 @@ class Asked(NamedTuple):
     type=click.Path(),
     help="Namespaces with their labels; without one, a Namespace has no labels of its own.",
 )
+@click.option(
+    "--queues",
+    "queue_files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(),
+    help="Kueue's objects and configuration, for the variable fit; without them, its verdict is unknown.",
+)
 @click.option("--user", default=USER, show_default=True, metavar="NAME", help="Who asks: request.userInfo.username.")
 @click.option(
     "--group", "groups", multiple=True, metavar="NAME", help=f"Groups of who asks. Default: {', '.join(GROUPS)}."
@@ -92,6 +102,7 @@ def command(
     old_files: tuple[str, ...],
     param_files: tuple[str, ...],
     namespace_files: tuple[str, ...],
+    queue_files: tuple[str, ...],
     user: str,
     groups: tuple[str, ...],
     engine_name: str,
@@ -104,14 +115,16 @@ def command(
 
     Exit code 0 when everything is allowed, 1 when something is denied, 2 when a policy is
     refused or the input is bad. JobSets are judged with the fields that the API server and
-    JobSet fill in, and see the plan of "gangctl plan" as the variable gang. Bindings,
-    exceptions, parameter objects and Namespaces may stand in any of the files.
+    JobSet fill in, and see the plan of "gangctl plan" as the variable gang and the answer of
+    "gangctl fit" as the variable fit. Bindings, exceptions, parameter objects and Namespaces may
+    stand in any of the files.
 
     \b
     Examples:
       gangctl policy eval --policy policy.yaml -f jobset.yaml
       gangctl policy eval --policy policies/ -f new.yaml --operation UPDATE --old old.yaml
       gangctl policy eval --policy p.yaml -f jobset.yaml --params limits.yaml --explain
+      gangctl policy eval --policy p.yaml -f jobset.yaml --queues queues.yaml
       kubectl get jobset a -o yaml | gangctl policy eval --policy p.yaml -f -
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     if (operation == "UPDATE") != bool(old_files):
@@ -130,6 +143,8 @@ def command(
         gang_schedulers=gang_schedulers,
         namespaces={name_of(document.value): document.value for document in asked.bundle.namespaces},
     )
+    if queue_files:
+        setting = replace(setting, fit=fit_of(read_stock(queue_files), setting))
     if namespace is not None:
         _check_namespace(subjects, namespace)
     catalogue = FileCatalogue([document.value for document in params], setting.namespace)

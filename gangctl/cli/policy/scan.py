@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,6 +13,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
+from gangctl.cli.kueuecluster import read_kueue
 from gangctl.cli.messages import note
 from gangctl.cli.output import Section, Table, print_names, print_objects, print_sections
 from gangctl.cli.policy import flags
@@ -28,18 +29,21 @@ from gangctl.cli.policy.cluster import (
 )
 from gangctl.cli.policy.court import now, options_of
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, try_to_load
+from gangctl.cli.policy.queues import Fit, fit_of_existing
 from gangctl.cli.policy.verdicts import finding_data
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
-from gangctl.errors import ClusterUnavailableError, InputError, NotFoundError
+from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
 from gangctl.gang.resolve import ClusterRules
 from gangctl.judge.judge import Judge
 from gangctl.judge.policyset import PolicySet
+from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.engines import make_engine
 from gangctl.policy.existing import review_of_existing
 from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.gangvariable import gang_of
+from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import with_params
 from gangctl.policy.review import Object
 from gangctl.policy.verdict import Finding, Outcome, Result
@@ -146,6 +150,7 @@ async def _scan(client: Client, own_namespace: str, scope: Scope) -> Report:
         namespaces[name_of(document.value)] = document.value
     catalogue = await _catalogue(client, scope, loaded)
     rules = ClusterRules(generation)
+    fit = await _fit(client, loaded.policies)
     report = Report(scope.engine.name, results={policy.name: Counter() for policy in loaded.policies})
     place = None if scope.everywhere else scope.namespace or own_namespace
     async with Judge(options_of(scope.engine, generation.kubernetes)) as judge:
@@ -156,10 +161,23 @@ async def _scan(client: Client, own_namespace: str, scope: Scope) -> Report:
                 if is_left_alone(home, namespaces):
                     report.left_alone += 1
                     continue
-                fit = unknown_fit(jobset, home, ["a scan from outside reads no queues"])
-                review = review_of_existing(jobset, namespaces.get(home), gang_of(jobset, rules), scope.now, fit)
+                plan, answer = gang_of(jobset, rules), fit(jobset, home)
+                review = review_of_existing(jobset, namespaces.get(home), plan, scope.now, answer)
                 report.add(jobset, await judge.judge(with_params(review, loaded.policies, catalogue)))
     return report
+
+
+async def _fit(client: Client, policies: Iterable[LoadedPolicy]) -> Fit:
+    """Whether JobSets can be admitted, where some policy asks: that takes all of Kueue's objects."""
+    if not any("fit" in policy.reads for policy in policies):
+        return lambda raw, namespace: unknown_fit(raw, namespace, ["no policy asks"])
+    try:
+        stock = await read_kueue(client, None, kueue_namespace=KUEUE_NAMESPACE)
+    except (ClusterUnavailableError, ForbiddenError) as error:
+        why = str(error)
+        note(f"fit is unknown: {why}")
+        return lambda raw, namespace: unknown_fit(raw, namespace, [why])
+    return fit_of_existing(stock)
 
 
 async def _load(client: Client, scope: Scope, minor: str) -> Loaded:

@@ -143,6 +143,9 @@ class Suite(_Strict):
     resources: tuple[RelativePath, ...] = Field(min_length=1, description="Files or directories with the objects.")
     params: tuple[RelativePath, ...] = Field((), description="Files with parameter objects.")
     namespaces: tuple[RelativePath, ...] = Field((), description="Files with Namespaces.")
+    queues: tuple[RelativePath, ...] = Field(
+        (), description="Files with Kueue's objects and configuration, for the variable fit."
+    )
     exceptions: tuple[RelativePath, ...] = Field((), description="Files with GangPolicyExceptions.")
     kubernetes: Literal["1.35", "1.36", "1.37"] | None = Field(
         None, description="Kubernetes minor that gang plans are made for; by default the newest, or --kube."

@@ -12,6 +12,7 @@ from pydantic import ValidationError as PydanticError
 from gangctl.api.documents import Document
 from gangctl.api.modelerrors import field_errors
 from gangctl.cli.inputs import read_documents
+from gangctl.cli.kueuesnapshot import Stock, stock_of
 from gangctl.cli.messages import InvalidInputError
 from gangctl.cli.policy.bundle import Bundle, check_names, kind_of, metadata_of, name_of, sort_documents
 from gangctl.cli.policy.requests import NAMESPACE
@@ -50,6 +51,7 @@ class SuiteFile:
     subjects: tuple[Subject, ...]
     params: tuple[Document, ...]
     old: dict[int, tuple[Subject, ...]]
+    queues: Stock | None = None
 
     @property
     def path(self) -> str:
@@ -140,7 +142,9 @@ def read_suite_file(path: Path) -> SuiteFile:
         policies.exceptions + exceptions.exceptions,
         policies.namespaces + namespaces.namespaces,
     )
-    return SuiteFile(document, suite, bundle, _subjects(documents_of("resources", suite.resources)), tuple(params), old)
+    subjects = _subjects(documents_of("resources", suite.resources))
+    queues = stock_of(documents_of("queues", suite.queues)) if suite.queues else None
+    return SuiteFile(document, suite, bundle, subjects, tuple(params), old, queues)
 
 
 def _read_suite(document: Document) -> Suite:

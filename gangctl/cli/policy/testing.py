@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from gangctl.api.documents import Document
@@ -16,6 +16,7 @@ from gangctl.cli.policy.defaulting import Admission, Met
 from gangctl.cli.policy.expectation import Actual, Coverage, actual, difference
 from gangctl.cli.policy.explain import fault_of_message
 from gangctl.cli.policy.loading import Loaded, load
+from gangctl.cli.policy.queues import fit_of
 from gangctl.cli.policy.requests import Setting
 from gangctl.cli.policy.suite import Row
 from gangctl.cli.policy.suitefiles import Subject, SuiteFile
@@ -179,6 +180,8 @@ class _Run:
                 generation=generation_of_minor(file.suite.kubernetes or "") or self.ground.generation,
                 namespaces={name_of(document.value): document.value for document in file.bundle.namespaces},
             )
+            if file.queues is not None:
+                setting = replace(setting, fit=fit_of(file.queues, setting))
             catalogue = FileCatalogue([document.value for document in file.params])
             admission = Admission(self.court, self.loaded.policies, setting, catalogue)
             old = _old(file, index, subject).value if row.old is not None else None
