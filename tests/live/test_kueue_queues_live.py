@@ -128,3 +128,14 @@ async def test_what_would_fail_to_start_is_refused_for_gangs_and_fails_for_other
     assert await finished_reason(cluster, "plain") == "FailedToStart"
     live = await cluster.api.get(cluster.path(JOBSETS, "jobsets", "plain"))
     assert live["spec"]["suspend"] is True
+
+
+async def test_a_policy_refuses_what_its_queue_can_never_admit(policed: Policed) -> None:
+    cluster = policed.cluster
+    await make_queue(cluster, {"pool-small": PODS})
+    rule = {"name": "can", "expression": "fit.verdict != 'never'", "messageExpression": "fit.message"}
+    await policed.in_force(await policed.policy("fits", validations=[rule]))
+    answer = await policed.until(422, kueue.queued("large", PODS + 1), "can never give more than 2")
+    assert "can never be admitted by ClusterQueue" in answer.text
+    created = await cluster.create_jobset(kueue.queued("small", PODS))
+    assert created["spec"]["suspend"] is True
