@@ -88,6 +88,11 @@ def lacking(demands: Sequence[Demand], steps: Sequence[Step], rooms: Rooms) -> d
     return short
 
 
+def may_ever_preempt(queue: ClusterQueue) -> bool:
+    """Whether the queue's policies let anybody push others out."""
+    return queue.within_queue != "Never" or queue.reclaim != "Never"
+
+
 def may_preempt(
     queue: ClusterQueue, holders: Sequence[tuple[QueuedWorkload, Amounts]], priority: int | None
 ) -> list[QueuedWorkload]:
@@ -111,6 +116,11 @@ def _outranked(policy: str, priority: int | None, of: int) -> bool:
             # Who is of equal priority is older: it runs, and this one is only asked about.
             return priority is not None and of < priority
     return False
+
+
+def fits_now(steps: Sequence[Step]) -> bool:
+    """Whether there is room for everything."""
+    return all(step.mode is Mode.FIT for step in steps)
 
 
 def reason_now(steps: Sequence[Step]) -> str:

@@ -11,8 +11,8 @@ from gangctl.fit.search import Demand, Room, search
 
 _TRIED: Final = 6
 _SUMS: Final = 4096
-_BUDGET: Final = 2000
-"""Steps of one search: an explanation must not cost more than the answer."""
+_BUDGET: Final = 12_000
+"""Steps of all searches together: an explanation must not cost more than the answer."""
 
 _Pair = tuple[str, str]
 
@@ -25,59 +25,81 @@ class Relief:
     more: Mapping[str, int]
 
 
-def relief(demands: Sequence[Demand], room: Room) -> Relief | None:
+def relief(demands: Sequence[Demand], room: Room, budget: int = _BUDGET) -> Relief | None:
     """The least that, added to one flavor, would be enough for demands of one part that do not fit.
 
     One resource of it if that helps, else several. None where one flavor alone does not help, or where that is too
     hard to tell.
     """
-    missing = {pair: need for pair in _pairs(demands) if (need := _missing(demands, room, pair)) is not None}
-    singles = sorted((_share(room, pair, need), pair) for pair, need in missing.items())
-    found = _best(demands, room, missing, [(pair,) for _, pair in singles[:_TRIED]])
+    trial = _Trial(demands, room, budget)
+    singles = sorted((trial.share(pair, need), pair) for pair, need in trial.missing.items())
+    found = trial.best([(pair,) for _, pair in singles[:_TRIED]])
     if found is not None:
         return found
     flavors = list(dict.fromkeys(flavor for _, (flavor, _) in singles))[:_TRIED]
-    whole = [tuple(pair for pair in missing if pair[0] == flavor) for flavor in flavors]
-    return _best(demands, room, missing, [pairs for pairs in whole if len(pairs) > 1])
+    whole = [tuple(pair for pair in trial.missing if pair[0] == flavor) for flavor in flavors]
+    return trial.best([pairs for pairs in whole if len(pairs) > 1])
 
 
-def _best(
-    demands: Sequence[Demand], room: Room, missing: Mapping[_Pair, int], choices: Sequence[tuple[_Pair, ...]]
-) -> Relief | None:
-    best: Relief | None = None
-    least = float("inf")
-    for pairs in choices:
-        if not _fits(demands, {**room, **dict.fromkeys(pairs)}):
-            continue
-        more = _smallest(demands, room, missing, pairs)
-        share = sum(_share(room, pair, amount) for pair, amount in more.items())
-        if share < least:
-            best = Relief(pairs[0][0], {resource: amount for (_, resource), amount in more.items() if amount})
-            least = share
-    return best
+class _Trial:
+    """Searches with more room, as many as the budget allows."""
 
+    def __init__(self, demands: Sequence[Demand], room: Room, budget: int) -> None:
+        self._demands = demands
+        self._room = room
+        self._left = budget
+        self.missing = {pair: need for pair in _pairs(demands) if (need := _missing(demands, room, pair)) is not None}
 
-def _smallest(
-    demands: Sequence[Demand], room: Room, missing: Mapping[_Pair, int], pairs: tuple[_Pair, ...]
-) -> dict[_Pair, int]:
-    """How much more of each pair, one after the other, while those that come later are without bound."""
-    wider: dict[_Pair, int | None] = {**room, **dict.fromkeys(pairs)}
-    more = {}
-    for pair in pairs:
-        there = room.get(pair, 0) or 0
-        more[pair] = _least(demands, wider, pair, there, missing[pair])
-        wider[pair] = there + more[pair]
-    return more
+    def share(self, pair: _Pair, amount: int) -> float:
+        """An amount beside what there is."""
+        return amount / (self._room.get(pair) or 1)
 
+    def best(self, choices: Sequence[tuple[_Pair, ...]]) -> Relief | None:
+        """The least of these pairs that is enough; the first choices are the likeliest."""
+        found: Relief | None = None
+        least = float("inf")
+        for pairs in choices:
+            if sum(self.share(pair, self.missing[pair]) for pair in pairs) >= least:
+                continue
+            if not self._fits({**self._room, **dict.fromkeys(pairs)}):
+                continue
+            more = self._smallest(pairs)
+            if self._left <= 0:
+                # What is found on the last steps may be more than enough.
+                return found
+            share = sum(self.share(pair, amount) for pair, amount in more.items())
+            if share < least:
+                found = Relief(pairs[0][0], {resource: amount for (_, resource), amount in more.items() if amount})
+                least = share
+        return found
 
-def _least(demands: Sequence[Demand], room: Room, pair: _Pair, there: int, need: int) -> int:
-    """The least that is enough, at least ``need``."""
-    candidates = _candidates([demand.amounts.get(pair[1], 0) for demand in demands], there, need)
+    def _smallest(self, pairs: tuple[_Pair, ...]) -> dict[_Pair, int]:
+        """How much more of each pair, one after the other, while those that come later are without bound."""
+        wider: dict[_Pair, int | None] = {**self._room, **dict.fromkeys(pairs)}
+        more = {}
+        for pair in pairs:
+            there = self._room.get(pair, 0) or 0
+            more[pair] = self._least(wider, pair, there)
+            wider[pair] = there + more[pair]
+        return more
 
-    def enough(more: int) -> bool:
-        return _fits(demands, {**room, pair: there + more})
+    def _least(self, room: Room, pair: _Pair, there: int) -> int:
+        sizes = [demand.amounts.get(pair[1], 0) for demand in self._demands]
+        candidates = _candidates(sizes, there, self.missing[pair])
 
-    return candidates[bisect_left(candidates, True, hi=len(candidates) - 1, key=enough)]
+        def enough(more: int) -> bool:
+            return self._fits({**room, pair: there + more})
+
+        if len(candidates) == 1 or enough(candidates[0]):
+            return candidates[0]
+        return candidates[bisect_left(candidates, True, lo=1, hi=len(candidates) - 1, key=enough)]
+
+    def _fits(self, room: Room) -> bool:
+        if self._left <= 0:
+            return False
+        found = search(self._demands, room, self._left)
+        self._left -= found.steps
+        return found.choice is not None
 
 
 def _candidates(sizes: Sequence[int], there: int, need: int) -> list[int]:
@@ -90,14 +112,6 @@ def _candidates(sizes: Sequence[int], there: int, need: int) -> list[int]:
             sums = {there + need + (total - there - need) * n // _SUMS for n in range(_SUMS)} | {total}
             break
     return sorted({need} | {each - there for each in sums if each - there >= need})
-
-
-def _fits(demands: Sequence[Demand], room: Room) -> bool:
-    return search(demands, room, _BUDGET).choice is not None
-
-
-def _share(room: Room, pair: _Pair, amount: int) -> float:
-    return amount / (room.get(pair) or 1)
 
 
 def _pairs(demands: Sequence[Demand]) -> list[_Pair]:

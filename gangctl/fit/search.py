@@ -9,14 +9,14 @@ So it may find late a choice that exists, or miss it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
 from gangctl.kueue.objects import Amounts
 
 BUDGET: Final = 20_000
-"""Comparisons of a demand with a flavor, some 20 ms."""
+"""Comparisons of a demand with a flavor, 10 to 20 ms."""
 
 MOST: Final = 64
 """Demands that are searched at all. Kueue takes 18 podsets."""
@@ -50,27 +50,28 @@ class Found:
 
     choice: tuple[str, ...] | None
     exhausted: bool = False
+    steps: int = field(default=0, compare=False)
 
 
 def search(demands: Sequence[Demand], room: Room, budget: int = BUDGET) -> Found:
     """A choice that keeps every sum within ``room``, if there is one; a demand for nothing gets no flavor."""
     choice = [""] * len(demands)
-    exhausted = False
+    exhausted, steps = False, 0
     for part in sorted({demand.part for demand in demands}):
         members = [
             index for index, demand in enumerate(demands) if demand.part == part and any(demand.amounts.values())
         ]
-        packing = _Packing([demands[index] for index in members], room, budget)
+        packing = _Packing([demands[index] for index in members], room, budget - steps)
         placed = packing.solve()
-        budget -= packing.steps
+        steps += packing.steps
         if placed is not None:
             for index, flavor in zip(members, placed, strict=True):
                 choice[index] = flavor
         elif packing.exhausted:
             exhausted = True
         else:
-            return Found(None)
-    return Found(None, exhausted=True) if exhausted else Found(tuple(choice))
+            return Found(None, steps=steps)
+    return Found(None if exhausted else tuple(choice), exhausted, steps)
 
 
 _State = tuple[tuple[int, ...], ...]
@@ -171,19 +172,25 @@ class _Packing:
             if sum(sizes) > sum(free):
                 return False
             for count, size in enumerate(sizes, start=1):
-                self.steps += 1
-                if size > 0 and sum(amount // size for amount in free) < count:
-                    return False
+                # The last of equal ones says it for all of them.
+                if size and (count == len(sizes) or sizes[count] != size):
+                    self.steps += len(free)
+                    if sum([amount // size for amount in free]) < count:
+                        return False
         return True
 
     def _key(self, waiting: Sequence[int]) -> tuple[tuple[int, ...], tuple[tuple[int, tuple[int, ...]], ...]]:
         """What is left to do, whichever of several alike it is left to do for."""
-        kinds = tuple(sorted(self._kinds[item] for item in waiting))
+        self.steps += len(self._free)
+        kinds = tuple(sorted([self._kinds[item] for item in waiting]))
         return kinds, tuple(sorted(zip(self._classes, self._free, strict=True)))
 
 
 def _fits(size: Sequence[int], free: Sequence[int]) -> bool:
-    return all(amount <= there for amount, there in zip(size, free, strict=True))
+    for amount, there in zip(size, free, strict=True):  # noqa: SIM110 -- all() takes twice as long
+        if amount > there:
+            return False
+    return True
 
 
 class Mode(IntEnum):

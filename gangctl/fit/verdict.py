@@ -17,7 +17,18 @@ from gangctl.fit import explain
 from gangctl.fit.demands import Member, Needs, Refuses, needs_of, with_pods
 from gangctl.fit.eligibility import all_with_topology, refusal
 from gangctl.fit.knowledge import Ask, Knowledge
-from gangctl.fit.now import Rooms, as_it_is, lacking, may_preempt, reason_now, rooms_of, settled, when_empty
+from gangctl.fit.now import (
+    Rooms,
+    as_it_is,
+    fits_now,
+    lacking,
+    may_ever_preempt,
+    may_preempt,
+    reason_now,
+    rooms_of,
+    settled,
+    when_empty,
+)
 from gangctl.fit.podsets import PodSet, podsets_of
 from gangctl.fit.report import API_VERSION, KIND, FitReport, HolderReport, LimitReport, Verdict
 from gangctl.fit.requests import requests_of
@@ -281,9 +292,10 @@ def _by_quota(case: _Case, gang: explain.Gang, budget: int) -> FitReport:
     empty = list(tries(demands, terms))
     found = next((steps for steps in empty if steps is not None), None)
     if found is None:
-        failing, exhausted = [], False
+        failing, exhausted, left = [], False, budget
         for part in sorted({demand.part for demand in demands}):
-            answer = search(gang.part(part)[0], terms.ceiling, budget)
+            answer = search(gang.part(part)[0], terms.ceiling, left)
+            left -= answer.steps
             exhausted = exhausted or answer.exhausted
             if answer.choice is None and not answer.exhausted:
                 failing.append(part)
@@ -299,29 +311,42 @@ def _when(case: _Case, gang: explain.Gang, empty: tuple[Step, ...] | None, *, la
     """The verdict on a gang for which there can be room; ``late`` if Kueue's first try would not find it."""
     demands, queue = gang.needs.demands, gang.queue
     terms = when_empty(queue, gang.rooms)
-    holders = case.knowledge.quotas.holders(queue.name, gang.rooms.ceilings.keys())
-    victims = may_preempt(queue, holders, _priority(case))
-    now = settled(list(tries(demands, as_it_is(queue, gang.rooms, preempting=bool(victims)))))
     movable = not any(rj.depends_on for rj in case.jobset.replicated_jobs)
-    if now is not None and all(step.mode is Mode.FIT for step in now):
+    now = _settled_now(case, gang, empty)
+    if now is not None and fits_now(now):
         case.steps = now
         if late:
             message = explain.late(gang, [step.flavor for step in now], terms, movable=movable)
             return case.answer("fits", "FitsReordered", message + _unsure(case), reorder=True)
         return case.answer("fits", "Fits", f'it fits into ClusterQueue "{queue.name}" now{_unsure(case)}')
     if empty is None:
-        choice = search(demands, terms.ceiling, budget * len(demands)).choice or ()
+        choice = search(demands, terms.ceiling, budget).choice or ()
         case.steps = tuple(Step(flavor, Mode.FIT) for flavor in choice)
         message = explain.missed(gang, choice, terms, movable=movable)
         return case.answer("not-now", "FitsReordered", message, blocking=case.strict, reorder=True)
     case.steps = empty if now is None else now
     short = lacking(demands, case.steps, gang.rooms)
     holding = case.knowledge.quotas.holders(queue.name, short.keys())
-    outranked = {holder.uid for holder in victims} & {holder.uid for holder, _ in holding}
     case.holders = [_holder(holder, amounts) for holder, amounts in holding[:_MOST_HOLDERS]]
+    victims = may_preempt(queue, holding, _priority(case))
     reason = "WaitsForQuota" if now is None else reason_now(now)
-    message = explain.waiting(short, holding, len(outranked)) + _unsure(case)
+    message = explain.waiting(short, holding, len(victims)) + _unsure(case)
     return case.answer("not-now", reason, message, reorder=late)
+
+
+def _settled_now(case: _Case, gang: explain.Gang, empty: tuple[Step, ...] | None) -> tuple[Step, ...] | None:
+    """What Kueue would give now, by preemption too where that is possible; None where nothing."""
+    demands, queue = gang.needs.demands, gang.queue
+    now = settled(list(tries(demands, as_it_is(queue, gang.rooms, preempting=False))))
+    looks_on = queue.when_can_preempt != "Preempt"
+    if not may_ever_preempt(queue) or (looks_on and now is not None and fits_now(now)):
+        return now
+    tried = now or empty
+    # Where Kueue rather preempts than looks on, whoever is in any of the flavors counts.
+    pairs = lacking(demands, tried, gang.rooms).keys() if looks_on and tried else gang.rooms.ceilings.keys()
+    if not may_preempt(queue, case.knowledge.quotas.holders(queue.name, pairs), _priority(case)):
+        return now
+    return settled(list(tries(demands, as_it_is(queue, gang.rooms, preempting=True))))
 
 
 def _holder(holder: QueuedWorkload, amounts: Amounts) -> HolderReport:

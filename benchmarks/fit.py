@@ -1,0 +1,200 @@
+"""How long a verdict takes: a JobSet of ten podsets before 500 ClusterQueues in one tree of cohorts, five deep."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from benchmarks.table import Table
+from gangctl.fit.snapshot import Held, Snapshot
+from gangctl.fit.verdict import Ask, fit
+from gangctl.kueue.objects import (
+    ClusterQueue,
+    Cohort,
+    Condition,
+    FlavorQuotas,
+    LocalQueue,
+    PodSetAssignment,
+    QueuedWorkload,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+)
+from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, pods
+from tests.jobsets import jobset
+
+QUEUES = 500
+DEPTH = 5
+BRANCHES = 3
+FLAVORS = 8
+WORKLOADS = 5000
+PODSETS = 10
+ROUNDS = 300
+BUDGET = 50.0
+"""Milliseconds."""
+
+GIBI = 2**30
+PIECES = (84, 61, 79, 81, 30, 82, 76, 70, 44, 91)
+HOLES = 4
+NAMES = [f"flavor-{number}" for number in range(FLAVORS)]
+
+
+def groups(cpu: int, gpu: int) -> tuple[ResourceGroup, ...]:
+    """CPU, memory and devices from the same flavor; no two flavors are equal."""
+    quotas = (
+        FlavorQuotas(
+            name,
+            {
+                "cpu": Quota(cpu * 1000 + number, lending_limit=cpu * 500),
+                "memory": Quota(cpu * 4 * GIBI + number, lending_limit=cpu * 2 * GIBI),
+                "gpu": Quota(gpu, 64 if number % 2 else None),
+            },
+        )
+        for number, name in enumerate(NAMES)
+    )
+    return (ResourceGroup(("cpu", "memory", "gpu"), tuple(quotas)),)
+
+
+def cohorts(name: str = "root", parent: str = "", depth: int = 1) -> Iterator[Cohort]:
+    """A tree of which every leaf is ``DEPTH`` below."""
+    yield Cohort(name, parent, groups(8, 4) if depth > 1 else ())
+    if depth < DEPTH:
+        for branch in range(BRANCHES):
+            yield from cohorts(f"{name}-{branch}", name, depth + 1)
+
+
+def workload(number: int) -> QueuedWorkload:
+    """One that holds quota of one flavor."""
+    flavor = NAMES[number % FLAVORS]
+    usage = {"cpu": 4200, "memory": GIBI, "gpu": number % 2}
+    return QueuedWorkload(
+        namespace="others",
+        name=f"w{number}",
+        uid=f"uid-{number}",
+        priority=number % 5,
+        cluster_queue=f"queue-{number % QUEUES}",
+        assignments=(PodSetAssignment("main", dict.fromkeys(usage, flavor), usage, 1),),
+        conditions={"QuotaReserved": Condition(status=True)},
+    )
+
+
+def queue(number: int, cohort: str) -> ClusterQueue:
+    """A queue that takes from its cohort what others leave, and takes back what it lent."""
+    return ClusterQueue(
+        f"queue-{number}", cohort, groups(40, 16), selector=(), within_queue="LowerPriority", reclaim="Any"
+    )
+
+
+def world() -> list[Held]:
+    """Everything that is known."""
+    tree = list(cohorts())
+    leaves = [cohort.name for cohort in tree if cohort.name.count("-") == DEPTH - 1]
+    return [
+        *(ResourceFlavor(name, node_labels={"pool": name}) for name in NAMES),
+        *tree,
+        *(queue(number, leaves[number % len(leaves)]) for number in range(QUEUES)),
+        LocalQueue(NAMESPACE, QUEUE, "queue-0"),
+        *puzzling(),
+        *(workload(number) for number in range(WORKLOADS)),
+    ]
+
+
+def gang(cpu: int, gpu: int = 1, step: int = 0) -> Ask:
+    """Ten podsets of four pods, each ``step`` milli-CPU larger than the one before."""
+    entries = [
+        pods(f"part-{number}", 4, cpu=f"{cpu * 1000 + step * number}m", memory="2Gi", gpu=str(gpu))
+        for number in range(PODSETS)
+    ]
+    return Ask(jobset("js", *entries), NAMESPACE, {}, QUEUE)
+
+
+def puzzle() -> Ask:
+    """Ten podsets before a queue whose flavors hold as much together, where it takes very long to find that out."""
+    entries = [pods(f"part-{number}", 1, cpu=str(size)) for number, size in enumerate(PIECES)]
+    return Ask(jobset("js", *entries), NAMESPACE, {}, "puzzle")
+
+
+def puzzling() -> list[Held]:
+    """The queue of :func:`puzzle`."""
+    quotas = tuple(
+        FlavorQuotas(name, {"cpu": Quota((sum(PIECES) // HOLES + (number < sum(PIECES) % HOLES)) * 1000)})
+        for number, name in enumerate(NAMES[:HOLES])
+    )
+    return [
+        ClusterQueue("puzzle", groups=(ResourceGroup(("cpu",), quotas),), selector=()),
+        LocalQueue(NAMESPACE, "puzzle", "puzzle"),
+    ]
+
+
+def full(snapshot: Snapshot) -> int:
+    """CPUs for each pod with which the gang needs all but nothing of what all flavors together can ever give."""
+    ceilings = [snapshot.quotas.ceiling("queue-0", name, "cpu").amount or 0 for name in NAMES]
+    return sum(ceilings) // (4 * PODSETS * 1000)
+
+
+def measure(run: Callable[[], Any], rounds: int = ROUNDS) -> list[float]:
+    """Milliseconds of each of many runs."""
+    times = []
+    gc.collect()
+    for _ in range(rounds):
+        began = time.perf_counter()
+        run()
+        times.append((time.perf_counter() - began) * 1000)
+    return times
+
+
+def tell(table: Table, what: str, verdict: str, times: list[float], budget: float | None = BUDGET) -> None:
+    """One row."""
+    p99 = sorted(times)[int(len(times) * 0.99) - 1] if len(times) > 1 else times[0]
+    share = f"{p99 / budget:.2f}x" if budget is not None else ""
+    table.add(what, verdict, f"{statistics.median(times):.2f}", f"{p99:.2f}", share)
+
+
+def main() -> Table:
+    """Measure each verdict on an index that is there, after a change, and on one that is new."""
+    table = Table("fit", ["question", "verdict", "median ms", "p99 ms", f"of {BUDGET:.0f} ms (p99)"])
+    held = world()
+    snapshot = Snapshot(held, runtime_classes=(), queue_limit=18, configuration=CONFIGURATION)
+    most = full(snapshot)
+    questions = {
+        "small gang": gang(1),
+        "gang that others leave no room for": gang(28),
+        "gang too large by far": gang(most * 2),
+        "gang larger than all flavors together": gang(most + 1),
+        "gang as large as all flavors together, in unequal pieces": gang(most - 1, step=97),
+        "gang with too many choices to try": puzzle(),
+    }
+    for name, ask in questions.items():
+        report = fit(ask, snapshot)
+        tell(table, name, f"{report['verdict']}, {report['reason']}", measure(lambda ask=ask: fit(ask, snapshot)))  # type: ignore[misc]
+    first = next(each for each in held if isinstance(each, ClusterQueue))
+    last = [each for each in held if isinstance(each, ClusterQueue) and each.cohort][-1]
+    for name, changed in (("its own queue", first), ("another queue of the tree", last)):
+        larger = [replace(changed, groups=groups(40 + number % 2, 16)) for number in range(2)]
+        turn = iter(range(10**9))
+
+        def change_and_ask(larger: list[ClusterQueue] = larger, turn: Iterator[int] = turn) -> None:
+            snapshot.take(larger[next(turn) % 2])
+            fit(questions["gang too large by far"], snapshot)
+
+        tell(table, f"the same too large by far, after a change of {name}", "never", measure(change_and_ask))
+
+    def anew() -> Snapshot:
+        return Snapshot(held, runtime_classes=(), queue_limit=18, configuration=CONFIGURATION)
+
+    fresh = []
+    for _ in range(20):
+        built = anew()
+        fresh += measure(lambda built=built: fit(questions["small gang"], built), 1)  # type: ignore[misc]
+    tell(table, "small gang, the first question to a new index", "", fresh)
+    tell(table, "the index itself, read objects in", "", measure(anew, 20), None)
+    table.remarks.append(
+        f"One tree of cohorts, {DEPTH} deep, with {QUEUES} ClusterQueues of {FLAVORS} flavors and 3 resources; "
+        f"{WORKLOADS} Workloads hold quota; the gang has {PODSETS} podsets. Where the budget of steps runs out the "
+        "verdict is `unknown`."
+    )
+    return table
