@@ -173,11 +173,16 @@ def fit(ask: Ask, knowledge: Knowledge, budget: int = BUDGET) -> FitReport:
     jobset, _ = read_jobset(ask.jobset)
     configuration = knowledge.surroundings(ask.namespace).configuration
     case = _Case(ask, knowledge, jobset, ask.queue)
-    if not case.queue and ask.new and knowledge.local_queue(ask.namespace, DEFAULT_QUEUE) is not None:
+    abandoned = _abandoned(case, configuration)
+    may_default = ask.new and not case.queue and not abandoned
+    if may_default and knowledge.local_queue(ask.namespace, DEFAULT_QUEUE) is not None:
         case.queue = DEFAULT_QUEUE
     outside = _outside(case, configuration)
     if outside:
         return case.answer("fits", "NotQueued", outside)
+    if abandoned:
+        case.blocked = abandoned
+        return case.answer("not-now", "QueueBlocked", abandoned)
     case.unknown = list(dict.fromkeys(_unknown(case, configuration)))
     local = knowledge.local_queue(ask.namespace, case.queue)
     queue = knowledge.quotas.queue(local.cluster_queue) if local is not None else None
@@ -202,9 +207,14 @@ def _outside(case: _Case, configuration: KueueConfiguration) -> str:
         return "it names no queue: no quota holds it back"
     if configuration.known and JOBSET_FRAMEWORK not in configuration.frameworks:
         return "Kueue does not manage JobSets here (integrations.frameworks): its queue label does nothing"
+    return ""
+
+
+def _abandoned(case: _Case, configuration: KueueConfiguration) -> str:
+    """Why nobody will ever start it, though its label has it suspended: that webhook asks for no namespace."""
     selector, labels = configuration.managed_namespaces, case.ask.namespace_labels
     if configuration.known and selector is not None and labels is not None and not selects(selector, labels):
-        return "Kueue does not manage this namespace (managedJobsNamespaceSelector): its queue label does nothing"
+        return "Kueue suspends it for its queue label, and does not manage this namespace (managedJobsNamespaceSelector)"
     return ""
 
 

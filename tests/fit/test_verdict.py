@@ -68,15 +68,25 @@ class TestNotQueued:
         text = CONFIGURATION.replace("batch/job, jobset.x-k8s.io/jobset", "batch/job")
         assert gist(ask(known(queue(), configuration=text), cpu(99))) == ("fits", "NotQueued")
 
-    def test_a_namespace_that_kueue_does_not_manage(self) -> None:
-        text = CONFIGURATION + "managedJobsNamespaceSelector: {matchLabels: {team: x}}\n"
-        snapshot = known(queue(), configuration=text)
-        assert gist(ask(snapshot, cpu(99), labels={"team": "y"})) == ("fits", "NotQueued")
-        assert gist(ask(snapshot, cpu(99), labels={"team": "x"})) == ("never", "NeverExceedsQuota")
-
 
 class TestBlocked:
     """K22: none of these is a never, not even for a gang that could never fit."""
+
+    def test_a_namespace_that_kueue_does_not_manage(self) -> None:
+        """Kueue's webhook suspends whatever has the label, and then nobody looks at it again."""
+        text = CONFIGURATION + "managedJobsNamespaceSelector: {matchLabels: {team: x}}\n"
+        snapshot = known(queue(), configuration=text)
+        report = ask(snapshot, cpu(99), labels={"team": "y"})
+        assert gist(report) == ("not-now", "QueueBlocked")
+        assert "does not manage this namespace" in report["blocked"]
+        assert gist(ask(snapshot, cpu(99), labels={"team": "x"})) == ("never", "NeverExceedsQuota")
+
+    def test_a_namespace_that_kueue_does_not_manage_gets_no_default_queue(self) -> None:
+        text = CONFIGURATION + "managedJobsNamespaceSelector: {matchLabels: {team: x}}\n"
+        snapshot = known(queue(), LocalQueue(NAMESPACE, "default", "a"), configuration=text)
+        raw = jobset("js", cpu(99))
+        assert gist(fit(Ask(raw, NAMESPACE, {"team": "y"}, ""), snapshot)) == ("fits", "NotQueued")
+        assert gist(fit(Ask(raw, NAMESPACE, {"team": "x"}, ""), snapshot)) == ("never", "NeverExceedsQuota")
 
     STOPPED = LocalQueue(NAMESPACE, QUEUE, "a", stop_policy="Hold")
     INACTIVE = Condition(status=False, reason="FlavorNotFound", message="Can't admit new workloads: no flavor f1.")
