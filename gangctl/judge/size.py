@@ -25,7 +25,8 @@ class Size(NamedTuple):
 def size_of(review: Review) -> Size:
     """Measure it in one walk."""
     values = elements = text = 0
-    parts: tuple[Any, ...] = (review.object, review.old_object, review.namespace, review.gang, review.fit, review.request)
+    computed = (review.gang, review.fit)
+    parts: tuple[Any, ...] = (review.object, review.old_object, review.namespace, review.request, *computed)
     left: list[Any] = [*parts, *(found for each in review.params.values() for found in each)]
     while left and values < MOST_VALUES:
         value = left.pop()

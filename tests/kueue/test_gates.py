@@ -38,7 +38,7 @@ def patched(body: dict[str, Any], patch: list[dict[str, Any]]) -> str | None:
     """The annotation after a patch of one of the two shapes that are used; tests are checked."""
     notes: dict[str, str] = dict(body["metadata"].get("annotations", {}))
     for each in patch:
-        value = each.get("value")
+        value: Any = each.get("value")
         match each["op"], each["path"].rpartition("/")[2].replace("~1", "/"):
             case "test", "uid":
                 assert body["metadata"]["uid"] == value
