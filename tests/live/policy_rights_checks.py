@@ -131,7 +131,7 @@ class Policies:
                     raise NotYet(f"{path}: {hooks}")
             return True
 
-        await wait_for(seen, what="the configurations to follow the policies", timeout=15)
+        await wait_for(seen, what="the configurations to follow the policies", timeout=60)
 
     async def delete(self) -> None:
         for path in (self.policy, self.exception):

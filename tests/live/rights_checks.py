@@ -172,7 +172,7 @@ async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) ->
     async def mended() -> bool:
         return all([*await authorities(stage, CONFIGURATIONS[0]), *await authorities(stage, CONFIGURATIONS[1])])
 
-    await wait_for(mended, what="the authorities to be set again", timeout=15)
+    await wait_for(mended, what="the authorities to be set again", timeout=60)
 
 
 async def proves_the_reference(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
