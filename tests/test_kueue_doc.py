@@ -80,3 +80,19 @@ def test_every_word_of_an_answer_is_named() -> None:
     assert {"Fits", "NeverExceedsQuota", "WaitsForQuota", "NeedsPreemption", "QueueBlocked", "WaitsForNodes"} <= REASONS
     words = (*REASONS, *get_args(Verdict), *map(str, Phase), *map(str, Trouble))
     assert [word for word in words if f"`{word}`" not in PROSE] == []
+
+
+FACTS: Final = [line for line in TEXT.splitlines() if re.match(r"\| K\d+ \|", line)]
+SHOWN_BY: Final = sorted({name for fact in FACTS for name in re.findall(r"`(tests/[\w/]+\.py(?:::\w+)?)`", fact)})
+
+
+def test_every_fact_is_there_and_shown() -> None:
+    assert [int(fact.split("|")[1].strip()[1:]) for fact in FACTS] == list(range(1, 24))
+    assert all("`tests/" in fact for fact in FACTS)
+
+
+@pytest.mark.parametrize("name", SHOWN_BY)
+def test_facts_name_tests_that_exist(name: str) -> None:
+    path, _, test = name.partition("::")
+    text = (ROOT / path).read_text(encoding="utf-8")
+    assert not test or re.search(rf"^(async )?def {test}\(", text, re.MULTILINE)
