@@ -1,5 +1,6 @@
 """The behaviours by name: each once, however many minors have it and however many servers are asked."""
 
+import os
 import re
 import subprocess
 import sys
@@ -17,7 +18,9 @@ class CollectionFailed(Exception):  # noqa: N818 - said as it is
 def behaviours() -> list[str]:
     """`area: what is so (case)`, in the order of the suite; pytest collects them in a process of its own."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests/conformance"]
-    answer = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    # Options that somebody gives to the run at hand change what the collection looks like.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    answer = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=False)
     if answer.returncode:
         raise CollectionFailed(f"pytest cannot collect the suite:\n{answer.stdout[-2000:]}{answer.stderr[-2000:]}")
     found = (_COLLECTED.match(line) for line in answer.stdout.splitlines())
