@@ -100,7 +100,7 @@ async def test_a_line_wakes_every_taker() -> None:
 def test_sizes(obj: Any, expected: tuple[int, int, int]) -> None:
     sized = size_of(replace(review(), object=obj, request={}))
     # The other objects and the request, all of them null or empty.
-    assert sized == (expected[0] + 4, *expected[1:])
+    assert sized == (expected[0] + 5, *expected[1:])
 
 
 def test_a_large_review_is_large_in_every_way_however_its_lists_lie() -> None:
