@@ -208,13 +208,7 @@ class ControlPlane:
         for namespace in made.namespaces:
             await addon.create_namespace(self.api, namespace)
         self._processes[component] = made.process
-
-        async def started() -> bool:
-            await made.process.start()
-            return True
-
-        # Discovery tells of new kinds a moment after they are served: whoever exits for that is started again.
-        await wait_for(started, 60, f"{component} to start", tolerate=(ComponentFailed,))
+        await _started(made.process)
         await addon.create_webhooks(self.api, made.webhooks)
         await made.prove(self.api)
 
@@ -331,7 +325,9 @@ class ControlPlane:
         for process in launched:
             self._processes[process.name] = process
             await process.launch()
-        await asyncio.gather(*(process.wait_ready() for process in launched))
+        addons = [each.process for each in self._addons.values()]
+        waiting = [process.wait_ready() for process in launched if process not in addons]
+        await asyncio.gather(*waiting, *map(_started, addons))
         for each in self._addons.values():
             await addon.create_webhooks(self.api, each.webhooks)
         await asyncio.gather(*(each.prove(self.api) for each in self._addons.values()))
@@ -393,3 +389,16 @@ class Starting:
     async def _open(self) -> ControlPlane:
         await self._plane.open()
         return self._plane
+
+
+async def _started(process: Process) -> None:
+    """Wait until it is ready; who exits meanwhile is started again."""
+
+    async def ready() -> bool:
+        if not process.running:
+            await process.launch()
+        await process.wait_ready()
+        return True
+
+    # Discovery tells of new kinds a moment after they are served, and some exit when it does not.
+    await wait_for(ready, 60, f"{process.name} to start", tolerate=(ComponentFailed,))
