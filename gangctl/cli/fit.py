@@ -14,9 +14,9 @@ from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, read_stock
 from gangctl.cli.output import print_objects, print_sections
 from gangctl.errors import InputError
 from gangctl.fit.report import FitReport
+from gangctl.kueue.names import KUEUE_NAMESPACE
 
 NO: Final = 1
-KUEUE_NAMESPACE: Final = "kueue-system"
 
 
 @click.command()

@@ -15,6 +15,7 @@ from pydantic import ValidationError as PydanticError
 from gangctl.api.documents import DEFAULT_LIMITS, parse_documents
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.errors import ConfigError
+from gangctl.kueue.names import KUEUE_NAMESPACE
 
 _DAY: Final = 86_400
 _SELECTOR_TERM: Final = re.compile(
@@ -114,7 +115,7 @@ class ControllerSettings(BaseModel):
         "it alone: then a JobSet that Kueue evicts loses its groups, and gets new ones when it starts again.",
     )
     kueue_namespace: Annotated[str, Field(min_length=1)] = Field(
-        default="kueue-system", description="Namespace in which Kueue has its ConfigMap kueue-manager-config."
+        default=KUEUE_NAMESPACE, description="Namespace in which Kueue has its ConfigMap kueue-manager-config."
     )
     kueue_gate: bool = Field(
         default=False,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 import yaml
@@ -14,16 +12,14 @@ from aiohttp import web
 from gangctl.client.resources import JOBSETS, NAMESPACES, NODES, PODS
 from gangctl.controllers.queues import kinds
 from gangctl.kueue.names import GROUP, VERSION
+from tests.cli.httpserver import listening
 from tests.cli.kueueobjects import Object
-from tests.cli.run import Answer, process
 
 RESOURCES: Final = (
     *(kinds.CLUSTER_QUEUES, kinds.COHORTS, kinds.LOCAL_QUEUES, kinds.RESOURCE_FLAVORS, kinds.QUEUED_WORKLOADS),
     *(kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES, kinds.LIMIT_RANGES, kinds.RUNTIME_CLASSES),
     *(kinds.CONFIG_MAPS, JOBSETS, NAMESPACES, NODES, PODS),
 )
-_HERE: Final = "t"
-"""Namespace of the context."""
 
 
 class Server:
@@ -90,31 +86,8 @@ async def serving(
 ) -> AsyncIterator[tuple[Server, str]]:
     """The server and its URL."""
     server = Server(objects, forbidden, kueue=kueue)
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", server.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield server, site.name
-    finally:
-        await runner.cleanup()
-
-
-async def ask(directory: Path, url: str, *arguments: str) -> Answer:
-    """Run gangctl against that server."""
-    path = directory / "kubeconfig"
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "clusters": [{"name": "c", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": _HERE}}],
-    }
-    path.write_text(yaml.safe_dump(config))
-    return await asyncio.to_thread(process, *arguments, "--kubeconfig", str(path))
+    async with listening(server.answer) as url:
+        yield server, url
 
 
 def config_map(configuration: Object, namespace: str = "kueue-system") -> Object:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
     CONFIGURATION,
     Object,
@@ -17,7 +18,7 @@ from tests.cli.kueueobjects import (
     queued,
     workload,
 )
-from tests.cli.kueueserver import ask, config_map, labelled, serving
+from tests.cli.kueueserver import config_map, labelled, serving
 from tests.cli.manifests import write
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from gangctl.cli.schema import fit_schema
+from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import CONFIGURATION, Object, cluster, queued
-from tests.cli.kueueserver import ask, config_map, labelled, serving
+from tests.cli.kueueserver import config_map, labelled, serving
 from tests.cli.manifests import write
 from tests.cli.run import Answer, gangctl
 from tests.cli.schema import violations

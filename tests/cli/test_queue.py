@@ -10,6 +10,7 @@ import pytest
 
 from gangctl.cli.queue.report import QueueDescription, QueueReport
 from tests.cli.conftest import Golden
+from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
     CONFIGURATION,
     GPU,
@@ -23,7 +24,7 @@ from tests.cli.kueueobjects import (
     queued,
     workload,
 )
-from tests.cli.kueueserver import ask, config_map, labelled, serving
+from tests.cli.kueueserver import config_map, labelled, serving
 from tests.cli.manifests import write
 from tests.cli.run import Answer, gangctl
 

@@ -17,6 +17,7 @@ from gangctl.controllers.caches import Observer
 from gangctl.controllers.policy_sources import project_whole
 from gangctl.controllers.queues import kinds
 from gangctl.controllers.queues.presence import PERIOD_SECONDS, Presence
+from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.kueue.objects import (
     AdmissionCheck,
     ClusterQueue,
@@ -43,7 +44,6 @@ Object = Mapping[str, Any]
 
 LOOK_SECONDS: Final = 10.0
 """How often what could not be read is tried again."""
-KUEUE_NAMESPACE: Final = "kueue-system"
 
 
 def _labels(raw: dict[str, Any]) -> Mapping[str, str]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
 from aiohttp import web
 
+from tests.cli import httpserver
 from tests.cli.policy.policies import Object
-from tests.cli.run import Answer, process
+from tests.cli.run import Answer
 
 POLICIES = "/apis/gangctl.dev/v1alpha1/gangpolicies"
 EXCEPTIONS = "/apis/gangctl.dev/v1alpha1/gangpolicyexceptions"
@@ -69,28 +68,10 @@ def _collection(path: str) -> tuple[str, str]:
 async def serving(page: int = 2, **collections: list[Object]) -> AsyncIterator[tuple[Server, str]]:
     """The server and its URL; collections by the names of this module's paths."""
     server = Server({globals()[name.upper()]: found for name, found in collections.items()}, page)
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", server.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield server, site.name
-    finally:
-        await runner.cleanup()
+    async with httpserver.listening(server.answer) as url:
+        yield server, url
 
 
 async def ask(directory: Path, url: str, *arguments: str) -> Answer:
     """Run ``gangctl policy`` against that server."""
-    path = directory / "kubeconfig"
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "clusters": [{"name": "c", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "t"}}],
-    }
-    path.write_text(yaml.safe_dump(config))
-    return await asyncio.to_thread(process, "policy", *arguments, "--kubeconfig", str(path))
+    return await httpserver.ask(directory, url, "policy", *arguments)
