@@ -373,14 +373,10 @@ async def test_kueue_admits_in_the_order_that_is_told(strategy: str, queued: Que
 
 async def test_the_head_of_a_strict_queue_blocks_it(queued: Queued) -> None:
     await queued.queue("4", queueingStrategy="StrictFIFO")
-    await queued.submit("big", "5")
-
-    async def tried() -> bool:
-        if "QuotaReserved" not in (await queued.workload("big")).conditions:
-            raise NotYet("Kueue has it in hand: who comes now would be the head")
-        return True
-
-    await wait_for(tried, 30, "Kueue to try it and put it back")
+    # Created within the same second, the two would be in the order of their UIDs.
+    await queued.apply("WorkloadPriorityClass", queued.namespace, {}, value=10)
+    await queued.submit("big", "5", labels={PRIORITY: queued.namespace})
+    await queued.until("big", Phase.PENDING)
     await queued.submit("small", "1")
     queue = await queued.cluster_queue()
     assert queue is not None
