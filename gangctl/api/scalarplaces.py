@@ -87,7 +87,8 @@ def _scalars(text: str) -> tuple[dict[int, _Written], dict[int, _Written]]:
                 following[before] = written
             before = event.start_mark.index if is_scalar else None
     except yaml.YAMLError:
-        pass  # JSON that is not YAML: what came before is still right
+        # JSON that is not YAML: what came before is still right.
+        return alone, following
     finally:
         parser.dispose()
     return alone, following

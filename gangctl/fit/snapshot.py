@@ -6,7 +6,8 @@ same answer. A change of one object costs what that object is in the way of, not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from gangctl.fit.quotas import Quotas
@@ -100,6 +101,18 @@ class Snapshot:
                 self._checks.pop(held.name, None)
             case PriorityClass():
                 self._priorities.pop(held.name, None)
+
+    @contextmanager
+    def without(self, workloads: Iterable[QueuedWorkload]) -> Iterator[None]:
+        """For as long as the block runs, these hold nothing: what a JobSet has itself is not in its way."""
+        own = list(workloads)
+        for each in own:
+            self.drop(each)
+        try:
+            yield
+        finally:
+            for each in own:
+                self.take(each)
 
     def take_limit_range(self, raw: Object) -> None:
         """Learn of a LimitRange, new or changed."""

@@ -1,7 +1,7 @@
 """The judge: what every policy in force says of a review, in bounded time, whatever the policies are.
 
-Cheap reviews are judged on the event loop, by the bounds of their policies and the pace of
-the engine. All others go to a worker in the fast lane with all their policies at once, and
+Small reviews begin on the event loop, the cheapest policies first, and have a turn of some
+milliseconds there. What is left goes to a worker in the fast lane, all policies at once, and
 policies that are costly by their bound, or were seen to be, to the slow lane, each by itself.
 """
 
@@ -53,7 +53,6 @@ _OVERRUN: Final = 2.0
 
 _SPLITTERS: Final = frozenset({"findAll", "split"})
 TOO_MANY: Final = "too many requests wait to be evaluated"
-FAILED: Final = "its evaluation failed unexpectedly"
 
 
 class Judge:

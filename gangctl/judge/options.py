@@ -17,8 +17,8 @@ class JudgeOptions:
     """Budgets in seconds, counts and bytes.
 
     ``engine`` is ``auto``, ``cel-python`` or ``cel-cpp``; ``minor`` whose CEL counts for native policies.
-    ``inline_seconds`` is what one review may take of the event loop: by the bounds of its
-    policies, or measured while they are judged. A review takes ``request_seconds`` at most, whatever its policies
+    ``inline_seconds`` is what one review may take of the event loop, measured while it is judged.
+    A review takes ``request_seconds`` at most, whatever its policies
     do; what these may take is CPU time, so that no verdict depends on what else the machine does:
     ``policy_seconds`` each. One that keeps the fast lane for ``patience_seconds`` is killed there and gets the rest
     of its time in the slow lane. That is where from then on, for a while, it is judged; so are policies that took

@@ -30,7 +30,7 @@ from gangctl.manager.scans import ScanMetrics, Sight
 from gangctl.manager.settings import ControllerSettings
 from gangctl.manager.webhooksettings import webhook_settings
 from gangctl.policy.cel.engines import AUTO, PYTHON, available
-from gangctl.policy.fitvariable import unknown_fit
+from gangctl.policy.fitvariable import Fit, unknown_fit
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import ParamCatalogue
 from gangctl.policy.review import Review
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 NAME: Final = "policies"
 
-Fit = Callable[[Object, str], FitReport]
 
 log = structlog.get_logger(__name__)
 
@@ -100,7 +99,7 @@ class _Bench:
         return self._judge
 
 
-def without_queues(raw: Object, namespace: str) -> FitReport:
+def without_queues(raw: Object, namespace: str, *, new: bool = True) -> FitReport:  # noqa: ARG001
     """The answer of a gangctl that does not look at Kueue."""
     return unknown_fit(raw, namespace, ["gangctl does not look at Kueue"])
 

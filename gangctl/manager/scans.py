@@ -17,6 +17,7 @@ from gangctl.controllers.scan import ScanObserver
 from gangctl.gang.resolve import ClusterRules
 from gangctl.manager.policymetrics import MOST_POLICIES
 from gangctl.policy.existing import review_of_existing
+from gangctl.policy.fitvariable import Fit
 from gangctl.policy.gangvariable import gang_of
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import ParamCatalogue, with_params
@@ -40,7 +41,7 @@ class Sight:
         *,
         judge: Callable[[Review, Collection[str]], Awaitable[tuple[Outcome, ...]]],
         rules: Callable[[], ClusterRules],
-        fit: Callable[[Object, str], Object],
+        fit: Fit,
         webhooks: WebhookSettings,
         now: Callable[[], datetime],
     ) -> None:
@@ -70,7 +71,7 @@ class Sight:
         policies = self.scanned()
         reads = read_by(policies)
         plan = gang_of(jobset, self._rules()) if "gang" in reads else None
-        fit = self._fit(jobset, jobset["metadata"]["namespace"]) if "fit" in reads else None
+        fit = self._fit(jobset, jobset["metadata"]["namespace"], new=False) if "fit" in reads else None
         review = review_of_existing(jobset, namespace, plan, self._now(), fit)
         return await self._judge(
             with_params(review, policies, self._catalogue), frozenset(policy.name for policy in policies)

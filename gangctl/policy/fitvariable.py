@@ -6,7 +6,7 @@ It equals ``gangctl fit -o json`` of that JobSet.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from gangctl.api.jobset import read_jobset
 from gangctl.fit.report import API_VERSION, KIND, FitReport
@@ -18,6 +18,13 @@ FIT_TYPE: Final = type_of(FitReport)
 
 COMPUTED: Final = {"gang": GANG_TYPE, "fit": FIT_TYPE}
 """Variables that only GangPolicies have, by name."""
+
+
+class Fit(Protocol):
+    """Somebody who knows of queues."""
+
+    def __call__(self, raw: Mapping[str, Any], namespace: str, *, new: bool = True) -> FitReport:
+        """Whether a JobSet (of this namespace, where it names none) can be admitted; ``new`` if it is being created."""
 
 
 def unknown_fit(raw: Mapping[str, Any], namespace: str, why: Sequence[str]) -> FitReport:

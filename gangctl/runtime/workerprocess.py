@@ -214,10 +214,7 @@ class WorkerProcess:
         """Let it end by itself, or kill it when it does not at once."""
         self._writer.close()
         try:
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                await asyncio.shield(self.exited)
-        except TimeoutError:
-            pass
+            await asyncio.wait({self.exited}, timeout=_CLOSE_SECONDS)
         finally:
             self.kill()
         await asyncio.shield(self.exited)

@@ -47,8 +47,8 @@ class PolicyView(Protocol):
     def cluster_rules(self) -> ClusterRules:
         """Rules by which gangs are planned on this cluster."""
 
-    def fit(self, raw: Object, namespace: str) -> FitReport:
-        """Whether a JobSet can be admitted by its queue, in bounded time."""
+    def fit(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
+        """Whether a JobSet can be admitted by its queue, in bounded time; ``new`` if it is being created."""
 
     def now(self) -> datetime:
         """The time, for exceptions that expire."""
@@ -116,9 +116,15 @@ def review_of(
         old_object=request.old_object,
         namespace=namespace,
         gang=gang_of(raw, view.cluster_rules()) if raw is not None and "gang" in reads else None,
-        fit=view.fit(raw, request.namespace) if raw is not None and "fit" in reads else None,
+        fit=_fit(request, view) if "fit" in reads else None,
     )
     return with_params(review, view.in_force.policies, view.catalogue)
+
+
+def _fit(request: AdmissionRequest, view: PolicyView) -> FitReport | None:
+    if request.object is None:
+        return None
+    return view.fit(request.object, request.namespace, new=request.operation == "CREATE")
 
 
 def unready(path: str, why: str = "gangctl has just started and does not know the policies yet") -> AdmissionResponse:

@@ -156,7 +156,7 @@ class View:
     def cluster_rules(self) -> ClusterRules:
         return ClusterRules()
 
-    def fit(self, raw: Object, namespace: str) -> FitReport:
+    def fit(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:  # noqa: ARG002
         return unknown_fit(raw, namespace, ["nobody was asked"])
 
     def now(self) -> datetime:

@@ -129,6 +129,8 @@ def command(
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     if (operation == "UPDATE") != bool(old_files):
         raise click.UsageError("--operation UPDATE and --old belong together")
+    if "-" in queue_files and "-" in {*policy_files, *filenames}:
+        raise InputError("stdin can be read only once", hint="give --queues a file")
     asked = _read(policy_files, filenames, old_files, param_files, namespace_files)
     engine = make_engine(engine_name)
     loaded = load(asked.bundle, engine, kube)

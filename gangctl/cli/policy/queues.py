@@ -30,15 +30,16 @@ def fit_of(stock: Stock, setting: Setting) -> Fit:
 
 def fit_of_existing(stock: Stock) -> Fit:
     """Answers for JobSets of a cluster: what one holds itself is not in its way."""
+    snapshot = stock.snapshot()
+    held: dict[str, list[QueuedWorkload]] = {}
+    for workload in stock.workloads():
+        held.setdefault(workload.owner_uid, []).append(workload)
 
     def answer(raw: Object, namespace: str) -> FitReport:
         jobset, _ = read_jobset(raw)
         labels = stock.namespaces.get(namespace)
         known = None if labels is None else {NAMESPACE_NAME: namespace, **labels}
-
-        def own(workload: QueuedWorkload) -> bool:
-            return bool(jobset.uid) and workload.owner_uid == jobset.uid
-
-        return fit(Ask(raw, namespace, known, jobset.queue, new=False), stock.snapshot(without=own))
+        with snapshot.without(held.get(jobset.uid, ()) if jobset.uid else ()):
+            return fit(Ask(raw, namespace, known, jobset.queue, new=False), snapshot)
 
     return answer

@@ -119,8 +119,13 @@ class QueueView:
         return found.cluster_queue if found is not None else ""
 
     def fit(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
-        """Whether a JobSet (of this namespace, where it names none) can be admitted, ever and now; never raises."""
-        return self._fit(self.snapshot, raw, namespace, new=new)
+        """Whether a JobSet (of this namespace, where it names none) can be admitted, ever and now; never raises.
+
+        What one that exists holds itself is not in its way.
+        """
+        own = () if new else self.workloads_of(read_jobset(raw)[0].uid)
+        with self.snapshot.without(own):
+            return self._fit(self.snapshot, raw, namespace, new=new)
 
     def ever(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
         """The same with nothing in use: whether it can ever be admitted, in a time that no Workload adds to."""

@@ -335,6 +335,11 @@ class TestBadInput:
         kustomization = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
         assert judge(tmp_path, [policy("p", FEW), kustomization, LARGE], [SMALL]).code == 0
 
+    def test_stdin_is_read_once_for_queues_too(self) -> None:
+        answer = gangctl("policy", "eval", "--policy", "p.yaml", "-f", "-", "--queues", "-", stdin="")
+        assert answer.code == 2
+        assert "stdin can be read only once" in answer.err
+
     def test_stdin_is_read_once(self) -> None:
         answer = gangctl("policy", "eval", "--policy", "-", "-f", "-", stdin="")
         assert answer.code == 2

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli import httpserver, kueueobjects, kueueserver
 from tests.cli.policy.policies import (
     FEW,
     QUEUED,
@@ -49,6 +50,19 @@ async def test_every_page_is_judged(tmp_path: Path) -> None:
     )
     assert {method for method, _ in server.asked} == {"GET"}
     assert len([path for _, path in server.asked if path.endswith("/jobsets")]) == 3
+
+
+async def test_a_policy_may_ask_what_fits(tmp_path: Path) -> None:
+    """What a JobSet holds itself is not in its way, and nothing is asked of queues where no policy does."""
+    train, large = kueueobjects.queued(pods=8, uid="uid-train"), kueueobjects.queued("large", pods=9, uid="uid-large")
+    own = kueueobjects.workload("train", "q", held={"f": {"cpu": "8"}})
+    objects = [each for each in kueueobjects.cluster("8") if each is not kueueobjects.CONFIGURATION]
+    objects += [kueueserver.config_map(kueueobjects.CONFIGURATION), kueueserver.labelled("t"), train, large, own]
+    path = files(tmp_path, policy=[policy("fits", rule("fit.verdict == 'fits'")), policy("queued", rule("true"))])
+    async with kueueserver.serving(*objects) as (server, url):
+        answer = await httpserver.ask(tmp_path, url, "policy", "scan", "--policy", path["policy"], "-o", "name")
+        assert any("clusterqueues" in path for _, path in server.asked)
+    assert (answer.code, answer.out) == (1, "jobset.jobset.x-k8s.io/large\n"), answer.err
 
 
 async def test_nothing_is_violated(tmp_path: Path) -> None:

@@ -51,6 +51,14 @@ def test_who_waits_for_quota_that_is_in_use_is_told_nothing(ground: Ground) -> N
     assert warnings(ground, 1) == ()
 
 
+def test_what_a_jobset_holds_itself_is_not_in_its_way(ground: Ground) -> None:
+    ground.queue("cq", 1)
+    ground.workload("js", reserved=True)
+    stored = ground.jobset("js", 1)
+    assert ground.view.fit(stored, "t", new=False)["verdict"] == "fits"
+    assert ground.view.fit(stored, "t")["verdict"] == "not-now", "to whoever comes, it is in use again"
+
+
 @pytest.mark.parametrize("kind", ["local_queues", "cluster_queues", "cohorts", "limit_ranges", "flavors"])
 def test_what_cannot_be_read_turns_never_into_unknown(ground: Ground, kind: str) -> None:
     source = getattr(ground.sources, kind)

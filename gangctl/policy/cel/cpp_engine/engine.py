@@ -110,13 +110,16 @@ class CppProgram:
         Steps inside of C++ are not counted: it visits 9,999 elements at most, and then cel-python begins anew.
         """
         meter.step(self._steps)
+        value = self._answer(bindings.view)
+        return self._exact.evaluate(bindings.values, variables, meter) if value is None else value
+
+    def _answer(self, view: Any) -> Value | None:
+        """What C++ says, None where that is an error: cel-python words it."""
         try:
-            result = self._program.eval(activation=bindings.view)
+            result = self._program.eval(activation=view)
             value = result.plain_value()
-            # The value of an error is its text.
-            if type(value) is self._class and (self._class is not str or result.type().name() != _ERROR):
-                return value
-        except (RuntimeError, TypeError):
-            # What C++ raises in place of giving an error.
-            pass
-        return self._exact.evaluate(bindings.values, variables, meter)
+        except (RuntimeError, TypeError):  # what C++ raises in place of giving an error
+            return None
+        # The value of an error is its text.
+        is_value = type(value) is self._class and (self._class is not str or result.type().name() != _ERROR)
+        return value if is_value else None
