@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final, get_args
 
@@ -19,13 +17,10 @@ from gangctl.fit.report import Verdict
 from gangctl.kueue.states import Phase
 from gangctl.kueue.stuck import Trouble
 from tests.cli.run import gangctl
+from tests.docpages import ROOT, Page
 
-ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "docs" / "kueue.md").read_text(encoding="utf-8")
-PROSE = re.sub(r"^```.*?^```$", "", TEXT, flags=re.MULTILINE | re.DOTALL)
-FILES = dict(re.findall(r"^`([\w.-]+)`:\n\n```yaml\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL))
-LINES = re.findall(r"^ {4,}((?:gangctl|kubectl) .*)$", PROSE, flags=re.MULTILINE)
-COMMANDS = [(line.partition("#")[0].strip(), int((re.findall(r"# exit (\d)", line) or ["0"])[0])) for line in LINES]
+PAGE: Final = Page("kueue.md")
+TEXT, PROSE, FILES, COMMANDS = PAGE.text, PAGE.prose, PAGE.files, PAGE.commands
 OURS: Final = re.compile(r"gangctl (fit|queue (?:list|describe))\b")
 OFFLINE = [(line, code) for line, code in COMMANDS if OURS.match(line) and "--queues" in line]
 ONLINE = [line for line, _ in COMMANDS if OURS.match(line) and "--queues" not in line]
@@ -42,18 +37,7 @@ def test_there_is_something_to_run() -> None:
 
 @pytest.mark.parametrize(("command", "code"), OFFLINE)
 def test_offline_commands_say_what_is_promised(command: str, code: int, tmp_path: Path) -> None:
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "gangctl", *shlex.split(command)[1:]],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (code, "")
-    assert done.stdout
+    PAGE.keeps_its_word(command, code, tmp_path)
 
 
 @pytest.mark.parametrize("command", ONLINE)
@@ -65,8 +49,7 @@ def test_commands_that_need_a_cluster_take_these_flags(command: str) -> None:
 
 
 def test_what_the_example_is_told(tmp_path: Path) -> None:
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
+    PAGE.write_files(tmp_path)
     files = str(tmp_path / "train.yaml"), str(tmp_path / "kueue.yaml")
     report = gangctl("fit", "-f", files[0], "--queues", files[1], "-o", "json").json
     (gpu,) = [each for each in report["limits"] if each["resource"] == "nvidia.com/gpu"]

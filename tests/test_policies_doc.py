@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -21,13 +22,10 @@ from gangctl.policy.cel.faults import CompileKind
 from gangctl.policy.model import GangPolicyExceptionSpec, GangPolicySpec
 from gangctl.policy.reports import CATEGORY, LABELS, MOST_RESULTS, SEVERITIES, SEVERITY
 from gangctl.policy.status import NEWEST_VIOLATIONS
+from tests.docpages import ROOT, Page
 
-ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
-PROSE = re.sub(r"^```.*?^```$", "", TEXT, flags=re.MULTILINE | re.DOTALL)
-FILES = dict(re.findall(r"^`([\w.-]+)`:\n\n```yaml\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL))
-LINES = re.findall(r"^ {4,}((?:gangctl|kubectl) .*)$", PROSE, flags=re.MULTILINE)
-COMMANDS = [(line.partition("#")[0].strip(), int((re.findall(r"# exit (\d)", line) or ["0"])[0])) for line in LINES]
+PAGE: Final = Page("policies.md")
+TEXT, PROSE, FILES, COMMANDS = PAGE.text, PAGE.prose, PAGE.files, PAGE.commands
 OFFLINE = [(line, code) for line, code in COMMANDS if re.match(r"gangctl policy (eval|test|lint|bench)\b", line)]
 ONLINE = [line for line, _ in COMMANDS if (line, 0) not in OFFLINE and (line, 1) not in OFFLINE]
 
@@ -54,18 +52,7 @@ def test_every_command_is_known_here() -> None:
 
 @pytest.mark.parametrize(("command", "code"), OFFLINE)
 def test_offline_commands_say_what_is_promised(command: str, code: int, tmp_path: Path) -> None:
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "gangctl", *shlex.split(command)[1:]],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (code, "")
-    assert done.stdout
+    PAGE.keeps_its_word(command, code, tmp_path)
 
 
 def test_commands_that_need_a_cluster_take_these_flags() -> None:

@@ -1,0 +1,48 @@
+"""Pages of docs/ whose commands are run on the files that the page shows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+
+
+class Page:
+    """``commands`` are indented lines with the exit code that a comment beside them promises, 0 without one."""
+
+    def __init__(self, name: str) -> None:
+        """Read it."""
+        self.text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        self.prose = re.sub(r"^```.*?^```$", "", self.text, flags=re.MULTILINE | re.DOTALL)
+        shown = re.findall(r"^`([\w.-]+)`:\n\n```yaml\n(.*?)^```$", self.text, flags=re.MULTILINE | re.DOTALL)
+        self.files: dict[str, str] = dict(shown)
+        lines = re.findall(r"^ {4,}((?:gangctl|kubectl) .*)$", self.prose, flags=re.MULTILINE)
+        self.commands = [(_command(line), int((re.findall(r"# exit (\d)", line) or ["0"])[0])) for line in lines]
+
+    def write_files(self, directory: Path) -> None:
+        """Write every file that it shows."""
+        for name, text in self.files.items():
+            (directory / name).write_text(text, encoding="utf-8")
+
+    def keeps_its_word(self, command: str, code: int, directory: Path) -> None:
+        """Run a command of gangctl beside the files: it ends with this code, says something, complains of nothing."""
+        self.write_files(directory)
+        done = subprocess.run(
+            [sys.executable, "-m", "gangctl", *shlex.split(command)[1:]],
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (code, "")
+        assert done.stdout
+
+
+def _command(line: str) -> str:
+    return line.partition("#")[0].strip()
