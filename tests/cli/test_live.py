@@ -13,6 +13,7 @@ import yaml
 from aiohttp import web
 
 from gangctl.api.scheduling import Generation, generation_of_minor
+from tests.cli.httpserver import listening
 from tests.cli.manifests import EXAMPLES, gang, write
 from tests.cli.run import Answer, process
 from tests.cli.test_translate import rich_jobset
@@ -49,6 +50,9 @@ async def serving(*versions: str, keeps: bool = True, allows: bool = True) -> As
         answers[f"{root}/{version}"] = {"kind": "APIResourceList", "resources": resources}
 
     async def answer(request: web.Request) -> web.Response:
+        if request.method == "POST":
+            assert request.path == "/apis/batch/v1/namespaces/default/jobs"
+            return await create(request)
         return web.json_response(answers[request.path])
 
     async def create(request: web.Request) -> web.Response:
@@ -61,17 +65,8 @@ async def serving(*versions: str, keeps: bool = True, allows: bool = True) -> As
             job["spec"]["template"]["spec"] = {}
         return web.json_response(job, status=201)
 
-    app = web.Application()
-    app.router.add_post("/apis/batch/v1/namespaces/default/jobs", create)
-    app.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield site.name
-    finally:
-        await runner.cleanup()
+    async with listening(answer) as url:
+        yield url
 
 
 class TestDiscovery:
