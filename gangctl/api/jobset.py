@@ -88,6 +88,12 @@ class JobSet:
     replicated_jobs: tuple[ReplicatedJob, ...]
     finished: bool
     restarts: int
+    outcome: str = ""
+    """``Completed`` or ``Failed`` once it has finished."""
+    outcome_reason: str = ""
+    outcome_message: str = ""
+    finished_at: str = ""
+    """When it finished, RFC 3339; empty where no condition says so."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -136,16 +142,18 @@ def _replicated_job(entry: Reader, index: int) -> ReplicatedJob:
     )
 
 
-def _finished(status: Mapping[str, Any]) -> bool:
-    if status.get("terminalState"):
-        return True
+def _end(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The condition that says that it finished; made up where only ``terminalState`` does."""
     conditions = status.get("conditions")
-    if not isinstance(conditions, list):
-        return False
-    return any(
-        isinstance(c, dict) and c.get("type") in ("Completed", "Failed") and c.get("status") == "True"
-        for c in conditions
-    )
+    for each in conditions if isinstance(conditions, list) else ():
+        if isinstance(each, dict) and each.get("type") in ("Completed", "Failed") and each.get("status") == "True":
+            return each
+    terminal = status.get("terminalState")
+    return {"type": terminal} if terminal else None
+
+
+def _text(end: Mapping[str, Any] | None, key: str) -> str:
+    return str((end or {}).get(key) or "")
 
 
 def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]:
@@ -157,6 +165,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
     status = raw.get("status")
     status = status if isinstance(status, dict) else {}
     restarts = status.get("restarts")
+    end = _end(status)
     jobset = JobSet(
         namespace=metadata.string("namespace"),
         name=metadata.string("name"),
@@ -175,7 +184,11 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
             _replicated_job(entry, index)
             for index, entry in enumerate(spec.children("replicatedJobs", MAX_REPLICATED_JOBS))
         ),
-        finished=_finished(status),
+        finished=end is not None,
         restarts=restarts if isinstance(restarts, int) else 0,
+        outcome=_text(end, "type"),
+        outcome_reason=_text(end, "reason"),
+        outcome_message=_text(end, "message"),
+        finished_at=_text(end, "lastTransitionTime"),
     )
     return jobset, tuple(errors)

@@ -142,6 +142,23 @@ class Observed:
     claims_jobset: str
     """JobSet named in ``spec.controllerRef`` of a Workload."""
     min_counts: tuple[tuple[str, int], ...]
+    created: str = ""
+    """RFC 3339, as all times here."""
+    priority: int | None = None
+    priority_class: str = ""
+    topology_key: str = ""
+    scheduled: Scheduled | None = None
+    """What the scheduler said of a PodGroup, None as long as it said nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """Condition ``PodGroupInitiallyScheduled`` (1.37) or ``PodGroupScheduled`` (1.36); terminal once it is true."""
+
+    status: bool
+    reason: str = ""
+    message: str = ""
+    since: str = ""
 
 
 class SchedulingAdapter(Protocol):
@@ -229,4 +246,31 @@ def observe(adapter: SchedulingAdapter, kind: str, raw: dict[str, Any]) -> Obser
         deleting=bool(meta.get("deletionTimestamp")),
         claims_jobset=str(claim.get("name") or "") if claims else "",
         min_counts=adapter.min_counts(kind, spec),
+        created=str(meta.get("creationTimestamp") or ""),
+        priority=_integer(spec.get("priority")),
+        priority_class=str(spec.get("priorityClassName") or ""),
+        topology_key=_topology_key(spec.get("schedulingConstraints")),
+        scheduled=_scheduled(raw.get("status")),
     )
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _topology_key(constraints: object) -> str:
+    topology = constraints.get("topology") if isinstance(constraints, dict) else None
+    first = topology[0] if isinstance(topology, list) and topology else None
+    return str(first.get("key") or "") if isinstance(first, dict) else ""
+
+
+_SCHEDULED: Final = frozenset({"PodGroupInitiallyScheduled", "PodGroupScheduled"})
+
+
+def _scheduled(status: object) -> Scheduled | None:
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    for each in conditions if isinstance(conditions, list) else ():
+        if isinstance(each, dict) and each.get("type") in _SCHEDULED:
+            texts = (str(each.get(key) or "") for key in ("reason", "message", "lastTransitionTime"))
+            return Scheduled(each.get("status") == "True", *texts)
+    return None

@@ -42,6 +42,58 @@ class Reason(StrEnum):
     CHECK_RETRY = "AdmissionCheckRetry"
     CHECK_REJECTED = "AdmissionCheckRejected"
 
+    GANG_READY = "GangReady"
+    GANG_DEGRADED = "GangDegraded"
+
+    # Why a gang is not ready, most of them also labels of metrics (gangctl/readiness).
+    SUSPENDED = "Suspended"
+    WAITING_FOR_QUOTA = "WaitingForQuota"
+    ADMISSION_GATED = "AdmissionGated"
+    WAITING_FOR_CHECK = "WaitingForAdmissionCheck"
+    QUEUE_BACKOFF = "QueueBackoff"
+    POD_GROUP_MISSING = "PodGroupMissing"
+    POD_GROUP_TERMINATING = "PodGroupTerminating"
+    MIN_COUNT_UNREACHABLE = "MinCountUnreachable"
+    SCHEDULING_GATE_OFF = "SchedulingGateOff"
+    PRIORITY_MISMATCH = "PriorityMismatch"
+    JOB_CREATION_REFUSED = "JobCreationRefused"
+    POD_CREATION_REFUSED = "PodCreationRefused"
+    EXCLUSIVE_TOPOLOGY_DEADLOCK = "ExclusiveTopologyDeadlock"
+    WAITING_FOR_STAGE = "WaitingForStage"
+    PODS_MISSING = "PodsMissing"
+    PODS_GATED = "PodsGated"
+    UNSCHEDULABLE = "Unschedulable"
+    TOPOLOGY_TOO_SMALL = "TopologyTooSmall"
+    SCHEDULER_ERROR = "SchedulerError"
+    SCHEDULER_BACKOFF = "SchedulerBackoff"
+    SCHEDULER_SILENT = "SchedulerSilent"
+    NODE_LOST = "NodeLost"
+    PREEMPTED = "Preempted"
+    PODS_TERMINATING = "PodsTerminating"
+    IMAGE_PULL = "ImagePull"
+    CONTAINER_CONFIG = "ContainerConfigError"
+    CRASH_LOOP = "CrashLoop"
+    STARTING = "ContainersStarting"
+    NOT_READY = "ContainersNotReady"
+    RESTARTING = "Restarting"
+    JOBSET_FAILED = "JobSetFailed"
+    UNKNOWN = "Unknown"
+
+    # What does not get on by itself in Kueue: gangctl.kueue.stuck.Trouble, by the same names.
+    FAILED_TO_START = "FailedToStart"
+    DEACTIVATED = "Deactivated"
+    PODS_NOT_READY = "PodsNotReady"
+    EVICTED_AS_NOT_READY = "EvictedAsNotReady"
+    EVICTED_HOLDS_QUOTA = "EvictedHoldsQuota"
+    FINISHED_HOLDS_QUOTA = "FinishedHoldsQuota"
+    FAILED_CHECK_WITHOUT_QUOTA = "FailedCheckWithoutQuota"
+    HEAD_BLOCKS_QUEUE = "HeadBlocksQueue"
+    FRAMEWORK_NOT_ENABLED = "FrameworkNotEnabled"
+    NAMESPACE_NOT_MANAGED = "NamespaceNotManaged"
+    PRIORITY_CLASS_MISSING = "PriorityClassMissing"
+    TOO_MANY_PODSETS = "TooManyPodSets"
+    WORKLOAD_MISSING = "WorkloadMissing"
+
 
 _NORMAL = frozenset(
     {
@@ -55,6 +107,7 @@ _NORMAL = frozenset(
         Reason.GATE_REMOVED,
         Reason.CHECK_READY,
         Reason.CHECK_PENDING,
+        Reason.GANG_READY,
     }
 )
 
