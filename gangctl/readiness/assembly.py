@@ -1,0 +1,87 @@
+"""From collections of facts to the snapshot of one JobSet, wherever they come from: informers, a listing, files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from gangctl.api.jobset import JobSet
+from gangctl.api.meta import GANG_REF
+from gangctl.api.scheduling import Observed
+from gangctl.gang.assess import Assessment
+from gangctl.gang.config import read_config
+from gangctl.gang.generation import ApiState
+from gangctl.gang.progress import JobProgress
+from gangctl.readiness.facts import NodeFacts, PodFacts, QueueFacts, Refused, Snapshot
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+_NOTHING: Final[Mapping[str, bool]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Collections:
+    """Questions to what is known of a cluster; each answers at once, and from one moment if it can."""
+
+    jobs: Callable[[Key], Iterable[JobProgress]]
+    """Child Jobs of JobSets of a name, past ones of the name too."""
+    pods: Callable[[Key], Iterable[PodFacts]]
+    """Pods of JobSets of a name."""
+    groups: Callable[[str, str, Sequence[str]], Mapping[str, Observed]]
+    """PodGroups of a namespace that the JobSet with this UID controls or that have one of these names."""
+    workload: Callable[[str, str], Observed | None]
+    """The Workload of ``scheduling.k8s.io`` of a namespace and a name."""
+    claimed: Callable[[str, str], str | None]
+    """Name of somebody else's Workload for the JobSet of a namespace and a name."""
+    refused: Callable[[str, str, str], Refused | None] = lambda _namespace, _kind, _name: None
+    """The last refusal that the Job or JobSet of a namespace, kind and name met."""
+    nodes: Callable[[], Mapping[str, NodeFacts] | None] = lambda: None
+
+
+def is_followed(jobset: JobSet) -> bool:
+    """Whether there is a gang to speak of: one was asked for, or is stamped."""
+    return any(GANG_REF in rj.annotations for rj in jobset.replicated_jobs) or read_config(jobset)[0].asks_for_gangs
+
+
+def assemble(
+    jobset: JobSet,
+    assessment: Assessment,
+    api: ApiState,
+    collections: Collections,
+    *,
+    queue: QueueFacts | None = None,
+    room: Mapping[str, bool] = _NOTHING,
+) -> Snapshot:
+    """Everything that belongs to one JobSet; what belongs to an earlier one of its name is left out."""
+    plan, namespace = assessment.plan, jobset.namespace
+    names = [group.name for group in plan.groups] if plan is not None else []
+    jobs = [job for job in collections.jobs(jobset.key) if job.jobset_uid == jobset.uid]
+    about = [("JobSet", jobset.name), *(("Job", job.name) for job in _expected(jobset, jobs))]
+    refusals = (collections.refused(namespace, kind, name) for kind, name in about)
+    return Snapshot(
+        jobset=jobset,
+        assessment=assessment,
+        jobs=jobs,
+        pods=list(collections.pods(jobset.key)),
+        groups=collections.groups(namespace, jobset.uid, names),
+        workload=collections.workload(namespace, plan.workload.name) if plan is not None else None,
+        api=api,
+        queue=queue,
+        nodes=collections.nodes(),
+        refused=[each for each in refusals if each is not None and _concerns(each, jobset)],
+        foreign_workload=collections.claimed(namespace, jobset.name) or "",
+        room=room,
+    )
+
+
+def _expected(jobset: JobSet, jobs: Sequence[JobProgress]) -> Sequence[JobProgress]:
+    """Jobs whose pods may be refused now: what an earlier attempt met is over."""
+    return [job for job in jobs if not job.complete and not job.deleting and job.attempt >= jobset.restarts]
+
+
+def _concerns(refused: Refused, jobset: JobSet) -> bool:
+    """A JobSet that was made anew under its name has met nothing yet."""
+    return refused.kind != "JobSet" or refused.uid in {"", jobset.uid}
