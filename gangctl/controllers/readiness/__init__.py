@@ -1,0 +1,1 @@
+"""What the leader follows and computes of readiness, and whom it tells."""

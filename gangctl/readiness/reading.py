@@ -1,0 +1,218 @@
+"""Pods, nodes and events as the API server writes them, made facts: total, whatever their shape, and small.
+
+A controller keeps 100,000 pods, so what repeats among them is one object: names of namespaces, JobSets, groups and
+nodes, messages, times.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+from gangctl.api.meta import DEFAULT_SCHEDULER, JOB_INDEX, JOBSET_NAME, REPLICATED_JOB_NAME, RESTART_ATTEMPT
+from gangctl.errors import one_line
+from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
+
+H = TypeVar("H", bound=Hashable)
+Object = Mapping[str, Any]
+
+FAILED_CREATE: Final = "FailedCreate"
+"""Reason of the Job controller's event: a pod could not be made."""
+JOB_CREATION_FAILED: Final = "JobCreationFailed"
+"""Reason of JobSet's event: a Job could not be made."""
+REFUSING_KINDS: Final[Mapping[str, str]] = {FAILED_CREATE: "Job", JOB_CREATION_FAILED: "JobSet"}
+"""What events of these reasons have to be about; ReplicaSets and others tell of FailedCreate, too."""
+
+NEVER_UPDATED: Final = "NodeStatusNeverUpdated"
+"""How the node lifecycle controller calls a node whose kubelet has never reported."""
+
+_NUMBER_DIGITS: Final = 9
+_SAME: Final = 8192
+_CRASH_LOOP: Final = "CrashLoopBackOff"
+_DULL: Final = frozenset({"ContainerCreating", "PodInitializing", "Completed"})
+"""Why a container waits or has ended, where another container may say more."""
+
+
+def read_pod(raw: Object) -> PodFacts | None:
+    """The facts of one pod; None for one that belongs to no JobSet."""
+    metadata, spec, status = (_object(raw.get(part)) for part in ("metadata", "spec", "status"))
+    labels = _object(metadata.get("labels"))
+    jobset = _name(labels.get(JOBSET_NAME))
+    if not jobset:
+        return None
+    conditions = {_text(each.get("type")): each for each in _objects(status.get("conditions"))}
+    placed = _object(conditions.get("PodScheduled"))
+    refused = _name(placed.get("reason")) if placed.get("status") == "False" else ""
+    ready = _object(conditions.get("Ready"))
+    disruption = _object(conditions.get("DisruptionTarget"))
+    waiting, waiting_message = _waiting(status)
+    return PodFacts(
+        namespace=_name(metadata.get("namespace")),
+        name=_text(metadata.get("name")),
+        jobset=jobset,
+        replicated_job=_name(labels.get(REPLICATED_JOB_NAME)),
+        job_index=_number(labels.get(JOB_INDEX)),
+        attempt=_number(labels.get(RESTART_ATTEMPT)),
+        group=_group(spec),
+        scheduler=_name(spec.get("schedulerName")) or DEFAULT_SCHEDULER,
+        priority=_integer(spec.get("priority")),
+        created=unix(metadata.get("creationTimestamp")),
+        deleting=bool(metadata.get("deletionTimestamp")),
+        phase=_name(status.get("phase")),
+        gates=_same(tuple(_name(gate.get("name")) for gate in _objects(spec.get("schedulingGates")))),
+        node=_name(spec.get("nodeName")),
+        placed_at=unix(placed.get("lastTransitionTime")) if placed.get("status") == "True" else 0,
+        refused=refused,
+        refusal=_message(placed.get("message")) if refused else "",
+        refused_at=unix(placed.get("lastTransitionTime")) if refused else 0,
+        ready=ready.get("status") == "True",
+        ready_at=unix(ready.get("lastTransitionTime")),
+        waiting=waiting,
+        waiting_message=waiting_message,
+        restarts=sum(_integer(each.get("restartCount")) for each in _containers(status)),
+        disrupted=_name(disruption.get("reason")) if disruption.get("status") == "True" else "",
+    )
+
+
+def read_node(raw: Object) -> NodeFacts:
+    """The facts of one node. One that has never reported is not ready since it was made."""
+    metadata, spec, status = (_object(raw.get(part)) for part in ("metadata", "spec", "status"))
+    never = {"reason": NEVER_UPDATED, "lastTransitionTime": metadata.get("creationTimestamp")}
+    condition = next((each for each in _objects(status.get("conditions")) if each.get("type") == "Ready"), never)
+    ready = condition.get("status") == "True"
+    return NodeFacts(
+        name=_name(metadata.get("name")),
+        ready=ready,
+        reason="" if ready else _name(condition.get("reason")),
+        since=0 if ready else unix(condition.get("lastTransitionTime")),
+        unschedulable=spec.get("unschedulable") is True,
+    )
+
+
+def read_refusal(raw: Object) -> Refused | None:
+    """What an event of ``events.k8s.io/v1`` says could not be made; None for events about anything else."""
+    about = _object(raw.get("regarding"))
+    kind = _name(about.get("kind"))
+    if not kind or REFUSING_KINDS.get(_text(raw.get("reason"))) != kind:
+        return None
+    metadata = _object(raw.get("metadata"))
+    series = _object(raw.get("series"))
+    times = (
+        series.get("lastObservedTime"),
+        raw.get("deprecatedLastTimestamp"),
+        raw.get("eventTime"),
+        metadata.get("creationTimestamp"),
+    )
+    return Refused(
+        namespace=_name(about.get("namespace") or metadata.get("namespace")),
+        kind=kind,
+        name=_name(about.get("name")),
+        uid=_name(about.get("uid")),
+        message=_message(raw.get("note")),
+        at=next((found for found in map(unix, times) if found), 0),
+    )
+
+
+def group_reference(workload: str, pod_group: str, replica_key: str) -> str:
+    """How :class:`~gangctl.readiness.facts.PodFacts` name a group of Kubernetes 1.35; the key is empty without one."""
+    return f"{workload}/{pod_group}/{replica_key}"
+
+
+def unix(text: object) -> int:
+    """Unix seconds of a time in RFC 3339, 0 where there is none."""
+    return _unix(text) if isinstance(text, str) else 0
+
+
+@lru_cache(_SAME)
+def _unix(text: str) -> int:
+    # Remembered, because the pods of a gang have the same times: one number for all of them.
+    try:
+        found = datetime.fromisoformat(text)
+        moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        return max(0, int(moment.timestamp()))
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _group(spec: Object) -> str:
+    """The group that a pod names, as the generations of the API have it; see :mod:`gangctl.gang.build`."""
+    if name := _name(_object(spec.get("schedulingGroup")).get("podGroupName")):
+        return name
+    reference = _object(spec.get("workloadRef"))
+    workload, group, key = (_text(reference.get(part)) for part in ("name", "podGroup", "podGroupReplicaKey"))
+    return sys.intern(group_reference(workload, group, key)) if workload or group else ""
+
+
+def _waiting(status: Object) -> tuple[str, str]:
+    """Why the first container that is not ready waits, or how it ended; one that merely starts tells less than others.
+
+    Containers that start over and over are told by how they ended last: the server's own message has the pod's name
+    and a time in it.
+    """
+    dull = ("", "")
+    for container in _containers(status):
+        if container.get("ready") is True:
+            continue
+        state = _object(container.get("state"))
+        waits, ended = _object(state.get("waiting")), _object(state.get("terminated"))
+        reason, message = _name((waits or ended).get("reason")), _message((waits or ended).get("message"))
+        if reason == _CRASH_LOOP:
+            return reason, _ending(_object(_object(container.get("lastState")).get("terminated")))
+        if reason and reason not in _DULL:
+            return reason, message or _ending(ended)
+        dull = dull if dull[0] or reason == "Completed" else (reason, message)
+    return dull
+
+
+def _ending(ended: Object) -> str:
+    """How a container ended: its reason and exit code."""
+    if not ended:
+        return ""
+    return _message(f"{_text(ended.get('reason')) or 'Ended'}, exit code {_integer(ended.get('exitCode'))}")
+
+
+def _containers(status: Object) -> Iterator[Object]:
+    """Statuses of containers, in the order in which they run."""
+    for part in ("initContainerStatuses", "containerStatuses"):
+        yield from _objects(status.get(part))
+
+
+def _object(value: object) -> Object:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: object) -> Iterator[Object]:
+    return (each for each in value if isinstance(each, dict)) if isinstance(value, list) else iter(())
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _name(value: object) -> str:
+    """A text that others have, too."""
+    return sys.intern(value) if isinstance(value, str) else ""
+
+
+def _message(value: object) -> str:
+    """What others wrote, on one line of bounded length."""
+    return sys.intern(one_line(value)) if isinstance(value, str) else ""
+
+
+def _number(value: object) -> int:
+    """The number in a label, 0 where there is none."""
+    text = _text(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS else 0
+
+
+def _integer(value: object) -> int:
+    return _same(value) if type(value) is int else 0
+
+
+@lru_cache(_SAME)
+def _same(value: H) -> H:
+    """One object for all that are equal. Never for mixed types: 1 and True are equal, too."""
+    return value

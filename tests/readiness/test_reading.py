@@ -1,0 +1,266 @@
+"""Pods, nodes and events as facts: what is kept, that nothing else can hurt, and that what repeats is one object."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.api.scheduling import Generation, Reference
+from gangctl.gang.build import ADAPTERS
+from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
+from gangctl.readiness.reading import group_reference, read_node, read_pod, read_refusal, unix
+
+LABELS = {
+    "jobset.sigs.k8s.io/jobset-name": "train",
+    "jobset.sigs.k8s.io/jobset-uid": "u1",
+    "jobset.sigs.k8s.io/replicatedjob-name": "workers",
+    "jobset.sigs.k8s.io/job-index": "3",
+    "jobset.sigs.k8s.io/restart-attempt": "2",
+}
+NOON = "2026-03-01T12:00:00Z"
+NOON_SECONDS = 1_772_366_400
+
+
+def pod(*, spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
+    meta = {"namespace": "ml", "name": "train-workers-3-0-x", "labels": LABELS, "creationTimestamp": NOON, **metadata}
+    return {"metadata": meta, "spec": spec or {}, "status": status or {}}
+
+
+def facts(raw: dict[str, Any]) -> PodFacts:
+    found = read_pod(json.loads(json.dumps(raw)))
+    assert found is not None
+    return found
+
+
+def condition(kind: str, status: str, **rest: str) -> dict[str, str]:
+    return {"type": kind, "status": status, "lastTransitionTime": NOON, **rest}
+
+
+def test_a_pod_of_nobody_is_of_no_interest() -> None:
+    assert read_pod(pod(labels={"app": "web"})) is None
+
+
+def test_a_new_pod() -> None:
+    assert facts(pod(status={"phase": "Pending"})) == PodFacts(
+        namespace="ml",
+        name="train-workers-3-0-x",
+        jobset="train",
+        replicated_job="workers",
+        job_index=3,
+        attempt=2,
+        group="",
+        scheduler="default-scheduler",
+        priority=0,
+        created=NOON_SECONDS,
+        deleting=False,
+        phase="Pending",
+    )
+
+
+@pytest.mark.parametrize(
+    ("generation", "group"),
+    [(Generation.V1ALPHA1, "wl/workers/1"), (Generation.V1ALPHA2, "pg-1"), (Generation.V1BETA1, "pg-1")],
+)
+def test_the_group_is_what_the_generation_of_the_api_writes(generation: Generation, group: str) -> None:
+    adapter = ADAPTERS[generation]
+    reference = adapter.reference(Reference("wl", "workers", "pg-1", "1"))
+
+    assert facts(pod(spec={adapter.reference_field: reference})).group == group
+
+
+def test_a_group_without_a_key_of_its_replica() -> None:
+    found = facts(pod(spec={"workloadRef": {"name": "wl", "podGroup": "all"}}))
+
+    assert found.group == group_reference("wl", "all", "") == "wl/all/"
+
+
+def test_a_pod_that_is_refused() -> None:
+    refusal = condition("PodScheduled", "False", reason="Unschedulable", message="0/4 nodes\nare available")
+    found = facts(pod(status={"phase": "Pending", "conditions": [refusal]}))
+
+    assert (found.refused, found.refusal) == ("Unschedulable", "0/4 nodes\\nare available")
+    assert (found.refused_at, found.placed_at) == (NOON_SECONDS, 0)
+
+
+def test_a_pod_that_runs() -> None:
+    status = {
+        "phase": "Running",
+        "conditions": [condition("PodScheduled", "True"), condition("Ready", "True")],
+        "containerStatuses": [{"ready": True, "restartCount": 2}, {"ready": True, "restartCount": 1}],
+    }
+    found = facts(pod(spec={"nodeName": "n1", "priority": 1000, "schedulerName": "other"}, status=status))
+
+    assert (found.node, found.priority, found.scheduler) == ("n1", 1000, "other")
+    assert (found.placed_at, found.ready, found.ready_at, found.restarts) == (NOON_SECONDS, True, NOON_SECONDS, 3)
+    assert (found.refused, found.waiting, found.disrupted) == ("", "", "")
+
+
+def test_a_pod_that_is_held_by_gates_and_one_that_goes() -> None:
+    found = facts(pod(spec={"schedulingGates": [{"name": "a"}, {"name": "b"}]}, deletionTimestamp=NOON))
+
+    assert found.gates == ("a", "b")
+    assert found.deleting
+
+
+@pytest.mark.parametrize(("status", "reason"), [("True", "PreemptionByScheduler"), ("False", "")])
+def test_a_disruption_counts_while_it_is_true(status: str, reason: str) -> None:
+    disruption = condition("DisruptionTarget", status, reason="PreemptionByScheduler")
+
+    assert facts(pod(status={"conditions": [disruption]})).disrupted == reason
+
+
+def waits(reason: str, message: str = "") -> dict[str, Any]:
+    return {"ready": False, "state": {"waiting": {"reason": reason, "message": message}}}
+
+
+def ended(reason: str, code: int) -> dict[str, Any]:
+    return {"ready": False, "state": {"terminated": {"reason": reason, "exitCode": code}}}
+
+
+@pytest.mark.parametrize(
+    ("containers", "told"),
+    [
+        ([waits("ErrImagePull", "no such image")], ("ErrImagePull", "no such image")),
+        ([waits("ContainerCreating"), waits("ImagePullBackOff", "b")], ("ImagePullBackOff", "b")),
+        ([waits("ContainerCreating")], ("ContainerCreating", "")),
+        ([ended("OOMKilled", 137)], ("OOMKilled", "OOMKilled, exit code 137")),
+        ([ended("Completed", 0), waits("ContainerCreating")], ("ContainerCreating", "")),
+        ([{"ready": True, "state": {"waiting": {"reason": "Odd"}}}], ("", "")),
+        (
+            [{**waits("CrashLoopBackOff", "back-off 40s pod=x"), "lastState": ended("Error", 1)["state"]}],
+            ("CrashLoopBackOff", "Error, exit code 1"),
+        ),
+    ],
+)
+def test_why_a_container_waits(containers: list[dict[str, Any]], told: tuple[str, str]) -> None:
+    found = facts(pod(status={"containerStatuses": containers}))
+
+    assert (found.waiting, found.waiting_message) == told
+
+
+def test_an_init_container_comes_before_those_that_wait_for_it() -> None:
+    status = {
+        "initContainerStatuses": [waits("ImagePullBackOff", "first")],
+        "containerStatuses": [waits("PodInitializing")],
+    }
+
+    assert facts(pod(status=status)).waiting == "ImagePullBackOff"
+
+
+def test_pods_of_a_gang_share_what_they_have_in_common() -> None:
+    refusal = condition("PodScheduled", "False", reason="Unschedulable", message="0/4 nodes are available: 4 full.")
+    spec = {"schedulingGroup": {"podGroupName": "pg"}, "priority": 100_000, "schedulingGates": [{"name": "g"}]}
+    raw = pod(spec=spec, status={"phase": "Pending", "conditions": [refusal]})
+    one, other = facts(raw), facts(raw)
+
+    for name in (
+        "namespace",
+        "jobset",
+        "replicated_job",
+        "group",
+        "refusal",
+        "refused",
+        "gates",
+        "created",
+        "priority",
+    ):
+        assert getattr(one, name) is getattr(other, name), name
+
+
+def test_a_node_that_is_ready_and_one_that_is_lost() -> None:
+    ready = {"metadata": {"name": "n1"}, "status": {"conditions": [condition("Ready", "True", reason="KubeletReady")]}}
+    lost = {
+        "metadata": {"name": "n2"},
+        "spec": {"unschedulable": True},
+        "status": {"conditions": [condition("Ready", "Unknown", reason="NodeStatusUnknown")]},
+    }
+
+    assert read_node(ready) == NodeFacts("n1", ready=True)
+    assert read_node(lost) == NodeFacts("n2", False, "NodeStatusUnknown", NOON_SECONDS, unschedulable=True)
+
+
+def test_a_node_whose_kubelet_has_never_reported() -> None:
+    raw = {"metadata": {"name": "n1", "creationTimestamp": NOON}}
+
+    assert read_node(raw) == NodeFacts("n1", False, "NodeStatusNeverUpdated", NOON_SECONDS)
+
+
+def event(reason: str, kind: str, **rest: Any) -> dict[str, Any]:
+    about = {"kind": kind, "namespace": "ml", "name": "train-workers-3", "uid": "j1"}
+    return {"metadata": {"namespace": "ml"}, "reason": reason, "regarding": about, "note": "quota exceeded", **rest}
+
+
+@pytest.mark.parametrize(("reason", "kind"), [("FailedCreate", "Job"), ("JobCreationFailed", "JobSet")])
+def test_a_refusal(reason: str, kind: str) -> None:
+    found = read_refusal(event(reason, kind, eventTime="2026-03-01T12:00:00.123456Z"))
+
+    assert found == Refused("ml", kind, "train-workers-3", "j1", "quota exceeded", NOON_SECONDS)
+
+
+@pytest.mark.parametrize(("reason", "kind"), [("FailedCreate", "ReplicaSet"), ("Started", "Job"), ("FailedCreate", "")])
+def test_other_events_refuse_nothing_of_ours(reason: str, kind: str) -> None:
+    assert read_refusal(event(reason, kind)) is None
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        {"series": {"count": 4, "lastObservedTime": NOON}, "eventTime": "2026-03-01T11:00:00.000000Z"},
+        {"deprecatedLastTimestamp": NOON, "deprecatedFirstTimestamp": "2026-03-01T11:00:00Z", "eventTime": None},
+        {"metadata": {"namespace": "ml", "creationTimestamp": NOON}},
+    ],
+)
+def test_a_refusal_was_when_it_was_seen_last(times: dict[str, Any]) -> None:
+    found = read_refusal(event("FailedCreate", "Job", **times))
+
+    assert found is not None
+    assert found.at == NOON_SECONDS
+
+
+@pytest.mark.parametrize("text", ["", "soon", None, 7, "0001-01-01T00:00:00Z", "2026-13-01T00:00:00Z"])
+def test_no_time_is_zero(text: object) -> None:
+    assert unix(text) == 0
+
+
+def test_times_with_parts_of_seconds_and_zones() -> None:
+    assert unix("2026-03-01T13:00:00.999+01:00") == NOON_SECONDS
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6) | st.just(NOON),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=5,
+)
+KEYS = st.sampled_from(
+    ["type", "status", "reason", "message", "lastTransitionTime", "name", "state", "waiting", "terminated", "ready"]
+)
+CONDITIONS = st.lists(st.dictionaries(KEYS, ODD, max_size=6) | ODD, max_size=3) | ODD
+
+
+@given(
+    metadata=st.dictionaries(st.sampled_from(["name", "namespace", "creationTimestamp"]), ODD) | ODD,
+    labels=st.fixed_dictionaries(dict.fromkeys(LABELS, ODD)) | ODD,
+    spec=st.dictionaries(
+        st.sampled_from(["schedulingGroup", "workloadRef", "schedulingGates", "nodeName", "priority", "schedulerName"]),
+        CONDITIONS | st.dictionaries(st.sampled_from(["podGroupName", "name", "podGroup", "podGroupReplicaKey"]), ODD),
+    )
+    | ODD,
+    status=st.dictionaries(
+        st.sampled_from(["phase", "conditions", "containerStatuses", "initContainerStatuses"]), CONDITIONS
+    )
+    | ODD,
+)
+def test_no_shape_hurts(metadata: Any, labels: Any, spec: Any, status: Any) -> None:
+    if isinstance(metadata, dict):
+        metadata = {**metadata, "labels": labels}
+    raw = {"metadata": metadata, "spec": spec, "status": status, "regarding": spec, "series": status}
+    found = read_pod(raw)
+    node = read_node(raw)
+    read_refusal({**raw, "reason": "FailedCreate", "regarding": {"kind": "Job", "name": labels, "uid": spec}})
+
+    assert found is None or hash(found) == hash(read_pod(raw))
+    assert isinstance(node.name, str)
