@@ -124,5 +124,7 @@ class Snapshot:
     refused: Sequence[Refused] = ()
     foreign_workload: str = ""
     """Name of somebody else's Workload for this JobSet."""
+    groups_known: bool = True
+    """Whether Workloads and PodGroups may be read; otherwise there are none here, from which nothing follows."""
     room: Mapping[str, bool] = field(default_factory=dict)
     """By group: whether its pods that have no node would fit now. Of a group that is not in it that is not known."""
