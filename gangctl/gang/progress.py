@@ -42,7 +42,7 @@ class JobProgress:
         return self.replicated_job, self.index
 
 
-def _pods_left(rj: ReplicatedJob, job: JobProgress | None, restarts: int) -> int:
+def job_pods_left(rj: ReplicatedJob, job: JobProgress | None, restarts: int) -> int:
     """Pods one Job can still have at once; a Job of an earlier attempt is about to be replaced and counts in full."""
     if job is None or job.deleting or job.attempt < restarts:
         return job_pods(rj)
@@ -59,7 +59,7 @@ def pods_left(plan: GangPlan, jobs: Iterable[JobProgress]) -> Mapping[str, int]:
     for job in plan.jobs():
         if job.reference is not None and job.reference.group in left:
             known = seen.get((job.replicated_job, job.index))
-            left[job.reference.group] += _pods_left(by_name[job.replicated_job], known, plan.jobset.restarts)
+            left[job.reference.group] += job_pods_left(by_name[job.replicated_job], known, plan.jobset.restarts)
     return left
 
 
