@@ -1,0 +1,296 @@
+"""Which pods and Jobs belong to which gang, of a JobSet as it is now and not of one that had its name before.
+
+A pod is in the group that it names: the name holds a hash of the JobSet's UID, so that pods of a JobSet that was
+deleted and created again under its name are told apart. A pod that names none is in the group of its Job, unless it is
+older than the JobSet. Pods of ReplicatedJobs without a gang are in no group, beside those that have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from gangctl.api.jobset import JobSet, ReplicatedJob
+from gangctl.api.scheduling import Generation, Observed, Reference
+from gangctl.gang.config import GangOptions
+from gangctl.gang.counting import job_pods
+from gangctl.gang.outsiders import find_outsiders
+from gangctl.gang.plan import GangPlan, PlannedJob, make_plan, stored_stamps
+from gangctl.gang.progress import JobProgress, job_pods_left
+from gangctl.gang.stamp import Scope
+from gangctl.kueue.moments import moment
+from gangctl.readiness.facts import PodFacts, Snapshot
+
+JobKey = tuple[str, int]
+"""ReplicatedJob and index."""
+
+FINISHED: Final = frozenset({"Succeeded", "Failed"})
+"""``status.phase`` of pods that hold nothing any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One gang at run time, with what belongs to it. Pods are in the order in which the snapshot has them."""
+
+    name: str
+    """As the plan has it; of a JobSet without a plan, which is looked at as one group, the JobSet's."""
+    template: str
+    """Empty without a plan."""
+    scope: Scope | None
+    """None without a plan: nothing places these pods together."""
+    planned: tuple[PlannedJob, ...]
+    """Its Jobs, in the order of the JobSet."""
+    jobs: tuple[JobProgress, ...] = ()
+    """Those that exist, of this attempt and not being deleted."""
+    leaving_jobs: tuple[JobProgress, ...] = ()
+    """Those that exist of an earlier attempt, or are being deleted."""
+    pods: tuple[PodFacts, ...] = ()
+    """Of this attempt, neither finished nor being deleted."""
+    leaving: tuple[PodFacts, ...] = ()
+    """Of this attempt, not finished and being deleted."""
+    earlier: tuple[PodFacts, ...] = ()
+    """Of earlier attempts, not finished."""
+    over: tuple[PodFacts, ...] = ()
+    """Of this attempt and finished; usually not all that have: their Jobs count them."""
+    outsiders: frozenset[JobKey] = frozenset()
+    """Jobs whose pods name no group although one was planned: nothing places these with the others."""
+    pod_group: Observed | None = None
+    """None where it is missing, somebody else's or on its way out; always on 1.35, which has none."""
+    desired: int = 0
+    """Pods that exist at once when none has finished."""
+    minimum: int = 0
+    """minCount as it is now: the observed one, else the plan's; all that are wanted where nothing enforces one."""
+    wanted: int = 0
+    """Pods that should exist now."""
+    succeeded: int = 0
+    """Pods that have succeeded, as their Jobs count them."""
+
+    @property
+    def replicated_jobs(self) -> tuple[str, ...]:
+        """Names of the ReplicatedJobs whose pods are in it, in the order of the JobSet."""
+        return tuple(dict.fromkeys(job.replicated_job for job in self.planned))
+
+    @property
+    def finished(self) -> bool:
+        """Whether it had pods and will have none again in this attempt."""
+        return self.desired > 0 and self.wanted == 0
+
+    @property
+    def bound(self) -> tuple[PodFacts, ...]:
+        """Those of :attr:`pods` that the scheduler places together: without the outsiders'."""
+        if not self.outsiders:
+            return self.pods
+        return tuple(pod for pod in self.pods if (pod.replicated_job, pod.job_index) not in self.outsiders)
+
+
+def plan_of(snapshot: Snapshot) -> GangPlan | None:
+    """The plan of its stamps. That of a JobSet on its way out too, of which nothing should be made any more."""
+    if snapshot.assessment.plan is not None or not snapshot.jobset.deleting:
+        return snapshot.assessment.plan
+    stamps, _ = stored_stamps(snapshot.jobset)
+    return make_plan(snapshot.jobset, stamps, GangOptions())
+
+
+def members(snapshot: Snapshot) -> tuple[Group, ...]:
+    """The groups of a JobSet in the order of its plan; one over all of it where there is no plan."""
+    plan = plan_of(snapshot)
+    drafts = _planned_drafts(plan) if plan is not None else _whole_draft(snapshot.jobset)
+    roll = _Roll(snapshot.jobset, drafts)
+    for job in snapshot.jobs:
+        roll.enter_job(job)
+    for pod in snapshot.pods:
+        roll.enter_pod(pod)
+    outsiders = _outsiders(snapshot, plan)
+    rjs = {rj.name: rj for rj in snapshot.jobset.replicated_jobs}
+    return tuple(_group(snapshot, draft, rjs, outsiders) for draft in drafts)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A group while its members are collected."""
+
+    name: str
+    template: str
+    scope: Scope | None
+    min_count: int
+    planned: list[PlannedJob] = field(default_factory=list)
+    jobs: dict[JobKey, JobProgress] = field(default_factory=dict)
+    pods: list[PodFacts] = field(default_factory=list)
+    attempts: dict[JobKey, int] = field(default_factory=dict)
+    """The latest attempt of a Job that is seen of its pods."""
+
+
+def _planned_drafts(plan: GangPlan) -> list[_Draft]:
+    drafts = {
+        group.name: _Draft(group.name, group.template.name, None, group.template.min_count) for group in plan.groups
+    }
+    stamps = {rj.name: stamp for rj, stamp in zip(plan.jobset.replicated_jobs, plan.stamps, strict=True)}
+    for job in plan.jobs():
+        stamp = stamps[job.replicated_job]
+        if job.reference is not None and stamp is not None and (draft := drafts.get(job.reference.group)) is not None:
+            draft.scope = stamp.scope
+            draft.planned.append(job)
+    return list(drafts.values())
+
+
+def _whole_draft(jobset: JobSet) -> list[_Draft]:
+    draft = _Draft(jobset.name, "", None, 0)
+    draft.planned += [
+        PlannedJob(f"{jobset.name}-{rj.name}-{index}", rj.name, index, job_pods(rj), None)
+        for rj in jobset.replicated_jobs
+        for index in range(rj.replicas)
+    ]
+    return [draft]
+
+
+def _named(reference: Reference) -> Iterable[str]:
+    """How a pod's facts name the group: a PodGroup, or on 1.35 the three parts of its reference."""
+    yield reference.group
+    yield f"{reference.workload}/{reference.template}/{reference.replica_key or ''}"
+    if not reference.replica_key:
+        yield f"{reference.workload}/{reference.template}"
+
+
+class _Roll:
+    """Tells for each Job and pod which group it is in."""
+
+    def __init__(self, jobset: JobSet, drafts: Iterable[_Draft]) -> None:
+        self._jobset = jobset
+        created = moment(jobset.created)
+        self._created = int(created.timestamp()) if created is not None else 0
+        self._by_name: dict[str, _Draft] = {}
+        self._by_job: dict[JobKey, _Draft] = {}
+        for draft in drafts:
+            for job in draft.planned:
+                self._by_job[job.replicated_job, job.index] = draft
+                if job.reference is not None:
+                    self._by_name.update(dict.fromkeys(_named(job.reference), draft))
+
+    def enter_job(self, job: JobProgress) -> None:
+        """Of this very JobSet, by its UID."""
+        draft = self._by_job.get(job.key)
+        if draft is not None and job.jobset_uid == self._jobset.uid:
+            draft.jobs[job.key] = job
+
+    def enter_pod(self, pod: PodFacts) -> None:
+        """Of this very JobSet, by what it names or when it was made."""
+        if pod.jobset != self._jobset.name or pod.namespace != self._jobset.namespace:
+            return
+        key = (pod.replicated_job, pod.job_index)
+        draft = self._by_name.get(pod.group)
+        if draft is None:
+            draft = self._by_job.get(key)
+            if draft is None or self._is_strange(pod, draft):
+                return
+        draft.pods.append(pod)
+        if pod.attempt > draft.attempts.get(key, self._jobset.restarts):
+            draft.attempts[key] = pod.attempt
+
+    def _is_strange(self, pod: PodFacts, draft: _Draft) -> bool:
+        """Whether it is of an earlier JobSet of the name: it names that one's group, or is older than this one.
+
+        Without a plan the name of a group tells nothing: who wrote the JobSet may have written it.
+        """
+        if pod.group and draft.scope is not None:
+            return True
+        return 0 < pod.created < self._created
+
+
+def _outsiders(snapshot: Snapshot, plan: GangPlan | None) -> frozenset[JobKey]:
+    if plan is None or snapshot.api.generation is None:
+        return frozenset()
+    return frozenset(job.key for job in find_outsiders(plan, snapshot.jobs, snapshot.api.generation))
+
+
+def _group(snapshot: Snapshot, draft: _Draft, rjs: Mapping[str, ReplicatedJob], outsiders: frozenset[JobKey]) -> Group:
+    restarts = snapshot.jobset.restarts
+    jobs: list[JobProgress] = []
+    leaving_jobs: list[JobProgress] = []
+    for job in draft.jobs.values():
+        (leaving_jobs if job.deleting or job.attempt < restarts else jobs).append(job)
+    pods, leaving, earlier, over = _sorted_pods(draft, restarts)
+    progress = _progress(draft, over)
+    left = {
+        (job.replicated_job, job.index): job_pods_left(
+            rjs[job.replicated_job], progress.get((job.replicated_job, job.index)), restarts
+        )
+        for job in draft.planned
+    }
+    wanted = sum(left.values())
+    own = frozenset(key for key in left if key in outsiders)
+    pod_group = _pod_group(snapshot, draft)
+    return Group(
+        name=draft.name,
+        template=draft.template,
+        scope=draft.scope,
+        planned=tuple(draft.planned),
+        jobs=tuple(jobs),
+        leaving_jobs=tuple(leaving_jobs),
+        pods=tuple(pods),
+        leaving=tuple(leaving),
+        earlier=tuple(earlier),
+        over=tuple(over),
+        outsiders=own,
+        pod_group=pod_group,
+        desired=sum(job.pods for job in draft.planned),
+        minimum=_minimum(snapshot, draft, pod_group, own, wanted),
+        wanted=wanted,
+        succeeded=sum(progress[job.key].succeeded for job in jobs),
+    )
+
+
+def _sorted_pods(draft: _Draft, restarts: int) -> tuple[list[PodFacts], list[PodFacts], list[PodFacts], list[PodFacts]]:
+    """Pods, those leaving, those of earlier attempts, and those that are over; see :class:`Group`."""
+    pods: list[PodFacts] = []
+    leaving: list[PodFacts] = []
+    earlier: list[PodFacts] = []
+    over: list[PodFacts] = []
+    latest = draft.attempts
+    for pod in draft.pods:
+        of_now = pod.attempt >= restarts
+        if latest and of_now:
+            of_now = pod.attempt >= latest.get((pod.replicated_job, pod.job_index), restarts)
+        if pod.phase in FINISHED:
+            if of_now:
+                over.append(pod)
+        elif not of_now:
+            earlier.append(pod)
+        else:
+            (leaving if pod.deleting else pods).append(pod)
+    return pods, leaving, earlier, over
+
+
+def _progress(draft: _Draft, over: Iterable[PodFacts]) -> dict[JobKey, JobProgress]:
+    """The Jobs, with pods counted that have succeeded and that their Job has not counted yet."""
+    succeeded: dict[JobKey, int] = {}
+    for pod in over:
+        if pod.phase == "Succeeded":
+            key = (pod.replicated_job, pod.job_index)
+            succeeded[key] = succeeded.get(key, 0) + 1
+    counted = dict(draft.jobs)
+    for key, count in succeeded.items():
+        job = counted.get(key)
+        if job is not None and job.succeeded < count:
+            counted[key] = replace(job, succeeded=count)
+    return counted
+
+
+def _pod_group(snapshot: Snapshot, draft: _Draft) -> Observed | None:
+    found = snapshot.groups.get(draft.name) if draft.scope is not None else None
+    if found is None or found.deleting or found.owner_uid != snapshot.jobset.uid:
+        return None
+    return found
+
+
+def _minimum(
+    snapshot: Snapshot, draft: _Draft, pod_group: Observed | None, outsiders: frozenset[JobKey], wanted: int
+) -> int:
+    if draft.scope is None or len(outsiders) == len(draft.planned):
+        return wanted
+    if pod_group is not None:
+        return dict(pod_group.min_counts).get("", draft.min_count)
+    workload = snapshot.workload if snapshot.api.generation is Generation.V1ALPHA1 else None
+    if workload is not None and workload.owner_uid == snapshot.jobset.uid:
+        return dict(workload.min_counts).get(draft.template, draft.min_count)
+    return draft.min_count - sum(job.pods for job in draft.planned if (job.replicated_job, job.index) in outsiders)
