@@ -1,0 +1,51 @@
+"""Every metric family that a ``gangctl controller`` can export, without running one.
+
+Rules, dashboards and the page about metrics are checked against it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gangctl.client.client import Client
+from gangctl.client.credentials import StaticCredentials
+from gangctl.client.transport import Transport
+from gangctl.manager import readinessfamilies
+from gangctl.manager.gangs import Clients
+from gangctl.manager.parts import Outside, compose
+from gangctl.manager.settings import load_settings
+from gangctl.runtime.events import EventRecorder
+from gangctl.runtime.families import Catalogue, Family
+from gangctl.runtime.metrics import RuntimeMetrics
+
+NOWHERE: Final = "http://127.0.0.1:1"
+EVERYTHING: Final[Mapping[str, Any]] = {"kueue_gate": True, "kueue_check": True}
+"""Flags that switch on what is off by default and has something to tell."""
+
+
+def families() -> tuple[Family, ...]:
+    """All of them, in the order of their names; not from within an event loop."""
+    return asyncio.run(composed_families())
+
+
+async def composed_families() -> tuple[Family, ...]:
+    """All of them, from within an event loop. Nothing is started, and nothing asked of anybody."""
+    catalogue = Catalogue()
+    client = Client(Transport(StaticCredentials(NOWHERE)))
+    compose(
+        Outside(
+            Clients(client, client),
+            load_settings(EVERYTHING, None),
+            own_namespace="gangctl-system",
+            recorder=EventRecorder(client, instance="none"),
+            metrics=RuntimeMetrics(catalogue),
+            registry=catalogue,
+            may_register=lambda: False,
+            applier=client,
+        )
+    )
+    known = {family.name: family for family in catalogue.families()}
+    known |= {family.name: family for family in readinessfamilies.ALL}
+    return tuple(known[name] for name in sorted(known))
