@@ -19,8 +19,8 @@ from gangctl.gang.outsiders import find_outsiders
 from gangctl.gang.plan import GangPlan, PlannedJob, make_plan, stored_stamps
 from gangctl.gang.progress import JobProgress, job_pods_left
 from gangctl.gang.stamp import Scope
-from gangctl.kueue.moments import moment
 from gangctl.readiness.facts import PodFacts, Snapshot
+from gangctl.readiness.reading import group_reference, unix
 
 JobKey = tuple[str, int]
 """ReplicatedJob and index."""
@@ -147,9 +147,7 @@ def _whole_draft(jobset: JobSet) -> list[_Draft]:
 def _named(reference: Reference) -> Iterable[str]:
     """How a pod's facts name the group: a PodGroup, or on 1.35 the three parts of its reference."""
     yield reference.group
-    yield f"{reference.workload}/{reference.template}/{reference.replica_key or ''}"
-    if not reference.replica_key:
-        yield f"{reference.workload}/{reference.template}"
+    yield group_reference(reference.workload, reference.template, reference.replica_key or "")
 
 
 class _Roll:
@@ -157,8 +155,7 @@ class _Roll:
 
     def __init__(self, jobset: JobSet, drafts: Iterable[_Draft]) -> None:
         self._jobset = jobset
-        created = moment(jobset.created)
-        self._created = int(created.timestamp()) if created is not None else 0
+        self._created = unix(jobset.created)
         self._by_name: dict[str, _Draft] = {}
         self._by_job: dict[JobKey, _Draft] = {}
         for draft in drafts:
