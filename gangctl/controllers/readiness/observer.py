@@ -16,5 +16,13 @@ class ReadinessObserver:
         """Tell of one JobSet whose readiness is another now.
 
         ``before`` is None for one that was not followed, ``now`` for one that is not followed any more. Both are of
-        the same UID: another JobSet under the same name comes after the first one has gone.
+        the same UID: another JobSet under the same name comes after the first one has gone. When this replica ceases
+        to lead, all of them are not followed any more.
+        """
+
+    def evaluated(self, seconds: float, lag_seconds: float | None) -> None:
+        """Tell of one evaluation, after :meth:`stands`: how long it took.
+
+        ``lag_seconds`` is the time from the first change that it had not seen until it was told, None where nothing
+        came of it.
         """
