@@ -1,0 +1,59 @@
+"""What is wrong with the promise itself: no API, no stamps, pods that do not name their group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gangctl.api.meta import GANG_REF
+from gangctl.gang.config import read_config
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.scene import Finding, Scene, unix
+
+
+def _unplaced(scene: Scene) -> int:
+    """Pods that run should have and that have no node, made or not."""
+    if not scene.runs:
+        return 0
+    return sum(max(0, group.wanted - sum(1 for pod in group.pods if pod.node)) for group in scene.groups)
+
+
+def api_unavailable(scene: Scene) -> Iterator[Finding]:
+    """The cluster cannot make gangs: what was stamped waits, what was not is scheduled pod by pod."""
+    api = scene.snapshot.api
+    if api.available:
+        return
+    pods = _unplaced(scene)
+    yield scene.cause(
+        Reason.API_UNAVAILABLE,
+        "this cluster cannot make gangs: it has no scheduling API that gangctl can rely on",
+        evidence=[api.reason],
+        remedy="enable the feature gate GenericWorkload on kube-apiserver, kube-scheduler and kube-controller-manager, "
+        "and serve the version of scheduling.k8s.io that has Workloads (--runtime-config)",
+        command="kubectl get --raw /apis/scheduling.k8s.io",
+        pods=pods,
+        blocking=pods > 0,
+    )
+
+
+def not_ganged(scene: Scene) -> Iterator[Finding]:
+    """A gang was asked for, and the JobSet has no stamp: its pods are scheduled one by one."""
+    assessment, jobset = scene.snapshot.assessment, scene.snapshot.jobset
+    if assessment.plan is not None or jobset.deleting or jobset.managed_elsewhere:
+        return
+    if not read_config(jobset)[0].asks_for_gangs or any(rj.annotations.get(GANG_REF) for rj in jobset.replicated_jobs):
+        return
+    pods = _unplaced(scene)
+    why = [notice.message for notice in assessment.notices]
+    if assessment.unstamped:
+        why.append("no replicatedJob has the annotation that gangctl's webhook writes when a JobSet is created")
+    yield scene.cause(
+        Reason.NOT_GANGED,
+        "it asks for a gang and is none: its pods are scheduled one by one",
+        evidence=why,
+        remedy="see that gangctl's webhooks are registered and answer, then delete the JobSet and create it again: "
+        "what was decided at creation cannot be changed",
+        command="kubectl get mutatingwebhookconfigurations",
+        pods=pods,
+        since=unix(jobset.created),
+        blocking=pods > 0,
+    )

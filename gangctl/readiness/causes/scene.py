@@ -1,0 +1,156 @@
+"""What every finder of causes looks at, and how it words what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from gangctl.api.scheduling import Capabilities
+from gangctl.errors import one_line
+from gangctl.gang.assess import Lifecycle
+from gangctl.gang.reasons import Reason
+from gangctl.kueue.moments import moment, span
+from gangctl.readiness.facts import PodFacts, Snapshot
+from gangctl.readiness.membership import Group
+from gangctl.readiness.result import Cause, Readiness
+
+QUICK: Final = 15
+"""Seconds within which a controller or the scheduler does what takes it one look."""
+SOON: Final = 30
+"""Seconds within which it does what takes it several, or a retry."""
+LATE: Final = 60
+"""Seconds after which nothing explains any more that a condition is not written."""
+LONG: Final = 300
+"""Seconds after which containers that start, or pods that end, are no longer what is usual."""
+
+MESSAGE_CHARACTERS: Final = 400
+LINE_CHARACTERS: Final = 600
+MOST_EVIDENCE: Final = 8
+MOST_GROUPS: Final = 256
+LISTED: Final = 4
+"""Names in one sentence; more are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Time alone may change what a finder says, at ``at`` (Unix seconds)."""
+
+    at: float
+
+
+Finding = Cause | Until
+Finder = Callable[["Scene"], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One JobSet that is not as it should be. ``groups`` are those that still want something."""
+
+    snapshot: Snapshot
+    groups: Sequence[Group]
+    readiness: Readiness
+    now: float
+    count: int
+    """Groups of the JobSet, settled ones included."""
+
+    @property
+    def capabilities(self) -> Capabilities | None:
+        """Of the API that the cluster serves; None without one."""
+        generation = self.snapshot.api.generation
+        return None if generation is None else generation.capabilities
+
+    @property
+    def suspended(self) -> bool:
+        """Whether no pod of it may run now."""
+        return self.snapshot.jobset.suspend
+
+    @property
+    def runs(self) -> bool:
+        """Whether its pods should exist now."""
+        jobset = self.snapshot.jobset
+        untouched = self.snapshot.assessment.lifecycle is Lifecycle.UNTOUCHED
+        return not (jobset.suspend or jobset.deleting or jobset.finished or untouched)
+
+    @property
+    def pods(self) -> Sequence[PodFacts]:
+        """Of all groups here, those of this attempt that are neither finished nor being deleted."""
+        return [pod for group in self.groups for pod in group.pods]
+
+    @property
+    def free_since(self) -> int:
+        """When it was free to start: made, or admitted by its queue."""
+        return self.readiness.admitted_at or unix(self.snapshot.jobset.created)
+
+    def ago(self, since: float) -> str:
+        """How long ago that was."""
+        return span(timedelta(seconds=max(0.0, self.now - since)))
+
+    def kubectl(self, words: str) -> str:
+        """A command of kubectl in the namespace of the JobSet."""
+        return f"kubectl -n {self.snapshot.jobset.namespace} {words}"
+
+    def gangctl(self, words: str) -> str:
+        """A command of gangctl in the namespace of the JobSet."""
+        return f"gangctl -n {self.snapshot.jobset.namespace} {words}"
+
+    def cause(
+        self,
+        reason: Reason,
+        message: str,
+        *,
+        remedy: str,
+        evidence: Iterable[str] = (),
+        command: str = "",
+        groups: Sequence[Group] = (),
+        pods: int = 0,
+        since: int = 0,
+        blocking: bool = True,
+    ) -> Cause:
+        """A cause whose texts are single bounded lines; ``groups`` that are all of the JobSet are not listed."""
+        lines = dict.fromkeys(sentence(line, LINE_CHARACTERS) for line in evidence)
+        names = sorted({group.name for group in groups}) if len(groups) < self.count else []
+        return Cause(
+            reason,
+            sentence(message, MESSAGE_CHARACTERS),
+            evidence=tuple(line for line in lines if line)[:MOST_EVIDENCE],
+            remedy=sentence(remedy, LINE_CHARACTERS),
+            command=one_line(command, LINE_CHARACTERS),
+            groups=tuple(names[:MOST_GROUPS]),
+            pods=pods,
+            since=since,
+            blocking=blocking,
+        )
+
+
+def sentence(text: str, limit: int) -> str:
+    """One line of bounded length without the full stop at its end."""
+    return one_line(" ".join(text.split()), limit).rstrip(". ")
+
+
+def unix(text: str) -> int:
+    """Unix seconds of a time in RFC 3339, 0 for none."""
+    found = moment(text)
+    return 0 if found is None else int(found.timestamp())
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first of some names in order, and how many more there are."""
+    ordered = sorted(set(names))
+    more = len(ordered) - LISTED
+    return ", ".join(ordered[:LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def some(count: int, noun: str) -> str:
+    """A number of things.
+
+    >>> some(1, "pod"), some(3, "pod")
+    ('1 pod', '3 pods')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def oldest(times: Iterable[int]) -> int:
+    """The earliest of some times, 0 where none is known."""
+    return min((each for each in times if each > 0), default=0)
