@@ -54,7 +54,7 @@ types: $(STAMP) ## mypy --strict on source and tests
 layers: $(STAMP) ## the import contracts of ARCHITECTURE.md
 	$(BIN)/lint-imports --no-logo
 
-controlplane: $(STAMP) ## build etcd, Kubernetes, JobSet, Kueue and KWOK into the cache (minutes)
+controlplane: $(STAMP) ## build etcd, Kubernetes, JobSet, Kueue, KWOK and Prometheus into the cache (minutes)
 	$(BIN)/python -m tests.controlplane build
 
 bench: $(STAMP) ## the benchmarks; results are tables under benchmarks/results

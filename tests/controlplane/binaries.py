@@ -123,6 +123,14 @@ COMPONENTS: dict[str, Component] = {
             "github.com/yannh/kubeconform",
             {"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"},
         ),
+        # Without the clients of every cloud's service discovery, which are more than half of it.
+        Component(
+            "prometheus",
+            "github.com/prometheus/prometheus",
+            {name: f"github.com/prometheus/prometheus/cmd/{name}" for name in ("prometheus", "promtool")},
+            tags=("remove_all_sd",),
+            version_variables=("github.com/prometheus/common/version.Version",),
+        ),
     )
 }
 
@@ -135,7 +143,7 @@ def cache_root() -> Path:
 def owner(binary: str, minor: str = NEWEST) -> Component:
     """The component a binary comes from; Kubernetes' own binaries exist once per minor."""
     for component in COMPONENTS.values():
-        if binary in component.packages and component.name in {f"kubernetes-{minor}", binary}:
+        if binary in component.packages and component.name.removeprefix("kubernetes-") in {minor, component.name}:
             return component
     raise ValueError(f"no component builds {binary!r} for Kubernetes {minor}")
 

@@ -8,6 +8,8 @@ session. Tests of one minor are kept on one worker (`--dist loadgroup`), so each
     plane                                the test runs once on each minor
     namespace                            a namespace of the test's own on its plane
     shared_planes                        for fixtures of a wider scope, or other components: `shared_planes.get("1.37")`
+    promtool                             the path of promtool
+    prometheus_binary                    the path of Prometheus, for tests that start one
 
 Capacity is the whole plane's: a test that counts on it adds nodes with a label of its own and selects them.
 """
@@ -19,16 +21,18 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from tests.controlplane.api import path_of
 from tests.controlplane.binaries import MissingBinary
-from tests.controlplane.build import ensure_component, say
+from tests.controlplane.build import ensure_binary, ensure_component, say
 from tests.controlplane.components.addon import NAMESPACES, create_namespace
 from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.plane import ControlPlane
 
+_PROMETHEUS = {"promtool", "prometheus_binary"}
 _MINOR_OF = {f"plane_{minor.replace('.', '_')}": minor for minor in MINORS}
 
 
@@ -95,6 +99,16 @@ def plane(request: pytest.FixtureRequest, shared_planes: SharedPlanes) -> Contro
     return shared_planes.get(request.param)
 
 
+@pytest.fixture(scope="session")
+def promtool() -> Path:
+    return ensure_binary("promtool", NEWEST)
+
+
+@pytest.fixture(scope="session")
+def prometheus_binary() -> Path:
+    return ensure_binary("prometheus", NEWEST)
+
+
 @pytest.fixture
 def _plane_of_test(request: pytest.FixtureRequest) -> ControlPlane:
     named = [name for name in ("plane", *_MINOR_OF) if name in request.fixturenames]
@@ -127,11 +141,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build what the collected tests need before any test's clock runs: a cold build takes longer than a test may."""
     minors = {minor for item in session.items for minor in _minors(item)}
+    wanted = ["etcd", "jobset", *(f"kubernetes-{minor}" for minor in sorted(minors))] if minors else []
+    if any(_PROMETHEUS & set(getattr(item, "fixturenames", ())) for item in session.items):
+        wanted.append("prometheus")
     capture = session.config.pluginmanager.getplugin("capturemanager")
-    if session.config.option.collectonly or not minors or capture is None:
+    if session.config.option.collectonly or not wanted or capture is None:
         return
     with capture.global_and_fixture_disabled():
-        for component in ("etcd", "jobset", *(f"kubernetes-{minor}" for minor in sorted(minors))):
+        for component in wanted:
             try:
                 ensure_component(component)
             except MissingBinary as error:
