@@ -121,6 +121,12 @@ class Informer(Generic[T]):
         for value in self.store.values():
             on_change(None, value)
 
+    def forget(self) -> None:
+        """Empty the store, without telling so, and let the next :meth:`run` begin anew; not while one runs."""
+        self._version = ""
+        self.synced.clear()
+        self.store.clear()
+
     def contact_age(self) -> float | None:
         """Seconds since the server last said anything, None before it ever did.
 

@@ -109,6 +109,11 @@ class Store(Generic[T]):
         """Forget everything but ``keys``: what a complete list did not name was deleted unseen."""
         return [change for key in list(self._entries) if key not in keys for change in self.discard(key)]
 
+    def clear(self) -> None:
+        """Forget everything at once."""
+        self._entries = {}
+        self._indexes = {name: {} for name in self._indexers}
+
     def _unindex(self, key: Key, projection: T) -> None:
         for name, indexer in self._indexers.items():
             index = self._indexes[name]

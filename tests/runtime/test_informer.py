@@ -335,6 +335,23 @@ async def test_stopped_and_started_again_it_tells_only_what_is_different(rig: Ri
     assert rig.known == {"b": "P"}
 
 
+async def test_what_is_forgotten_is_listed_again(rig: Rig) -> None:
+    first, second = Stream(), Stream()
+    rig.lists, rig.watches = [page(pod("a", "P"), version="10")], [first, second]
+    rig.start()
+    await first.opened.wait()
+    await rig.stop()
+    rig.informer.forget()
+    assert rig.known == {}
+    assert rig.informer.store.by_index("phase", "P") == []
+    assert not rig.informer.synced.is_set()
+    rig.start()
+    await second.opened.wait()
+    assert rig.told == [(None, "P"), (None, "P")]
+    assert rig.known == {"a": "P"}
+    assert rig.completions == 2
+
+
 async def test_a_late_subscriber_hears_what_is_there(rig: Rig) -> None:
     rig.lists, rig.watches = [page(pod("a", "P"), version="10")], [Stream()]
     rig.start()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import NAMESPACES, Resource
@@ -17,6 +17,7 @@ from gangctl.controllers.caches import Observer
 from gangctl.controllers.policy_sources import project_whole
 from gangctl.controllers.queues import kinds
 from gangctl.controllers.queues.presence import PERIOD_SECONDS, Presence
+from gangctl.controllers.source import Source
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.kueue.objects import (
     AdmissionCheck,
@@ -55,55 +56,6 @@ def _configuration(raw: dict[str, Any]) -> str:
     data = raw.get("data")
     text = data.get(kinds.CONFIG_KEY) if isinstance(data, dict) else None
     return text if isinstance(text, str) else ""
-
-
-class Source(InformerObserver, Generic[T]):
-    """One kind's informer, and why there is nothing to be had from it, if so."""
-
-    def __init__(self, informer: Callable[[InformerObserver], Informer[T]], observer: InformerObserver) -> None:
-        """``informer`` makes it, with this source as its observer; ``observer`` is told as well."""
-        self._observer = observer
-        self._reason = "not read yet"
-        self.informer = informer(self)
-        self.settled = asyncio.Event()
-        """Everything was seen once, or cannot be read."""
-
-    @property
-    def store(self) -> Store[T]:
-        """What was last seen."""
-        return self.informer.store
-
-    @property
-    def known(self) -> bool:
-        """Whether all of it has been seen, and the server still serves it."""
-        return self.informer.synced.is_set()
-
-    def trouble(self) -> str:
-        """What is not known and why, empty when it is known."""
-        return "" if self.known else f"{self.informer.resource.plural} {self._reason}"
-
-    def restarted(self, reason: str) -> None:
-        """An informer says why it begins anew."""
-        self._observer.restarted(reason)
-        if not self.known:
-            self._reason = (
-                "are not served" if reason == "absent" else f"cannot be read ({reason.removesuffix('Error').lower()})"
-            )
-            self.settled.set()
-
-    def broken(self, what: str) -> None:
-        """An informer met an object that it does not understand."""
-        self._observer.broken(what)
-
-    async def run(self) -> None:
-        """Keep it current until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.informer.run())
-            group.create_task(self._see())
-
-    async def _see(self) -> None:
-        await self.informer.synced.wait()
-        self.settled.set()
 
 
 class QueueSources:

@@ -12,8 +12,9 @@ from gangctl.client.resources import JOBSETS
 from gangctl.client.transport import Transport
 from gangctl.controllers.projections import project_jobset
 from gangctl.controllers.queues import kinds
-from gangctl.controllers.queues.sources import QueueSources, Source
+from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.queues.view import Affected, QueueView
+from gangctl.controllers.source import Source
 from gangctl.runtime.informer import Informer
 from tests.jobsets import jobset, rj
 
