@@ -7,8 +7,8 @@ fields, in CEL that stays within the cost that it allows (``apiextensions.k8s.io
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
@@ -167,10 +167,10 @@ def definitions() -> dict[str, dict[str, Any]]:
     }
 
 
-def column(name: str, path: str, description: str, kind: str = "string") -> dict[str, Any]:
-    """A column of ``kubectl get``."""
+def column(name: str, path: str, description: str, kind: str = "string", *, wide: bool = False) -> dict[str, Any]:
+    """A column of ``kubectl get``; ``wide`` is one of ``-o wide`` only."""
     described = {"description": description} if description else {}
-    return {"name": name, "type": kind, "jsonPath": path, **described}
+    return {"name": name, "type": kind, "jsonPath": path, **described, **({"priority": 1} if wide else {})}
 
 
 def definition(
@@ -182,20 +182,37 @@ def definition(
     status: bool = True,
 ) -> dict[str, Any]:
     """The definition of a cluster-scoped kind; ``status`` is whether its status is written apart from the rest."""
-    kind = model.__name__
+    schema = schema_of(model)
+    return definition_of(
+        model.__name__, plural, schema, scope="Cluster", short_names=short_names, columns=columns, status=status
+    )
+
+
+def definition_of(
+    kind: str,
+    plural: str,
+    schema: Schema,
+    *,
+    scope: Literal["Cluster", "Namespaced"],
+    short_names: Sequence[str] = (),
+    columns: Sequence[dict[str, Any]],
+    status: bool,
+) -> dict[str, Any]:
+    """The definition of a kind of gangctl's with this structural schema."""
+    short = {"shortNames": list(short_names)} if short_names else {}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{plural}.{GROUP}"},
         "spec": {
             "group": GROUP,
-            "scope": "Cluster",
+            "scope": scope,
             "names": {
                 "kind": kind,
                 "listKind": f"{kind}List",
                 "plural": plural,
                 "singular": kind.lower(),
-                "shortNames": short_names,
+                **short,
                 "categories": ["gangctl"],
             },
             "versions": [
@@ -203,9 +220,9 @@ def definition(
                     "name": VERSION,
                     "served": True,
                     "storage": True,
-                    "schema": {"openAPIV3Schema": schema_of(model)},
+                    "schema": {"openAPIV3Schema": schema},
                     **({"subresources": {"status": {}}} if status else {}),
-                    "additionalPrinterColumns": columns,
+                    "additionalPrinterColumns": list(columns),
                 }
             ],
         },

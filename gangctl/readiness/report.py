@@ -6,9 +6,8 @@ are RFC 3339, empty where there is none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal, TypedDict
+from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Cause, Counts, GroupReadiness, Readiness
@@ -26,10 +25,10 @@ class PodCounts(TypedDict):
     desired: Annotated[int, "As configured: pods that exist at once when none has finished."]
     minimum: Annotated[int, "Pods that have to be placed together, as it is now (minCount)."]
     wanted: Annotated[int, "Pods that should exist now: desired without those that have finished."]
-    created: int
+    created: Annotated[int, "Pods that exist and have not finished; those that terminate are not counted."]
     scheduled: Annotated[int, "Of those created, on a node."]
-    ready: int
-    succeeded: int
+    ready: Annotated[int, "Of those created, ready."]
+    succeeded: Annotated[int, "Pods that have finished with success."]
     stranded: Annotated[int, "Pods that hold nodes while their group is short of its minimum."]
 
 
@@ -37,56 +36,72 @@ class CauseReport(TypedDict):
     """Why it is not ready."""
 
     reason: Annotated[str, "Stable, CamelCase."]
-    message: str
+    message: Annotated[str, "One sentence."]
     blocking: Annotated[bool, "Whether it does not end by itself."]
     groups: Annotated[list[str], "Groups it holds back, empty for all."]
-    pods: int
-    since: str
-    evidence: list[str]
-    remedy: str
+    pods: Annotated[int, "Pods it holds back, as far as that can be said."]
+    since: Annotated[str, "When it began, empty where that is not known."]
+    evidence: Annotated[list[str], "Facts as they were seen, the most telling first."]
+    remedy: Annotated[str, "What to do about it, empty where there is nothing."]
     command: Annotated[str, "The next command to run, empty where there is none to suggest."]
 
 
 class GroupReport(TypedDict):
     """One gang at run time."""
 
-    name: str
-    template: str
-    replicatedJobs: list[str]
-    phase: str
-    since: str
+    name: Annotated[str, "Its PodGroup; on Kubernetes 1.35 its group of a Workload."]
+    template: Annotated[str, "The template of the Workload that it is made from."]
+    replicatedJobs: Annotated[list[str], "Whose pods are in it."]
+    phase: Annotated[str, "As that of the JobSet."]
+    since: Annotated[str, "When it came into that phase."]
     pods: PodCounts
 
 
 class ConditionReport(TypedDict):
-    """As ``metav1.Condition``."""
+    """As metav1.Condition."""
 
-    type: str
+    type: Annotated[str, "Ready."]
     status: Literal["True", "False", "Unknown"]
-    reason: str
+    reason: Annotated[str, "The phase."]
     message: str
     lastTransitionTime: str
 
 
 class GangStatus(TypedDict):
-    """How far the JobSet of the same name has come."""
+    """How far the JobSet of the same name has come; times are RFC 3339, empty where there is none."""
 
-    phase: str
-    since: str
+    phase: Annotated[str, f"One of {', '.join(GangPhase)}."]
+    since: Annotated[str, "When it came into that phase."]
     ready: Annotated[str, "Ready pods of those wanted, for people: 3/8."]
     reason: Annotated[str, "Why it is not ready: the most likely cause, empty where there is nothing to explain."]
-    message: str
-    level: str
-    localQueue: str
-    clusterQueue: str
+    message: Annotated[str, "That cause in a sentence."]
+    level: Annotated[str, "What its gangs consist of: None, JobSet, ReplicatedJob, Replica or Mixed."]
+    localQueue: Annotated[str, "Its queue of Kueue, empty without one."]
+    clusterQueue: Annotated[str, "The ClusterQueue behind it."]
     attempt: Annotated[int, "Restarts of the JobSet so far."]
     pods: PodCounts
-    groups: list[GroupReport]
-    causes: list[CauseReport]
-    admittedTime: str
-    scheduledTime: str
-    readyTime: str
+    groups: Annotated[list[GroupReport], f"Its gangs, the first {MOST_GROUPS} of them."]
+    causes: Annotated[list[CauseReport], f"Why it is not ready, the most likely first, at most {MOST_CAUSES}."]
+    admittedTime: Annotated[str, "When it was free to start: admitted by Kueue, or created."]
+    scheduledTime: Annotated[str, "When the last pod that was needed got its node."]
+    readyTime: Annotated[str, "When the last pod became ready."]
     conditions: Annotated[list[ConditionReport], "Ready, for kubectl wait and for the health checks of GitOps tools."]
+
+
+class GangMetadata(TypedDict):
+    """Name and namespace of the JobSet."""
+
+    name: str
+    namespace: str
+
+
+class Gang(TypedDict):
+    """Where a JobSet that asks for a gang stands."""
+
+    apiVersion: Literal["gangctl.dev/v1alpha1"]
+    kind: Literal["Gang"]
+    metadata: GangMetadata
+    status: GangStatus
 
 
 def gang_status(readiness: Readiness) -> GangStatus:
@@ -112,9 +127,9 @@ def gang_status(readiness: Readiness) -> GangStatus:
     }
 
 
-def gang_object(readiness: Readiness) -> dict[str, Any]:
+def gang_object(readiness: Readiness) -> Gang:
     """The whole object, as ``gangctl get -o json`` prints it."""
-    metadata: Mapping[str, Any] = {"name": readiness.name, "namespace": readiness.namespace}
+    metadata: GangMetadata = {"name": readiness.name, "namespace": readiness.namespace}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": gang_status(readiness)}
 
 

@@ -8,14 +8,17 @@ from typing import Any
 import yaml
 
 from gangctl.controllers.checks.definition import definitions as check_definitions
+from gangctl.controllers.readiness.definition import definitions as gang_definitions
 from gangctl.policy.crd import definitions
 from tests.manifests.files import MANIFESTS
 
 PLACE = MANIFESTS / "policies" / "crds"
 CHECK_PLACE = MANIFESTS / "kueue-check" / "crds"
+GANG_PLACE = MANIFESTS / "gang-objects" / "crds"
 
 _HEADER = "# Written by `python -m tests.manifests.crds` from gangctl/policy/model.py; a test compares the two.\n"
 _CHECK_HEADER = _HEADER.replace("policy/model.py", "kueue/parameters.py")
+_GANG_HEADER = _HEADER.replace("policy/model.py", "readiness/report.py")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -33,12 +36,16 @@ def render_for_checks() -> dict[str, str]:
     return {name: _CHECK_HEADER + _yaml(definition) for name, definition in check_definitions().items()}
 
 
+def render_for_gangs() -> dict[str, str]:
+    return {name: _GANG_HEADER + _yaml(definition) for name, definition in gang_definitions().items()}
+
+
 def _yaml(definition: dict[str, Any]) -> str:
     return yaml.dump(definition, Dumper=_Dumper, sort_keys=False, width=116)
 
 
 if __name__ == "__main__":
-    for place, texts in ((PLACE, render()), (CHECK_PLACE, render_for_checks())):
+    for place, texts in ((PLACE, render()), (CHECK_PLACE, render_for_checks()), (GANG_PLACE, render_for_gangs())):
         place.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             (place / name).write_text(text)
