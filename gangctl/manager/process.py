@@ -214,6 +214,7 @@ class Process:
 
     def _election(self, own_namespace: str) -> LeaseElection | None:
         if not self._settings.leader_elect:
+            self._metrics.track_election(None)
             return None
         options = election_options(self._settings.lease_duration)
         client = Client(self._transport, Settings(throttled=False))

@@ -105,9 +105,9 @@ class RuntimeMetrics:
         age = informer.contact_age()
         return 0.0 if age is None else self._clock.wall().timestamp() - age
 
-    def track_election(self, election: LeaseElection) -> None:
-        """Export whether this replica leads."""
-        self._leader.set_function(lambda: float(election.is_leader))
+    def track_election(self, election: LeaseElection | None) -> None:
+        """Export whether this replica leads: always where there is no election."""
+        self._leader.set_function(lambda: float(election is None or election.is_leader))
 
 
 class _QueueFamilies:

@@ -126,6 +126,12 @@ async def test_leader(metrics: RuntimeMetrics, registry: CollectorRegistry, cloc
     assert registry.get_sample_value("gangctl_leader") == 0
 
 
+def test_without_an_election_it_leads(metrics: RuntimeMetrics, registry: CollectorRegistry) -> None:
+    """Nobody is missing then: an alert about a missing leader must be silent."""
+    metrics.track_election(None)
+    assert registry.get_sample_value("gangctl_leader") == 1
+
+
 async def _wait(done: asyncio.Event) -> None:
     await done.wait()
 
