@@ -43,8 +43,9 @@ class QueuePart:
         self.view = QueueView(self.sources)
         self.early: Callable[[JobSet], bool] = lambda _: False
         """Whose groups are made before the first start: with a mode that holds JobSets back, of those it holds."""
+        self.verdicts: Verdicts | None = None
+        """Of JobSets that wait, once there are JobSets to attend to."""
         self._gangs: GangPart | None = None
-        self._verdicts: Verdicts | None = None
         self._controller: Controller[Key] | None = None
         for source in self.sources.all:
             metrics.track_informer(source.informer)
@@ -57,7 +58,7 @@ class QueuePart:
         """Tell the JobSets of ``gangs`` how they wait, and their controller when Kueue comes or goes."""
         self._gangs = gangs
         queue: WorkQueue[Key] = WorkQueue(observer=self._metrics.queue_observer(NAME))
-        self._verdicts = Verdicts(
+        self.verdicts = Verdicts(
             gangs.caches.jobsets,
             self.view,
             reader(self._clients.reader),
@@ -67,7 +68,7 @@ class QueuePart:
         )
         self._controller = Controller(
             NAME,
-            self._verdicts.reconcile,
+            self.verdicts.reconcile,
             queue=queue,
             options=ControllerOptions(workers=WORKERS),
             error_policy=error_policy,
@@ -85,21 +86,21 @@ class QueuePart:
 
     async def lead(self) -> None:
         """Judge who waits, until cancelled: the leader does."""
-        if self._gangs is None or self._verdicts is None or self._controller is None:
+        if self._gangs is None or self.verdicts is None or self._controller is None:
             raise RuntimeError("there are no JobSets to attend to")
         await self._gangs.caches.jobsets.synced.wait()
-        for key in self._verdicts.waiting():
+        for key in self.verdicts.waiting():
             self._controller.enqueue(key)
         try:
             await self._controller.run()
         finally:
-            self._verdicts.forget()
+            self.verdicts.forget()
 
     def _presence_changed(self) -> None:
         if self._gangs is not None:
             self._gangs.look_again(lambda jobset: bool(jobset.queue) and jobset.suspend)
-        if self._verdicts is not None:
-            self._verdicts.changed(EVERYBODY)
+        if self.verdicts is not None:
+            self.verdicts.changed(EVERYBODY)
 
 
 class VerdictMetrics(VerdictObserver):

@@ -42,8 +42,8 @@ class Presence:
         self._missed = 0
         self._trouble = ""
         self._limit_read = ""
-        self.looked = False
-        """Whether the API server has been asked, and has answered."""
+        self.answered = asyncio.Event()
+        """Set once the API server has been asked, and has answered."""
         self.present: bool | None = None
         """None while it is not known."""
         self.served: frozenset[str] = frozenset()
@@ -75,7 +75,7 @@ class Presence:
 
     async def _look(self) -> None:
         resources = await self._client.discovery.resources(GROUP, VERSION)
-        self.looked = True
+        self.answered.set()
         served = frozenset(name for each in resources if "/" not in (name := str(each.get("name", "/"))))
         if served >= ESSENTIAL:
             self._missed = 0

@@ -52,6 +52,10 @@ def _labels(raw: dict[str, Any]) -> Mapping[str, str]:
     return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
 
 
+def _owner(workload: QueuedWorkload) -> list[str]:
+    return [workload.owner_uid] if workload.owner_uid else []
+
+
 def _configuration(raw: dict[str, Any]) -> str:
     data = raw.get("data")
     text = data.get(kinds.CONFIG_KEY) if isinstance(data, dict) else None
@@ -85,7 +89,11 @@ class QueueSources:
         self.local_queues: Source[LocalQueue] = self._source(kinds.LOCAL_QUEUES, read_local_queue)
         self.flavors: Source[ResourceFlavor] = self._source(kinds.RESOURCE_FLAVORS, read_flavor)
         self.workloads: Source[QueuedWorkload] = self._source(
-            kinds.QUEUED_WORKLOADS, read_workload, Store({"owner": lambda w: [w.owner_uid] if w.owner_uid else []})
+            kinds.QUEUED_WORKLOADS,
+            read_workload,
+            Store(
+                {"owner": lambda w: [w.owner_uid] if w.owner_uid else [], "door": lambda w: [(w.namespace, w.queue)]}
+            ),
         )
         self.checks: Source[AdmissionCheck] = self._source(kinds.ADMISSION_CHECKS, read_check)
         self.priorities: Source[PriorityClass] = self._source(kinds.PRIORITY_CLASSES, read_priority_class)
@@ -133,10 +141,17 @@ class QueueSources:
 
     def unsettled(self) -> list[str]:
         """What may be known in a moment; what cannot be read, and a Kueue that is not there, are waited for no more."""
-        if not self.presence.looked:
+        if not self.presence.answered.is_set():
             return ["kueue"]
         running = (source for source in self.all if source.informer.resource.qualified_name in self._running)
         return [source.informer.resource.plural for source in running if not source.settled.is_set()]
+
+    async def settled(self) -> None:
+        """Wait until nothing is :meth:`unsettled` any more."""
+        await self.presence.answered.wait()
+        for source in self.all:
+            if source.informer.resource.qualified_name in self._running:
+                await source.settled.wait()
 
     async def run(self) -> None:
         """Look for Kueue, and keep everything current from then on, until cancelled."""

@@ -99,6 +99,8 @@ class Verdicts:
         self._doors: dict[Door, dict[Key, None]] = {}
         """Who waits at which door."""
         self._standing: dict[Key, Standing] = {}
+        self._never: dict[Key, str] = {}
+        self._followers: list[Callable[[Key], None]] = []
         self._told: dict[Key, _Told] = {}
         self._affected = Affected()
         self._flushing = False
@@ -116,17 +118,27 @@ class Verdicts:
         """Every JobSet that waits at some door."""
         return [key for keys in self._doors.values() for key in keys]
 
+    def never(self, key: Key) -> str:
+        """Why a JobSet that waits can never be admitted, with the arithmetic; empty where that was not found."""
+        return self._never.get(key, "")
+
+    def follow(self, on_change: Callable[[Key], None]) -> None:
+        """Call this with the key of each JobSet of which :meth:`never` says something else."""
+        self._followers.append(on_change)
+
     def forget(self) -> None:
         """Nobody stands anywhere as far as this replica is concerned: another one leads."""
         for key in list(self._standing):
             self._stand(key, None)
         self._told.clear()
+        self._never.clear()
 
     async def reconcile(self, key: Key) -> Action:
         """Judge one JobSet, count it, and say what is wrong."""
         jobset = self._jobsets.store.get(*key)
         if jobset is None or not self._waits(jobset):
             self._stand(key, None)
+            self._note_never(key, "")
             self._told.pop(key, None)
             return await_change()
         raw = await self._read(key)
@@ -134,6 +146,7 @@ class Verdicts:
             return await_change()
         report = self._view.ever(raw, jobset.namespace, new=False)
         self._stand(key, Standing(jobset.namespace, jobset.queue, report["clusterQueue"], _verdict(report)))
+        self._note_never(key, report["message"].rstrip(".") if report["verdict"] == NEVER else "")
         later = self._tell(jobset, report)
         if later > 0:
             return requeue(later)
@@ -151,6 +164,16 @@ class Verdicts:
             self._standing[key] = now
         if before != now:
             self._observer.stands(before, now)
+
+    def _note_never(self, key: Key, why: str) -> None:
+        if why == self._never.get(key, ""):
+            return
+        if why:
+            self._never[key] = why
+        else:
+            del self._never[key]
+        for follow in self._followers:
+            follow(key)
 
     def _tell(self, jobset: JobSet, report: FitReport) -> float:
         """Say what is wrong once for each cause; returns in how many seconds to try again, 0 for never."""

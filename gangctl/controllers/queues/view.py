@@ -18,6 +18,7 @@ from gangctl.fit.report import FitReport
 from gangctl.fit.snapshot import Snapshot
 from gangctl.fit.verdict import MOST_PODSETS, fit
 from gangctl.gang.reasons import Reason
+from gangctl.kueue.blocked import Blocked, blocked
 from gangctl.kueue.consistency import KueueFacts
 from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, QueuedWorkload, ResourceFlavor
 from gangctl.policy.fitvariable import unknown_fit
@@ -118,6 +119,24 @@ class QueueView:
         found = self.snapshot.local_queue(*door)
         return found.cluster_queue if found is not None else ""
 
+    def obstacle(self, door: Door) -> Blocked | None:
+        """What keeps everything out of a LocalQueue; None where it is open, and where that cannot be known."""
+        if not self.known or self._missing():
+            return None
+        local_queue = self.snapshot.local_queue(*door)
+        queue = self.snapshot.quotas.queue(local_queue.cluster_queue) if local_queue is not None else None
+        return blocked(door[1], local_queue, queue, self.labels(door[0]))
+
+    def labels(self, namespace: str) -> Mapping[str, str] | None:
+        """Labels of a namespace, None where they are not known."""
+        return self._sources.namespaces.store.get("", namespace)
+
+    def inside(self, cluster_queue: str) -> list[QueuedWorkload]:
+        """Kueue's Workloads of every door that leads to a ClusterQueue."""
+        doors = (door for door in self._sources.local_queues.store.values() if door.cluster_queue == cluster_queue)
+        store = self._sources.workloads.store
+        return [each for door in doors for each in store.by_index("door", (door.namespace, door.name))]
+
     def fit(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
         """Whether a JobSet (of this namespace, where it names none) can be admitted, ever and now; never raises.
 
@@ -142,7 +161,7 @@ class QueueView:
         home = jobset.namespace or namespace
         if missing := self._missing():
             return unknown_fit(raw, namespace, missing)
-        ask = Ask(raw, home, self._sources.namespaces.store.get("", home), jobset.queue, new)
+        ask = Ask(raw, home, self.labels(home), jobset.queue, new)
         self._complete(snapshot)
         return fit(ask, snapshot)
 

@@ -16,9 +16,11 @@ class ReadinessObserver:
         """Tell of one JobSet whose readiness is another now.
 
         ``before`` is None for one that was not followed, ``now`` for one that is not followed any more. Both are of
-        the same UID: another JobSet under the same name comes after the first one has gone. When this replica ceases
-        to lead, all of them are not followed any more.
+        the same UID: another JobSet under the same name comes after the first one has gone.
         """
+
+    def forget(self) -> None:
+        """Know of no JobSet any more, nothing has happened to any: this replica leads no longer, another one tells."""
 
     def evaluated(self, seconds: float, lag_seconds: float | None) -> None:
         """Tell of one evaluation, after :meth:`stands`: how long it took.

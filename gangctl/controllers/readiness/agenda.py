@@ -1,0 +1,134 @@
+"""When to look at what: changes of one key are looked at together, and however many there are, others get their turn.
+
+A gang of a thousand pods starts in a thousand steps, and after a change of leaders all gangs are new; the same event
+loop answers webhooks meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Final, Generic, TypeVar
+
+from gangctl.client.pacing import Clock
+
+K = TypeVar("K", bound=Hashable)
+
+TOGETHER_SECONDS: Final = 0.1
+"""Changes within this time are looked at once."""
+SLICE_SECONDS: Final = 0.002
+"""After so much work others get as much time."""
+SHARE: Final = 0.1
+"""How much of the time one key may take: what takes long to look at is looked at more rarely."""
+SOONEST_SECONDS: Final = 1.0
+"""A wish to look again is granted no sooner, whatever is wished."""
+
+
+class Agenda(Generic[K]):
+    """Calls ``look(key, since)`` for each key that has changed, ``since`` being when the first of its changes came.
+
+    No key is looked at twice within ``together_seconds``. ``since`` is a time of the clock's monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[K, float], None],
+        *,
+        together_seconds: float = TOGETHER_SECONDS,
+        slice_seconds: float = SLICE_SECONDS,
+        clock: Clock | None = None,
+    ) -> None:
+        """Look at nothing yet; ``look`` must not raise."""
+        self._look = look
+        self._together = together_seconds
+        self._slice = slice_seconds
+        self._clock = clock or Clock()
+        self._changed: dict[K, float] = {}
+        self._batch: OrderedDict[K, float] = OrderedDict()
+        self._resting: dict[K, float] = {}
+        """Until when those that take long are left alone."""
+        self._due: dict[K, float] = {}
+        self._alarms: list[tuple[float, int, K]] = []
+        """In order of time; those that are not what is due are of wishes that were replaced."""
+        self._numbers = itertools.count()
+        self._wake = asyncio.Event()
+
+    def mark(self, key: K) -> None:
+        """Look at it soon: something about it has changed."""
+        if key not in self._batch and key not in self._changed:
+            self._changed[key] = self._clock.now()
+            self._wake.set()
+
+    def again(self, key: K, seconds: float | None) -> None:
+        """Look at it after so long even if nothing changes, instead of when was wished before; None is never."""
+        if seconds is None:
+            self._due.pop(key, None)
+            return
+        due = self._clock.now() + max(SOONEST_SECONDS, seconds)
+        self._due[key] = due
+        heapq.heappush(self._alarms, (due, next(self._numbers), key))
+        if len(self._alarms) > 2 * len(self._due) + 1000:
+            self._alarms = [(at, next(self._numbers), each) for each, at in self._due.items()]
+            heapq.heapify(self._alarms)
+        self._wake.set()
+
+    def clear(self) -> None:
+        """Forget everything that was to be looked at; not while it runs."""
+        for kept in (self._changed, self._batch, self._resting, self._due, self._alarms):
+            kept.clear()
+
+    async def run(self) -> None:
+        """Look at what there is to be looked at, until cancelled."""
+        while True:
+            await self._until_something()
+            await self._clock.sleep(self._together)
+            self._take()
+            await self._work()
+
+    async def _until_something(self) -> None:
+        while True:
+            self._wake.clear()
+            self._ring()
+            if self._changed:
+                return
+            seconds = self._alarms[0][0] - self._clock.now() if self._alarms else None
+            timer = None if seconds is None else self._clock.call_later(max(0.0, seconds), self._wake.set)
+            try:
+                await self._wake.wait()
+            finally:
+                if timer is not None:
+                    timer.cancel()
+
+    def _ring(self) -> None:
+        """What is due has changed, in a way: time has passed."""
+        now = self._clock.now()
+        while self._alarms and self._alarms[0][0] <= now:
+            due, _, key = heapq.heappop(self._alarms)
+            if self._due.get(key) == due:
+                del self._due[key]
+                self.mark(key)
+
+    def _take(self) -> None:
+        """Everything that has changed and does not rest is the next batch."""
+        self._ring()
+        now = self._clock.now()
+        self._resting = {key: until for key, until in self._resting.items() if until > now}
+        changed, self._changed = self._changed, {}
+        for key, since in changed.items():
+            (self._changed if key in self._resting else self._batch)[key] = since
+
+    async def _work(self) -> None:
+        began = self._clock.now()
+        while self._batch:
+            key, since = self._batch.popitem(last=False)
+            before = self._clock.now()
+            self._look(key, since)
+            now = self._clock.now()
+            if now - before > SHARE * self._together:
+                self._resting[key] = now + (now - before) / SHARE
+            if now - began >= self._slice:
+                await self._clock.sleep(now - began)
+                began = self._clock.now()

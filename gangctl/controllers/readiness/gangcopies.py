@@ -1,0 +1,102 @@
+"""What is kept of a Gang object: whose it is, and enough of its status to know whether another one would say more.
+
+There may be 10,000 of them with hundreds of groups each, so the status itself is not kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final
+
+from gangctl.api.meta import JOBSET_GROUP
+from gangctl.client.resources import Resource
+from gangctl.controllers.readiness.definition import PLURAL
+from gangctl.readiness.report import API_VERSION, KIND, GangStatus
+from gangctl.readiness.result import Readiness
+
+_GROUP, _, _VERSION = API_VERSION.partition("/")
+GANGS: Final = Resource(_GROUP, _VERSION, PLURAL, KIND)
+
+_DIGEST_BYTES: Final = 16
+_MOMENTS: Final = frozenset({"since", "lastTransitionTime"})
+"""Of these alone nothing is written: after a restart of gangctl some are when it first looked."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangCopy:
+    """A Gang object as the API server has it, or as a write of gangctl's left it."""
+
+    uid: str
+    version: int
+    """Its resourceVersion, which grows; 0 for one that is no number."""
+    owner: str
+    """UID of its controller, empty without one."""
+    of_jobset: bool
+    """Whether its controller is a JobSet of its own name."""
+    gist: tuple[str, str]
+    """Phase and ready pods."""
+    digest: bytes
+    """Of its status, see :func:`digest`."""
+    condition: tuple[str, str]
+    """Status of its condition Ready, and since when."""
+
+
+def project_gang(raw: dict[str, Any]) -> GangCopy:
+    """Read an object Gang; of a status that has another shape only the difference matters."""
+    metadata = raw["metadata"]
+    references = metadata.get("ownerReferences") or []
+    owner: Mapping[str, Any] = next((each for each in references if each.get("controller")), {})
+    status = raw.get("status")
+    status = status if isinstance(status, dict) else {}
+    version = str(metadata.get("resourceVersion", ""))
+    return GangCopy(
+        uid=str(metadata.get("uid", "")),
+        version=int(version) if version.isdigit() else 0,
+        owner=str(owner.get("uid", "")),
+        of_jobset=(_kind(owner), owner.get("name")) == ((JOBSET_GROUP, "JobSet"), metadata["name"]),
+        gist=(str(status.get("phase", "")), str(status.get("ready", ""))),
+        digest=digest(status),
+        condition=_condition(status),
+    )
+
+
+def status_after(status: GangStatus, before: GangCopy) -> GangStatus:
+    """The status with the transition of Ready at the time that stands already, where Ready is what it was."""
+    (ready,) = status["conditions"]
+    if before.condition[0] != ready["status"] or not before.condition[1]:
+        return status
+    return {**status, "conditions": [{**ready, "lastTransitionTime": before.condition[1]}]}
+
+
+def digest(status: Mapping[str, Any]) -> bytes:
+    """The same for statuses that say the same."""
+    text = json.dumps(_timeless(status), sort_keys=True, separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
+
+
+def gist(readiness: Readiness) -> tuple[str, str]:
+    """What of it is written soon: phase and ready pods, as a copy has them."""
+    return readiness.phase.value, f"{readiness.counts.ready}/{readiness.counts.wanted}"
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_timeless(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _timeless(each) for key, each in value.items() if key not in _MOMENTS}
+    return value
+
+
+def _kind(owner: Mapping[str, Any]) -> tuple[str, str]:
+    return str(owner.get("apiVersion", "")).partition("/")[0], str(owner.get("kind", ""))
+
+
+def _condition(status: Mapping[str, Any]) -> tuple[str, str]:
+    conditions = status.get("conditions")
+    for each in conditions if isinstance(conditions, list) else []:
+        if isinstance(each, dict) and each.get("type") == "Ready":
+            return str(each.get("status", "")), str(each.get("lastTransitionTime", ""))
+    return "", ""

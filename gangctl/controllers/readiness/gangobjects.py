@@ -1,0 +1,239 @@
+"""The object Gang beside each JobSet that is followed: its status says where the JobSet stands.
+
+Only what says something new is written: the objects of the cluster are the memory, so a gangctl that starts writes
+nothing that stands there already. Of changes in quick succession the last one is written. An object goes with its
+JobSet, which owns it; gangctl deletes one only when a JobSet that stays does not ask for a gang any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+
+from gangctl.api.jobset import JobSet
+from gangctl.api.scheduling import Owner, metadata
+from gangctl.client.client import Client
+from gangctl.client.pacing import Clock
+from gangctl.controllers.readiness.gangcopies import GANGS, GangCopy, digest, gist, project_gang, status_after
+from gangctl.controllers.readiness.observer import ReadinessObserver
+from gangctl.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    LeadershipLostError,
+    NotFoundError,
+    OwnershipConflictError,
+)
+from gangctl.readiness.report import gang_status
+from gangctl.readiness.result import Readiness
+from gangctl.runtime.controller import Action, Controller, ControllerObserver, ControllerOptions, await_change, requeue
+from gangctl.runtime.controller import retry as again
+from gangctl.runtime.informer import Informer, InformerObserver
+from gangctl.runtime.queue import QueueObserver, WorkQueue
+
+Key = tuple[str, str]
+
+NAME: Final = "gangobjects"
+CHANGE_SECONDS: Final = 1.0
+"""The least time between two writes of one object."""
+DETAIL_SECONDS: Final = 10.0
+"""The same where neither its phase nor its ready pods have changed."""
+REFUSED_SECONDS: Final = 10.0
+WORKERS: Final = 8
+
+_log = structlog.get_logger(__name__)
+
+
+class GangObjects(ReadinessObserver):
+    """Writes what it is told; :meth:`run` does, for the leader."""
+
+    def __init__(
+        self,
+        reader: Client,
+        writer: Client,
+        *,
+        jobset: Callable[[Key], JobSet | None],
+        follows: Callable[[JobSet], bool],
+        clock: Clock | None = None,
+        informer_observer: InformerObserver | None = None,
+        queue_observer: QueueObserver | None = None,
+        controller_observer: ControllerObserver | None = None,
+    ) -> None:
+        """Do nothing yet.
+
+        ``jobset`` finds a JobSet that exists, in a cache that is complete while :meth:`run` runs; ``follows`` says
+        whether it is one that has a Gang. ``writer`` stops a replica that does not lead.
+        """
+        self._writer = writer
+        self._jobset = jobset
+        self._follows = follows
+        self._clock = clock or Clock()
+        self._wanted: dict[Key, Readiness] = {}
+        self._own: dict[Key, GangCopy] = {}
+        """Own writes that the informer has not told of yet."""
+        self._written: dict[Key, float] = {}
+        """When each was last written, in seconds of the clock."""
+        self._foreign: dict[Key, str] = {}
+        """UIDs of objects of others that were told of."""
+        self._refusal = ""
+        self.informer: Informer[tuple[Key, GangCopy]] = Informer(
+            reader,
+            GANGS,
+            _project,
+            on_absent=self._absent,
+            on_synced=self._look_at_all,
+            observer=informer_observer,
+            clock=self._clock,
+        )
+        self.informer.subscribe(self._seen)
+        self._controller: Controller[Key] = Controller(
+            NAME,
+            self._reconcile,
+            queue=WorkQueue(observer=queue_observer, clock=self._clock),
+            options=ControllerOptions(workers=WORKERS),
+            observer=controller_observer,
+            clock=self._clock,
+        )
+
+    def stands(self, before: Readiness | None, now: Readiness | None) -> None:
+        """Have it written, sooner or later."""
+        if now is not None:
+            self._wanted[now.key] = now
+            self._controller.enqueue(now.key)
+        elif before is not None:
+            self._wanted.pop(before.key, None)
+            self._controller.enqueue(before.key)
+
+    async def run(self) -> None:
+        """Follow the objects and write them until cancelled; then forget everything. The leader does."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.informer.run(), name="gangs")
+                group.create_task(self._controller.run(), name=NAME)
+        except BaseExceptionGroup as errors:
+            lost, others = errors.split(LeadershipLostError)
+            if lost is None or others is not None:
+                raise
+            raise lost.exceptions[0] from None
+        finally:
+            self.informer.forget()
+            for each in (self._wanted, self._own, self._written, self._foreign):
+                each.clear()
+
+    def _absent(self) -> None:
+        _log.warning(
+            "no Gang objects: the cluster does not have their definition",
+            hint="kubectl apply -k manifests/gang-objects/crds",
+        )
+
+    def _look_at_all(self) -> None:
+        for key in self._wanted:
+            self._controller.enqueue(key)
+
+    def _seen(self, old: tuple[Key, GangCopy] | None, new: tuple[Key, GangCopy] | None) -> None:
+        """Look at what somebody may have changed; of a deleted one nothing that was written counts any more."""
+        seen = new or old
+        if seen is None:
+            return
+        key, copy = seen
+        own = self._own.get(key)
+        if own is not None and (own.uid == copy.uid if new is None else own.version <= copy.version):
+            del self._own[key]
+        self._controller.enqueue(key)
+
+    def _current(self, key: Key) -> GangCopy | None:
+        """The object as the informer has it, or as our last write left it where that is later."""
+        cached = self.informer.store.get(*key)
+        return self._own.get(key) or (cached[1] if cached is not None else None)
+
+    async def _reconcile(self, key: Key) -> Action:
+        if not self.informer.synced.is_set():
+            # It says when it is, and everything is looked at then.
+            return await_change()
+        try:
+            wanted = self._wanted.get(key)
+            action = await (self._withdraw(key) if wanted is None else self._bring(key, wanted))
+        except (AlreadyExistsError, ConflictError, NotFoundError):
+            # Somebody was quicker, and the informer has not told yet.
+            self._own.pop(key, None)
+            return again()
+        except (ForbiddenError, InvalidError) as error:
+            return self._refused(key, error)
+        self._refusal = "" if action == await_change() else self._refusal
+        return action
+
+    async def _bring(self, key: Key, wanted: Readiness) -> Action:
+        """Have the object say what is known, unless it was written a moment ago."""
+        current = self._current(key)
+        if current is not None and current.owner != wanted.uid:
+            return self._leave(key, current)
+        status = gang_status(wanted)
+        if current is not None and digest(status) == current.digest:
+            return await_change()
+        pause = DETAIL_SECONDS if current is not None and gist(wanted) == current.gist else CHANGE_SECONDS
+        wait = self._written.get(key, -math.inf) + pause - self._clock.now()
+        if wait > 0:
+            return requeue(wait)
+        self._written[key] = self._clock.now()
+        namespace, name = key
+        if current is None:
+            body = {"metadata": metadata(namespace, name, Owner(name, wanted.uid))}
+            current = self._wrote(key, await self._writer.create(GANGS, body, namespace))
+        patch = {
+            # Not over what somebody else has written, and not into another object of the same name.
+            "metadata": {"resourceVersion": str(current.version)},
+            "status": status_after(status, current),
+        }
+        self._wrote(key, await self._writer.merge_patch(GANGS, name, patch, namespace, subresource="status"))
+        return await_change()
+
+    async def _withdraw(self, key: Key) -> Action:
+        """Delete the object of a JobSet that exists and is not followed."""
+        for each in (self._written, self._foreign):
+            each.pop(key, None)
+        current, jobset = self._current(key), self._jobset(key)
+        if current is None or jobset is None or jobset.uid != current.owner or self._follows(jobset):
+            return await_change()
+        namespace, name = key
+        await self._writer.delete(GANGS, name, namespace, uid=current.uid)
+        return await_change()
+
+    def _wrote(self, key: Key, raw: dict[str, Any]) -> GangCopy:
+        copy = project_gang(raw)
+        cached = self.informer.store.get(*key)
+        # The watch may have been quicker than the answer.
+        if cached is None or cached[1].version < copy.version:
+            self._own[key] = copy
+        return copy
+
+    def _leave(self, key: Key, current: GangCopy) -> Action:
+        """Somebody else's is left alone, and told of once; one of an earlier JobSet of this name is on its way out."""
+        if current.of_jobset or self._foreign.get(key) == current.uid:
+            return await_change()
+        self._foreign[key] = current.uid
+        namespace, name = key
+        raise OwnershipConflictError(
+            f"Gang {namespace}/{name} is not owned by the JobSet of its name, so it is left alone: "
+            "delete it, and gangctl writes its own"
+        )
+
+    def _refused(self, key: Key, error: ApiError) -> Action:
+        """Say once what keeps all of them from being written, and try again."""
+        if error.namespace_terminating:
+            return await_change()
+        refusal = f"{error.status} {error.reason}"
+        if refusal != self._refusal:
+            self._refusal = refusal
+            _log.warning("Gang objects cannot be written", namespace=key[0], name=key[1], error=str(error))
+        return again(REFUSED_SECONDS)
+
+
+def _project(raw: dict[str, Any]) -> tuple[Key, GangCopy]:
+    metadata = raw["metadata"]
+    return (metadata["namespace"], metadata["name"]), project_gang(raw)

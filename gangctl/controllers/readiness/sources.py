@@ -1,0 +1,142 @@
+"""What is followed for the sake of readiness and of nothing else: pods of JobSets, nodes, and what was refused.
+
+Only the leader follows them. There are 100,000 pods beside 10,000 JobSets, so that a standby keeps none of it, and who
+ceases to lead forgets it. Nodes and refusals may be withheld: then less is explained. Without pods nothing is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from gangctl.api.meta import JOBSET_NAME
+from gangctl.client.client import EVERYTHING, Client, Selection
+from gangctl.client.resources import EVENTS, NODES, PODS, Resource
+from gangctl.controllers.caches import Observer
+from gangctl.controllers.source import Source
+from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
+from gangctl.readiness.reading import REFUSING_KINDS, read_node, read_pod, read_refusal
+from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
+from gangctl.runtime.store import Store
+
+T = TypeVar("T")
+Key = tuple[str, str]
+"""Namespace and name of a JobSet."""
+
+LOOK_SECONDS: Final = 10.0
+"""How often what may not be read is tried again."""
+_UNFINISHED: Final = Selection(JOBSET_NAME, "status.phase!=Succeeded,status.phase!=Failed")
+
+
+class ReadinessSources:
+    """All of it; ``on_known`` is called whenever something can be read from then on."""
+
+    def __init__(
+        self,
+        client: Client,
+        on_known: Callable[[], None] = lambda: None,
+        *,
+        observer: Observer = lambda _: InformerObserver(),
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        """Follow nothing yet."""
+        self._client = client
+        self._on_known = on_known
+        self._observer = observer
+        self._options = InformerOptions(cap_delay_seconds=look_seconds)
+        self.pods: Source[PodFacts] = self._source(
+            PODS, read_pod, Store({"jobset": _jobset_of, "node": _node_of}), _UNFINISHED
+        )
+        self.nodes: Source[NodeFacts] = self._source(NODES, read_node)
+        self.refusals: tuple[Source[Refused], ...] = tuple(
+            self._source(EVENTS, read_refusal, Store({"about": _about}), _about_kind(reason, kind))
+            for reason, kind in REFUSING_KINDS.items()
+        )
+        self._node_facts: dict[str, NodeFacts] = {}
+        self.nodes.informer.subscribe(self._keep_node)
+
+    @property
+    def all(self) -> tuple[Source[Any], ...]:
+        """Every source."""
+        return self.pods, self.nodes, *self.refusals
+
+    def pods_of(self, key: Key) -> list[PodFacts]:
+        """Pods of JobSets of this name that have not finished."""
+        return self.pods.store.by_index("jobset", key)
+
+    def gangs_on(self, node: str) -> dict[Key, None]:
+        """JobSets that have pods on a node."""
+        return dict.fromkeys((pod.namespace, pod.jobset) for pod in self.pods.store.by_index("node", node))
+
+    def nodes_by_name(self) -> Mapping[str, NodeFacts] | None:
+        """Every node as it is now, None where they may not be read."""
+        return self._node_facts if self.nodes.known else None
+
+    def refused(self, namespace: str, kind: str, name: str) -> Refused | None:
+        """The last refusal that an object met."""
+        about = namespace, kind, name
+        found = (each for source in self.refusals for each in source.store.by_index("about", about))
+        return max(found, key=lambda each: each.at, default=None)
+
+    async def known(self) -> None:
+        """Wait until all pods have been seen, and the rest as far as it may be read."""
+        await self.pods.informer.synced.wait()
+        for source in self.all:
+            await source.settled.wait()
+
+    async def run(self) -> None:
+        """Keep all of it current until cancelled, and then forget it."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for source in self.all:
+                    group.create_task(source.run(), name=f"readiness-{source.informer.resource.plural}")
+        finally:
+            for source in self.all:
+                source.forget()
+            self._node_facts.clear()
+
+    def _source(
+        self,
+        resource: Resource,
+        project: Callable[[dict[str, Any]], T | None],
+        store: Store[T] | None = None,
+        selection: Selection = EVERYTHING,
+    ) -> Source[T]:
+        def make(observer: InformerObserver) -> Informer[T]:
+            return Informer(
+                self._client,
+                resource,
+                project,
+                store=store,
+                selection=selection,
+                on_synced=self._on_known,
+                observer=observer,
+                options=self._options,
+            )
+
+        return Source(make, self._observer(resource))
+
+    def _keep_node(self, old: NodeFacts | None, new: NodeFacts | None) -> None:
+        if new is not None:
+            self._node_facts[new.name] = new
+        elif old is not None:
+            self._node_facts.pop(old.name, None)
+
+
+def _jobset_of(pod: PodFacts) -> list[Key]:
+    return [(pod.namespace, pod.jobset)]
+
+
+def _node_of(pod: PodFacts) -> list[str]:
+    return [pod.node] if pod.node else []
+
+
+def _about(refused: Refused) -> list[tuple[str, str, str]]:
+    return [(refused.namespace, refused.kind, sys.intern(refused.name))]
+
+
+def _about_kind(reason: str, kind: str) -> Selection:
+    """Of all events only these: field labels that every server of ``events.k8s.io/v1`` knows."""
+    return Selection(field_selector=f"reason={reason},regarding.kind={kind}")
