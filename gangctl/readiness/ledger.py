@@ -1,0 +1,242 @@
+"""How many gangs stand where, kept up to date as each of them moves: what gauges are made of.
+
+A change costs the same however many gangs there are. What would have too many series is cut off when it is read: those
+that came first are shown for as long as they live, the rest is one row of :data:`OTHERS`, and a freed place goes to the
+one that has waited longest. So the sums are exact whatever is shown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
+
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.extremes import Oldest
+from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import Counts, Readiness
+
+OTHERS: Final = "(others)"
+GUARANTEES: Final = frozenset({Reason.SCHEDULING_GATE_OFF, Reason.FIELD_DROPPED, Reason.NOT_GANGED})
+"""Causes that mean that a JobSet asked for a gang and is scheduled pod by pod."""
+
+Key = tuple[str, str]
+K = TypeVar("K", bound=Hashable)
+
+
+class Queue(NamedTuple):
+    """Where gangs are counted together; the queues are empty for those without one."""
+
+    namespace: str
+    local_queue: str
+    cluster_queue: str
+
+
+THE_OTHERS: Final = Queue(OTHERS, OTHERS, OTHERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many have a row of their own: JobSets, queues, pairs of queue and reason, namespaces."""
+
+    gangs: int = 2000
+    queues: int = 500
+    reasons: int = 2000
+    namespaces: int = 200
+
+
+@dataclass(slots=True)
+class Row:
+    """The gangs of one queue: by phase, their pods, and how many they are."""
+
+    phases: Counter[GangPhase] = field(default_factory=Counter)
+    sums: list[int] = field(default_factory=lambda: list(astuple(Counts())))
+    gangs: int = 0
+
+    @property
+    def pods(self) -> Counts:
+        """The pods of all of them."""
+        return Counts(*self.sums)
+
+    def add(self, readiness: Readiness) -> None:
+        """Count one more."""
+        self.phases[readiness.phase] += 1
+        self._sum(readiness.counts, 1)
+        self.gangs += 1
+
+    def remove(self, readiness: Readiness) -> None:
+        """Count one less."""
+        _less(self.phases, readiness.phase)
+        self._sum(readiness.counts, -1)
+        self.gangs -= 1
+
+    def merge(self, other: Row) -> None:
+        """Count those of ``other``, too."""
+        self.phases.update(other.phases)
+        self._sum(other.pods, 1)
+        self.gangs += other.gangs
+
+    def _sum(self, pods: Counts, sign: int) -> None:
+        for place, name in enumerate(Counts.__slots__):
+            self.sums[place] += sign * getattr(pods, name)
+
+
+class Blocked(NamedTuple):
+    """The gangs of one queue that one cause keeps: how many, and since when the first of them is."""
+
+    gangs: int
+    since: int
+
+
+class Ledger:
+    """Every gang that is followed, and the sums over them."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        """Start without any gang."""
+        self.limits = limits or Limits()
+        self.dropped: Counter[str] = Counter()
+        """How often something new found no row of its own, by the fields of :class:`Limits`."""
+        self._gangs: dict[Key, Readiness] = {}
+        self._rows: dict[Queue, Row] = {}
+        self._blocked: dict[tuple[Queue, Reason], Oldest[Key]] = {}
+        self._lost: Counter[Key] = Counter()
+        self._namespaces: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        """How many gangs there are."""
+        return len(self._gangs)
+
+    def stands(self, before: Readiness | None, now: Readiness | None) -> None:
+        """Count one JobSet elsewhere; what it counted before is what the ledger was told last, not ``before``."""
+        stated = now or before
+        if stated is None:
+            return
+        counted = self._gangs.get(stated.key)
+        # First in, then out: a row must not end in between, and lose its place.
+        if now is not None:
+            self._add(now)
+        if counted is not None:
+            self._remove(counted, now)
+        elif now is not None:
+            self._came("gangs", len(self._gangs))
+
+    def last(self, key: Key) -> Readiness | None:
+        """What was told last of one JobSet."""
+        return self._gangs.get(key)
+
+    def has(self, queue: Queue) -> bool:
+        """Whether there are gangs of this queue."""
+        return queue in self._rows
+
+    def gangs(self) -> list[Readiness]:
+        """The JobSets that have rows of their own."""
+        return list(islice(self._gangs.values(), self.limits.gangs))
+
+    @property
+    def without_row(self) -> int:
+        """How many JobSets have none."""
+        return max(0, len(self._gangs) - self.limits.gangs)
+
+    def rows(self) -> Iterator[tuple[Queue, Row]]:
+        """The gangs of each queue, and those of all other queues together."""
+        rows = iter(self._rows.items())
+        yield from islice(rows, self.limits.queues)
+        others = Row()
+        for _, row in rows:
+            others.merge(row)
+        if others.gangs:
+            yield THE_OTHERS, others
+
+    def blocked(self) -> Mapping[tuple[Queue, Reason], Blocked]:
+        """The gangs that something keeps, by queue and reason."""
+        own = set(islice(self._rows, self.limits.queues))
+        found: dict[tuple[Queue, Reason], Blocked] = {}
+        shown = 0
+        for (queue, reason), oldest in self._blocked.items():
+            blocked = Blocked(len(oldest), oldest.first())
+            if queue in own and shown < self.limits.reasons:
+                shown += 1
+                found[queue, reason] = blocked
+            elif (so_far := found.get((THE_OTHERS, reason))) is None:
+                found[THE_OTHERS, reason] = blocked
+            else:
+                both = Blocked(so_far.gangs + blocked.gangs, min(so_far.since, blocked.since))
+                found[THE_OTHERS, reason] = both
+        return found
+
+    def lost(self) -> Mapping[tuple[str, str], int]:
+        """Gangs that are scheduled pod by pod, by namespace and cause."""
+        own = set(islice(self._namespaces, self.limits.namespaces))
+        found: Counter[tuple[str, str]] = Counter()
+        for (namespace, cause), gangs in self._lost.items():
+            found[namespace if namespace in own else OTHERS, cause] += gangs
+        return found
+
+    def _add(self, now: Readiness) -> None:
+        self._gangs[now.key] = now
+        queue = queue_of(now)
+        if (row := self._rows.get(queue)) is None:
+            row = self._rows[queue] = Row()
+            self._came("queues", len(self._rows))
+        row.add(now)
+        if (blocked := _blocked(now)) is not None:
+            reason, since = blocked
+            if (oldest := self._blocked.get((queue, reason))) is None:
+                oldest = self._blocked[queue, reason] = Oldest()
+                self._came("reasons", len(self._blocked))
+            oldest.put(now.key, since)
+        for cause in _lost(now):
+            self._lost[now.namespace, cause] += 1
+            if now.namespace not in self._namespaces:
+                self._came("namespaces", len(self._namespaces) + 1)
+            self._namespaces[now.namespace] += 1
+
+    def _remove(self, counted: Readiness, now: Readiness | None) -> None:
+        if now is None:
+            del self._gangs[counted.key]
+        queue = queue_of(counted)
+        row = self._rows[queue]
+        row.remove(counted)
+        if not row.gangs:
+            del self._rows[queue]
+        blocked = _blocked(counted)
+        if blocked is not None and not _keeps(now, queue, blocked[0]):
+            oldest = self._blocked[queue, blocked[0]]
+            oldest.remove(counted.key)
+            if not oldest:
+                del self._blocked[queue, blocked[0]]
+        for cause in _lost(counted):
+            _less(self._lost, (counted.namespace, cause))
+            _less(self._namespaces, counted.namespace)
+
+    def _came(self, what: str, how_many: int) -> None:
+        if how_many > getattr(self.limits, what):
+            self.dropped[what] += 1
+
+
+def queue_of(readiness: Readiness) -> Queue:
+    """Where a gang is counted."""
+    return Queue(readiness.namespace, readiness.local_queue, readiness.cluster_queue)
+
+
+def _blocked(readiness: Readiness) -> tuple[Reason, int] | None:
+    """What keeps it, and since when; as long as its phase lasts where that is not known."""
+    cause = next((cause for cause in readiness.causes if cause.blocking), None)
+    return (cause.reason, cause.since or readiness.since) if cause is not None else None
+
+
+def _keeps(now: Readiness | None, queue: Queue, reason: Reason) -> bool:
+    """Whether it is counted in the same place as before: then it was put there anew already."""
+    return now is not None and queue_of(now) == queue and now.blocked_by is reason
+
+
+def _lost(readiness: Readiness) -> set[Reason]:
+    return {cause.reason for cause in readiness.causes if cause.reason in GUARANTEES}
+
+
+def _less(counter: Counter[K], key: K) -> None:
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]

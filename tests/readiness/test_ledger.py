@@ -1,0 +1,149 @@
+"""The ledger is always the sum over the gangs that are there, and shows no more rows than it may."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.ledger import OTHERS, THE_OTHERS, Blocked, Ledger, Limits, Queue, queue_of
+from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import Counts, Readiness
+from tests.readiness.standings import cause, standing, standings
+
+Step = tuple[Readiness, bool]
+"""A gang that stands there from now on, or that goes."""
+
+steps = st.lists(st.tuples(standings(), st.booleans()), max_size=40)
+
+
+def told(ledger: Ledger, story: Sequence[Step]) -> dict[tuple[str, str], Readiness]:
+    """Tell the ledger a story; returns the gangs that are left."""
+    left: dict[tuple[str, str], Readiness] = {}
+    for gang, stays in story:
+        before = left.pop(gang.key, None)
+        if stays:
+            left[gang.key] = gang
+        ledger.stands(before, gang if stays else None)
+    return left
+
+
+def tables(ledger: Ledger) -> dict[str, Any]:
+    rows = dict(ledger.rows())
+    return {
+        "phases": {queue: dict(row.phases) for queue, row in rows.items()},
+        "pods": {queue: row.pods for queue, row in rows.items()},
+        "gangs": {gang.key: gang for gang in ledger.gangs()},
+        "blocked": dict(ledger.blocked()),
+        "lost": dict(ledger.lost()),
+        "without": ledger.without_row,
+        "length": len(ledger),
+    }
+
+
+@given(steps)
+def test_it_equals_one_that_was_made_from_the_gangs_that_are_left(story: list[Step]) -> None:
+    moved, anew = Ledger(), Ledger()
+    for gang in told(moved, story).values():
+        anew.stands(None, gang)
+    assert tables(moved) == tables(anew)
+
+
+@given(steps)
+def test_it_is_the_sum_over_the_gangs_that_are_left(story: list[Step]) -> None:
+    ledger = Ledger()
+    left = list(told(ledger, story).values())
+    for queue, row in ledger.rows():
+        here = [gang for gang in left if queue_of(gang) == queue]
+        assert row.phases == Counter(gang.phase for gang in here)
+        assert row.pods == sum((gang.counts for gang in here), Counts())
+    for (queue, reason), found in ledger.blocked().items():
+        kept = [gang for gang in left if queue_of(gang) == queue and gang.blocked_by is reason]
+        first = min(next(each.since for each in gang.causes if each.blocking) or gang.since for gang in kept)
+        assert found == Blocked(len(kept), first)
+    assert sum(found.gangs for found in ledger.blocked().values()) == sum(gang.blocked_by is not None for gang in left)
+
+
+@given(steps, st.builds(Limits, *[st.integers(0, 3)] * 4))
+def test_what_has_no_row_of_its_own_is_summed_up(story: list[Step], limits: Limits) -> None:
+    small, large = Ledger(limits), Ledger()
+    told(small, story)
+    told(large, story)
+    shown, all_of_it = tables(small), tables(large)
+    assert len([queue for queue in shown["phases"] if queue != THE_OTHERS]) <= limits.queues
+    assert len([queue for queue, _ in shown["blocked"] if queue != THE_OTHERS]) <= limits.reasons
+    assert len({namespace for namespace, _ in shown["lost"]} - {OTHERS}) <= limits.namespaces
+    assert len(shown["gangs"]) == min(limits.gangs, len(small))
+    assert shown["without"] == len(small) - len(shown["gangs"])
+    assert sum(shown["pods"].values(), Counts()) == sum(all_of_it["pods"].values(), Counts())
+    for name in ("blocked", "lost"):
+        by_last = {table: Counter[str]() for table in ("shown", "all")}
+        for table, found in (("shown", shown[name]), ("all", all_of_it[name])):
+            for key, value in found.items():
+                by_last[table][key[-1]] += value.gangs if name == "blocked" else value
+        assert by_last["shown"] == by_last["all"]
+
+
+def test_an_empty_ledger_has_no_rows() -> None:
+    ledger = Ledger()
+    gang = standing("js", Reason.NOT_GANGED)
+    ledger.stands(None, gang)
+    ledger.stands(gang, None)
+    assert tables(ledger) == tables(Ledger())
+
+
+def test_what_it_was_not_told_is_not_taken_away() -> None:
+    ledger = Ledger()
+    ledger.stands(standing("other"), None)
+    ledger.stands(standing("js", phase=GangPhase.READY), standing("js"))
+    assert tables(ledger)["phases"] == {Queue("ns", "local", "cluster"): {GangPhase.SCHEDULING: 1}}
+
+
+def test_a_row_is_kept_while_its_only_gang_moves_on_and_then_goes_to_the_next_in_line() -> None:
+    ledger = Ledger(Limits(gangs=1, queues=1))
+    first, second, third = (standing(f"js-{n}", local_queue=f"queue-{n}") for n in (1, 2, 3))
+    for gang in (first, second, third):
+        ledger.stands(None, gang)
+    moved = replace(first, phase=GangPhase.READY)
+    ledger.stands(first, moved)
+    assert ledger.gangs() == [moved]
+    assert [queue.local_queue for queue, _ in ledger.rows()] == ["queue-1", OTHERS]
+    ledger.stands(moved, None)
+    assert ledger.gangs() == [second]
+    assert [queue.local_queue for queue, _ in ledger.rows()] == ["queue-2", OTHERS]
+    ledger.stands(third, None)
+    assert [queue.local_queue for queue, _ in ledger.rows()] == ["queue-2"]
+    assert ledger.without_row == 0
+
+
+def test_what_found_no_row_is_counted_once() -> None:
+    ledger = Ledger(Limits(gangs=1, queues=1, reasons=1, namespaces=1))
+    for name in ("a", "b"):
+        gang = standing(name, Reason.NOT_GANGED, namespace=name)
+        ledger.stands(None, gang)
+        ledger.stands(gang, replace(gang, phase=GangPhase.UNSCHEDULABLE))
+    assert ledger.dropped == {"gangs": 1, "queues": 1, "reasons": 1, "namespaces": 1}
+
+
+def test_the_oldest_of_many_is_found_again_when_it_goes() -> None:
+    ledger = Ledger()
+    gangs = [standing(f"js-{n}", cause(Reason.UNSCHEDULABLE, since=100 + n)) for n in range(50)]
+    for gang in gangs:
+        ledger.stands(None, gang)
+    place = Queue("ns", "local", "cluster"), Reason.UNSCHEDULABLE
+    for number, gang in enumerate(gangs):
+        assert ledger.blocked()[place] == Blocked(50 - number, 100 + number)
+        ledger.stands(gang, None)
+    assert place not in ledger.blocked()
+
+
+def test_a_cause_without_a_time_lasts_as_long_as_the_phase() -> None:
+    ledger = Ledger()
+    starting = cause(Reason.STARTING, since=3, blocking=False)
+    ledger.stands(None, standing("js", starting, Reason.UNSCHEDULABLE, since=7))
+    assert list(ledger.blocked().values()) == [Blocked(1, 7)]

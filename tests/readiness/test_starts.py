@@ -1,0 +1,94 @@
+"""A start is measured once: by one leader, and however often the gang becomes ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import Readiness
+from gangctl.readiness.starts import Measured, Span, Starts
+from tests.readiness.standings import standing
+
+READY = {"phase": GangPhase.READY, "placed_at": 1_010, "first_ready_at": 1_020, "ready_at": 1_030, "been_ready": True}
+
+
+def ready(**known: Any) -> Readiness:
+    return standing(**{**READY, **known})
+
+
+def all_of(starts: Starts, *story: Readiness) -> list[Measured]:
+    return [measured for now in story for measured in starts.stands(now)]
+
+
+def test_a_start_is_measured_from_creation_admission_and_first_ready_pod() -> None:
+    placed = standing(placed_at=1_010, admitted_at=1_005)
+    assert all_of(Starts(0), standing(admitted_at=1_005), placed, ready(admitted_at=1_005)) == [
+        Measured(Span.TO_SCHEDULED, 10),
+        Measured(Span.TO_READY, 30),
+        Measured(Span.ADMITTED_TO_READY, 25),
+        Measured(Span.SPREAD, 10),
+    ]
+
+
+def test_nothing_is_measured_again_when_a_gang_comes_back_to_ready() -> None:
+    degraded = ready(phase=GangPhase.DEGRADED, ready_at=0)
+    starts = Starts(0)
+    assert len(all_of(starts, standing(), ready())) == 4
+    assert all_of(starts, ready(), degraded, ready(ready_at=2_000), ready(ready_at=2_000)) == []
+
+
+def test_what_was_ready_before_this_replica_led_is_not_measured() -> None:
+    starts = Starts(1_030.9)
+    assert all_of(starts, ready(name="in that second")) == [
+        Measured(Span.TO_READY, 30),
+        Measured(Span.ADMITTED_TO_READY, 30),
+        Measured(Span.SPREAD, 10),
+    ]
+    starts = Starts(1_031)
+    assert all_of(starts, ready(), ready(phase=GangPhase.DEGRADED, ready_at=0), ready(ready_at=5_000)) == []
+
+
+def test_what_was_ready_before_and_is_seen_degraded_first_is_not_measured_when_it_recovers() -> None:
+    degraded = ready(phase=GangPhase.DEGRADED, ready_at=0)
+    assert all_of(Starts(2_000), degraded, ready(ready_at=2_100)) == []
+
+
+def test_a_gang_that_had_nodes_before_this_replica_led_is_measured_when_it_gets_ready() -> None:
+    spans = [measured.span for measured in all_of(Starts(1_020), standing(placed_at=1_010), ready())]
+    assert spans == [Span.TO_READY, Span.ADMITTED_TO_READY, Span.SPREAD]
+
+
+def test_a_restart_is_not_measured_from_creation_unless_it_was_never_ready() -> None:
+    again = ready(attempt=1, placed_at=9_000, first_ready_at=9_010, ready_at=9_050)
+    restarting = standing(attempt=1, phase=GangPhase.RESTARTING)
+    starts = Starts(0)
+    all_of(starts, standing(), ready())
+    assert all_of(starts, restarting, again) == [Measured(Span.SPREAD, 40)]
+    assert Measured(Span.TO_READY, 8_050) in all_of(Starts(0), standing(), restarting, again)
+    assert all_of(Starts(5_000), restarting, again) == [Measured(Span.SPREAD, 40)]
+
+
+def test_each_admission_is_measured() -> None:
+    starts = Starts(0)
+    all_of(starts, standing(), ready())
+    evicted = standing(phase=GangPhase.QUEUED, admitted_at=0)
+    again = ready(admitted_at=3_000, placed_at=3_005, first_ready_at=3_010, ready_at=3_012)
+    assert all_of(starts, evicted, again) == [Measured(Span.ADMITTED_TO_READY, 12), Measured(Span.SPREAD, 2)]
+
+
+def test_what_was_ready_before_it_was_admitted_again_says_nothing_of_that_admission() -> None:
+    starts = Starts(0)
+    all_of(starts, standing(), ready())
+    assert [each.span for each in all_of(starts, ready(admitted_at=3_000))] == [Span.SPREAD]
+
+
+def test_another_jobset_of_the_same_name_is_measured_anew() -> None:
+    starts = Starts(0)
+    assert len(all_of(starts, ready())) == 4
+    assert len(all_of(starts, ready(uid="another"))) == 4
+    starts.forget(ready().key)
+    assert len(all_of(starts, ready(uid="another"))) == 4
+
+
+def test_clocks_that_disagree_measure_nothing_and_not_less() -> None:
+    assert Measured(Span.TO_READY, 0) in all_of(Starts(0), ready(created_at=1_031))
