@@ -94,6 +94,12 @@ class JobSet:
     outcome_message: str = ""
     finished_at: str = ""
     """When it finished, RFC 3339; empty where no condition says so."""
+    suspended_at: str = ""
+    """When its suspension took effect, RFC 3339; empty where it is not suspended, or no condition says so."""
+    resumed_at: str = ""
+    """When it was resumed; empty where it never was suspended, or is."""
+    restarting_at: str = ""
+    """When the restart began after which not all Jobs have been ready yet; empty before JobSet 0.12."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -152,6 +158,15 @@ def _end(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return {"type": terminal} if terminal else None
 
 
+def _since(status: Mapping[str, Any], condition: str, *, holds: bool) -> str:
+    """Since when a condition is true, or false; empty where it is not, or not there."""
+    conditions = status.get("conditions")
+    for each in conditions if isinstance(conditions, list) else ():
+        if isinstance(each, dict) and each.get("type") == condition:
+            return _text(each, "lastTransitionTime") if (each.get("status") == "True") is holds else ""
+    return ""
+
+
 def _text(end: Mapping[str, Any] | None, key: str) -> str:
     return str((end or {}).get(key) or "")
 
@@ -190,5 +205,8 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         outcome_reason=_text(end, "reason"),
         outcome_message=_text(end, "message"),
         finished_at=_text(end, "lastTransitionTime"),
+        suspended_at=_since(status, "Suspended", holds=True),
+        resumed_at=_since(status, "Suspended", holds=False),
+        restarting_at=_since(status, "RestartingJobSet", holds=True),
     )
     return jobset, tuple(errors)
