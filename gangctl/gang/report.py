@@ -113,7 +113,8 @@ _LEVELS: Final[dict[Scope, Level]] = {
 }
 
 
-def _level(plan: GangPlan | None) -> Level:
+def level_of(plan: GangPlan | None) -> Level:
+    """What the gangs of a plan consist of."""
     if plan is None:
         return "None"
     templates = {template.name for template in plan.workload.templates}
@@ -205,7 +206,7 @@ def plan_report(raw: Mapping[str, Any], planned: Planned) -> tuple[PlanReport, t
         "metadata": {"name": jobset.name, "namespace": jobset.namespace},
         "kubernetes": planned.generation.kubernetes,
         "apiGeneration": planned.generation.api_version,
-        "level": _level(plan),
+        "level": level_of(plan),
         "sequenced": len(jobset.replicated_jobs) > 1 and is_sequenced(jobset, jobset.replicated_jobs),
         "queue": _queue(raw),
         "totalPods": sum(map(replicated_job_pods, jobset.replicated_jobs)),
