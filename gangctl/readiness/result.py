@@ -61,6 +61,10 @@ class GroupReadiness:
     first_ready_at: int = 0
     ready_at: int = 0
     """When the first and the last pod became ready; the latter 0 until all are."""
+    been_ready: bool = False
+    """Whether it has been ready in this attempt."""
+    missing_since: int = 0
+    """Since when pods are missing of which their Jobs may tell in a moment that they have succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
