@@ -21,6 +21,7 @@ from gangctl.gang.progress import JobProgress, job_pods_left
 from gangctl.gang.stamp import Scope
 from gangctl.readiness.facts import PodFacts, Snapshot
 from gangctl.readiness.reading import group_reference, unix
+from gangctl.readiness.stages import stages_to_come
 
 JobKey = tuple[str, int]
 """ReplicatedJob and index."""
@@ -61,6 +62,9 @@ class Group:
     """Pods that exist at once when none has finished."""
     minimum: int = 0
     """minCount as it is now: the observed one, else the plan's; all that are wanted where nothing enforces one."""
+    needed: int = 0
+    """Pods that have to be placed before any can start: the minimum, or all that can still exist where these are fewer;
+    of a sequenced JobSet without a plan, those whose stage has come."""
     wanted: int = 0
     """Pods that should exist now."""
     succeeded: int = 0
@@ -78,8 +82,8 @@ class Group:
 
     @property
     def bound(self) -> tuple[PodFacts, ...]:
-        """Those of :attr:`pods` that the scheduler places together: without the outsiders'."""
-        if not self.outsiders:
+        """Those of :attr:`pods` that are placed together: without the outsiders', unless there are no others."""
+        if not self.outsiders or len(self.outsiders) == len(self.planned):
             return self.pods
         return tuple(pod for pod in self.pods if (pod.replicated_job, pod.job_index) not in self.outsiders)
 
@@ -101,9 +105,23 @@ def members(snapshot: Snapshot) -> tuple[Group, ...]:
         roll.enter_job(job)
     for pod in snapshot.pods:
         roll.enter_pod(pod)
-    outsiders = _outsiders(snapshot, plan)
-    rjs = {rj.name: rj for rj in snapshot.jobset.replicated_jobs}
-    return tuple(_group(snapshot, draft, rjs, outsiders) for draft in drafts)
+    known = _Known(
+        snapshot,
+        {rj.name: rj for rj in snapshot.jobset.replicated_jobs},
+        _outsiders(snapshot, plan),
+        stages_to_come(snapshot.jobset, snapshot.jobs),
+    )
+    return tuple(_group(known, draft) for draft in drafts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is the same for all groups of a JobSet."""
+
+    snapshot: Snapshot
+    replicated_jobs: Mapping[str, ReplicatedJob]
+    outsiders: frozenset[JobKey]
+    to_come: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -200,23 +218,22 @@ def _outsiders(snapshot: Snapshot, plan: GangPlan | None) -> frozenset[JobKey]:
     return frozenset(job.key for job in find_outsiders(plan, snapshot.jobs, snapshot.api.generation))
 
 
-def _group(snapshot: Snapshot, draft: _Draft, rjs: Mapping[str, ReplicatedJob], outsiders: frozenset[JobKey]) -> Group:
-    restarts = snapshot.jobset.restarts
+def _group(known: _Known, draft: _Draft) -> Group:
+    snapshot, restarts = known.snapshot, known.snapshot.jobset.restarts
     jobs: list[JobProgress] = []
     leaving_jobs: list[JobProgress] = []
     for job in draft.jobs.values():
         (leaving_jobs if job.deleting or job.attempt < restarts else jobs).append(job)
     pods, leaving, earlier, over = _sorted_pods(draft, restarts)
     progress = _progress(draft, over)
-    left = {
-        (job.replicated_job, job.index): job_pods_left(
-            rjs[job.replicated_job], progress.get((job.replicated_job, job.index)), restarts
-        )
-        for job in draft.planned
-    }
+    left: dict[JobKey, int] = {}
+    for each in draft.planned:
+        key = (each.replicated_job, each.index)
+        left[key] = job_pods_left(known.replicated_jobs[each.replicated_job], progress.get(key), restarts)
     wanted = sum(left.values())
-    own = frozenset(key for key in left if key in outsiders)
+    own = frozenset(key for key in left if key in known.outsiders)
     pod_group = _pod_group(snapshot, draft)
+    minimum = _minimum(snapshot, draft, pod_group, own, wanted)
     return Group(
         name=draft.name,
         template=draft.template,
@@ -231,7 +248,8 @@ def _group(snapshot: Snapshot, draft: _Draft, rjs: Mapping[str, ReplicatedJob], 
         outsiders=own,
         pod_group=pod_group,
         desired=sum(job.pods for job in draft.planned),
-        minimum=_minimum(snapshot, draft, pod_group, own, wanted),
+        minimum=minimum,
+        needed=_needed(known, draft, left, own, minimum),
         wanted=wanted,
         succeeded=sum(progress[job.key].succeeded for job in jobs),
     )
@@ -291,3 +309,13 @@ def _minimum(
     if workload is not None and workload.owner_uid == snapshot.jobset.uid:
         return dict(workload.min_counts).get(draft.template, draft.min_count)
     return draft.min_count - sum(job.pods for job in draft.planned if (job.replicated_job, job.index) in outsiders)
+
+
+def _needed(
+    known: _Known, draft: _Draft, left: Mapping[JobKey, int], outsiders: frozenset[JobKey], minimum: int
+) -> int:
+    if draft.scope is None:
+        return sum(count for (name, _), count in left.items() if name not in known.to_come)
+    if not outsiders or len(outsiders) == len(draft.planned):
+        return min(minimum, sum(left.values()))
+    return min(minimum, sum(count for key, count in left.items() if key not in outsiders))
