@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 RUNTIME := $(VENV)/.runtime
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup demo test test-pure lint format types layers verify lock bench controlplane clean
+.PHONY: help setup demo test test-pure lint format types layers verify dashboards lock bench controlplane clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ controlplane: $(STAMP) ## build etcd, Kubernetes, JobSet, Kueue, KWOK and Promet
 
 bench: $(STAMP) ## the benchmarks; results are tables under benchmarks/results
 	$(BIN)/python -m benchmarks
+
+dashboards: $(STAMP) ## write grafana/dashboards anew
+	$(BIN)/python -m grafana.generate
 
 lock: $(STAMP) ## rewrite the lock files
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --python-version 3.11 pyproject.toml -o locks/runtime.txt

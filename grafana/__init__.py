@@ -1,0 +1,1 @@
+"""Grafana dashboards of gangctl: the code that makes them, and what it made."""

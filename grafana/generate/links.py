@@ -1,0 +1,45 @@
+"""Where panels lead: runbooks, and dashboards with something chosen."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.models import dashboard
+
+RUNBOOKS: Final = "https://github.com/gangctl/gangctl/blob/main/docs/runbooks"
+_HERE: Final = "${datasource:queryparam}&${cluster:queryparam}&${job:queryparam}&${__url_time_range}"
+
+GANG: Final = (
+    "/d/gangctl-gang?var-namespace=${__data.fields.Namespace}&var-jobset=${__data.fields.JobSet}"
+    f"&{_HERE}"
+)  # fmt: skip
+"""Of a row of a table with the columns Namespace and JobSet."""
+QUEUE: Final = "/d/gangctl-queues?var-cluster_queue=${__data.fields.ClusterQueue}" f"&{_HERE}"  # fmt: skip
+"""Of a row of a table with the column ClusterQueue."""
+
+
+def runbook(alert: str) -> dashboard.DashboardLink:
+    """The page of the alert that a panel explains."""
+    return _link(f"Runbook: {alert}", f"{RUNBOOKS}/{alert}.md", "doc", blank=True)
+
+
+def to(uid: str, title: str) -> dashboard.DashboardLink:
+    """Another dashboard, with what is chosen here."""
+    return _link(title, f"/d/{uid}?{_HERE}", "dashboard", blank=False)
+
+
+def _link(title: str, url: str, icon: str, *, blank: bool) -> dashboard.DashboardLink:
+    return (
+        build.DashboardLink(title)
+        .type(dashboard.DashboardLinkType.LINK)
+        .icon(icon)
+        .tooltip("")
+        .url(url)
+        .tags([])
+        .as_dropdown(False)
+        .include_vars(False)
+        .keep_time(False)
+        .target_blank(blank)
+        .build()
+    )

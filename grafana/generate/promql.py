@@ -1,0 +1,115 @@
+"""Parts of PromQL queries, in Grafana's variables.
+
+Every selector names the cluster, the job and the instance, so that one Prometheus can hold several of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+RATE: Final = "$__rate_interval"
+SHOWN: Final = "$__range"
+"""All of the time that the dashboard shows."""
+
+_TARGET: Final = ('cluster=~"$cluster"', 'job=~"$job"', 'instance=~"$instance"')
+_KUEUE: Final = ('cluster=~"$cluster"', 'job=~"$kueue_job"')
+_QUEUE: Final = ('namespace=~"$namespace"', 'local_queue=~"$local_queue"', 'cluster_queue=~"$cluster_queue"')
+_GANG: Final = ('namespace="$namespace"', 'jobset="$jobset"')
+
+GANG_KEY: Final = "cluster, job, instance, namespace, jobset"
+"""What the series of one gang have in common."""
+
+Selector = Callable[[str], str]
+
+
+def target(metric: str, *matchers: str) -> str:
+    """A selector for what the scraped process says of itself or of the whole cluster."""
+    return f"{metric}{{{', '.join((*_TARGET, *matchers))}}}"
+
+
+def queue(metric: str, *matchers: str) -> str:
+    """A selector for a family with namespace, local_queue and cluster_queue."""
+    return target(metric, *_QUEUE, *matchers)
+
+
+def cluster_queue(metric: str, *matchers: str) -> str:
+    """A selector for a family that knows the ClusterQueue only."""
+    return target(metric, _QUEUE[2], *matchers)
+
+
+def namespace(metric: str, *matchers: str) -> str:
+    """A selector for a family that knows the namespace only."""
+    return target(metric, _QUEUE[0], *matchers)
+
+
+def gang(metric: str, *matchers: str) -> str:
+    """A selector for the one gang of the dashboard."""
+    return target(metric, *_GANG, *matchers)
+
+
+def kueue(metric: str, *matchers: str) -> str:
+    """A selector for a family of Kueue, of the ClusterQueues of the dashboard."""
+    return f"{metric}{{{', '.join((*_KUEUE, _QUEUE[2], *matchers))}}}"
+
+
+def kueue_preempting(metric: str) -> str:
+    """A selector for a family of Kueue that names the ClusterQueue that preempts."""
+    return f"{metric}{{{', '.join((*_KUEUE, f'preempting_{_QUEUE[2]}'))}}}"
+
+
+def total(by: str, inner: str) -> str:
+    """The sum by some labels, or of everything."""
+    return f"sum by ({by}) ({inner})" if by else f"sum({inner})"
+
+
+def most(by: str, inner: str) -> str:
+    """The maximum by some labels, or of everything: for what every replica tells of the same thing."""
+    return f"max by ({by}) ({inner})" if by else f"max({inner})"
+
+
+def least(by: str, inner: str) -> str:
+    """The minimum by some labels, or of everything."""
+    return f"min by ({by}) ({inner})" if by else f"min({inner})"
+
+
+def in_an_hour(selector: str) -> str:
+    """What counters gained in the last hour, together."""
+    return f"sum(increase({selector}[1h]))"
+
+
+def some(query: str) -> str:
+    """Without what is zero."""
+    return f"{query} > 0"
+
+
+def rate(selector: str) -> str:
+    """What a counter gains a second."""
+    return f"rate({selector}[{RATE}])"
+
+
+def increase(selector: str, over: str = RATE) -> str:
+    """What a counter gains in a step; with ``SHOWN`` in all of the time shown."""
+    return f"increase({selector}[{over}])"
+
+
+def quantile(share: float, by: str, buckets: str, over: str = RATE) -> str:
+    """A quantile of a histogram; ``buckets`` selects its ``_bucket`` series."""
+    labels = f"le, {by}" if by else "le"
+    return f"histogram_quantile({share}, sum by ({labels}) (rate({buckets}[{over}])))"
+
+
+def mean(by: str, metric: str, select: Selector, over: str = RATE) -> str:
+    """The mean of a histogram."""
+    sums, counts = select(f"{metric}_sum"), select(f"{metric}_count")
+    return f"{total(by, f'increase({sums}[{over}])')} / {total(by, f'increase({counts}[{over}])')}"
+
+
+def age(by: str, timestamps: str) -> str:
+    """Seconds since the earliest of some timestamps."""
+    return f"time() - {least(by, timestamps)}"
+
+
+def or_zero(query: str) -> str:
+    """Zero where there is nothing, but only while somebody leads: without a leader nothing is known."""
+    return f"{query} or (sum({target('gangctl_leader')}) > 0) * 0"
