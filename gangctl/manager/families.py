@@ -12,9 +12,9 @@ from typing import Any, Final
 from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
-from gangctl.manager import readinessfamilies
 from gangctl.manager.gangs import Clients
 from gangctl.manager.parts import Outside, compose
+from gangctl.manager.readinessmetrics import ReadinessMetrics
 from gangctl.manager.settings import load_settings
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.families import Catalogue, Family
@@ -47,5 +47,7 @@ async def composed_families() -> tuple[Family, ...]:
         )
     )
     known = {family.name: family for family in catalogue.families()}
-    known |= {family.name: family for family in readinessfamilies.ALL}
+    if "gangctl_gangs" not in known:
+        ReadinessMetrics(readiness := Catalogue())
+        known |= {family.name: family for family in readiness.families()}
     return tuple(known[name] for name in sorted(known))

@@ -58,7 +58,7 @@ PHASE_SINCE: Final = Family(
     "gangctl_gang_phase_timestamp_seconds", "gauge", "Since when one JobSet is in its phase (Unix time).", JOBSET
 )
 WITHOUT_SERIES: Final = Family(
-    "gangctl_gangs_without_series", "gauge", "JobSets beyond the 2,000 that have series of their own."
+    "gangctl_gangs_without_series", "gauge", "JobSets beyond those (2,000) that have series of their own."
 )
 TO_SCHEDULED: Final = Family(
     "gangctl_gang_time_to_scheduled_seconds",
@@ -120,8 +120,18 @@ LAG: Final = Family(
     "Seconds from the first change of a gang that was not reckoned with until its new readiness was published.",
 )
 
-ALL: Final = (
-    GANGS, PODS, STRANDED, BLOCKED, OLDEST, LOST, INFO, READY_PODS, WANTED_PODS, PHASE_SINCE, WITHOUT_SERIES,
-    TO_SCHEDULED, TO_READY, ADMITTED_TO_READY, SPREAD, TRANSITIONS, DISRUPTIONS, DEGRADED, DROPPED,
-    EVALUATIONS, EVALUATION_SECONDS, LAG,
-)  # fmt: skip
+STANDING: Final = (
+    GANGS,
+    PODS,
+    STRANDED,
+    BLOCKED,
+    OLDEST,
+    LOST,
+    INFO,
+    READY_PODS,
+    WANTED_PODS,
+    PHASE_SINCE,
+    WITHOUT_SERIES,
+    DEGRADED,
+)
+"""Families that are read from where the gangs stand when somebody asks; the others are fed by what happens."""

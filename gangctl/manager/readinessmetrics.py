@@ -1,0 +1,236 @@
+"""Where gangs stand, as Prometheus metrics.
+
+Gauges are read from a ledger when they are scraped, so the series of an object end when it goes. Histograms and
+counters follow from changes. Labels hold names of queues, namespaces and JobSets, and every family has its most of them
+(docs/metrics.md has the sums): what is beyond is counted under ``(others)``, and per JobSet not at all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, Metric
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from gangctl.controllers.readiness.observer import ReadinessObserver
+from gangctl.manager import readinessfamilies as families
+from gangctl.readiness.changes import Disruptions, transition
+from gangctl.readiness.lapse import Lapse
+from gangctl.readiness.ledger import OTHERS, THE_OTHERS, Ledger, Limits, Queue, queue_of
+from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import Readiness
+from gangctl.readiness.starts import Span, Starts
+from gangctl.runtime.families import Family
+
+MOST_STARTS: Final = 40
+"""Pairs of ClusterQueue and level that have histograms of their own; one pair is 80 series."""
+MOST_DISRUPTIONS: Final = 200
+"""Pairs of ClusterQueue and reason that are counted on their own."""
+MOST_EXEMPLAR_CHARACTERS: Final = 128 - len("jobset")
+
+_START_SECONDS: Final = (1, 2.5, *(5 * 2**power for power in range(14)))
+"""Kueue's, and two more: up to 40,960, so that waiting in a queue and starting can be drawn in one panel."""
+_EVALUATION_SECONDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 1)
+_LAG_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+_HISTOGRAMS: Final = {
+    Span.TO_SCHEDULED: families.TO_SCHEDULED,
+    Span.TO_READY: families.TO_READY,
+    Span.ADMITTED_TO_READY: families.ADMITTED_TO_READY,
+    Span.SPREAD: families.SPREAD,
+}
+_CUT_OFF: Final = {
+    "gangs": (families.INFO, families.READY_PODS, families.WANTED_PODS, families.PHASE_SINCE),
+    "queues": (families.GANGS, families.PODS, families.STRANDED),
+    "reasons": (families.BLOCKED, families.OLDEST),
+    "namespaces": (families.LOST,),
+}
+"""Families by the limit of the ledger that cuts them off."""
+
+
+class ReadinessMetrics(ReadinessObserver):
+    """The collectors, in one registry, told of every gang that the leader follows."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        *,
+        limits: Limits | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """Register every family at once; ``wall`` is Unix time."""
+        limits = limits or Limits()
+        self.ledger = Ledger(limits)
+        self._degraded: Lapse[tuple[str, str], Queue] = Lapse(limits.queues, THE_OTHERS)
+        self._starts: Starts | None = None
+        self._found = Disruptions()
+        self._monotonic = monotonic
+        self._wall = wall
+        self._spans = {span: _histogram(family, _START_SECONDS, registry) for span, family in _HISTOGRAMS.items()}
+        self._transitions = _counter(families.TRANSITIONS, registry)
+        self._disruptions = _counter(families.DISRUPTIONS, registry)
+        self._dropped = _counter(families.DROPPED, registry)
+        self._evaluations = _counter(families.EVALUATIONS, registry)
+        self._evaluation_seconds = _histogram(families.EVALUATION_SECONDS, _EVALUATION_SECONDS, registry)
+        self._lag = _histogram(families.LAG, _LAG_SECONDS, registry)
+        self._pairs = _FirstCome(MOST_STARTS)
+        self._reasons = _FirstCome(MOST_DISRUPTIONS)
+        registry.register(_Standing(self))
+
+    def stands(self, before: Readiness | None, now: Readiness | None) -> None:
+        """Count one JobSet elsewhere, and what happened to it on the way."""
+        stated = now or before
+        if stated is None:
+            return
+        # What it does not know it cannot have counted, whatever others knew before.
+        last = self.ledger.last(stated.key)
+        self.ledger.stands(last, now)
+        self._count_time(last, now)
+        if (phases := transition(last, now)) is not None:
+            self._transitions.labels(*(phase.label for phase in phases)).inc()
+        if (reason := self._found.stands(last, now)) is not None:
+            cluster_queue = self._name(self._reasons, stated.cluster_queue, reason.value, families.DISRUPTIONS)
+            self._disruptions.labels(cluster_queue, reason.value).inc()
+        self._measure(stated, now)
+        self._count_dropped()
+
+    def evaluated(self, seconds: float, lag_seconds: float | None) -> None:
+        """Tell how long one evaluation took, and how long after the first change that it was for it was published."""
+        self._evaluations.inc()
+        self._evaluation_seconds.observe(seconds)
+        if lag_seconds is not None:
+            self._lag.observe(lag_seconds)
+
+    def seconds_degraded(self) -> Iterable[tuple[Queue, float]]:
+        """Seconds that gangs of each queue have been degraded; queues without gangs are forgotten."""
+        self._degraded.keep(self.ledger.has)
+        return self._degraded.seconds(self._monotonic())
+
+    def _measure(self, stated: Readiness, now: Readiness | None) -> None:
+        if self._starts is None:
+            # It begins to lead with the first gang that it is told of, and ends with the last that goes.
+            self._starts = Starts(self._wall())
+        if now is None:
+            self._starts.forget(stated.key)
+            self._starts = self._starts if self.ledger else None
+            return
+        for measured in self._starts.stands(now):
+            family = _HISTOGRAMS[measured.span]
+            cluster_queue = self._name(self._pairs, now.cluster_queue, now.level, family)
+            exemplar = {"jobset": "/".join(now.key)[:MOST_EXEMPLAR_CHARACTERS]}
+            self._spans[measured.span].labels(cluster_queue, now.level).observe(measured.seconds, exemplar)
+
+    def _count_time(self, last: Readiness | None, now: Readiness | None) -> None:
+        """Move a degraded gang from one queue's time to another's."""
+        was = queue_of(last) if last is not None and last.phase is GangPhase.DEGRADED else None
+        is_now = queue_of(now) if now is not None and now.phase is GangPhase.DEGRADED else None
+        if was == is_now:
+            return
+        if last is not None and was is not None:
+            self._degraded.leave(last.key, self._monotonic())
+        if now is not None and is_now is not None and not self._degraded.enter(now.key, is_now, self._monotonic()):
+            self._dropped.labels(families.DEGRADED.name).inc()
+
+    def _name(self, first: _FirstCome, cluster_queue: str, beside: str, family: Family) -> str:
+        if first.has_place((cluster_queue, beside)):
+            return cluster_queue
+        self._dropped.labels(family.name).inc()
+        return OTHERS
+
+    def _count_dropped(self) -> None:
+        while self.ledger.dropped:
+            what, times = self.ledger.dropped.popitem()
+            for family in _CUT_OFF[what]:
+                self._dropped.labels(family.name).inc(times)
+
+
+class _Standing(Collector):
+    """The gauges, as they are when somebody asks."""
+
+    def __init__(self, metrics: ReadinessMetrics) -> None:
+        self._metrics = metrics
+
+    def describe(self) -> Iterable[Metric]:
+        """What there can be."""
+        return [family.metric() for family in families.STANDING]
+
+    def collect(self) -> Iterable[Metric]:
+        """What there is."""
+        ledger = self._metrics.ledger
+        yield from _by_queue(ledger)
+        yield from _by_reason(ledger)
+        yield from _by_jobset(ledger)
+        seconds = families.DEGRADED.counter()
+        for queue, total in self._metrics.seconds_degraded():
+            seconds.add_metric(queue, total)
+        yield seconds
+
+
+def _by_queue(ledger: Ledger) -> Iterable[Metric]:
+    gangs, pods, stranded = families.GANGS.gauge(), families.PODS.gauge(), families.STRANDED.gauge()
+    for queue, row in ledger.rows():
+        for phase, count in row.phases.items():
+            gangs.add_metric((*queue, phase.label), count)
+        counts = row.pods
+        states = (
+            counts.desired,
+            counts.minimum,
+            counts.wanted,
+            counts.created,
+            counts.placed,
+            counts.ready,
+            counts.finished,
+        )
+        for state, count in zip(families.STATES, states, strict=True):
+            pods.add_metric((*queue, state), count)
+        stranded.add_metric(queue, counts.stranded)
+    return gangs, pods, stranded
+
+
+def _by_reason(ledger: Ledger) -> Iterable[Metric]:
+    blocked, oldest, lost = families.BLOCKED.gauge(), families.OLDEST.gauge(), families.LOST.gauge()
+    for (queue, reason), found in ledger.blocked().items():
+        blocked.add_metric((*queue, reason.value), found.gangs)
+        oldest.add_metric((*queue, reason.value), found.since)
+    for place, count in ledger.lost().items():
+        lost.add_metric(place, count)
+    return blocked, oldest, lost
+
+
+def _by_jobset(ledger: Ledger) -> Iterable[Metric]:
+    info, ready = families.INFO.gauge(), families.READY_PODS.gauge()
+    wanted, since = families.WANTED_PODS.gauge(), families.PHASE_SINCE.gauge()
+    for gang in ledger.gangs():
+        reason = gang.reason.value if gang.reason is not None else ""
+        info.add_metric((*gang.key, gang.local_queue, gang.cluster_queue, gang.level, gang.phase.label, reason), 1)
+        ready.add_metric(gang.key, gang.counts.ready)
+        wanted.add_metric(gang.key, gang.counts.wanted)
+        since.add_metric(gang.key, gang.since)
+    without: GaugeMetricFamily = families.WITHOUT_SERIES.gauge()
+    without.add_metric((), ledger.without_row)
+    return info, ready, wanted, since, without
+
+
+class _FirstCome:
+    """Which pairs of labels have series of their own: those that came first, for good, as counters never go back."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: set[tuple[str, str]] = set()
+
+    def has_place(self, pair: tuple[str, str]) -> bool:
+        if pair not in self._known and len(self._known) < self._most:
+            self._known.add(pair)
+        return pair in self._known
+
+
+def _counter(family: Family, registry: CollectorRegistry) -> Counter:
+    return Counter(family.name, family.help, family.labels, unit=family.unit, registry=registry)
+
+
+def _histogram(family: Family, buckets: tuple[float, ...], registry: CollectorRegistry) -> Histogram:
+    return Histogram(family.name, family.help, family.labels, unit=family.unit, buckets=buckets, registry=registry)

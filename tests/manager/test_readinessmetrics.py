@@ -1,0 +1,222 @@
+"""Gangs as series: what is exported follows what is there, within the bounds that are published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_plain
+
+from gangctl.gang.reasons import Reason
+from gangctl.manager.readinessmetrics import ReadinessMetrics
+from gangctl.readiness.ledger import OTHERS, Limits
+from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import Counts, Readiness
+from gangctl.runtime.probes import ProbeServer
+from tests.readiness.standings import cause, standing
+
+HERE = {"namespace": "ns", "local_queue": "local", "cluster_queue": "cluster"}
+START = {"cluster_queue": "cluster", "level": "JobSet"}
+JS = {"namespace": "ns", "jobset": "js"}
+READY: dict[str, Any] = {"phase": GangPhase.READY, "placed_at": 1_010, "first_ready_at": 1_020, "ready_at": 1_030}
+
+
+class World:
+    """A registry, its metrics, and the two clocks by which they go."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.seconds = 500.0
+        self.registry = CollectorRegistry()
+        self.metrics = ReadinessMetrics(
+            self.registry, limits=limits, monotonic=lambda: self.seconds, wall=lambda: self.seconds + 500
+        )
+
+    def value(self, name: str, /, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+    def tell(self, *story: Readiness) -> None:
+        for now in story:
+            self.metrics.stands(None, now)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_gauges_say_where_gangs_stand(world: World) -> None:
+    pods = Counts(desired=8, minimum=6, wanted=7, created=5, placed=4, ready=3, finished=1, stranded=4)
+    lost = cause(Reason.FIELD_DROPPED, blocking=False)
+    blocked = cause(Reason.UNSCHEDULABLE, since=77)
+    world.tell(standing("js", lost, blocked, phase=GangPhase.PARTIALLY_PLACED, counts=pods), standing("other"))
+    assert world.value("gangctl_gangs", **HERE, phase="partiallyplaced") == 1
+    assert world.value("gangctl_gangs", **HERE, phase="scheduling") == 1
+    expected = {"desired": 12, "minimum": 10, "wanted": 11, "created": 9, "scheduled": 4, "ready": 3, "succeeded": 1}
+    for state, count in expected.items():
+        assert world.value("gangctl_gang_pods", **HERE, state=state) == count, state
+    assert world.value("gangctl_gang_stranded_pods", **HERE) == 4
+    assert world.value("gangctl_gangs_blocked", **HERE, reason="Unschedulable") == 1
+    assert world.value("gangctl_oldest_blocked_gang_timestamp_seconds", **HERE, reason="Unschedulable") == 77
+    assert world.value("gangctl_guarantee_lost_gangs", namespace="ns", cause="FieldDropped") == 1
+    info = {**HERE, "jobset": "js", "level": "JobSet", "phase": "partiallyplaced", "reason": "FieldDropped"}
+    assert world.value("gangctl_gang_info", **info) == 1
+    assert world.value("gangctl_gang_ready_pods", **JS) == 3
+    assert world.value("gangctl_gang_wanted_pods", **JS) == 7
+    assert world.value("gangctl_gang_phase_timestamp_seconds", **JS) == 1_000
+    assert world.value("gangctl_gangs_without_series") == 0
+
+
+def test_series_end_when_the_last_gang_goes(world: World) -> None:
+    gang = standing("js", Reason.NOT_GANGED, phase=GangPhase.DEGRADED)
+    world.tell(gang)
+    assert any(sample.labels.get("namespace") == "ns" for sample in samples(world.registry))
+    world.metrics.stands(gang, None)
+    assert not [sample for sample in samples(world.registry) if "namespace" in sample.labels]
+
+
+def test_starts_are_measured_and_name_a_jobset(world: World) -> None:
+    world.tell(standing(admitted_at=1_005), standing(admitted_at=1_005, **READY))
+    for family, seconds in (
+        ("time_to_scheduled", 10), ("time_to_ready", 30), ("admitted_to_ready", 25), ("ready_spread", 10),
+    ):  # fmt: skip
+        assert world.value(f"gangctl_gang_{family}_seconds_sum", **START) == seconds, family
+        assert world.value(f"gangctl_gang_{family}_seconds_count", **START) == 1, family
+    assert world.value("gangctl_gang_time_to_ready_seconds_bucket", **START, le="20.0") == 0
+    assert world.value("gangctl_gang_time_to_ready_seconds_bucket", **START, le="40.0") == 1
+
+
+def test_a_new_leader_does_not_count_what_came_before(world: World) -> None:
+    world.seconds = 2_000
+    world.tell(standing(**READY), standing("new"))
+    assert world.value("gangctl_gang_time_to_ready_seconds_count", **START) is None
+    assert not [sample for sample in samples(world.registry) if sample.name.endswith("transitions_total")]
+    assert world.value("gangctl_gangs", **HERE, phase="ready") == 1
+
+
+def test_a_replica_that_leads_again_does_not_count_what_came_in_between(world: World) -> None:
+    gang = standing()
+    world.tell(gang)
+    world.metrics.stands(gang, None)
+    world.seconds = 2_000
+    world.tell(standing(**READY))
+    assert world.value("gangctl_gang_time_to_ready_seconds_count", **START) is None
+
+
+def test_changes_of_phase_and_disturbances_are_counted(world: World) -> None:
+    degraded = standing("js", Reason.NODE_LOST, phase=GangPhase.DEGRADED)
+    world.tell(standing(), standing(**READY), degraded, standing(**READY))
+    assert world.value("gangctl_gang_phase_transitions_total", **{"from": "scheduling", "to": "ready"}) == 1
+    assert world.value("gangctl_gang_phase_transitions_total", **{"from": "ready", "to": "degraded"}) == 1
+    assert world.value("gangctl_gang_disruptions_total", cluster_queue="cluster", reason="NodeLost") == 1
+
+
+def test_time_degraded_runs_while_a_gang_is_degraded(world: World) -> None:
+    degraded = standing("js", phase=GangPhase.DEGRADED)
+    world.tell(degraded, standing("other", phase=GangPhase.DEGRADED))
+    world.seconds += 10
+    assert world.value("gangctl_gang_degraded_seconds_total", **HERE) == 20
+    world.tell(standing(**READY))
+    world.seconds += 10
+    assert world.value("gangctl_gang_degraded_seconds_total", **HERE) == 30
+    world.tell(replace(degraded, cluster_queue="another"))
+    world.tell(replace(degraded, cluster_queue="third"))
+    world.seconds += 1
+    third = {**HERE, "cluster_queue": "third"}
+    assert world.value("gangctl_gang_degraded_seconds_total", **third) == 1
+    assert world.value("gangctl_gang_degraded_seconds_total", **{**HERE, "cluster_queue": "another"}) is None
+
+
+def test_what_is_beyond_the_limits_is_counted_together_and_told() -> None:
+    world = World(Limits(gangs=1, queues=1, reasons=1, namespaces=1))
+    for number in range(3):
+        namespace = f"ns-{number}"
+        world.tell(standing("js", Reason.NOT_GANGED, namespace=namespace, phase=GangPhase.DEGRADED))
+    others = {"namespace": OTHERS, "local_queue": OTHERS, "cluster_queue": OTHERS}
+    assert world.value("gangctl_gangs", **others, phase="degraded") == 2
+    assert world.value("gangctl_gangs_blocked", **others, reason="NotGanged") == 2
+    assert world.value("gangctl_guarantee_lost_gangs", namespace=OTHERS, cause="NotGanged") == 2
+    assert world.value("gangctl_gangs_without_series") == 2
+    for family in ("gang_info", "gangs", "gangs_blocked", "guarantee_lost_gangs", "gang_degraded_seconds_total"):
+        assert world.value("gangctl_series_dropped_total", family=f"gangctl_{family}") == 2, family
+
+
+def test_histograms_of_many_queues_go_together(world: World) -> None:
+    for number in range(50):
+        queue = f"queue-{number}"
+        world.tell(standing(f"js-{number}", cluster_queue=queue, **READY))
+    name = "gangctl_gang_time_to_ready_seconds_count"
+    assert world.value(name, cluster_queue="queue-39", level="JobSet") == 1
+    assert world.value(name, cluster_queue="queue-40", level="JobSet") is None
+    assert world.value(name, cluster_queue=OTHERS, level="JobSet") == 10
+
+
+def test_evaluations_are_counted(world: World) -> None:
+    world.metrics.evaluated(0.002, 0.2)
+    world.metrics.evaluated(0.002, None)
+    assert world.value("gangctl_readiness_evaluations_total") == 2
+    assert world.value("gangctl_readiness_evaluation_duration_seconds_sum") == pytest.approx(0.004)
+    assert world.value("gangctl_readiness_lag_seconds_count") == 1
+
+
+async def scraped(registry: CollectorRegistry, accept: str) -> str:
+    async with (
+        ProbeServer(("127.0.0.1", 0), registry=registry) as server,
+        aiohttp.ClientSession() as session,
+        session.get("http://{}:{}/metrics".format(*server.address), headers={"Accept": accept}) as response,
+    ):
+        return await response.text()
+
+
+async def test_openmetrics_has_exemplars_units_and_an_end(world: World) -> None:
+    long = "n" * 63, "j" * 63
+    world.tell(standing(), standing(**READY), standing(long[1], namespace=long[0], **READY))
+    text = await scraped(world.registry, "application/openmetrics-text; version=1.0.0")
+    assert text.endswith("# EOF\n")
+    families = {family.name: family for family in parse_openmetrics(text)}  # type: ignore[no-untyped-call]
+    ready = families["gangctl_gang_time_to_ready_seconds"]
+    assert ready.unit == "seconds"
+    assert families["gangctl_gang_degraded_seconds"].unit == "seconds"
+    exemplars = [sample.exemplar for sample in ready.samples if sample.exemplar is not None]
+    assert [exemplar.labels for exemplar in exemplars] == [{"jobset": "/".join(long)[:122]}]
+    assert exemplars[0].value == 30
+
+
+async def test_the_plain_format_has_no_exemplars(world: World) -> None:
+    world.tell(standing(), standing("js", Reason.STARTING), standing(**READY))
+    text = await scraped(world.registry, "text/plain")
+    families = {family.name: family for family in parse_plain(text)}
+    assert "gangctl_gangs" in families
+    assert "gangctl_gang_time_to_ready_seconds" in families
+    assert " # {" not in text
+
+
+def test_ten_thousand_gangs_in_the_worst_shape_stay_below_30000_series(world: World) -> None:
+    for number in range(10_000):
+        gang = worst(number)
+        world.tell(replace(gang, causes=(), **READY), gang)
+    assert 24_000 < sum(1 for _ in samples(world.registry)) < 30_000
+
+
+def worst(number: int) -> Readiness:
+    """Gangs of 200 namespaces with two queues each, all of them ClusterQueues; phases and reasons of any kind."""
+    queue, turn = number % 400, number // 400
+    reasons = [reason for reason in Reason if reason.value != "Unknown"]
+    return standing(
+        f"js-{number}",
+        cause(reasons[(queue + turn) % len(reasons)]),
+        *(cause(reason, blocking=False) for reason in (Reason.FIELD_DROPPED, Reason.NOT_GANGED)),
+        namespace=f"namespace-{queue // 2}",
+        local_queue=f"local-{queue % 2}",
+        cluster_queue=f"cluster-{queue}",
+        phase=list(GangPhase)[turn % len(GangPhase)],
+        level=["JobSet", "ReplicatedJob", "Replica", "Mixed"][turn % 4],
+    )
+
+
+def samples(registry: CollectorRegistry) -> Iterable[Any]:
+    return (sample for family in registry.collect() for sample in family.samples)
