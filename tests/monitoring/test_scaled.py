@@ -1,0 +1,82 @@
+"""Rules whose hours pass in minutes are the same rules: only time spans differ, and all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.monitoring.rulefiles import groups, paths, rules
+from tests.monitoring.scaled import scaled_expression, scaled_groups, scaled_rule, seconds, span, write_scaled
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("rate(a_total[5m])", "rate(a_total[5s])"),
+        ("time() - a > 30m", "time() - a > 30s"),
+        ("a > a offset 1d", "a > a offset 1440s"),
+        ("max_over_time(a[1h30m:1m])", "max_over_time(a[90s:1s])"),
+        ("a > 10s", "a > 167ms"),
+        # A name, a label's value, a comment and plain numbers are no time spans.
+        ("a:b_seconds:p95_1h > 0.25", "a:b_seconds:p95_1h > 0.25"),
+        ('a{reason="5m", le="1h"} > 2', 'a{reason="5m", le="1h"} > 2'),
+        (r'a{reason="\"5m"} > 2', r'a{reason="\"5m"} > 2'),
+        ("a > 2 # within 5m", "a > 2 # within 5m"),
+        ("a > 1e3", "a > 1e3"),
+    ],
+)
+def test_time_spans_are_divided_and_nothing_else(expression: str, expected: str) -> None:
+    assert scaled_expression(expression, 60) == expected
+
+
+@given(st.integers(min_value=1, max_value=10**12))
+def test_a_span_says_what_it_came_from(milliseconds: int) -> None:
+    assert round(seconds(span(milliseconds / 1000)) * 1000) == milliseconds
+
+
+def test_no_span_becomes_nothing() -> None:
+    assert span(0.0001) == "1ms"
+    assert span(0) == "0s"
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "5x", "1.5h", "5m "])
+def test_what_is_no_span_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no time span"):
+        seconds(text)
+
+
+def test_a_rule_keeps_its_name_labels_and_texts() -> None:
+    rule = {"alert": "A", "expr": "a > 1h", "for": "5m", "labels": {"severity": "info"}, "annotations": {"s": "5m"}}
+    assert scaled_rule(rule, 60) == {**rule, "expr": "a > 60s", "for": "5s"}
+
+
+def test_a_rule_may_have_a_factor_of_its_own(tmp_path: Path) -> None:
+    written = write_scaled(tmp_path, 60, factors={"GangctlInformerStale": 3}, interval="2s")
+    found = {
+        rule.get("alert") or rule["record"]: (rule, group["interval"])
+        for path in written
+        for group in yaml.safe_load(path.read_text())["groups"]
+        for rule in group["rules"]
+    }
+    assert set(found) == {rule.name for rule in rules()}
+    rule, interval = found["GangctlInformerStale"]
+    assert (rule["expr"].rpartition("> ")[2], rule["for"], interval) == ("100s", "40s", "2s")
+    assert found["GangctlDown"][0]["for"] == "5s"
+
+
+def test_names_of_no_rule_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no rules GangctlGone"):
+        write_scaled(tmp_path, 60, factors={"GangctlGone": 1})
+
+
+@pytest.mark.parametrize("path", paths(), ids=lambda path: path.stem)
+def test_a_factor_of_one_changes_no_time(path: Path) -> None:
+    for before, after in zip(groups(path), scaled_groups(path, 1), strict=True):
+        for old, new in zip(before["rules"], after["rules"], strict=True):
+            assert seconds(new.get("for", "0s")) == seconds(old.get("for", "0s"))
+    with pytest.raises(ValueError, match=r"factor 0\.5"):
+        scaled_groups(path, 0.5)
