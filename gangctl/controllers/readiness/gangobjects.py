@@ -158,15 +158,13 @@ class GangObjects(ReadinessObserver):
             return await_change()
         try:
             wanted = self._wanted.get(key)
-            action = await (self._withdraw(key) if wanted is None else self._bring(key, wanted))
+            return await (self._withdraw(key) if wanted is None else self._bring(key, wanted))
         except (AlreadyExistsError, ConflictError, NotFoundError):
             # Somebody was quicker, and the informer has not told yet.
             self._own.pop(key, None)
             return again()
         except (ForbiddenError, InvalidError) as error:
             return self._refused(key, error)
-        self._refusal = "" if action == await_change() else self._refusal
-        return action
 
     async def _bring(self, key: Key, wanted: Readiness) -> Action:
         """Have the object say what is known, unless it was written a moment ago."""
@@ -183,7 +181,8 @@ class GangObjects(ReadinessObserver):
         self._written[key] = self._clock.now()
         namespace, name = key
         if current is None:
-            body = {"metadata": metadata(namespace, name, Owner(name, wanted.uid))}
+            owned = metadata(namespace, name, Owner(name, wanted.uid))
+            body = {"apiVersion": GANGS.api_version, "kind": GANGS.kind, "metadata": owned}
             current = self._wrote(key, await self._writer.create(GANGS, body, namespace))
         patch = {
             # Not over what somebody else has written, and not into another object of the same name.
@@ -191,6 +190,7 @@ class GangObjects(ReadinessObserver):
             "status": status_after(status, current),
         }
         self._wrote(key, await self._writer.merge_patch(GANGS, name, patch, namespace, subresource="status"))
+        self._refusal = ""
         return await_change()
 
     async def _withdraw(self, key: Key) -> Action:
