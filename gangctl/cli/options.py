@@ -17,7 +17,8 @@ KUBERNETES: Final = ("1.35", "1.36", "1.37")
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-def _check_namespace(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
+def check_namespace(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
+    """Refuse what cannot be the name of a namespace."""
     if value is not None and not _NAMESPACE.fullmatch(value):
         raise click.BadParameter(f'"{value}" is not the name of a namespace')
     return value
@@ -44,7 +45,7 @@ def namespace(command: F) -> F:
         "-n",
         "--namespace",
         metavar="NAMESPACE",
-        callback=_check_namespace,
+        callback=check_namespace,
         help="Namespace of objects that do not name one; others must agree with it.",
     )(command)
 

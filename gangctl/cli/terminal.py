@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -30,16 +30,22 @@ def _rich_table(table: Table, width: int) -> RichTable:
     return shown
 
 
-def print_on_terminal(sections: Sequence[Section], console: Console | None = None) -> None:
-    """Print sections, one blank line between them; names are text, never markup."""
-    console = console or Console(highlight=False, soft_wrap=False)
+def drawn(sections: Sequence[Section], width: int) -> Iterator[RenderableType]:
+    """Sections for a terminal so wide, one blank line between them; names are text, never markup."""
     for number, section in enumerate(sections):
         if number:
-            console.print()
-        console.print(Text(printable(section.title), style="bold cyan"))
+            yield Text("")
+        yield Text(printable(section.title), style="bold cyan")
         for line in section.lines:
-            console.print(Padding(Text(printable(line)), (0, 0, 0, len(INDENT))))
+            yield Padding(Text(printable(line)), (0, 0, 0, len(INDENT)))
         if section.table:
-            console.print(Padding(_rich_table(section.table, console.width), (0, 0, 0, len(INDENT))))
+            yield Padding(_rich_table(section.table, width), (0, 0, 0, len(INDENT)))
         for warning in section.warnings:
-            console.print(Padding(Text(f"! {printable(warning)}", style="yellow"), (0, 0, 0, len(INDENT))))
+            yield Padding(Text(f"! {printable(warning)}", style="yellow"), (0, 0, 0, len(INDENT)))
+
+
+def print_on_terminal(sections: Sequence[Section], console: Console | None = None) -> None:
+    """Print sections."""
+    console = console or Console(highlight=False, soft_wrap=False)
+    for each in drawn(sections, console.width):
+        console.print(each)

@@ -39,6 +39,8 @@ class Collections:
     refused: Callable[[str, str, str], Refused | None] = lambda _namespace, _kind, _name: None
     """The last refusal that the Job or JobSet of a namespace, kind and name met."""
     nodes: Callable[[], Mapping[str, NodeFacts] | None] = lambda: None
+    groups_known: bool = True
+    """Whether Workloads and PodGroups may be read."""
 
 
 def is_followed(jobset: JobSet) -> bool:
@@ -73,6 +75,7 @@ def assemble(
         nodes=collections.nodes(),
         refused=[each for each in refusals if each is not None and _concerns(each, jobset)],
         foreign_workload=collections.claimed(namespace, jobset.name) or "",
+        groups_known=collections.groups_known,
         room=room,
     )
 

@@ -19,7 +19,7 @@ from gangctl.kueue.blocked import selects
 from gangctl.kueue.moments import age
 from gangctl.kueue.names import PRIORITY_CLASS
 from gangctl.kueue.objects import QueuedWorkload
-from gangctl.kueue.stuck import Owner, without_workload
+from gangctl.kueue.stuck import Owner, Stuck, without_workload
 
 _OVER = frozenset({"Succeeded", "Failed"})
 
@@ -55,19 +55,20 @@ class JobSets:
             jobset, _ = read_jobset(raw)
             if (jobset.namespace, jobset.queue) not in wanted or uid in known or not jobset.suspend or jobset.finished:
                 continue
-            told = _without_workload(jobset, raw, stock, snapshot, now)
-            if told:
-                found.append(f"JobSet {jobset.namespace}/{jobset.name}: {told}")
+            stuck = unqueued(jobset, raw, stock, snapshot, now)
+            if stuck is not None:
+                found.append(f"JobSet {jobset.namespace}/{jobset.name}: {stuck.message}")
         return sorted(found)
 
 
-def _without_workload(jobset: JobSet, raw: Mapping[str, Any], stock: Stock, snapshot: Snapshot, now: datetime) -> str:
+def unqueued(jobset: JobSet, raw: Mapping[str, Any], stock: Stock, snapshot: Snapshot, now: datetime) -> Stuck | None:
+    """Why Kueue has made no Workload for a suspended JobSet with a queue; None as long as that is nothing unusual."""
     waited = age(jobset.created, now)
     if waited is None:
-        return ""
+        return None
     configuration, labels = snapshot.configuration, stock.namespaces.get(jobset.namespace)
     selector = configuration.managed_namespaces
-    stuck = without_workload(
+    return without_workload(
         waited,
         podsets=len(jobset.replicated_jobs),
         podset_limit=stock.queue_limit,
@@ -76,7 +77,6 @@ def _without_workload(jobset: JobSet, raw: Mapping[str, Any], stock: Stock, snap
         priority_class=str(((raw.get("metadata") or {}).get("labels") or {}).get(PRIORITY_CLASS) or ""),
         priority_classes=stock.priority_classes(),
     )
-    return stuck.message if stuck is not None else ""
 
 
 async def read_jobsets(client: Client, stock: Stock, namespace: str | None) -> JobSets:

@@ -1,0 +1,1 @@
+"""Gangs as people ask for them: ``gangctl get``, ``describe``, ``explain``, ``wait`` and ``top``."""

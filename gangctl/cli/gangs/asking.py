@@ -1,0 +1,250 @@
+"""Which gangs a command is asked about, and where they are read: a cluster, or files that stand in for one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.messages import note
+from gangctl.errors import InputError
+from gangctl.kueue.names import KUEUE_NAMESPACE
+
+if TYPE_CHECKING:
+    from gangctl.cli.gangs.census import Census, Key
+    from gangctl.cli.gangs.cluster import Reader
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+HOW_TO_ASK: Final = 'annotation gangctl.dev/gang-mode: "Gang" asks for one, when the JobSet is created'
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What was asked for."""
+
+    names: tuple[str, ...] = ()
+    namespace: str | None = None
+    everywhere: bool = False
+    selector: str | None = None
+    filenames: tuple[str, ...] = ()
+    at: datetime | None = None
+    kubeconfig: str | None = None
+    context: str | None = None
+    kueue_namespace: str = KUEUE_NAMESPACE
+
+    @property
+    def offline(self) -> bool:
+        """Whether files are asked."""
+        return bool(self.filenames)
+
+    def now(self) -> float:
+        """The moment that is asked about, Unix seconds."""
+        return (self.at or datetime.now(UTC)).timestamp()
+
+
+@dataclass(slots=True)
+class Found:
+    """What there is, and which gangs of it were asked for; ``reader`` is None where files were read."""
+
+    census: Census
+    keys: list[Key]
+    reader: Reader | None = None
+
+
+def places(command: F) -> F:
+    """``-n``, ``-A``, and what says where to read."""
+    command = click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Gangs of all namespaces.")(
+        command
+    )
+    return of_namespace(command)
+
+
+def of_namespace(command: F) -> F:
+    """``-n``, and what says where to read, for commands about gangs of one namespace."""
+    for decorate in (
+        options.cluster,
+        click.option(
+            "--kueue-namespace",
+            metavar="NAMESPACE",
+            default=KUEUE_NAMESPACE,
+            show_default=True,
+            help="Where Kueue runs: the ConfigMap with its configuration is read there.",
+        ),
+        click.option(
+            "-n",
+            "--namespace",
+            metavar="NAMESPACE",
+            callback=options.check_namespace,
+            help="Namespace of the JobSets. Default: the context's; of files, all.",
+        ),
+    ):
+        command = decorate(command)
+    return command
+
+
+def files(command: F) -> F:
+    """``-f`` and ``--at``: files instead of a cluster."""
+    command = click.option(
+        "--at",
+        type=click.DateTime(["%Y-%m-%dT%H:%M:%SZ"]),
+        metavar="TIME",
+        help="When the files were written, like 2026-01-31T12:00:00Z. Default: now.",
+    )(command)
+    return click.option(
+        "-f",
+        "--filename",
+        "filenames",
+        multiple=True,
+        metavar="FILE|DIR|-",
+        type=click.Path(allow_dash=True),
+        help="Read what kubectl get -o yaml printed (jobsets, jobs, pods, podgroups, workloads, events, nodes, "
+        "and Kueue's objects) instead of a cluster. Can be repeated.",
+    )(command)
+
+
+def selector(command: F) -> F:
+    """``-l``: which JobSets by their labels."""
+    return click.option(
+        "-l",
+        "--selector",
+        metavar="SELECTOR",
+        callback=_check_selector,
+        help="JobSets with these labels: team=a,tier!=x.",
+    )(command)
+
+
+def asked(names: Sequence[str] = (), *, at: datetime | None = None, **flags: Any) -> Asking:
+    """Everything that was asked, checked; what excludes each other is a usage error."""
+    asking = Asking(tuple(dict.fromkeys(names)), at=at.replace(tzinfo=UTC) if at is not None else None, **flags)
+    if asking.namespace and asking.everywhere:
+        raise click.UsageError("--namespace excludes --all-namespaces")
+    if asking.names and asking.selector:
+        raise click.UsageError("names exclude --selector")
+    if asking.names and asking.everywhere and not asking.offline:
+        raise click.UsageError("names are of one namespace: leave --all-namespaces out")
+    if asking.offline and (asking.kubeconfig or asking.context):
+        raise click.UsageError("-f stands in for a cluster: leave it out, or --kubeconfig and --context")
+    if asking.at is not None and not asking.offline:
+        raise click.UsageError("--at is about files: a cluster is asked about now")
+    return asking
+
+
+def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Names of JobSets of the cluster that the flags so far point at; none where it does not answer at once."""
+    from gangctl.cli.gangs.completing import jobset_names  # noqa: PLC0415 -- only while completing
+
+    given = (ctx.params.get(name) for name in ("namespace", "kubeconfig", "context"))
+    return [name for name in jobset_names(*given) if name.startswith(incomplete)]
+
+
+def one_of(found: Found, name: str) -> Key:
+    """The only gang of a name; InputError where files have it in several namespaces."""
+    if len(found.keys) > 1:
+        namespaces = ", ".join(namespace for namespace, _ in found.keys)
+        raise InputError(f"the files have JobSet {name} in several namespaces", hint=f"-n says which: {namespaces}")
+    return found.keys[0]
+
+
+async def nothing_more(_reader: Reader, _keys: list[Key]) -> None:
+    """What says how far gangs are is all that is read."""
+
+
+def find(asking: Asking, more: Callable[[Reader, list[Key]], Awaitable[None]] = nothing_more) -> Found:
+    """Read what was asked for; ``more`` reads what else is wanted of a cluster."""
+    if asking.offline:
+        from gangctl.cli.gangs.files import read_files  # noqa: PLC0415 -- --help does without
+
+        census = read_files(asking.filenames)
+        return Found(census, pick(census, asking, asking.namespace))
+
+    async def question(reader: Reader, keys: list[Key]) -> Found:
+        await more(reader, keys)
+        return Found(reader.census, keys, reader)
+
+    return live(asking, question)
+
+
+def live(asking: Asking, question: Callable[[Reader, list[Key]], Awaitable[T]], *, watching: bool = False) -> T:
+    """Answer a question by a cluster from which the gangs were read; ``watching`` says that gangs may come later."""
+    from gangctl.cli.gangs.cluster import Reader  # noqa: PLC0415 -- half a second that files do without
+    from gangctl.cli.gangs.sources import Scope  # noqa: PLC0415
+    from gangctl.cli.policy.cluster import ask_cluster  # noqa: PLC0415
+
+    async def ask(client: Any, own_namespace: str) -> T:
+        home = None if asking.everywhere else asking.namespace or own_namespace
+        scope = Scope(home, asking.names, asking.selector)
+        reader = Reader(client, scope, kueue_namespace=asking.kueue_namespace, watching=watching)
+        census = await reader.read()
+        try:
+            keys = pick(census, asking, home)
+        except UnknownNameError as error:
+            raise await reader.with_suggestion(error) from error
+        return await question(reader, keys)
+
+    return ask_cluster(asking.kubeconfig, asking.context, ask)
+
+
+class UnknownNameError(InputError):
+    """There is no JobSet of a name."""
+
+    def __init__(self, namespace: str | None, name: str, others: Sequence[str]) -> None:
+        """``others`` are the names that there are."""
+        close = get_close_matches(name, others, n=3)
+        asked_for = f"{namespace}/{name}" if namespace else name
+        hint = f"did you mean {' or '.join(close)}?" if close else "gangctl get -A names the gangs there are"
+        super().__init__(f"there is no JobSet {asked_for}", hint=hint)
+        self.namespace = namespace
+        self.name = name
+
+
+def pick(census: Census, asking: Asking, namespace: str | None) -> list[Key]:
+    """The gangs that were asked for, in order; InputError for a name that is none."""
+    from gangctl.readiness.assembly import is_followed  # noqa: PLC0415 -- --help does without
+
+    here = [each for each in census.jobsets.values() if namespace in {None, each.jobset.namespace}]
+    if not asking.names:
+        followed = sorted(each.jobset.key for each in here if is_followed(each.jobset) and _selected(asking, each.raw))
+        if not followed and here:
+            count = f"{len(here)} JobSet{'' if len(here) == 1 else 's'}"
+            note(f"{count} without a gang: {HOW_TO_ASK}")
+        return followed
+    found: list[Key] = []
+    for name in asking.names:
+        named = [each.jobset for each in here if each.jobset.name == name]
+        if not named:
+            raise UnknownNameError(namespace, name, [each.jobset.name for each in here])
+        gangs = [jobset.key for jobset in named if is_followed(jobset)]
+        if not gangs:
+            title = f"{named[0].namespace}/{name}"
+            raise InputError(f"JobSet {title} asks for no gang: its pods are scheduled one by one", hint=HOW_TO_ASK)
+        found += gangs
+    return found
+
+
+def _selected(asking: Asking, raw: dict[str, Any]) -> bool:
+    """Whether the labels are those asked for; a server has looked already."""
+    if not asking.selector or not asking.offline:
+        return True
+    from gangctl.sandbox.selectors import label_test  # noqa: PLC0415 -- only with files and -l
+
+    test = label_test(asking.selector)
+    return test is None or test((raw.get("metadata") or {}).get("labels") or {})
+
+
+def _check_selector(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        from gangctl.sandbox.errors import StatusError  # noqa: PLC0415 -- only with -l
+        from gangctl.sandbox.selectors import parse_labels  # noqa: PLC0415
+
+        try:
+            parse_labels(value)
+        except StatusError as refused:
+            raise click.BadParameter(f"{value}: {refused}", ctx, param) from refused
+    return value

@@ -1,0 +1,163 @@
+"""Everything that was found about gangs, by kind and name: of a cluster, once or kept current, or of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gangctl.api.jobset import JobSet
+from gangctl.api.scheduling import Observed
+from gangctl.cli.gangs.queues import Queues
+from gangctl.gang.assess import Assessment, assess, while_suspended
+from gangctl.gang.generation import ApiState
+from gangctl.gang.progress import JobProgress
+from gangctl.gang.resolve import ClusterRules
+from gangctl.readiness.assembly import Collections, assemble, is_followed
+from gangctl.readiness.evaluate import evaluate
+from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
+from gangctl.readiness.result import Readiness
+from gangctl.runtime.store import Store
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+NOTHING_SERVED: Final = ApiState(None, "the generation of the scheduling API is not known")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJobSet:
+    """A JobSet as it is stored, and what is read of it."""
+
+    jobset: JobSet
+    raw: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event about some object."""
+
+    namespace: str
+    kind: str
+    name: str
+    type: str
+    reason: str
+    note: str
+    at: int
+    """Unix seconds of the last time that it was seen."""
+    count: int = 1
+
+
+def _owner(observed: Observed) -> list[str]:
+    return [observed.owner_uid] if observed.owner_uid else []
+
+
+def _claims(observed: Observed) -> list[Key]:
+    return [(observed.namespace, observed.claims_jobset)] if observed.claims_jobset else []
+
+
+def _about(refused: Refused) -> list[Key]:
+    return [(refused.namespace, refused.name)]
+
+
+class _Named(Mapping[str, NodeFacts]):
+    """Nodes by name, without a copy for every JobSet."""
+
+    def __init__(self, nodes: Store[NodeFacts]) -> None:
+        self._nodes = nodes
+
+    def __getitem__(self, name: str) -> NodeFacts:
+        found = self._nodes.get("", name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for _, name in self._nodes.keys())  # noqa: SIM118 -- a store is no mapping
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+
+@dataclass(slots=True)
+class Census:
+    """One place for what is known. Stores of what may not be read stay empty, and it is said beside them."""
+
+    api: ApiState = NOTHING_SERVED
+    jobsets: Store[StoredJobSet] = field(default_factory=Store)
+    jobs: Store[JobProgress] = field(
+        default_factory=lambda: Store({"jobset": lambda job: [(job.namespace, job.jobset)]})
+    )
+    pods: Store[PodFacts] = field(default_factory=lambda: Store({"jobset": lambda pod: [(pod.namespace, pod.jobset)]}))
+    workloads: Store[Observed] = field(default_factory=lambda: Store({"claims": _claims}))
+    groups: Store[Observed] = field(default_factory=lambda: Store({"owner": _owner}))
+    pods_refused: Store[Refused] = field(default_factory=lambda: Store({"about": _about}))
+    jobs_refused: Store[Refused] = field(default_factory=lambda: Store({"about": _about}))
+    nodes: Store[NodeFacts] = field(default_factory=Store)
+    events: list[Told] = field(default_factory=list)
+    queues: Queues = field(default_factory=Queues)
+    groups_known: bool = True
+    nodes_known: bool = False
+    room: dict[Key, Mapping[str, bool]] = field(default_factory=dict)
+    """By JobSet and group: whether its pods that have no node would fit now."""
+
+    def followed(self) -> list[Key]:
+        """The JobSets that are gangs, in the order of their names."""
+        found = (each.jobset for each in self.jobsets.values())
+        return sorted(jobset.key for jobset in found if is_followed(jobset))
+
+    def snapshot(self, key: Key, now: float) -> Snapshot | None:
+        """Everything about one JobSet; None where there is none of the name."""
+        found = self.jobsets.get(*key)
+        if found is None:
+            return None
+        jobset = found.jobset
+        own = self.pods.by_index("jobset", key)
+        queue = self.queues.facts(jobset, found.raw, datetime.fromtimestamp(now, UTC), pods=len(own))
+        room = self.room.get(key, {})
+        return assemble(jobset, self.assessment(jobset), self.api, self._collections(), queue=queue, room=room)
+
+    def readiness(self, key: Key, now: float, before: Readiness | None = None) -> Readiness | None:
+        """How far one JobSet has come; None where there is none of the name."""
+        snapshot = self.snapshot(key, now)
+        return None if snapshot is None else evaluate(snapshot, now, before)
+
+    def assessment(self, jobset: JobSet) -> Assessment:
+        """What the stamps of a JobSet mean here."""
+        rules = ClusterRules(self.api.generation or ClusterRules().generation)
+        return assess(jobset, rules, while_suspended(jobset, queues=self.queues.present))
+
+    def _collections(self) -> Collections:
+        return Collections(
+            jobs=lambda key: self.jobs.by_index("jobset", key),
+            pods=lambda key: self.pods.by_index("jobset", key),
+            groups=self._groups,
+            workload=self.workloads.get,
+            claimed=self._claimed,
+            refused=self._refused,
+            nodes=lambda: _Named(self.nodes) if self.nodes_known else None,
+            groups_known=self.groups_known,
+        )
+
+    def _groups(self, namespace: str, uid: str, names: Sequence[str]) -> Mapping[str, Observed]:
+        named = (self.groups.get(namespace, name) for name in names)
+        found = [each for each in (*named, *self.groups.by_index("owner", uid)) if each is not None]
+        return {each.name: each for each in found}
+
+    def _claimed(self, namespace: str, jobset: str) -> str | None:
+        """What a JobSet of this name controls is gangctl's."""
+        claims = self.workloads.by_index("claims", (namespace, jobset))
+        return next((each.name for each in claims if each.owner_jobset != jobset), None)
+
+    def _refused(self, namespace: str, kind: str, name: str) -> Refused | None:
+        store = self.pods_refused if kind == "Job" else self.jobs_refused
+        return max(store.by_index("about", (namespace, name)), key=lambda each: each.at, default=None)
+
+    def outcome(self, key: Key) -> str:
+        """What the JobSet itself says of how it ended; empty as long as it has not."""
+        found = self.jobsets.get(*key)
+        if found is None or not found.jobset.finished:
+            return ""
+        jobset = found.jobset
+        return ": ".join(filter(None, (jobset.outcome_reason, jobset.outcome_message)))

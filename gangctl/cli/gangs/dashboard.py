@@ -1,0 +1,46 @@
+"""``gangctl top`` on a terminal: the summary, drawn again when anything changes and as time goes by."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Final
+
+from rich.console import Console, Group
+from rich.live import Live
+
+from gangctl.cli.gangs.asking import Asking, live
+from gangctl.cli.gangs.census import Key
+from gangctl.cli.gangs.cluster import Reader
+from gangctl.cli.gangs.summary import Seen, seen, summarise
+from gangctl.cli.gangs.summaryview import summary_sections
+from gangctl.cli.gangs.watching import Watch
+from gangctl.cli.terminal import drawn
+
+_TICK_SECONDS: Final = 1.0
+"""Ages grow without anything having changed."""
+
+
+def show(asking: Asking, *, no_color: bool, console: Console | None = None) -> None:
+    """Show it until Ctrl-C, which is how it ends well."""
+    screen = console or Console(highlight=False, no_color=no_color or None)
+
+    async def follow(reader: Reader, _keys: list[Key]) -> None:
+        watch = Watch(reader)
+        known: dict[Key, Seen] = {}
+        with Live(console=screen, screen=True, auto_refresh=False) as picture:
+            async with aclosing(watch.turns(_TICK_SECONDS)) as turns:
+                async for changes in turns:
+                    for key, _, gang in changes:
+                        if gang is None:
+                            known.pop(key, None)
+                        else:
+                            known[key] = seen(reader.census, gang)
+                    now = datetime.now(UTC).timestamp()
+                    sections = summary_sections(summarise(known.values()), now)
+                    picture.update(Group(*drawn(sections, screen.width)), refresh=True)
+
+    try:
+        live(asking, follow, watching=True)
+    except KeyboardInterrupt:
+        return

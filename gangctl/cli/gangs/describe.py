@@ -1,0 +1,52 @@
+"""``gangctl describe``: one gang as a tree, its nodes, why it is not ready, and what was told of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.gangs import asking
+from gangctl.cli.output import print_objects, print_sections
+
+if TYPE_CHECKING:
+    from gangctl.cli.gangs.census import Key
+    from gangctl.cli.gangs.cluster import Reader
+
+
+@click.command("describe")
+@click.argument("name", shell_complete=asking.complete_names)
+@asking.of_namespace
+@click.option("--group", metavar="NAME", help="Only this group of the JobSet, by its name or its template's.")
+@asking.files
+@options.output("table", "json", "yaml")
+@options.colour
+def command(*, name: str, group: str | None, form: str, no_color: bool, **flags: Any) -> None:
+    """Show one gang: its groups, Jobs and pods as a tree, its nodes, causes and events.
+
+    Pods and Jobs that are alike are counted, a few of a kind are named. The groups are those
+    that start together: the JobSet as a whole, a replicated job, or each of its replicas.
+    "-o json" prints the Gang with its details.
+
+    \b
+    Examples:
+      gangctl describe train
+      gangctl describe train -n team-a --group workers
+      gangctl describe train -f dump.yaml -o json
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    from gangctl.cli.gangs.description import describe, description_sections  # noqa: PLC0415 -- --help does without
+
+    async def more(reader: Reader, keys: list[Key]) -> None:
+        await reader.look_closely(keys)
+        for key in keys:
+            await reader.hear(key)
+
+    wanted = asking.asked((name,), **flags)
+    found = asking.find(wanted, more)
+    now = wanted.now()
+    described = describe(found.census, asking.one_of(found, name), group or "", now)
+    if form == "table":
+        print_sections(description_sections(described, now), no_color=no_color)
+    else:
+        print_objects([described.as_object()], form)

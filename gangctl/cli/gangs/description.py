@@ -1,0 +1,132 @@
+"""What ``gangctl describe`` tells of one gang, as data and as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from gangctl.cli.gangs.census import Census, Key, Told
+from gangctl.cli.gangs.events import last
+from gangctl.cli.gangs.explanation import cause_sections, headline
+from gangctl.cli.gangs.gangviews import NONE, ago, plural, sentence
+from gangctl.cli.gangs.inventory import Inventory, NodeDetail, inventory_of
+from gangctl.cli.gangs.tree import gang_tree
+from gangctl.cli.output import Section, Table
+from gangctl.errors import InputError, one_line
+from gangctl.readiness.report import gang_object, rfc3339
+from gangctl.readiness.result import Readiness
+
+_MOST_NODES: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """One gang, or one of its groups, with all that belongs to it."""
+
+    gang: Readiness
+    inventory: Inventory
+    events: Sequence[Told]
+    outcome: str
+    """What the JobSet itself says of its end."""
+
+    def as_object(self) -> dict[str, Any]:
+        """The Gang, with its details."""
+        events = [
+            {
+                "object": f"{each.kind}/{each.name}",
+                "type": each.type,
+                "reason": each.reason,
+                "message": each.note,
+                "count": each.count,
+                "lastTime": rfc3339(each.at),
+            }
+            for each in self.events
+        ]
+        return {**gang_object(self.gang), "details": {**self.inventory, "events": events}}
+
+
+def describe(census: Census, key: Key, group: str, now: float) -> Description:
+    """Everything about one gang; ``group`` is the name of a group or of its template, empty for all."""
+    snapshot, gang = census.snapshot(key, now), census.readiness(key, now)
+    assert snapshot is not None  # noqa: S101 -- who asks has found it
+    assert gang is not None  # noqa: S101
+    only = _group_name(gang, group) if group else ""
+    if only:
+        gang = replace(
+            gang,
+            groups=tuple(each for each in gang.groups if each.name == only),
+            causes=tuple(cause for cause in gang.causes if not cause.groups or only in cause.groups),
+        )
+    told = last(census.events, key, [each.name for each in gang.groups])
+    return Description(gang, inventory_of(snapshot, only), told, census.outcome(key))
+
+
+def _group_name(gang: Readiness, wanted: str) -> str:
+    """The group of a name, or the only one of a template; InputError names those there are."""
+    names = [each.name for each in gang.groups]
+    if wanted in names:
+        return wanted
+    of_template = [each.name for each in gang.groups if each.template == wanted]
+    if len(of_template) == 1:
+        return of_template[0]
+    what = f"template {wanted} has {len(of_template)} groups" if of_template else f"there is no group {wanted}"
+    hint = f"--group takes one of: {', '.join(of_template or names)}" if names else ""
+    raise InputError(f"{what} in JobSet {gang.namespace}/{gang.name}", hint=one_line(hint))
+
+
+def description_sections(described: Description, now: float) -> list[Section]:
+    """All of it, for a terminal."""
+    gang, inventory = described.gang, described.inventory
+    sections = [
+        Section(headline(gang, now), tuple(_lines(described, now))),
+        Section("Groups, Jobs and pods", tuple(gang_tree(gang, inventory, now))),
+    ]
+    if inventory["nodes"]:
+        sections.append(_nodes(inventory["nodes"]))
+    sections += cause_sections(gang, now)
+    if described.events:
+        sections.append(_events(described.events, now))
+    return sections
+
+
+def _lines(described: Description, now: float) -> Iterator[str]:
+    gang = described.gang
+    yield gang.phase.sentence
+    if described.outcome:
+        yield one_line(sentence(described.outcome))
+    if gang.local_queue:
+        behind = f", ClusterQueue {gang.cluster_queue}" if gang.cluster_queue else ""
+        yield f"LocalQueue {gang.local_queue}{behind}"
+    facts = [
+        f"gang level {gang.level}",
+        f"created {ago(gang.created_at, now)} ago" if gang.created_at else "",
+        plural(gang.attempt, "restart") if gang.attempt else "",
+        plural(gang.counts.stranded, "stranded pod") if gang.counts.stranded else "",
+    ]
+    yield ", ".join(filter(None, facts))
+
+
+def _nodes(nodes: Sequence[NodeDetail]) -> Section:
+    rows = tuple(
+        (each["name"], str(each["pods"]), str(each["ready"]), each["state"] or NONE) for each in nodes[:_MOST_NODES]
+    )
+    rest = len(nodes) - _MOST_NODES
+    more = (f"and {rest} more: -o json has all",) if rest > 0 else ()
+    return Section(
+        plural(len(nodes), "node"), more, Table(("NODE", "PODS", "READY", "STATE"), rows, right=frozenset({1, 2}))
+    )
+
+
+def _events(events: Sequence[Told], now: float) -> Section:
+    rows = tuple(
+        (
+            ago(each.at, now),
+            each.type or NONE,
+            f"{each.kind}/{each.name}",
+            f"{each.reason} (x{each.count})" if each.count > 1 else each.reason,
+            each.note,
+        )
+        for each in events
+    )
+    return Section("Last events", table=Table(("LAST", "TYPE", "OBJECT", "REASON", "MESSAGE"), rows))

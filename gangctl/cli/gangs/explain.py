@@ -1,0 +1,52 @@
+"""``gangctl explain``, also called ``why``: why a gang is not running, in order of likelihood, with evidence."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.gangs import asking
+from gangctl.cli.output import print_objects, print_sections
+
+NO: Final = 1
+
+
+@click.command("explain")
+@click.argument("name", shell_complete=asking.complete_names)
+@asking.of_namespace
+@asking.files
+@options.output("table", "json", "yaml")
+@options.colour
+def command(*, name: str, form: str, no_color: bool, **flags: Any) -> None:
+    """Say why a gang is not running: the most likely cause first.
+
+    Each cause comes with what shows it, what to do about it, and the next command to run.
+    "gangctl explain" and "gangctl why" are the same. Nothing is written; whether the API
+    server keeps the group that pods name is asked by a dry run, where you may create Jobs.
+
+    Exit code 0 when it runs, gets on or has finished well, 1 when something blocks it or it
+    has failed, 2 for bad input, 3 when the cluster cannot be reached.
+
+    \b
+    Examples:
+      gangctl why train
+      gangctl why train -n team-a -o json
+      gangctl why train -f dump.yaml
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    from gangctl.cli.gangs.explanation import explanation, is_no  # noqa: PLC0415 -- --help does without
+    from gangctl.readiness.report import gang_object  # noqa: PLC0415
+
+    wanted = asking.asked((name,), **flags)
+    found = asking.find(wanted, lambda reader, keys: reader.look_closely(keys))
+    key = asking.one_of(found, name)
+    now = wanted.now()
+    gang = found.census.readiness(key, now)
+    assert gang is not None  # noqa: S101 -- it was found a moment ago
+    if form == "table":
+        print_sections(explanation(gang, found.census.outcome(key), now), no_color=no_color)
+    else:
+        print_objects([gang_object(gang)], form)
+    if is_no(gang):
+        raise click.exceptions.Exit(NO)

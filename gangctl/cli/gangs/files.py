@@ -1,0 +1,163 @@
+"""Gangs from files: what ``kubectl get jobsets,jobs,pods,podgroups -o yaml`` prints stands in for a cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from gangctl.api.documents import Document
+from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
+from gangctl.api.scheduling import GROUP as SCHEDULING
+from gangctl.api.scheduling import NEWEST, Generation
+from gangctl.cli.gangs.census import Census
+from gangctl.cli.gangs.events import modern, read_event
+from gangctl.cli.gangs.room import find_room
+from gangctl.cli.gangs.sources import project_stored, take
+from gangctl.cli.inputs import read_documents
+from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, Stock
+from gangctl.cli.messages import InvalidInputError, note
+from gangctl.client.shape import misshapen
+from gangctl.controllers.projections import project_job, project_scheduling
+from gangctl.errors import InputError
+from gangctl.gang.build import ADAPTERS
+from gangctl.gang.generation import ApiState
+from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
+from gangctl.readiness.facts import PodFacts
+from gangctl.readiness.membership import FINISHED
+from gangctl.readiness.reading import read_node, read_pod, read_refusal
+
+DUMP: Final = "kubectl get jobsets,jobs,pods,podgroups,workloads.scheduling.k8s.io,events,nodes -o yaml"
+_CLUSTER_SCOPED: Final = frozenset(
+    {"Node", "Namespace", "ClusterQueue", "Cohort", "ResourceFlavor", "AdmissionCheck", "RuntimeClass"}
+)
+_EVENT_GROUPS: Final = frozenset({"", "events.k8s.io"})
+
+
+def read_files(filenames: Sequence[str]) -> Census:
+    """What files hold; InvalidInputError tells all that is wrong with them."""
+    return census_of(read_documents(filenames))
+
+
+def census_of(documents: Iterable[Document]) -> Census:
+    """What documents hold; other kinds are skipped with a note."""
+    taking = _Taking(list(documents))
+    lines: list[str] = []
+    others: Counter[str] = Counter()
+    for document in taking.documents:
+        raw = _with_namespace(document.value)
+        if path := misshapen(raw):
+            lines.append(f"{document.where(path)}: {path}: has the wrong type")
+            continue
+        try:
+            kept = taking.take(raw)
+        except InputError as error:
+            lines.append(f"{document.where()}: {error}")
+        else:
+            if not kept:
+                others[str(raw.get("kind") or "object without kind")] += 1
+    if lines:
+        raise InvalidInputError(lines, f"{len(lines)} error{'' if len(lines) == 1 else 's'} in the files", hint=DUMP)
+    if others:
+        note(f"skipped {', '.join(f'{count} {kind}' for kind, count in sorted(others.items()))}")
+    return taking.finish()
+
+
+class _Taking:
+    """The documents of one run; the generation is that of the scheduling objects among them."""
+
+    def __init__(self, documents: list[Document]) -> None:
+        self.documents = documents
+        self._census = Census()
+        self._stock = Stock()
+        self._seen: set[str] = set()
+        found = {_version(each.value) for each in documents if _group(each.value) == SCHEDULING}
+        generation = next((each for each in Generation if each.value in found), None)
+        self._census.api = ApiState(generation or NEWEST)
+        self._census.groups_known = generation is not None
+
+    def take(self, raw: dict[str, Any]) -> bool:
+        """Keep an object, and say whether it is of any use; InputError where it cannot be read."""
+        group, kind = _group(raw), str(raw.get("kind") or "")
+        if not (raw.get("metadata") or {}).get("name"):
+            raise InputError(f"a {kind or 'n object without kind and'} without metadata.name")
+        if kind == "Event" and group in _EVENT_GROUPS:
+            return self._take_event(modern(raw))
+        if group == JOBSET_GROUP and kind == "JobSet":
+            return self._take_jobset(raw)
+        project = self._projections().get((group, kind))
+        of_gangs = project(raw) if project is not None else None
+        if of_gangs is not None:
+            self._seen.add(kind)
+        # Nodes and pods say what is ready, and what room there is.
+        of_queues = self._stock.take(raw) if (group, kind) != ("batch", "Job") else False
+        return project is not None or of_queues
+
+    def finish(self) -> Census:
+        """All of it."""
+        census = self._census
+        if not len(census.jobsets):
+            raise InputError("no JobSet in the files", hint=f"expected what this prints: {DUMP}")
+        census.nodes_known = "Node" in self._seen
+        self._add_queues()
+        if census.nodes_known and self._stock.nodes:
+            for namespace, name in census.jobsets.keys():  # noqa: SIM118 -- a store is no mapping
+                census.room[namespace, name] = find_room(census, (namespace, name), self._stock)
+        return census
+
+    def _add_queues(self) -> None:
+        held = (ClusterQueue, LocalQueue, QueuedWorkload)
+        if any(True for kind in held for _ in self._stock.of(kind)):
+            queues = self._census.queues
+            queues.stock, queues.present = self._stock, True
+            queues.queues_known = bool(self._stock.cluster_queues())
+
+    def _take_jobset(self, raw: dict[str, Any]) -> bool:
+        if raw.get("apiVersion") != JOBSET_API_VERSION:
+            raise InputError(f"apiVersion is {raw.get('apiVersion')}, known: {JOBSET_API_VERSION}")
+        if not (raw.get("metadata") or {}).get("uid"):
+            raise InputError("a JobSet without metadata.uid was never in a cluster: gangctl plan shows what it becomes")
+        return take(self._census.jobsets, project_stored, raw)
+
+    def _take_event(self, raw: dict[str, Any]) -> bool:
+        self._census.events.append(read_event(raw))
+        refusal = read_refusal(raw)
+        if refusal is not None:
+            store = self._census.pods_refused if refusal.kind == "Job" else self._census.jobs_refused
+            take(store, read_refusal, raw)
+        return True
+
+    def _projections(self) -> Mapping[tuple[str, str], Callable[[dict[str, Any]], object]]:
+        census = self._census
+        assert census.api.generation is not None  # noqa: S101 -- for mypy
+        adapter = ADAPTERS[census.api.generation]
+        return {
+            ("batch", "Job"): lambda raw: take(census.jobs, project_job, raw),
+            ("", "Pod"): lambda raw: take(census.pods, _unfinished, raw),
+            ("", "Node"): lambda raw: take(census.nodes, read_node, raw),
+            (SCHEDULING, "Workload"): lambda raw: take(census.workloads, project_scheduling(adapter, "Workload"), raw),
+            (SCHEDULING, "PodGroup"): lambda raw: take(census.groups, project_scheduling(adapter, "PodGroup"), raw),
+        }
+
+
+def _unfinished(raw: dict[str, Any]) -> PodFacts | None:
+    """Finished pods are counted by their Jobs, as they are where a cluster is read."""
+    found = read_pod(raw)
+    return None if found is None or found.phase in FINISHED else found
+
+
+def _with_namespace(raw: dict[str, Any]) -> dict[str, Any]:
+    """What names no namespace is in the one called default."""
+    metadata = raw.get("metadata")
+    if raw.get("kind") in _CLUSTER_SCOPED or not isinstance(metadata, dict) or metadata.get("namespace"):
+        return raw
+    return {**raw, "metadata": {**metadata, "namespace": DEFAULT_NAMESPACE}}
+
+
+def _group(raw: Mapping[str, Any]) -> str:
+    group, slash, _ = str(raw.get("apiVersion", "")).partition("/")
+    return group if slash else ""
+
+
+def _version(raw: Mapping[str, Any]) -> str:
+    return str(raw.get("apiVersion", "")).rpartition("/")[2]

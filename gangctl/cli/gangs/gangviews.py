@@ -1,0 +1,96 @@
+"""Gangs as people read them: rows, ages, causes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from textwrap import wrap
+from typing import Final
+
+from gangctl.cli.output import INDENT, Table
+from gangctl.kueue.moments import span
+from gangctl.readiness.result import Cause, Readiness
+
+NONE: Final = "-"
+WIDTH: Final = 78
+
+HEADERS: Final = ("NAMESPACE", "NAME", "PHASE", "READY", "REASON", "QUEUE", "SINCE", "AGE")
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 pod``, ``2 pods``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def ago(at: int, now: float) -> str:
+    """How long ago a moment was; a dash for none."""
+    return span(timedelta(seconds=max(0.0, now - at))) if at else NONE
+
+
+def gang_row(gang: Readiness, now: float) -> tuple[str, ...]:
+    """One gang under :data:`HEADERS`."""
+    return (
+        gang.namespace,
+        gang.name,
+        gang.phase.value,
+        f"{gang.counts.ready}/{gang.counts.wanted}",
+        gang.reason.value if gang.reason is not None else NONE,
+        gang.local_queue or NONE,
+        ago(gang.since, now),
+        ago(gang.created_at, now),
+    )
+
+
+def gang_table(gangs: Sequence[Readiness], now: float) -> Table:
+    """Gangs, one a row."""
+    return Table(HEADERS, tuple(gang_row(each, now) for each in gangs), right=frozenset({3}))
+
+
+def gang_titles(gangs: Sequence[Readiness]) -> str:
+    """How many there are, and of how many pods."""
+    if not gangs:
+        return "no gang"
+    ready, wanted = (sum(getattr(each.counts, name) for each in gangs) for name in ("ready", "wanted"))
+    return f"{plural(len(gangs), 'gang')}, {ready} of {plural(wanted, 'pod')} ready"
+
+
+def sentence(text: str) -> str:
+    """A clause as a sentence of its own."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}" if text else ""
+
+
+def cause_lines(cause: Cause, now: float) -> Iterator[str]:
+    """Why, what shows it, what to do and the next command, each wrapped."""
+    held = [
+        cause.reason.value,
+        "" if cause.blocking else "ends by itself",
+        plural(cause.pods, "pod") if cause.pods else "",
+        f"for {ago(cause.since, now)}" if cause.since else "",
+    ]
+    yield from _wrapped(sentence(cause.message), "")
+    yield from _wrapped(f"({', '.join(filter(None, held))})", INDENT)
+    if cause.groups:
+        yield from _wrapped(f"groups: {_some(cause.groups)}", INDENT)
+    for each in cause.evidence:
+        yield from _wrapped(each, f"{INDENT}- ")
+    if cause.remedy:
+        yield from _wrapped(f"What to do: {cause.remedy[:1].lower()}{cause.remedy[1:]}", INDENT)
+    if cause.command:
+        # Never wrapped: it is there to be copied.
+        yield f"{INDENT}$ {cause.command}"
+
+
+_MOST_NAMED: Final = 4
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names of many."""
+    rest = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _wrapped(text: str, first: str) -> list[str]:
+    following = " " * len(first)
+    return wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=following, break_long_words=False, break_on_hyphens=False
+    )

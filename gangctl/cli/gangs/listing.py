@@ -1,0 +1,86 @@
+"""``gangctl get``: the gangs of a namespace, a cluster or files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.gangs import asking
+from gangctl.cli.gangs.gangviews import gang_table, gang_titles
+from gangctl.cli.output import Section, print_names, print_objects, print_sections
+from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.report import gang_object
+from gangctl.readiness.result import Readiness
+
+PHASES: Final = tuple(phase.value for phase in GangPhase)
+
+
+@click.command("get")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=asking.complete_names)
+@asking.places
+@asking.selector
+@click.option(
+    "--phase",
+    "phases",
+    multiple=True,
+    metavar="PHASE",
+    type=click.Choice(PHASES, case_sensitive=False),
+    help="Only gangs in this phase, such as Ready or Unschedulable. Can be repeated.",
+)
+@click.option("-w", "--watch", is_flag=True, help="Go on printing what changes, until Ctrl-C.")
+@asking.files
+@options.output("table", "json", "yaml", "name")
+@options.colour
+def command(
+    *,
+    names: tuple[str, ...],
+    phases: tuple[str, ...],
+    watch: bool,
+    form: str,
+    no_color: bool,
+    **flags: Any,
+) -> None:
+    """List gangs: phase, how many pods are ready, and why they are not.
+
+    A gang is a JobSet that asks for one. READY counts the pods that are ready of those that
+    should exist now; REASON is the most likely cause where it is not ready. "gangctl explain"
+    says more about one.
+
+    \b
+    Examples:
+      gangctl get -A
+      gangctl get -n team-a --phase Unschedulable --phase PartiallyPlaced
+      gangctl get train -o json
+      gangctl get --watch
+      kubectl get jobsets,jobs,pods,podgroups,events -A -o yaml | gangctl get -f -
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    wanted = asking.asked(names, **flags)
+    chosen = frozenset(GangPhase(phase) for phase in phases)
+    if watch:
+        if wanted.offline:
+            raise click.UsageError("files do not change: --watch needs a cluster")
+        if form == "json":
+            raise click.UsageError("a watch has no end, and JSON is one document: -o yaml is a stream")
+        from gangctl.cli.gangs.following import print_changes  # noqa: PLC0415 -- only with --watch
+
+        print_changes(wanted, chosen, form)
+        return
+    found = asking.find(wanted)
+    now = wanted.now()
+    states = [found.census.readiness(key, now) for key in found.keys]
+    shown = [each for each in states if each is not None and (not chosen or each.phase in chosen)]
+    print_gangs(shown, form, now, no_color=no_color)
+
+
+def print_gangs(gangs: Sequence[Readiness], form: str, now: float, *, no_color: bool = True) -> None:
+    """All of them, in a form of ``-o``."""
+    if form == "table":
+        sections = [Section(gang_titles(gangs), table=gang_table(gangs, now) if gangs else None)]
+        print_sections(sections, no_color=no_color)
+    elif form == "name":
+        print_names(map(gang_object, gangs))
+    else:
+        print_objects([gang_object(each) for each in gangs], form)

@@ -1,0 +1,194 @@
+"""Waiting for gangs: when the wait is over, and what is told on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+import click
+
+from gangctl.cli.gangs.asking import Asking, live
+from gangctl.cli.gangs.census import Census, Key
+from gangctl.cli.gangs.cluster import Reader
+from gangctl.cli.gangs.gangviews import plural, sentence
+from gangctl.cli.gangs.watching import Changes, Watch
+from gangctl.cli.messages import printable
+from gangctl.cli.output import print_names, print_objects
+from gangctl.errors import GangctlError
+from gangctl.gang.reasons import Reason
+from gangctl.kueue.moments import span
+from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.report import gang_object
+from gangctl.readiness.result import Readiness
+
+ENDLESS: Final = frozenset(
+    {
+        Reason.NEVER_FITS,
+        Reason.NOT_GANGED,
+        Reason.INVALID_GANG_CONFIG,
+        Reason.SCHEDULING_GATE_OFF,
+        Reason.FIELD_DROPPED,
+        Reason.UNSUPPORTED_SCHEDULER,
+        Reason.PRIORITY_MISMATCH,
+        Reason.MIN_COUNT_UNREACHABLE,
+        Reason.GANG_TAIL_BLOCKED,
+        Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK,
+        Reason.TOPOLOGY_TOO_SMALL,
+        Reason.FAILED_TO_START,
+        Reason.DEACTIVATED,
+        Reason.TOO_MANY_PODSETS,
+        Reason.PRIORITY_CLASS_MISSING,
+        Reason.FRAMEWORK_NOT_ENABLED,
+        Reason.NAMESPACE_NOT_MANAGED,
+    }
+)
+"""Causes that stay until a person changes something: with ``--fail-fast`` nobody waits for that."""
+
+_SCHEDULED: Final = frozenset(
+    {
+        *(GangPhase.STARTING, GangPhase.PARTIALLY_READY, GangPhase.READY),
+        GangPhase.SUCCEEDED,
+    }
+)
+_READY: Final = frozenset({GangPhase.READY, GangPhase.SUCCEEDED})
+_GOALS: Final[Mapping[str, frozenset[GangPhase]]] = {
+    "scheduled": _SCHEDULED,
+    "ready": _READY,
+    "finished": frozenset({GangPhase.SUCCEEDED}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is waited for, and how long (seconds)."""
+
+    goal: str
+    timeout: float
+    fail_fast: bool = False
+
+    def reached(self, gang: Readiness) -> bool:
+        """Whether a gang is there."""
+        return gang.phase in _GOALS[self.goal]
+
+    def hopeless(self, gang: Readiness) -> bool:
+        """Whether it will not get there, as far as anybody waits for it."""
+        if gang.phase is GangPhase.FAILED:
+            return True
+        return self.fail_fast and any(cause.blocking and cause.reason in ENDLESS for cause in gang.causes)
+
+
+class NotReachedError(GangctlError):
+    """The wait is over, and a gang is not where it was wanted: exit code 1."""
+
+    code = "NotReached"
+
+
+@dataclass(slots=True)
+class _Wait:
+    """How far the wait is."""
+
+    wanted: Wanted
+    census: Census
+    keys: Sequence[Key]
+    there: dict[Key, Readiness] = field(default_factory=dict)
+    last: dict[Key, Readiness] = field(default_factory=dict)
+    told: dict[Key, str] = field(default_factory=dict)
+
+    @property
+    def over(self) -> bool:
+        """Whether all are there: one that was scheduled or ready has been, whatever becomes of it while others come."""
+        return len(self.there) == len(self.keys)
+
+    def learn(self, changes: Changes) -> None:
+        """Tell what is new; NotReachedError when one will never be there."""
+        for key, _, gang in changes:
+            if key not in self.keys:
+                continue
+            if gang is None:
+                raise NotReachedError(f"JobSet {_name(key)} was deleted, or asks for no gang any more")
+            self.last[key] = gang
+            self._tell(key, gang)
+            if self.wanted.reached(gang):
+                self.there[key] = gang
+            elif key not in self.there and self.wanted.hopeless(gang):
+                raise self._error(key, gang, f"will not be {self.wanted.goal}")
+
+    def too_late(self) -> NotReachedError:
+        """The error that says which are not there yet."""
+        missing = [key for key in self.keys if key not in self.there]
+        first = missing[0]
+        others = f" (nor {', '.join(_name(key) for key in missing[1:])})" if missing[1:] else ""
+        waited = span(timedelta(seconds=self.wanted.timeout))
+        return self._error(first, self.last.get(first), f"is not {self.wanted.goal} after {waited}{others}")
+
+    def _error(self, key: Key, gang: Readiness | None, what: str) -> NotReachedError:
+        if gang is None:
+            return NotReachedError(f"gang {_name(key)} {what}")
+        first = next((cause for cause in gang.causes if cause.reason in ENDLESS), None) or next(iter(gang.causes), None)
+        why = first.message if first is not None else self.census.outcome(key) or gang.phase.sentence.rstrip(".")
+        remedy = first.remedy if first is not None else ""
+        look = f"gangctl why {key[1]} -n {key[0]}"
+        hint = f"{remedy}; {look} says more" if remedy else f"{look} says more"
+        return NotReachedError(f"gang {_name(key)} {what}: {gang.phase.value}: {why}", hint=hint)
+
+    def _tell(self, key: Key, gang: Readiness) -> None:
+        line = f"{_name(key)}: {progress(gang)}"
+        if self.told.get(key) != line:
+            self.told[key] = line
+            click.echo(printable(line), err=True)
+
+
+def _name(key: Key) -> str:
+    return f"{key[0]}/{key[1]}"
+
+
+def progress(gang: Readiness) -> str:
+    """Phase, counts and the first cause, on one line."""
+    counts = f"{gang.counts.ready} of {plural(gang.counts.wanted, 'pod')} ready"
+    why = f": {sentence(gang.causes[0].message)}" if gang.causes else ""
+    return gang.phase.value if gang.phase.over else f"{gang.phase.value}, {counts}{why}"
+
+
+def wait_for_gangs(asking: Asking, wanted: Wanted, form: str) -> None:
+    """Wait, and print how the gangs stand at the end; NotReachedError where not all are there."""
+
+    async def wait(reader: Reader, keys: list[Key]) -> tuple[_Wait, NotReachedError | None]:
+        waiting = _Wait(wanted, reader.census, keys)
+        try:
+            await _until_over(waiting, reader)
+        except NotReachedError as error:
+            return waiting, error
+        return waiting, None
+
+    waiting, error = live(asking, wait, watching=True)
+    _print(waiting, form)
+    if error is not None:
+        raise error
+
+
+async def _until_over(waiting: _Wait, reader: Reader) -> None:
+    watch = Watch(reader)
+    async with aclosing(watch.turns()) as turns:
+        waiting.learn(await anext(turns))
+        deadline = asyncio.timeout(waiting.wanted.timeout)
+        try:
+            async with deadline:
+                while not waiting.over:
+                    waiting.learn(await anext(turns))
+        except TimeoutError:
+            raise waiting.too_late() from None
+
+
+def _print(waiting: _Wait, form: str) -> None:
+    gangs = [waiting.last[key] for key in waiting.keys if key in waiting.last]
+    if form == "table":
+        for gang in gangs:
+            click.echo(printable(f"{_name(gang.key)}: {progress(gang)}"))
+    elif form == "name":
+        print_names(map(gang_object, waiting.there.values()))
+    else:
+        print_objects([gang_object(each) for each in gangs], form)

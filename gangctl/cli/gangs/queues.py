@@ -1,0 +1,158 @@
+"""Where gangs stand in the queues of Kueue, as far as those may be read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from gangctl.api.jobset import JobSet
+from gangctl.cli.kueuesnapshot import Stock
+from gangctl.cli.queue.jobsets import unqueued
+from gangctl.fit import verdict
+from gangctl.fit.snapshot import Held, Snapshot
+from gangctl.kueue.blocked import Blocked, blocked
+from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
+from gangctl.kueue.order import head_of, in_order
+from gangctl.kueue.states import phase_of
+from gangctl.kueue.stuck import Owner, Stuck, blocking_head, stuck_workload
+from gangctl.readiness.facts import QueueFacts
+from gangctl.runtime.store import Entry, Store
+
+
+@dataclass(slots=True)
+class Queues:
+    """Kueue's objects; ``stock`` is None where there is no Kueue, or nothing of it may be read."""
+
+    stock: Stock | None = None
+    present: bool | None = None
+    """Whether the cluster has Kueue, None where that is not known."""
+    queues_known: bool = False
+    """Whether ClusterQueues may be read: without them nothing is closed and nothing never fits."""
+    local_queues: Store[LocalQueue] = field(default_factory=Store)
+    cluster_queues: Store[ClusterQueue] = field(default_factory=Store)
+    workloads: Store[QueuedWorkload] = field(default_factory=Store)
+    """These three are what is watched; until then they are empty, and ``stock`` has all there is."""
+    _view: _View | None = None
+
+    def seed(self, namespace: str | None) -> None:
+        """Let watching begin with what is known, so that nothing is missing before it has seen everything."""
+        for each in self.stock.held if self.stock is not None else ():
+            store: Store[Any] | None = self._store_of(each, namespace)
+            if store is not None:
+                store.put((getattr(each, "namespace", ""), each.name), Entry(getattr(each, "uid", ""), "", each))
+
+    def _store_of(self, held: Held, namespace: str | None) -> Store[Any] | None:
+        """Where an object is watched; None for what is not."""
+        if isinstance(held, ClusterQueue):
+            return self.cluster_queues if self.queues_known else None
+        if isinstance(held, LocalQueue | QueuedWorkload) and namespace in {None, held.namespace}:
+            return self.local_queues if isinstance(held, LocalQueue) else self.workloads
+        return None
+
+    def refresh(self, namespace: str | None) -> None:
+        """Take over what watching has changed; ``namespace`` is the one that is watched, None all."""
+        self._view = None
+        if self.stock is None:
+            return
+        self.stock.held = [each for each in self.stock.held if self._store_of(each, namespace) is None]
+        self.stock.held += [*self.local_queues.values(), *self.cluster_queues.values()]
+        self.stock.held += [each for each in self.workloads.values() if not each.holds("Finished")]
+
+    def facts(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime, *, pods: int) -> QueueFacts | None:
+        """What readiness needs to know of the queue of a JobSet that has so many pods left; None without one."""
+        if not jobset.queue or self.stock is None:
+            return None
+        if self._view is None:
+            self._view = _View(self.stock, queues_known=self.queues_known)
+        return self._view.facts(jobset, raw, now, pods)
+
+
+class _View:
+    """The objects of one moment, with indexes."""
+
+    def __init__(self, stock: Stock, *, queues_known: bool) -> None:
+        self._stock = stock
+        self._queues_known = queues_known
+        self._snapshot: Snapshot = stock.snapshot()
+        self._unused = stock.snapshot(without=lambda _: True)
+        self._cluster_queues = stock.cluster_queues()
+        self._doors = {(each.namespace, each.name): each for each in stock.local_queues()}
+        self._inside: dict[str, list[QueuedWorkload]] = {}
+        self._of: dict[str, QueuedWorkload] = {}
+        self._never: dict[str, str] = {}
+        for workload in stock.workloads():
+            self._of[workload.owner_uid] = workload
+            self._inside.setdefault(self._cluster_queue_of(workload), []).append(workload)
+
+    def facts(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime, pods: int) -> QueueFacts:
+        workload = self._of.get(jobset.uid) if jobset.uid else None
+        door = self._doors.get((jobset.namespace, jobset.queue))
+        name = workload.cluster_queue if workload is not None else ""
+        waits = workload is None or phase_of(workload).waits
+        obstacle = self._obstacle(jobset, door) if waits and not jobset.finished else None
+        never = self._why_never(jobset, raw) if waits and jobset.suspend and not jobset.finished else ""
+        if workload is None:
+            stuck = self._unqueued(jobset, raw, now)
+        else:
+            owner = Owner(jobset.finished, pods)
+            stuck = stuck_workload(workload, owner, now, blocked=obstacle, ready_timeout=self._timeout())
+            if stuck is None and waits and not never:
+                stuck = self._head(workload, now)
+        return QueueFacts(
+            local_queue=jobset.queue,
+            cluster_queue=name or (door.cluster_queue if door is not None else ""),
+            workload=workload,
+            blocked=obstacle,
+            stuck=stuck,
+            never=never,
+        )
+
+    def _cluster_queue_of(self, workload: QueuedWorkload) -> str:
+        door = self._doors.get((workload.namespace, workload.queue))
+        return workload.cluster_queue or (door.cluster_queue if door is not None else "")
+
+    def _obstacle(self, jobset: JobSet, door: LocalQueue | None) -> Blocked | None:
+        if not self._queues_known:
+            return None
+        queue = self._cluster_queues.get(door.cluster_queue) if door is not None else None
+        return blocked(jobset.queue, door, queue, self._stock.namespaces.get(jobset.namespace))
+
+    def _unqueued(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime) -> Stuck | None:
+        if not jobset.suspend or jobset.finished:
+            return None
+        return unqueued(jobset, raw, self._stock, self._snapshot, now)
+
+    def _why_never(self, jobset: JobSet, raw: Mapping[str, Any]) -> str:
+        """The verdict of ``gangctl fit`` with nothing in use: who uses what turns nothing into never."""
+        if not self._queues_known:
+            return ""
+        if jobset.uid not in self._never:
+            labels = self._stock.namespaces.get(jobset.namespace)
+            report = verdict.fit(verdict.Ask(raw, jobset.namespace, labels, jobset.queue, new=False), self._unused)
+            self._never[jobset.uid] = report["message"].rstrip(".") if report["verdict"] == "never" else ""
+        return self._never[jobset.uid]
+
+    def _head(self, workload: QueuedWorkload, now: datetime) -> Stuck | None:
+        """The head of a strict queue that it waits behind."""
+        queue = self._cluster_queues.get(self._cluster_queue_of(workload))
+        if queue is None:
+            return None
+        ordered = in_order(self._inside.get(queue.name, ()), queue)
+        head = head_of(ordered, queue)
+        if head is None or head.uid == workload.uid or not _behind(workload, ordered):
+            return None
+        return blocking_head(ordered, queue, now, never=self._nevers(head))
+
+    def _nevers(self, head: QueuedWorkload) -> Collection[str]:
+        return {head.uid} if self._never.get(head.owner_uid) else ()
+
+    def _timeout(self) -> timedelta | None:
+        configuration = self._snapshot.configuration
+        ready = configuration.wait_for_pods_ready
+        return timedelta(seconds=ready.timeout) if configuration.known and ready.on else None
+
+
+def _behind(workload: QueuedWorkload, ordered: Sequence[QueuedWorkload]) -> bool:
+    return any(each.uid == workload.uid for each in ordered)

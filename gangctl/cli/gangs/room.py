@@ -1,0 +1,71 @@
+"""Whether the pods of a group that the scheduler refused would fit now, by the nodes and by what is on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gangctl.cli.gangs.census import Census, Key
+from gangctl.cli.kueuesnapshot import Stock
+from gangctl.cli.placedpods import in_use
+from gangctl.fit.floor import Floor, Together
+from gangctl.fit.podsets import podsets_of
+from gangctl.fit.requests import requests_of
+from gangctl.gang.plan import GangPlan
+from gangctl.kueue.configuration import KueueConfiguration
+from gangctl.readiness.facts import PodFacts
+
+
+def find_room(census: Census, key: Key, stock: Stock) -> Mapping[str, bool]:
+    """By group of a JobSet; without those of which it is not known, and those that nobody refused."""
+    found = census.jobsets.get(*key)
+    plan = census.assessment(found.jobset).plan if found is not None else None
+    if found is None or plan is None or stock.pods is None:
+        return {}
+    podsets = podsets_of(found.raw)
+    surroundings = replace(stock.snapshot().surroundings(key[0]), configuration=KueueConfiguration())
+    counted = [requests_of(podset, surroundings) for podset in podsets]
+    if any(each.unknown for each in counted):
+        return {}
+    used = in_use(stock.pods, lambda _: False)
+    index = {rj.name: rj.index for rj in found.jobset.replicated_jobs}
+    room: dict[str, bool] = {}
+    for group, pods in _homeless(census, key, plan).items():
+        waiting = Counter(index[pod.replicated_job] for pod in pods if pod.replicated_job in index)
+        sets = [replace(podset, pods=waiting[podset.index]) for podset in podsets]
+        floor = Floor(sets, [each.requests for each in counted], stock.nodes, used)
+        gang = Together(dict(waiting), _topology(plan, group))
+        room[group] = floor.placeable_now([gang])
+    return room
+
+
+def _homeless(census: Census, key: Key, plan: GangPlan) -> dict[str, list[PodFacts]]:
+    """Pods without a node of groups of which the scheduler has refused some.
+
+    Where some pods of a group with a topology have nodes, the others must join them, which is not looked at here.
+    """
+    names = {group.name for group in plan.groups}
+    found: dict[str, list[PodFacts]] = {}
+    placed: set[str] = set()
+    refused: set[str] = set()
+    group_of = {(job.replicated_job, job.index): job.reference.group for job in plan.jobs() if job.reference}
+    for pod in census.pods.by_index("jobset", key):
+        group = pod.group if pod.group in names else group_of.get((pod.replicated_job, pod.job_index), "")
+        if not group or pod.deleting or pod.gates:
+            continue
+        if pod.node:
+            placed.add(group)
+            continue
+        found.setdefault(group, []).append(pod)
+        if pod.refused:
+            refused.add(group)
+    return {
+        group: pods
+        for group, pods in found.items()
+        if group in refused and not (group in placed and _topology(plan, group))
+    }
+
+
+def _topology(plan: GangPlan, name: str) -> str:
+    return next((group.template.topology_key for group in plan.groups if group.name == name), "")

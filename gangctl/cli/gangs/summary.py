@@ -1,0 +1,168 @@
+"""What runs and what waits, by queue: gangs by phase, pods, what is requested, and who waits longest. As plain data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, TypedDict
+
+from gangctl.api.jobset import read_jobset
+from gangctl.cli.gangs.census import Census
+from gangctl.gang.counting import replicated_job_pods
+from gangctl.gang.report import requests_per_pod
+from gangctl.gang.requests import times, together
+from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.report import API_VERSION, rfc3339
+from gangctl.readiness.result import Readiness
+
+KIND: Final = "GangSummary"
+MOST_WAITING: Final = 10
+
+
+class Pods(TypedDict):
+    """Pods of several gangs."""
+
+    wanted: int
+    ready: int
+    stranded: Annotated[int, "They hold nodes while their group is short of its minimum."]
+
+
+class WaitingReport(TypedDict):
+    """A gang that is not as it should be."""
+
+    namespace: str
+    name: str
+    phase: str
+    reason: str
+    message: str
+    blocking: Annotated[bool, "Whether it does not get on by itself."]
+    stranded: int
+    since: str
+
+
+class QueueSummary(TypedDict):
+    """The gangs of a queue, or those of a namespace that are in none."""
+
+    namespace: str
+    localQueue: str
+    clusterQueue: str
+    gangs: int
+    blocked: Annotated[int, "Gangs that something blocks that does not end by itself."]
+    phases: dict[str, int]
+    pods: Pods
+    requests: Annotated[dict[str, int], "Of all pods of the gangs that are not over: milli-CPU, bytes, counts."]
+    oldest: Annotated[str, "Since when the one that waits longest stands as it does, empty where none waits."]
+
+
+class Summary(TypedDict):
+    """What ``gangctl top`` shows: trouble first."""
+
+    apiVersion: str
+    kind: str
+    gangs: int
+    blocked: int
+    phases: dict[str, int]
+    pods: Pods
+    queues: list[QueueSummary]
+    waiting: list[WaitingReport]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One gang, and what its pods request together."""
+
+    gang: Readiness
+    requests: dict[str, int]
+
+
+def seen(census: Census, gang: Readiness) -> Seen:
+    """A gang with what its JobSet asks for; nothing once it is over."""
+    found = census.jobsets.get(*gang.key)
+    if found is None or gang.phase.over:
+        return Seen(gang, {})
+    jobset, _ = read_jobset(found.raw)
+    requests, _ = requests_per_pod(found.raw)
+    pods = map(replicated_job_pods, jobset.replicated_jobs)
+    return Seen(gang, together([times(each, count) for each, count in zip(requests, pods, strict=True)]))
+
+
+def summarise(gangs: Iterable[Seen]) -> Summary:
+    """All of it, whatever causes trouble first."""
+    listed = list(gangs)
+    by_queue: dict[tuple[str, str, str], list[Seen]] = {}
+    for each in listed:
+        gang = each.gang
+        by_queue.setdefault((gang.namespace, gang.local_queue, gang.cluster_queue), []).append(each)
+    queues = [_queue(key, own) for key, own in by_queue.items()]
+    waiting = sorted((each.gang for each in listed if not each.gang.phase.settled), key=_trouble)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "gangs": len(listed),
+        "blocked": sum(queue["blocked"] for queue in queues),
+        "phases": _phases(listed),
+        "pods": _pods(listed),
+        "queues": sorted(queues, key=_worst_first),
+        "waiting": [_waiting(gang) for gang in waiting[:MOST_WAITING]],
+    }
+
+
+def _worst_first(queue: QueueSummary) -> tuple[int, int, str, str, str]:
+    # "~" is behind every year: queues in which nobody waits come last.
+    return (
+        -queue["pods"]["stranded"],
+        -queue["blocked"],
+        queue["oldest"] or "~",
+        queue["namespace"],
+        queue["localQueue"],
+    )
+
+
+def _trouble(gang: Readiness) -> tuple[int, bool, int, tuple[str, str]]:
+    return -gang.counts.stranded, gang.blocked_by is None, gang.since, gang.key
+
+
+def _queue(key: tuple[str, str, str], own: Sequence[Seen]) -> QueueSummary:
+    namespace, local_queue, cluster_queue = key
+    since = [each.gang.since for each in own if not each.gang.phase.settled and each.gang.since]
+    return {
+        "namespace": namespace,
+        "localQueue": local_queue,
+        "clusterQueue": cluster_queue,
+        "gangs": len(own),
+        "blocked": sum(each.gang.blocked_by is not None for each in own),
+        "phases": _phases(own),
+        "pods": _pods(own),
+        "requests": together([each.requests for each in own]),
+        "oldest": rfc3339(min(since, default=0)),
+    }
+
+
+def _phases(gangs: Iterable[Seen]) -> dict[str, int]:
+    """How many gangs are in each phase, in the order of a life."""
+    count = Counter(each.gang.phase for each in gangs)
+    return {phase.value: count[phase] for phase in GangPhase if count[phase]}
+
+
+def _pods(gangs: Sequence[Seen]) -> Pods:
+    counts = [each.gang.counts for each in gangs]
+    return {
+        "wanted": sum(each.wanted for each in counts),
+        "ready": sum(each.ready for each in counts),
+        "stranded": sum(each.stranded for each in counts),
+    }
+
+
+def _waiting(gang: Readiness) -> WaitingReport:
+    first = gang.causes[0] if gang.causes else None
+    return {
+        "namespace": gang.namespace,
+        "name": gang.name,
+        "phase": gang.phase.value,
+        "reason": first.reason.value if first else "",
+        "message": first.message if first else gang.phase.sentence.rstrip("."),
+        "blocking": gang.blocked_by is not None,
+        "stranded": gang.counts.stranded,
+        "since": rfc3339(gang.since),
+    }

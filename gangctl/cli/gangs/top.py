@@ -1,0 +1,57 @@
+"""``gangctl top``: what runs and what waits; on a terminal it goes on showing it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.gangs import asking
+from gangctl.cli.output import print_objects, print_sections
+
+
+@click.command("top")
+@asking.places
+@asking.selector
+@click.option("--once", is_flag=True, help="Print it once, also on a terminal.")
+@asking.files
+@options.output("table", "json", "yaml")
+@options.colour
+def command(*, once: bool, form: str, no_color: bool, **flags: Any) -> None:
+    """Show what runs and what waits, by queue: trouble first.
+
+    On a terminal the view stays and follows the cluster, until Ctrl-C; elsewhere, with --once
+    and with -f, it is printed once. STRANDED counts pods that hold nodes while their gang is
+    short of its minimum, OLDEST is how long the longest of those that are not ready has stood
+    as it does, REQUESTED is what all pods of gangs that are not over ask for.
+
+    \b
+    Examples:
+      gangctl top -A
+      gangctl top -n team-a --once -o json
+      gangctl top -f dump.yaml
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    from gangctl.cli.gangs.summary import seen, summarise  # noqa: PLC0415 -- --help does without
+    from gangctl.cli.gangs.summaryview import summary_sections  # noqa: PLC0415
+
+    wanted = asking.asked(**flags)
+    if form == "table" and not once and not wanted.offline and _on_terminal():
+        from gangctl.cli.gangs.dashboard import show  # noqa: PLC0415 -- rich, only where it shows
+
+        show(wanted, no_color=no_color)
+        return
+    found = asking.find(wanted)
+    now = wanted.now()
+    gangs = (found.census.readiness(key, now) for key in found.keys)
+    summary = summarise(seen(found.census, gang) for gang in gangs if gang is not None)
+    if form == "table":
+        print_sections(summary_sections(summary, now), no_color=no_color)
+    else:
+        print_objects([summary], form)
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

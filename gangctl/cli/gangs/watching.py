@@ -1,0 +1,166 @@
+"""Gangs that are followed: whatever changes of them is looked at again, and nobody asks twice."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import structlog
+
+from gangctl.api.scheduling import Observed
+from gangctl.cli.gangs.census import Census, Key, StoredJobSet
+from gangctl.cli.gangs.cluster import Reader
+from gangctl.cli.gangs.sources import Source, queue_sources
+from gangctl.gang.progress import JobProgress
+from gangctl.readiness.assembly import is_followed
+from gangctl.readiness.facts import PodFacts, Refused
+from gangctl.readiness.result import Readiness
+from gangctl.runtime.informer import Informer
+
+SETTLE_SECONDS: Final = 0.1
+"""Changes come in flocks: they are looked at once for all of them."""
+
+Changes = list[tuple[Key, Readiness | None, Readiness | None]]
+"""Of each gang how it stood and how it stands; None before it was there, and after it is gone."""
+
+
+@dataclass(slots=True)
+class _Dirty:
+    """What has to be looked at again."""
+
+    keys: set[Key]
+    everything: bool = False
+    queues: bool = False
+
+
+class Watch:
+    """Follows what a reader has read; :attr:`standing` is how each gang stands."""
+
+    def __init__(self, reader: Reader) -> None:
+        """Nothing is watched before :meth:`turns`."""
+        self.standing: dict[Key, Readiness] = {}
+        self._reader = reader
+        self._census: Census = reader.census
+        self._dirty = _Dirty(set(), everything=True)
+        self._changed = asyncio.Event()
+        self._changed.set()
+
+    async def turns(self, tick: float | None = None) -> AsyncGenerator[Changes]:
+        """What changed, each time that anything did; first all of it. With ``tick`` also nothing, so often (seconds).
+
+        Close it with ``aclosing``: it runs the watches.
+        """
+        _quiet()
+        sources = [*self._reader.readable]
+        if self._census.queues.stock is not None:
+            self._census.queues.seed(self._reader.scope.namespace)
+            sources += queue_sources(self._census, self._reader.scope)
+        tasks = [asyncio.create_task(self._informer(source).run()) for source in sources]
+        try:
+            while True:
+                if await self._wait(tick):
+                    yield self._look()
+                else:
+                    yield []
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _wait(self, tick: float | None) -> bool:
+        """Wait for a change, or for the time at which time alone changes an answer; False for a mere tick."""
+        again = min((each.look_again for each in self.standing.values() if each.look_again), default=None)
+        due = None if again is None else max(0.0, again - _now())
+        limits = [limit for limit in (tick, due) if limit is not None]
+        try:
+            await asyncio.wait_for(self._changed.wait(), min(limits, default=None))
+        except TimeoutError:
+            now = _now()
+            late = {key for key, each in self.standing.items() if each.look_again and each.look_again <= now}
+            self._dirty.keys |= late
+            return bool(late)
+        await asyncio.sleep(SETTLE_SECONDS)
+        return True
+
+    def _look(self) -> Changes:
+        dirty, self._dirty = self._dirty, _Dirty(set())
+        self._changed.clear()
+        if dirty.queues:
+            self._census.queues.refresh(self._reader.scope.namespace)
+        keys = {*self.standing, *self._census.followed()} if dirty.everything or dirty.queues else dirty.keys
+        now = _now()
+        changes: Changes = []
+        for key in sorted(keys):
+            before = self.standing.get(key)
+            found = self._census.jobsets.get(*key)
+            is_gang = found is not None and is_followed(found.jobset)
+            after = self._census.readiness(key, now, before) if is_gang else None
+            if after is None:
+                self.standing.pop(key, None)
+            else:
+                self.standing[key] = after
+            if after != before:
+                changes.append((key, before, after))
+        return changes
+
+    def _informer(self, source: Source[Any]) -> Informer[Any]:
+        informer = Informer(
+            self._reader.client,
+            source.resource,
+            source.project,
+            store=source.store,
+            namespace=source.namespace,
+            selection=source.selection,
+        )
+        informer.subscribe(self._on_change(source))
+        return informer
+
+    def _on_change(self, source: Source[Any]) -> Callable[[Any, Any], None]:
+        queues = self._census.queues
+        of_queues = any(source.store is each for each in (queues.local_queues, queues.cluster_queues, queues.workloads))
+
+        def changed(old: Any, new: Any) -> None:
+            for each in (old, new):
+                if each is None:
+                    continue
+                keys = self._keys(each)
+                if of_queues:
+                    self._dirty.queues = True
+                elif keys is None:
+                    self._dirty.everything = True
+                else:
+                    self._dirty.keys |= keys
+            self._changed.set()
+
+        return changed
+
+    def _keys(self, changed: object) -> set[Key] | None:
+        """Whom an object concerns; None for all."""
+        match changed:
+            case StoredJobSet():
+                return {changed.jobset.key}
+            case JobProgress() | PodFacts():
+                return {(changed.namespace, changed.jobset)}
+            case Observed():
+                return {(changed.namespace, name) for name in (changed.owner_jobset, changed.claims_jobset) if name}
+            case Refused():
+                job = self._census.jobs.get(changed.namespace, changed.name) if changed.kind == "Job" else None
+                return {(changed.namespace, job.jobset if job is not None else changed.name)}
+        return None
+
+
+def _now() -> float:
+    return datetime.now(UTC).timestamp()
+
+
+def _quiet() -> None:
+    """What informers tell of their work is for logs; troubles are for people, too."""
+    structlog.configure(
+        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+    )
