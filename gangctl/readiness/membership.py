@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
@@ -19,6 +20,7 @@ from gangctl.gang.outsiders import find_outsiders
 from gangctl.gang.plan import GangPlan, PlannedJob, make_plan, stored_stamps
 from gangctl.gang.progress import JobProgress, job_pods_left
 from gangctl.gang.stamp import Scope
+from gangctl.gang.validate import MAX_JOBS, check_jobs
 from gangctl.readiness.facts import PodFacts, Snapshot
 from gangctl.readiness.reading import group_reference, unix
 from gangctl.readiness.stages import stages_to_come
@@ -93,6 +95,8 @@ def plan_of(snapshot: Snapshot) -> GangPlan | None:
     if snapshot.assessment.plan is not None or not snapshot.jobset.deleting:
         return snapshot.assessment.plan
     stamps, _ = stored_stamps(snapshot.jobset)
+    if check_jobs(snapshot.jobset):
+        return None
     return make_plan(snapshot.jobset, stamps, GangOptions())
 
 
@@ -153,13 +157,13 @@ def _planned_drafts(plan: GangPlan) -> list[_Draft]:
 
 
 def _whole_draft(jobset: JobSet) -> list[_Draft]:
-    draft = _Draft(jobset.name, "", None, 0)
-    draft.planned += [
+    """One group of all Jobs, up to as many as a JobSet with gangs may have: ``replicas`` alone may say two billion."""
+    jobs = (
         PlannedJob(f"{jobset.name}-{rj.name}-{index}", rj.name, index, job_pods(rj), None)
         for rj in jobset.replicated_jobs
         for index in range(rj.replicas)
-    ]
-    return [draft]
+    )
+    return [_Draft(jobset.name, "", None, 0, planned=list(islice(jobs, MAX_JOBS)))]
 
 
 def _named(reference: Reference) -> Iterable[str]:
@@ -213,8 +217,10 @@ class _Roll:
 
 
 def _outsiders(snapshot: Snapshot, plan: GangPlan | None) -> frozenset[JobKey]:
-    if plan is None or snapshot.api.generation is None:
+    if plan is None:
         return frozenset()
+    if snapshot.api.generation is None:
+        return frozenset(job.key for job in snapshot.jobs if not job.reference_field)
     return frozenset(job.key for job in find_outsiders(plan, snapshot.jobs, snapshot.api.generation))
 
 
@@ -229,7 +235,8 @@ def _group(known: _Known, draft: _Draft) -> Group:
     left: dict[JobKey, int] = {}
     for each in draft.planned:
         key = (each.replicated_job, each.index)
-        left[key] = job_pods_left(known.replicated_jobs[each.replicated_job], progress.get(key), restarts)
+        rj = known.replicated_jobs[each.replicated_job]
+        left[key] = max(0, job_pods_left(rj, progress.get(key), restarts))
     wanted = sum(left.values())
     own = frozenset(key for key in left if key in known.outsiders)
     pod_group = _pod_group(snapshot, draft)
@@ -247,7 +254,7 @@ def _group(known: _Known, draft: _Draft) -> Group:
         over=tuple(over),
         outsiders=own,
         pod_group=pod_group,
-        desired=sum(job.pods for job in draft.planned),
+        desired=sum(max(0, job.pods) for job in draft.planned),
         minimum=minimum,
         needed=_needed(known, draft, left, own, minimum),
         wanted=wanted,
