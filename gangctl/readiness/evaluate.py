@@ -1,0 +1,229 @@
+"""How far a JobSet's gangs have come, and why they are no further: the one function that everything asks.
+
+Pure and deterministic: the same snapshot has the same answer, whoever asks, but for what only a memory can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gangctl.api.jobset import JobSet
+from gangctl.gang.report import level_of
+from gangctl.readiness import moments
+from gangctl.readiness.causes import find_causes
+from gangctl.readiness.facts import Snapshot
+from gangctl.readiness.groupphase import phase_of_group
+from gangctl.readiness.history import Traces, shows_readiness, traces
+from gangctl.readiness.membership import Group, members, plan_of
+from gangctl.readiness.moments import Life
+from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.reading import unix
+from gangctl.readiness.result import Counts, GroupReadiness, Readiness
+from gangctl.readiness.rollup import all_done, rolled_up
+from gangctl.readiness.stages import stages_to_come
+from gangctl.readiness.tally import Tally, tally
+
+COUNTING_SECONDS: Final = 5
+"""How long a Job may take to count a pod that has succeeded. Finished pods are not followed: until then one that is
+missing may have succeeded, and a gang that runs to its end is not degraded."""
+
+
+def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None) -> Readiness:
+    """What is known of one JobSet as phases, counts, times and causes; total.
+
+    ``now`` and the times are Unix seconds. ``before`` is what was found the last time, if this process looked before.
+    It tells what no object does: that a gang was ready, and when something began of which the traces are gone.
+    """
+    groups = members(snapshot)
+    free_at = _free_at(snapshot)
+    memory = _memory(snapshot.jobset, free_at, before)
+    if snapshot.jobset.finished:
+        found = _finished(snapshot.jobset, groups, int(now), before)
+    elif snapshot.jobset.suspend:
+        found = _suspended(snapshot, groups, int(now), before)
+    else:
+        found = _running(snapshot, groups, int(now), memory)
+    readiness = _whole(snapshot, found, free_at, memory)
+    if readiness.phase.settled:
+        return readiness
+    causes, look_again = find_causes(snapshot, groups, readiness, now)
+    times = [at for at in (look_again, found.look_again) if at is not None]
+    return replace(readiness, causes=causes, look_again=min(times, default=None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Groups, and the JobSet's phase."""
+
+    groups: Sequence[GroupReadiness]
+    phase: GangPhase
+    since: int
+    look_again: float | None = None
+
+
+def _free_at(snapshot: Snapshot) -> int:
+    """When it was free to start: admitted by Kueue, resumed or created; 0 while it is not."""
+    jobset = snapshot.jobset
+    if jobset.suspend and not jobset.finished:
+        return 0
+    workload = snapshot.queue.workload if snapshot.queue is not None else None
+    admitted = workload.conditions.get("Admitted") if workload is not None else None
+    since = unix(admitted.since) if admitted is not None and admitted.status else 0
+    return since or unix(jobset.resumed_at) or unix(jobset.created)
+
+
+def _memory(jobset: JobSet, free_at: int, before: Readiness | None) -> Readiness | None:
+    """What was found before, if that was of the same attempt, and not before a suspension."""
+    if before is None or before.uid != jobset.uid or before.attempt != jobset.restarts:
+        return None
+    return before if before.admitted_at == free_at else None
+
+
+def _by_name(readiness: Readiness | None) -> Mapping[str, GroupReadiness]:
+    return {group.name: group for group in readiness.groups} if readiness is not None else {}
+
+
+def _finished(jobset: JobSet, groups: Sequence[Group], now: int, before: Readiness | None) -> _Found:
+    """Over, as the JobSet says; groups whose pods had all succeeded before it failed have succeeded."""
+    succeeded = jobset.outcome != "Failed"
+    outcome = GangPhase.SUCCEEDED if succeeded else GangPhase.FAILED
+    since = unix(jobset.finished_at) or _same(before, outcome) or now
+    known = _by_name(before)
+    found = []
+    for group in groups:
+        counts = replace(tally(group, runs=False).counts, wanted=0)
+        phase = GangPhase.SUCCEEDED if succeeded or group.finished else GangPhase.FAILED
+        own = known.get(group.name)
+        at = own.since if own is not None and own.phase is phase else since
+        found.append(_group(group, phase, at, counts, own))
+    return _Found(found, outcome, since)
+
+
+def _suspended(snapshot: Snapshot, groups: Sequence[Group], now: int, before: Readiness | None) -> _Found:
+    jobset = snapshot.jobset
+    phase = GangPhase.SUSPENDED
+    if jobset.queue and snapshot.queue is not None:
+        phase = GangPhase.GATED if jobset.gates else GangPhase.QUEUED
+    # What has run has not waited since it was made; JobSet is about to write since when.
+    made = 0 if jobset.resumed_at else unix(jobset.created)
+    since = unix(jobset.suspended_at) or _same(before, phase) or made or now
+    found = [_group(group, phase, since, tally(group, runs=False).counts, None) for group in groups]
+    return _Found(found, phase, since)
+
+
+def _same(before: Readiness | None, phase: GangPhase) -> int:
+    return before.since if before is not None and before.phase is phase else 0
+
+
+def _group(group: Group, phase: GangPhase, since: int, counts: Counts, before: GroupReadiness | None) -> GroupReadiness:
+    """One that does not run: what it has been through is over."""
+    return GroupReadiness(
+        name=group.name,
+        template=group.template,
+        replicated_jobs=group.replicated_jobs,
+        phase=phase,
+        since=since,
+        counts=counts,
+        placed_at=before.placed_at if before is not None else 0,
+        first_ready_at=before.first_ready_at if before is not None else 0,
+        ready_at=before.ready_at if before is not None else 0,
+        been_ready=before is not None and before.been_ready,
+    )
+
+
+def _running(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Readiness | None) -> _Found:
+    jobset = snapshot.jobset
+    known = _by_name(memory)
+    begun = unix(jobset.restarting_at) if jobset.restarts else _free_at(snapshot)
+    recovered = _recovered(snapshot)
+    found = []
+    for group in groups:
+        life = Life(begun, jobset.restarts, now, known.get(group.name))
+        found.append(_running_group(group, life, deleting=jobset.deleting, recovered=recovered))
+    stages = stages_to_come(jobset, snapshot.jobs)
+    to_come = {group.name for group in groups if stages and not group.pods and stages.issuperset(group.replicated_jobs)}
+    phase, since = rolled_up(found, to_come)
+    held = [group.missing_since + COUNTING_SECONDS for group in found if group.missing_since]
+    return _Found(found, phase, since, float(min(held)) if held else None)
+
+
+def _recovered(snapshot: Snapshot) -> bool:
+    """Whether Kueue has seen all pods ready since it admitted the JobSet: it remembers, where it waits for them."""
+    workload = snapshot.queue.workload if snapshot.queue is not None else None
+    ready = workload.conditions.get("PodsReady") if workload is not None else None
+    if ready is None or snapshot.jobset.restarts:
+        return False
+    return ready.status or ready.reason == "WaitForRecovery"
+
+
+def _running_group(group: Group, life: Life, *, deleting: bool, recovered: bool) -> GroupReadiness:
+    sum_ = tally(group, runs=not deleting)
+    found = traces(group)
+    been = not deleting and _been_ready(group, found, life.before, recovered=recovered)
+    missing = _missing_since(group, sum_, life) if been else 0
+    counting = missing > 0 and life.now < missing + COUNTING_SECONDS
+    phase = phase_of_group(group, sum_, life.attempt, been_ready=been, counting=counting)
+    been = been or phase is GangPhase.READY
+    return GroupReadiness(
+        name=group.name,
+        template=group.template,
+        replicated_jobs=group.replicated_jobs,
+        phase=phase,
+        since=moments.since(phase, group, sum_, found, life),
+        counts=sum_.counts,
+        placed_at=moments.placed_at(group, sum_, been, life),
+        first_ready_at=moments.first_ready_at(sum_, life),
+        ready_at=moments.ready_at(group, sum_, been, life),
+        been_ready=been,
+        missing_since=missing if counting else 0,
+    )
+
+
+def _been_ready(group: Group, found: Traces, before: GroupReadiness | None, *, recovered: bool) -> bool:
+    """Whether it was ready before in this attempt. One that has grown since has not, as large as it is now."""
+    if before is None:
+        return recovered or shows_readiness(group, found)
+    if before.been_ready:
+        return group.desired <= before.counts.desired
+    return found.turned > 0 and shows_readiness(group, found)
+
+
+def _missing_since(group: Group, sum_: Tally, life: Life) -> int:
+    """Since when nothing is wrong but that pods are missing which may have succeeded; 0 where it is not so."""
+    counts, before = sum_.counts, life.before
+    if before is None or before.phase is not GangPhase.READY or group.leaving:
+        return 0
+    if counts.created >= counts.wanted or counts.ready < counts.created:
+        return 0
+    if before.missing_since and before.counts.wanted == counts.wanted:
+        return before.missing_since
+    return life.now
+
+
+def _whole(snapshot: Snapshot, found: _Found, free_at: int, memory: Readiness | None) -> Readiness:
+    jobset, groups = snapshot.jobset, found.groups
+    alive = [group for group in groups if group.phase is not GangPhase.SUCCEEDED or group.placed_at]
+    firsts = [group.first_ready_at for group in groups if group.first_ready_at]
+    been = bool(groups) and all(group.been_ready or group.phase is GangPhase.SUCCEEDED for group in groups)
+    return Readiness(
+        namespace=jobset.namespace,
+        name=jobset.name,
+        uid=jobset.uid,
+        phase=found.phase,
+        since=found.since,
+        counts=sum((group.counts for group in groups), Counts()),
+        groups=tuple(groups),
+        level=level_of(plan_of(snapshot)),
+        local_queue=jobset.queue,
+        cluster_queue=snapshot.queue.cluster_queue if snapshot.queue is not None else "",
+        attempt=jobset.restarts,
+        created_at=unix(jobset.created),
+        admitted_at=free_at,
+        placed_at=all_done([group.placed_at for group in alive]),
+        first_ready_at=min(firsts, default=0),
+        ready_at=all_done([group.ready_at for group in alive]),
+        been_ready=been or (memory is not None and memory.been_ready),
+        look_again=found.look_again,
+    )
