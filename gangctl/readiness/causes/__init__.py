@@ -8,7 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gangctl.readiness.causes import api, suspended
+from gangctl.readiness.causes import (
+    api,
+    containers,
+    disruption,
+    gateoff,
+    jobs,
+    nodes,
+    objects,
+    pods,
+    queue,
+    quorum,
+    scheduler,
+    suspended,
+    unknown,
+)
 from gangctl.readiness.causes.ranking import place_of
 from gangctl.readiness.causes.scene import Finder, Scene, Until
 from gangctl.readiness.facts import Snapshot
@@ -17,9 +31,36 @@ from gangctl.readiness.result import Cause, Readiness
 
 FINDERS: Final[tuple[Finder, ...]] = (
     suspended.suspended,
+    queue.in_queue,
     api.api_unavailable,
     api.not_ganged,
+    api.field_dropped,
+    objects.name_conflict,
+    objects.pod_group_missing,
+    objects.pod_group_terminating,
+    objects.foreign_workload,
+    quorum.unreachable_minimum,
+    gateoff.scheduling_gate_off,
+    jobs.exclusive_deadlock,
+    jobs.job_creation_refused,
+    jobs.pod_creation_refused,
+    jobs.waiting_for_stage,
+    jobs.pods_missing,
+    pods.pods_gated,
+    pods.restarting,
+    pods.pods_terminating,
+    scheduler.refused,
+    scheduler.scheduler_silent,
+    nodes.node_lost,
+    disruption.preempted,
+    containers.troubles,
+    containers.starting,
+    containers.not_ready,
 )
+"""In any order: the ranking decides."""
+
+MOST_CAUSES: Final = 16
+"""Kept of one JobSet: the likeliest. Hundreds of groups may each be refused in their own words."""
 
 
 def find_causes(
@@ -32,12 +73,10 @@ def find_causes(
     """
     open_groups = [group for group in groups if not group.finished]
     scene = Scene(snapshot, open_groups, readiness, now, len(groups))
-    causes: list[Cause] = []
-    looks: list[float] = []
-    for finder in FINDERS:
-        for found in finder(scene):
-            if isinstance(found, Until):
-                looks.append(found.at)
-            else:
-                causes.append(found)
-    return tuple(sorted(causes, key=place_of)), min((at for at in looks if at > now), default=None)
+    found = [each for finder in FINDERS for each in finder(scene)]
+    if not any(isinstance(each, Cause) for each in found):
+        found += unknown.unknown(scene)
+    causes = [each for each in found if isinstance(each, Cause)]
+    looks = [each.at for each in found if isinstance(each, Until)]
+    ranked = sorted(causes, key=place_of)[:MOST_CAUSES]
+    return tuple(ranked), min((at for at in looks if at > now), default=None)

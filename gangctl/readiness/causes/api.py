@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gangctl.api.meta import GANG_REF
+from gangctl.gang.build import ADAPTERS
 from gangctl.gang.config import read_config
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.scene import Finding, Scene, unix
+from gangctl.readiness.causes.scene import Finding, Scene, listed, oldest, some, unix
 
 
 def _unplaced(scene: Scene) -> int:
@@ -56,4 +57,39 @@ def not_ganged(scene: Scene) -> Iterator[Finding]:
         pods=pods,
         since=unix(jobset.created),
         blocking=pods > 0,
+    )
+
+
+def field_dropped(scene: Scene) -> Iterator[Finding]:
+    """Pods of a planned group that do not name it: they are scheduled one by one, and never count."""
+    generation = scene.snapshot.api.generation
+    if generation is None:
+        return
+    outside = [(group, pod) for group in scene.groups if group.scope is not None for pod in group.pods if not pod.group]
+    jobs = {job.name for group in scene.groups for job in group.jobs if job.key in group.outsiders and not job.complete}
+    if not outside and not jobs:
+        return
+    held = [group for group in scene.groups if group.outsiders or any(not pod.group for pod in group.pods)]
+    waiting = [pod for _, pod in outside if not pod.node]
+    field = ADAPTERS[generation].reference_field
+    evidence = []
+    if jobs:
+        evidence.append(f"Jobs {listed(jobs)} have no spec.{field} in their pod template")
+    if outside:
+        evidence.append(
+            f"{some(len(outside), 'pod')} without spec.{field}, {len(waiting)} of them without a node: "
+            f"{listed(pod.name for _, pod in outside)}"
+        )
+    yield scene.cause(
+        Reason.FIELD_DROPPED,
+        "pods of it name no gang, and are scheduled one by one",
+        evidence=evidence,
+        remedy="such Jobs were made when the cluster served another scheduling API, with the feature gate "
+        "GenericWorkload off, or past gangctl's webhook; what runs goes on, and a restart of the JobSet, or creating "
+        "it again, makes it a gang",
+        command=scene.kubectl(f"get jobs -l jobset.sigs.k8s.io/jobset-name={scene.snapshot.jobset.name} -o yaml"),
+        groups=held,
+        pods=len(outside),
+        since=oldest(pod.created for _, pod in outside),
+        blocking=bool(waiting),
     )

@@ -80,8 +80,9 @@ class Scene:
 
     @property
     def free_since(self) -> int:
-        """When it was free to start: made, or admitted by its queue."""
-        return self.readiness.admitted_at or unix(self.snapshot.jobset.created)
+        """When it was free to start: made, admitted by its queue, or resumed."""
+        jobset = self.snapshot.jobset
+        return max(self.readiness.admitted_at or unix(jobset.created), unix(jobset.resumed_at))
 
     def ago(self, since: float) -> str:
         """How long ago that was."""
@@ -91,9 +92,13 @@ class Scene:
         """A command of kubectl in the namespace of the JobSet."""
         return f"kubectl -n {self.snapshot.jobset.namespace} {words}"
 
+    def events(self, name: str) -> str:
+        """The command that shows the events of an object."""
+        return self.kubectl(f"get events --field-selector involvedObject.name={name}")
+
     def gangctl(self, words: str) -> str:
         """A command of gangctl in the namespace of the JobSet."""
-        return f"gangctl -n {self.snapshot.jobset.namespace} {words}"
+        return f"gangctl {words} -n {self.snapshot.jobset.namespace}"
 
     def cause(
         self,
@@ -154,3 +159,13 @@ def some(count: int, noun: str) -> str:
 def oldest(times: Iterable[int]) -> int:
     """The earliest of some times, 0 where none is known."""
     return min((each for each in times if each > 0), default=0)
+
+
+def unplaced(group: Group) -> list[PodFacts]:
+    """Pods of a group that the scheduler has to find a node for."""
+    return [pod for pod in group.pods if not pod.node]
+
+
+def gated(pod: PodFacts) -> bool:
+    """Whether the scheduler leaves a pod alone because of gates on it."""
+    return not pod.node and (bool(pod.gates) or pod.refused == "SchedulingGated")

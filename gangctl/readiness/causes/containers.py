@@ -1,0 +1,159 @@
+"""What keeps pods that have a node from being ready."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.scene import LONG, Finding, Scene, Until, listed, oldest, some
+from gangctl.readiness.facts import PodFacts
+from gangctl.readiness.membership import Group
+
+_PULL: Final = frozenset(
+    {
+        "ImagePullBackOff",
+        "ErrImagePull",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+_CONFIG: Final = frozenset(
+    {
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+        "PreCreateHookError",
+        "PreStartHookError",
+        "PostStartHookError",
+        "CreatePodSandboxError",
+        "ConfigPodSandboxError",
+    }
+)
+_STARTS: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Reasons as ``pkg/kubelet`` writes them; whatever else a container waits for, or ended with, is a crash."""
+
+
+_REMEDIES: Final = {
+    Reason.IMAGE_PULL: "see that the image exists under this name and for this architecture, and that the pods' "
+    "imagePullSecrets may read it",
+    Reason.CONTAINER_CONFIG: "create what the message names (ConfigMap, Secret, volume, device), or mend the command "
+    "in a new JobSet",
+    Reason.CRASH_LOOP: "see what it logged before it ended",
+}
+
+
+def troubles(scene: Scene) -> Iterator[Finding]:
+    """Containers that cannot start or do not stay."""
+    found: dict[tuple[Reason, str], list[tuple[Group, PodFacts]]] = {}
+    for group in scene.groups:
+        for pod in group.pods:
+            if pod.node and not pod.ready and pod.waiting not in _STARTS:
+                found.setdefault((_reason(pod), pod.waiting), []).append((group, pod))
+    for (reason, waiting), members in found.items():
+        yield _trouble(scene, reason, waiting, members)
+
+
+def _reason(pod: PodFacts) -> Reason:
+    if pod.waiting in _PULL:
+        return Reason.IMAGE_PULL
+    return Reason.CONTAINER_CONFIG if pod.waiting in _CONFIG else Reason.CRASH_LOOP
+
+
+def _trouble(scene: Scene, reason: Reason, waiting: str, found: Sequence[tuple[Group, PodFacts]]) -> Finding:
+    pods = [pod for _, pod in found]
+    first = min(pods, key=lambda pod: pod.name)
+    restarts = sum(pod.restarts for pod in pods)
+    said = sorted({pod.waiting_message for pod in pods if pod.waiting_message})
+    count = some(len(pods), "pod")
+    match reason:
+        case Reason.IMAGE_PULL:
+            message = f"an image of {count} cannot be pulled ({waiting})"
+        case Reason.CONTAINER_CONFIG:
+            message = f"a container of {count} cannot be created ({waiting})"
+        case _:
+            message = f"a container of {count} does not stay up ({waiting})"
+    logs = reason is Reason.CRASH_LOOP and first.restarts
+    return scene.cause(
+        reason,
+        message,
+        evidence=[
+            *(f"{waiting}: {each}" for each in said[:3]),
+            f"pods {listed(pod.name for pod in pods)} on {listed(pod.node for pod in pods)}",
+            *([f"restarted {some(restarts, 'time')}"] if restarts else []),
+        ],
+        remedy=_REMEDIES[reason],
+        command=scene.kubectl(
+            f"logs {first.name} --all-containers --previous" if logs else f"describe pod {first.name}"
+        ),
+        groups=[group for group, _ in found],
+        pods=len(pods),
+        since=oldest(pod.ready_at or pod.placed_at for pod in pods),
+    )
+
+
+def starting(scene: Scene) -> Iterator[Finding]:
+    """Containers that are being created: usual, unless it takes long."""
+    found = [
+        (group, pod)
+        for group in scene.groups
+        for pod in group.pods
+        if pod.node and not pod.ready and pod.phase != "Running" and pod.waiting in _STARTS
+    ]
+    yield from _slow(
+        scene,
+        Reason.STARTING,
+        found,
+        "containers of {} are being started",
+        usual="wait: images are pulled and volumes mounted",
+        late="see the events of the pod: a volume that cannot be mounted, a network without addresses, a large image",
+    )
+
+
+def not_ready(scene: Scene) -> Iterator[Finding]:
+    """Containers that run, and whose readiness is not confirmed."""
+    found = [
+        (group, pod)
+        for group in scene.groups
+        for pod in group.pods
+        if pod.node and not pod.ready and pod.phase == "Running" and pod.waiting in _STARTS
+    ]
+    yield from _slow(
+        scene,
+        Reason.NOT_READY,
+        found,
+        "{} run and are not ready",
+        usual="wait: the readiness probe answers once the application is up",
+        late="see what the readiness probe asks and what the application logs",
+    )
+
+
+def _slow(
+    scene: Scene, reason: Reason, found: Sequence[tuple[Group, PodFacts]], words: str, *, usual: str, late: str
+) -> Iterator[Finding]:
+    if not found:
+        return
+    since = oldest(max(pod.placed_at, pod.ready_at) or pod.created for _, pod in found)
+    slow = scene.now - since >= LONG
+    if not slow:
+        yield Until(since + LONG)
+    first = min((pod for _, pod in found), key=lambda pod: pod.name)
+    reasons = sorted({pod.waiting for _, pod in found if pod.waiting})
+    yield scene.cause(
+        reason,
+        words.format(some(len(found), "pod")),
+        evidence=[
+            f"the first of them for {scene.ago(since)}: {listed(pod.name for _, pod in found)}",
+            f"on {listed(pod.node for _, pod in found)}",
+            *([f"containers wait: {', '.join(reasons)}"] if reasons else []),
+        ],
+        remedy=late if slow else usual,
+        command=scene.kubectl(f"describe pod {first.name}"),
+        groups=[group for group, _ in found],
+        pods=len(found),
+        since=since,
+        blocking=slow,
+    )

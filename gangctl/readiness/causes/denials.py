@@ -1,0 +1,148 @@
+"""What the messages of refused creations mean: who refused, and what helps.
+
+The texts are those of Kubernetes' admission plugins (``k8s.io/apiserver`` ``pkg/admission``, ``plugin/pkg/admission``),
+unchanged for years and compared with real API servers in the tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+OWN: Final = ".gangctl.dev"
+"""Webhooks of gangctl are named below this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """``what`` follows "refused: "; ``command`` is without the namespace where it is of a namespaced kind."""
+
+    what: str
+    remedy: str
+    command: str = ""
+    namespaced: bool = True
+    follower: bool = False
+    """JobSet's own refusal of pods before the leader of their Job has a node."""
+
+
+def _unanswered(found: re.Match[str]) -> Denial:
+    name = found["name"]
+    what = f'webhook "{name}" does not answer'
+    if name.endswith(OWN):
+        return Denial(
+            f"gangctl's own {what}",
+            "get gangctl's pods to run and their Service to reach them; the label gangctl.dev/skip=true on the "
+            "namespace is the way around in an emergency, without gangs",
+            "kubectl -n gangctl-system get pods,endpointslices",
+            namespaced=False,
+        )
+    return Denial(
+        what,
+        "get the pods behind it to run, or have whoever owns its configuration mend it",
+        "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
+        namespaced=False,
+    )
+
+
+def _denied(found: re.Match[str]) -> Denial:
+    why = found["why"] or "it does not say why"
+    if "follower pod node selector not set" in why:
+        return Denial("JobSet refuses followers before their leader has a node", "", follower=True)
+    return Denial(
+        f'webhook "{found["name"]}" denies it: {why}',
+        "change what it objects to, or ask whoever owns the webhook",
+        "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
+        namespaced=False,
+    )
+
+
+def _quota(found: re.Match[str]) -> Denial:
+    return Denial(
+        f"ResourceQuota {found['name']} is used up: {found['rest']}",
+        "free quota in the namespace, have the ResourceQuota raised, or make the JobSet smaller; all pods of a gang "
+        "have to fit into it at once",
+        f"describe resourcequota {found['name']}",
+    )
+
+
+def _limit(found: re.Match[str]) -> Denial:
+    return Denial(
+        f"a LimitRange forbids it: {found['what']}",
+        "keep requests and limits of the containers within the LimitRange, in a new JobSet",
+        "describe limitranges",
+    )
+
+
+def _security(found: re.Match[str]) -> Denial:
+    return Denial(
+        f'PodSecurity "{found["level"]}" forbids it: {found["what"]}',
+        "set the securityContext as the Pod Security Standard asks, in a new JobSet, or use another namespace",
+        "kubectl label --list namespace {namespace}",
+        namespaced=False,
+    )
+
+
+def _policy(found: re.Match[str]) -> Denial:
+    return Denial(
+        f"ValidatingAdmissionPolicy {found['name']} denies it: {found['why']}",
+        "change what the policy objects to, or ask whoever owns it",
+        f"kubectl get validatingadmissionpolicy {found['name']} -o yaml",
+        namespaced=False,
+    )
+
+
+def _account(found: re.Match[str]) -> Denial:
+    return Denial(
+        f'ServiceAccount "{found["name"]}" does not exist',
+        "create it in the namespace",
+        "get serviceaccounts",
+    )
+
+
+def _priority(found: re.Match[str]) -> Denial:
+    return Denial(
+        f'PriorityClass "{found["name"]}" does not exist',
+        "create it, or name another one in a new JobSet",
+        "kubectl get priorityclasses",
+        namespaced=False,
+    )
+
+
+_KNOWN: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Denial]], ...]] = (
+    (re.compile(r'failed calling webhook "(?P<name>[^"]{1,253})"'), _unanswered),
+    (
+        re.compile(r'admission webhook "(?P<name>[^"]{1,253})" denied the request(?:: (?P<why>.{0,300}))?', re.DOTALL),
+        _denied,
+    ),
+    (re.compile(r"exceeded quota: (?P<name>[^,\s]{1,253}), (?P<rest>.{0,300})", re.DOTALL), _quota),
+    (re.compile(r'violates PodSecurity "(?P<level>[^"]{1,80})": (?P<what>.{0,300})', re.DOTALL), _security),
+    (
+        re.compile(
+            r"ValidatingAdmissionPolicy '(?P<name>[^']{1,253})' (?:with binding '[^']{0,253}' )?denied request: "
+            r"(?P<why>.{0,300})",
+            re.DOTALL,
+        ),
+        _policy,
+    ),
+    (re.compile(r'[Ss]ervice ?account "(?P<name>[^"]{1,253})" not found'), _account),
+    (re.compile(r"no PriorityClass with name (?P<name>\S{1,253}) was found"), _priority),
+    (
+        re.compile(
+            r"(?P<what>(?:(?:maximum|minimum) \S{1,100} usage per (?:Container|Pod|PersistentVolumeClaim)"
+            r"|\S{1,100} max limit to request ratio per (?:Container|Pod)).{0,200})",
+            re.DOTALL,
+        ),
+        _limit,
+    ),
+)
+
+
+def read_denial(message: str) -> Denial:
+    """Who refused, as far as the message tells; total."""
+    for pattern, denial in _KNOWN:
+        found = pattern.search(message)
+        if found is not None:
+            return denial(found)
+    return Denial(message[:300] or "it is not said why", "put right what the message says")

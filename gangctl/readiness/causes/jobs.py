@@ -1,0 +1,314 @@
+"""What keeps Jobs and pods from being made: refusals, stages whose turn has not come, controllers that do nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from gangctl.api.jobset import ReplicatedJob
+from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
+from gangctl.gang.counting import job_pods
+from gangctl.gang.plan import PlannedJob
+from gangctl.gang.progress import JobProgress, job_pods_left
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.denials import Denial, read_denial
+from gangctl.readiness.causes.scene import SOON, Finding, Scene, Until, listed, oldest, some
+from gangctl.readiness.facts import Refused
+from gangctl.readiness.membership import Group, JobKey
+from gangctl.readiness.stages import stages_to_come
+
+_REFUSED_JOB: Final = re.compile(r'job "(?P<name>[^"]{1,253})" creation failed')
+"""JobSet's event JobCreationFailed."""
+
+
+def _expected(scene: Scene, group: Group) -> Iterator[tuple[PlannedJob, JobProgress | None, int]]:
+    """Each planned Job of a group, the one that exists of it, and the pods that it should have now."""
+    by_name = {rj.name: rj for rj in scene.snapshot.jobset.replicated_jobs}
+    jobs = {job.key: job for job in group.jobs}
+    for planned in group.planned:
+        job = jobs.get((planned.replicated_job, planned.index))
+        yield planned, job, job_pods_left(by_name[planned.replicated_job], job, scene.snapshot.jobset.restarts)
+
+
+def _there(group: Group) -> Mapping[JobKey, int]:
+    """Pods by Job, those on their way out included: the next one may wait for them to be gone."""
+    count: dict[JobKey, int] = {}
+    for pod in (*group.pods, *group.leaving, *group.earlier):
+        count[pod.replicated_job, pod.job_index] = count.get((pod.replicated_job, pod.job_index), 0) + 1
+    return count
+
+
+def _stages(scene: Scene) -> Mapping[str, tuple[str, ...]]:
+    """ReplicatedJobs whose turn has not come, with those that they wait for.
+
+    Which status a dependsOn asks for is not kept, so one that waits for another that is ready may wait for its end.
+    JobSet has begun with a stage, too, once a Job of it was refused.
+    """
+    jobset = scene.snapshot.jobset
+    waits: dict[str, tuple[str, ...]] = {}
+    before: list[str] = []
+    to_come = stages_to_come(jobset, scene.snapshot.jobs) - _refused_stages(scene)
+    for rj in jobset.replicated_jobs:
+        if rj.name in to_come and rj.replicas:
+            needed = before if jobset.in_order else rj.depends_on
+            waits[rj.name] = tuple(name for name in needed if not _complete(scene, name))
+        before.append(rj.name)
+    return waits
+
+
+def _refused_stages(scene: Scene) -> set[str]:
+    names = {_job_name(refused) for refused in scene.snapshot.refused if refused.kind == "JobSet"}
+    return {job.replicated_job for group in scene.groups for job in group.planned if job.name in names}
+
+
+def _job_name(refused: Refused) -> str:
+    found = _REFUSED_JOB.search(refused.message)
+    return found["name"] if found is not None else ""
+
+
+def _of(scene: Scene, name: str) -> tuple[ReplicatedJob | None, list[JobProgress]]:
+    jobset = scene.snapshot.jobset
+    rj = next((rj for rj in jobset.replicated_jobs if rj.name == name), None)
+    jobs = [j for j in scene.snapshot.jobs if j.replicated_job == name and j.attempt >= jobset.restarts]
+    return rj, jobs
+
+
+def _complete(scene: Scene, name: str) -> bool:
+    rj, jobs = _of(scene, name)
+    return rj is None or sum(1 for job in jobs if job.complete) >= rj.replicas
+
+
+def _ready_pods(scene: Scene, name: str) -> int:
+    jobset = scene.snapshot.jobset
+    return sum(1 for p in scene.snapshot.pods if p.replicated_job == name and p.ready and p.attempt >= jobset.restarts)
+
+
+def waiting_for_stage(scene: Scene) -> Iterator[Finding]:
+    """ReplicatedJobs that start only after others: nothing is wrong with that."""
+    if not scene.runs:
+        return
+    waits = _stages(scene)
+    if not waits:
+        return
+    held = [group for group in scene.groups if any(name in waits for name in group.replicated_jobs)]
+    needed = {name for names in waits.values() for name in names}
+    jobset = scene.snapshot.jobset
+    why = "startupPolicy is InOrder" if jobset.in_order else "dependsOn"
+    evidence = [f"{name} waits for {listed(names)} ({why})" for name, names in sorted(waits.items())]
+    for name in sorted(needed):
+        rj, _ = _of(scene, name)
+        if rj is not None:
+            evidence.append(f"{name}: {_ready_pods(scene, name)} of {rj.replicas * job_pods(rj)} pods are ready")
+    yield scene.cause(
+        Reason.WAITING_FOR_STAGE,
+        f"{listed(waits)} {'starts' if len(waits) == 1 else 'start'} after {listed(needed)}",
+        evidence=evidence,
+        remedy="wait; the stage before decides when it goes on, and what holds that back is among the other causes",
+        command=scene.kubectl(f"get pods -l jobset.sigs.k8s.io/jobset-name={jobset.name}"),
+        groups=held,
+        pods=sum(job.pods for group in held for job in group.planned if job.replicated_job in waits),
+        since=scene.free_since,
+        blocking=False,
+    )
+
+
+def job_creation_refused(scene: Scene) -> Iterator[Finding]:
+    """JobSet tried to make a Job, and was refused; it tries again and again."""
+    if not scene.runs:
+        return
+    missing = _missing_jobs(scene)
+    for refused in scene.snapshot.refused:
+        name = _job_name(refused)
+        if refused.kind != "JobSet" or not missing or (name and name not in missing):
+            continue
+        denial = read_denial(refused.message)
+        held = [group for group in scene.groups if any(job.name in missing for job in group.planned)]
+        yield scene.cause(
+            Reason.JOB_CREATION_REFUSED,
+            f"JobSet cannot create {f'Job {name}' if name else 'its Jobs'}: {denial.what}",
+            evidence=[refused.message, f"{some(len(missing), 'Job')} of it missing: {listed(missing)}"],
+            remedy=f"{denial.remedy}; JobSet tries again by itself",
+            command=_command(scene, denial),
+            groups=held,
+            pods=sum(job.pods for group in held for job in group.planned if job.name in missing),
+            since=refused.at,
+        )
+
+
+def _missing_jobs(scene: Scene) -> list[str]:
+    waits = _stages(scene)
+    return [
+        planned.name
+        for group in scene.groups
+        for planned, job, pods in _expected(scene, group)
+        if job is None and pods and planned.replicated_job not in waits
+    ]
+
+
+def _command(scene: Scene, denial: Denial) -> str:
+    if not denial.command:
+        return scene.kubectl("get events --field-selector reason=FailedCreate")
+    if denial.namespaced:
+        return scene.kubectl(denial.command)
+    return denial.command.replace("{namespace}", scene.snapshot.jobset.namespace)
+
+
+def pod_creation_refused(scene: Scene) -> Iterator[Finding]:
+    """The Job controller tried to make a pod, and was refused; it tries again, after longer and longer times."""
+    if not scene.runs:
+        return
+    by_denial: dict[Denial, list[tuple[Group, PlannedJob, int, Refused]]] = {}
+    for group, planned, short, refused in _short_jobs(scene):
+        denial = read_denial(refused.message)
+        newest = max((pod.created for pod in group.pods if pod.job_index == planned.index), default=0)
+        if not denial.follower and newest <= refused.at:
+            by_denial.setdefault(denial, []).append((group, planned, short, refused))
+    for denial, found in by_denial.items():
+        names = [planned.name for _, planned, _, _ in found]
+        pods = sum(short for _, _, short, _ in found)
+        yield scene.cause(
+            Reason.POD_CREATION_REFUSED,
+            f"{some(pods, 'pod')} cannot be created: {denial.what}",
+            evidence=[*sorted({refused.message for *_, refused in found})[:2], f"pods of {listed(names)}"],
+            remedy=f"{denial.remedy}; the Job controller tries again by itself",
+            command=_command(scene, denial),
+            groups=[group for group, *_ in found],
+            pods=pods,
+            since=oldest(refused.at for *_, refused in found),
+        )
+
+
+def _short_jobs(scene: Scene) -> Iterator[tuple[Group, PlannedJob, int, Refused]]:
+    """Jobs that have fewer pods than they should, and met a refusal."""
+    refused = {each.name: each for each in scene.snapshot.refused if each.kind == "Job"}
+    if not refused:
+        return
+    for group in scene.groups:
+        there = _there(group)
+        for planned, job, wanted in _expected(scene, group):
+            short = wanted - there.get((planned.replicated_job, planned.index), 0)
+            if job is not None and short > 0 and planned.name in refused:
+                yield group, planned, short, refused[planned.name]
+
+
+def exclusive_deadlock(scene: Scene) -> Iterator[Finding]:
+    """Exclusive placement by JobSet's webhook: followers wait for their leader, the leader for the whole gang."""
+    keys = _exclusive(scene)
+    if not scene.runs or not keys:
+        return
+    proofs = {
+        planned.name: refused for _, planned, _, refused in _short_jobs(scene) if read_denial(refused.message).follower
+    }
+    held: list[tuple[Group, int]] = []
+    since = 0
+    for group in scene.groups:
+        there = _there(group)
+        short = [
+            (planned.name, wanted - there.get((planned.replicated_job, planned.index), 0))
+            for planned, job, wanted in _expected(scene, group)
+            if job is not None and planned.pods > 1 and planned.replicated_job in keys
+        ]
+        missing = sum(count for _, count in short if count > 0)
+        born = oldest(pod.created for pod in group.pods if not pod.node)
+        if group.scope is None or not missing or not born or len(group.bound) >= group.minimum:
+            continue
+        if not any(name in proofs for name, _ in short) and scene.now - born < SOON:
+            yield Until(born + SOON)
+            continue
+        held.append((group, missing))
+        since = oldest((since, born))
+    if not held:
+        return
+    yield scene.cause(
+        Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK,
+        "its pods wait for each other: JobSet makes the followers of a Job once its leader has a node, and the leader "
+        "gets one only together with them",
+        evidence=[
+            *(refused.message for _, refused in sorted(proofs.items())[:1]),
+            f"annotation {EXCLUSIVE_TOPOLOGY}: {listed(keys.values())}, without {NODE_SELECTOR_STRATEGY}",
+            *(
+                f"group {g.name}: {len(g.bound)} of {g.minimum} pods exist, {count} followers are missing"
+                for g, count in held
+            ),
+        ],
+        remedy=f'create it again with the annotation {NODE_SELECTOR_STRATEGY}: "true" and labelled nodes, '
+        "with the gang option topologyKey instead of exclusive placement, or without a gang",
+        command=scene.kubectl(f"get jobset {scene.snapshot.jobset.name} -o jsonpath='{{.metadata.annotations}}'"),
+        groups=[group for group, _ in held],
+        pods=sum(group.wanted for group, _ in held),
+        since=since,
+    )
+
+
+def _exclusive(scene: Scene) -> Mapping[str, str]:
+    """ReplicatedJobs that are placed exclusively by the webhook, with the topology."""
+    jobset = scene.snapshot.jobset
+    found = {}
+    for rj in jobset.replicated_jobs:
+        for notes in (jobset.annotations, rj.annotations):
+            if notes.get(EXCLUSIVE_TOPOLOGY) and not notes.get(NODE_SELECTOR_STRATEGY):
+                found[rj.name] = notes[EXCLUSIVE_TOPOLOGY]
+    return found
+
+
+def pods_missing(scene: Scene) -> Iterator[Finding]:
+    """Fewer pods exist than should, and nobody says why: controllers that are slow, or do not run."""
+    if not scene.runs:
+        return
+    waits = _stages(scene)
+    refused = {planned.name for _, planned, _, _ in _short_jobs(scene)} | {
+        _job_name(each) for each in scene.snapshot.refused if each.kind == "JobSet"
+    }
+    exclusive = _exclusive(scene)
+    jobs: list[str] = []
+    short: list[tuple[PlannedJob, JobProgress, int, int]] = []
+    held: list[Group] = []
+    for group in scene.groups:
+        there = _there(group)
+        before = len(jobs) + len(short)
+        for planned, job, wanted in _expected(scene, group):
+            have = there.get((planned.replicated_job, planned.index), 0)
+            if wanted <= have or planned.replicated_job in waits or planned.name in refused:
+                continue
+            if job is None:
+                jobs.append(planned.name)
+            elif planned.replicated_job not in exclusive or not have:
+                short.append((planned, job, have, wanted))
+        if len(jobs) + len(short) > before:
+            held.append(group)
+    if held:
+        yield from _tell_missing(scene, held, jobs, short)
+
+
+def _tell_missing(
+    scene: Scene, held: list[Group], jobs: Sequence[str], short: Sequence[tuple[PlannedJob, JobProgress, int, int]]
+) -> Iterator[Finding]:
+    since = max(scene.free_since, scene.readiness.since, *(pod.created for group in held for pod in group.pods), 0)
+    late = scene.now - since >= SOON
+    if not late:
+        yield Until(since + SOON)
+    missing = [f"{planned.name}: {have} of {wanted} pods" for planned, _, have, wanted in short]
+    failed = sum(job.failed for _, job, _, _ in short)
+    evidence = [*([f"{some(len(jobs), 'Job')} missing: {listed(jobs)}"] if jobs else []), *sorted(missing)[:5]]
+    if failed:
+        evidence.append(f"{some(failed, 'pod')} of these Jobs failed: the Job controller waits longer after each")
+    who = "JobSet's controller has not made all Jobs" if jobs else "the Job controller has not made all pods"
+    pods = sum(max(0, group.wanted - len(group.pods)) for group in held)
+    name = scene.snapshot.jobset.name
+    yield scene.cause(
+        Reason.PODS_MISSING,
+        f"{some(pods, 'pod')} {'does' if pods == 1 else 'do'} not exist: {who}" + ("" if late else " yet"),
+        evidence=evidence,
+        remedy="wait: controllers make them within seconds"
+        if not late
+        else "see whether JobSet's controller (namespace jobset-system) and kube-controller-manager run, and what the "
+        "events of the JobSet and of its Jobs say",
+        command=scene.kubectl(
+            f"get events --field-selector involvedObject.name={name}" if jobs else f"describe job {short[0][0].name}"
+        ),
+        groups=held,
+        pods=pods,
+        since=since,
+        blocking=late,
+    )

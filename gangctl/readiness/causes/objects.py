@@ -1,0 +1,157 @@
+"""What is wrong with the Workload and the PodGroups of a gang: foreign, missing, on their way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gangctl.api.scheduling import Observed
+from gangctl.gang.assess import Lifecycle
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.scene import QUICK, Finding, Scene, Until, listed, oldest, some, unplaced
+from gangctl.readiness.membership import Group
+
+PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
+PODGROUPS: Final = "podgroups.scheduling.k8s.io"
+WORKLOADS: Final = "workloads.scheduling.k8s.io"
+"""Written in full: Kueue has Workloads, too."""
+
+
+def gangs(scene: Scene) -> Sequence[Group]:
+    """Groups for which an object has to be there."""
+    if scene.capabilities is None:
+        return ()
+    return [group for group in scene.groups if group.scope is not None and len(group.outsiders) < len(group.planned)]
+
+
+def name_conflict(scene: Scene) -> Iterator[Finding]:
+    """Somebody else's object has a name that was planned: gangctl neither takes it over nor deletes it."""
+    snapshot, plan = scene.snapshot, scene.snapshot.assessment.plan
+    if plan is None or scene.capabilities is None or not scene.runs:
+        return
+    taken = snapshot.workload
+    if taken is not None and taken.owner_uid != plan.uid:
+        yield _conflict(scene, "Workload", WORKLOADS, [taken], gangs(scene))
+    if not scene.capabilities.pod_groups:
+        return
+    foreign = {name: found for name, found in snapshot.groups.items() if found.owner_uid != plan.uid}
+    held = [group for group in gangs(scene) if group.name in foreign]
+    if held:
+        yield _conflict(scene, "PodGroup", PODGROUPS, [foreign[group.name] for group in held], held)
+
+
+def _conflict(scene: Scene, kind: str, resource: str, found: Sequence[Observed], held: Sequence[Group]) -> Finding:
+    names = listed(each.name for each in found)
+    first = min(found, key=lambda each: each.name)
+    return scene.cause(
+        Reason.NAME_CONFLICT,
+        f"{kind} {names} belongs to somebody else, and has a name that this gang needs",
+        evidence=[f"{kind} {each.name} {_owner(each)}" for each in sorted(found, key=lambda each: each.name)],
+        remedy=f"delete the {kind} if nobody needs it, and gangctl makes its own; or create this JobSet again: its "
+        "next UID gives it other names",
+        command=scene.kubectl(f"get {resource} {first.name} -o yaml"),
+        groups=held,
+        pods=sum(group.wanted for group in held),
+    )
+
+
+def _owner(found: Observed) -> str:
+    if found.owner_jobset:
+        return f'is controlled by JobSet "{found.owner_jobset}" with UID {found.owner_uid}'
+    return f"is controlled by an object with UID {found.owner_uid}" if found.owner_uid else "has no controller"
+
+
+def pod_group_missing(scene: Scene) -> Iterator[Finding]:
+    """The object that pods name is not there: the scheduler leaves them alone until it is."""
+    snapshot, capabilities = scene.snapshot, scene.capabilities
+    present = snapshot.groups_known and snapshot.assessment.lifecycle is Lifecycle.PRESENT
+    if capabilities is None or not scene.runs or not present:
+        return
+    plan = snapshot.assessment.plan
+    kind, resource, missing = "PodGroup", PODGROUPS, [g for g in gangs(scene) if g.name not in snapshot.groups]
+    if not capabilities.pod_groups:
+        kind, resource, missing = "Workload", WORKLOADS, list(gangs(scene)) if snapshot.workload is None else []
+    if plan is None or not missing:
+        return
+    waiting = [pod for group in missing for pod in unplaced(group)]
+    since = max(scene.free_since, oldest(pod.created for pod in waiting))
+    late = scene.now - since >= QUICK
+    if not late:
+        yield Until(since + QUICK)
+    names = [plan.workload.name] if kind == "Workload" else [group.name for group in missing]
+    evidence = [f"there is no {kind} {listed(names)}"]
+    if waiting:
+        evidence.append(f"{some(len(waiting), 'pod')} without a node wait for it, since {scene.ago(since)}")
+    if kind == "PodGroup" and snapshot.workload is None:
+        evidence.append(f"there is no Workload {plan.workload.name} either")
+    yield scene.cause(
+        Reason.POD_GROUP_MISSING,
+        f"the {kind} that its pods name does not exist" if late else f"its {kind} is about to be made",
+        evidence=evidence,
+        remedy="gangctl's controller makes it within a second: see whether it runs and has a leader, and the JobSet's "
+        "events for why it could not"
+        if late
+        else "wait: gangctl's controller makes it within a second",
+        command=scene.events(snapshot.jobset.name) if late else scene.kubectl(f"get {resource} {min(names)}"),
+        groups=missing,
+        pods=sum(group.wanted for group in missing),
+        since=since,
+        blocking=late,
+    )
+
+
+def pod_group_terminating(scene: Scene) -> Iterator[Finding]:
+    """Its PodGroup is being deleted, and the next of the name cannot be made before it is gone."""
+    capabilities, uid = scene.capabilities, scene.snapshot.jobset.uid
+    if capabilities is None or not capabilities.pod_groups or not scene.runs:
+        return
+    going = {n for n, found in scene.snapshot.groups.items() if found.deleting and found.owner_uid == uid}
+    held = [group for group in gangs(scene) if group.name in going]
+    if not held:
+        return
+    waiting = [pod for group in held for pod in unplaced(group)]
+    keepers = [pod for group in held for pod in (*group.pods, *group.leaving, *group.earlier)]
+    evidence = [f"PodGroup {listed(group.name for group in held)} has a deletionTimestamp"]
+    if keepers:
+        names = listed(pod.name for pod in keepers)
+        evidence.append(f"{some(len(keepers), 'pod')} that have not ended name it and keep it: {names}")
+    else:
+        evidence.append(f"no pod is seen that names it: only the finalizer {PROTECTION} can keep it")
+    yield scene.cause(
+        Reason.POD_GROUP_TERMINATING,
+        "its PodGroup is being deleted, and cannot be made anew before it is gone",
+        evidence=evidence,
+        remedy="it goes with the last pod that names it, and gangctl makes the next one at once; if none is left, see "
+        f"that kube-controller-manager has the feature gate GenericWorkload: it takes the finalizer {PROTECTION} off",
+        command=scene.kubectl(f"get {PODGROUPS} {min(going)} -o yaml"),
+        groups=held,
+        pods=len(waiting),
+        # Pods that name a group on its way out are scheduled all the same: what the scheduler says counts then.
+        blocking=not keepers or (bool(waiting) and not any(pod.refused for pod in waiting)),
+    )
+
+
+def foreign_workload(scene: Scene) -> Iterator[Finding]:
+    """Somebody else has made a Workload for this JobSet, which gangctl respects."""
+    name = scene.snapshot.foreign_workload
+    if not name:
+        return
+    alone = scene.snapshot.assessment.plan is None
+    yield scene.cause(
+        Reason.FOREIGN_WORKLOAD,
+        f'Workload "{name}" of somebody else is for this JobSet'
+        + (", so gangctl makes no gang of it" if alone else ", beside that of gangctl"),
+        evidence=[f"spec.controllerRef of Workload {name} names JobSet {scene.snapshot.jobset.name}"],
+        remedy="see that whoever made it also puts the pods into its groups; or delete it and create the JobSet again",
+        command=scene.kubectl(f"get {WORKLOADS} {name} -o yaml"),
+        pods=sum(len(unplaced(group)) for group in scene.groups) if alone else 0,
+        blocking=False,
+    )
+
+
+def where(scene: Scene, group: Group) -> str:
+    """The object that holds a group's minCount, as kubectl names it."""
+    if scene.capabilities is not None and not scene.capabilities.pod_groups:
+        plan = scene.snapshot.assessment.plan
+        return f"{WORKLOADS} {plan.workload.name if plan is not None else ''}".strip()
+    return f"{PODGROUPS} {group.name}"

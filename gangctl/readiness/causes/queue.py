@@ -1,0 +1,297 @@
+"""What keeps a JobSet in its queue of Kueue, and what Kueue itself does not get over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from gangctl.gang.reasons import Reason
+from gangctl.kueue.evictions import eviction_of
+from gangctl.kueue.names import GATE
+from gangctl.kueue.objects import QueuedWorkload
+from gangctl.kueue.states import Phase, Status, status_of
+from gangctl.kueue.stuck import Trouble
+from gangctl.readiness.causes.scene import SOON, Finding, Scene, Until, unix
+from gangctl.readiness.facts import QueueFacts
+
+WORKLOADS: Final = "workloads.kueue.x-k8s.io"
+_TOO_LATE: Final = "9999-12-31T23:59:59Z"
+_LAST: Final = datetime.fromisoformat(_TOO_LATE).timestamp()
+
+
+def in_queue(scene: Scene) -> Iterator[Finding]:
+    """Where it stands in Kueue, unless that is admitted and started."""
+    facts, jobset = scene.snapshot.queue, scene.snapshot.jobset
+    if facts is None or jobset.deleting:
+        return
+    yield from _stuck(scene, facts)
+    if facts.workload is None:
+        yield from _without_workload(scene, facts)
+        return
+    status = status_of(facts.workload, _clock(scene.now), queue_open=None if facts.blocked is None else False)
+    if status.phase.waits and (facts.never or facts.blocked is not None):
+        yield from _closed(scene, facts, status)
+    elif facts.stuck is None or facts.stuck.trouble is Trouble.PODS_NOT_READY:
+        yield from _standing(scene, facts, facts.workload, status)
+
+
+def _clock(now: float) -> datetime:
+    return datetime.fromtimestamp(min(max(now, 0.0), _LAST), UTC)
+
+
+def _pods(scene: Scene) -> int:
+    return sum(group.wanted for group in scene.groups)
+
+
+def _describe(scene: Scene, facts: QueueFacts) -> str:
+    return scene.gangctl(f"queue describe {facts.local_queue}")
+
+
+def _fit(scene: Scene) -> str:
+    return scene.gangctl(f"fit {scene.snapshot.jobset.name}")
+
+
+def _stuck(scene: Scene, facts: QueueFacts) -> Iterator[Finding]:
+    """What Kueue does not get over, by the name that the queue commands give it."""
+    stuck = facts.stuck
+    if stuck is None or (stuck.trouble is Trouble.QUEUE_BLOCKED and facts.blocked is not None):
+        return
+    status = facts.workload.conditions.get("QuotaReserved") if facts.workload is not None else None
+    yield scene.cause(
+        Reason(stuck.trouble.value),
+        stuck.evidence,
+        evidence=_kueue_says(facts.workload),
+        remedy=stuck.remedy,
+        command=_describe(scene, facts)
+        if facts.workload is None
+        else scene.kubectl(f"describe {WORKLOADS} {facts.workload.name}"),
+        pods=_pods(scene),
+        since=unix(status.since) if status is not None else 0,
+    )
+
+
+def _kueue_says(workload: QueuedWorkload | None) -> list[str]:
+    """Its conditions that are not as an admitted one has them, in Kueue's own words."""
+    if workload is None:
+        return ["it has no Workload of Kueue"]
+    told = []
+    for name in ("QuotaReserved", "Admitted", "Evicted", "Requeued", "PodsReady", "Finished"):
+        found = workload.conditions.get(name)
+        if found is not None and (found.status is (name in {"Evicted", "Finished"})):
+            told.append(f"{name}={found.status}, reason {found.reason or 'none'}: {found.message or 'no message'}")
+    return told
+
+
+def _without_workload(scene: Scene, facts: QueueFacts) -> Iterator[Finding]:
+    """Kueue makes the Workload a moment after the JobSet; until then its queue may be closed already."""
+    jobset = scene.snapshot.jobset
+    if not jobset.suspend:
+        return
+    if facts.never or facts.blocked is not None:
+        yield from _closed(scene, facts, Status(Phase.PENDING, since=jobset.created))
+        return
+    if facts.stuck is not None:
+        return
+    since = unix(jobset.created)
+    yield Until(since + SOON)
+    yield scene.cause(
+        Reason.WAITING_FOR_QUOTA,
+        f'Kueue has made no Workload for it yet, for LocalQueue "{facts.local_queue}"',
+        evidence=["it has no Workload of Kueue", f"the JobSet is {scene.ago(since)} old"],
+        remedy="wait; if none comes, see whether Kueue runs and manages JobSets and this namespace",
+        command=_describe(scene, facts),
+        pods=_pods(scene),
+        since=since,
+        blocking=False,
+    )
+
+
+def _closed(scene: Scene, facts: QueueFacts, status: Status) -> Iterator[Finding]:
+    """Never, or not before somebody opens the queue."""
+    if facts.never:
+        yield scene.cause(
+            Reason.NEVER_FITS,
+            "its queue can never admit it, whatever else finishes",
+            evidence=[facts.never, *_kueue_says(facts.workload)],
+            remedy="make it smaller, use another queue, or have the quota of this one raised",
+            command=_fit(scene),
+            pods=_pods(scene),
+            since=unix(status.since),
+        )
+    if facts.blocked is not None:
+        yield scene.cause(
+            Reason.QUEUE_BLOCKED,
+            f"its queue admits nothing now: {facts.blocked.message.partition(';')[0]}",
+            evidence=[facts.blocked.message, *_kueue_says(facts.workload)],
+            remedy="have it opened by whoever runs it, or use another one: nothing in it is admitted until then",
+            command=_describe(scene, facts),
+            pods=_pods(scene),
+            since=unix(status.since),
+        )
+
+
+_WAITS: Final[dict[Phase, tuple[Reason, bool, str, str]]] = {
+    Phase.PENDING: (
+        Reason.WAITING_FOR_QUOTA,
+        False,
+        "it waits in its queue for its turn, or for quota",
+        "wait: quota comes back when others finish; the command says who holds it, and what is short",
+    ),
+    Phase.WAITING_FOR_PODS_READY: (
+        Reason.WAITING_FOR_QUOTA,
+        False,
+        "it waits until the pods of everything that Kueue admitted before it are ready",
+        "wait; if it takes long, see which JobSet before it does not become ready (waitForPodsReady.blockAdmission)",
+    ),
+    Phase.ON_HOLD: (
+        Reason.WAITING_FOR_QUOTA,
+        True,
+        "it gave its quota back, and stays out of its queue until its owner wants it again",
+        "let whoever put it on hold take it back",
+    ),
+    Phase.BLOCKED: (
+        Reason.QUEUE_BLOCKED,
+        True,
+        "Kueue does not consider it: its queue is closed to it, or its pods are refused as they are",
+        "put right what Kueue says of it",
+    ),
+    Phase.BACKOFF: (
+        Reason.QUEUE_BACKOFF,
+        False,
+        "it was evicted, and Kueue does not try it again before some time has passed",
+        "wait; find out meanwhile why it was evicted",
+    ),
+    Phase.DEACTIVATED: (
+        Reason.DEACTIVATED,
+        True,
+        "its Workload is deactivated, and not queued until spec.active is true again",
+        "set spec.active of its Workload to true",
+    ),
+    Phase.FAILED: (
+        Reason.FAILED_TO_START,
+        True,
+        "Kueue counts it as finished without success, and does not start it any more",
+        "delete the JobSet and create it again",
+    ),
+}
+"""Reason, whether it does not end by itself, what it means, and what helps."""
+
+
+def _standing(scene: Scene, facts: QueueFacts, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
+    match status.phase:
+        case Phase.GATED:
+            yield from _gated(scene, workload, status)
+        case Phase.QUOTA_RESERVED:
+            yield from _checks(scene, workload, status)
+        case Phase.ADMITTED:
+            yield from _admitted(scene, workload, status)
+        case Phase.EVICTING:
+            yield _evicting(scene, workload, status)
+        case phase if phase in _WAITS and not (phase is Phase.FAILED and not scene.suspended):
+            reason, blocking, message, remedy = _WAITS[phase]
+            yield scene.cause(
+                reason,
+                message,
+                evidence=[f'LocalQueue "{facts.local_queue}"', *_told(status), *_kueue_says(workload)],
+                remedy=remedy,
+                command=_fit(scene)
+                if reason is Reason.WAITING_FOR_QUOTA
+                else scene.kubectl(f"describe {WORKLOADS} {workload.name}"),
+                pods=_pods(scene),
+                since=unix(status.since),
+                blocking=blocking,
+            )
+        case _:
+            return
+
+
+def _told(status: Status) -> list[str]:
+    return [status.detail] if status.detail else []
+
+
+def _gated(scene: Scene, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
+    """Gates on the JobSet: gangctl's own goes once the groups are there, others when their owners want."""
+    gates = workload.gates or scene.snapshot.jobset.gates
+    others = [gate for gate in gates if gate != GATE]
+    since = unix(status.since) or scene.free_since
+    late = bool(others) or scene.now - since >= SOON
+    if not late:
+        yield Until(since + SOON)
+    names = ", ".join(others or gates)
+    yield scene.cause(
+        Reason.ADMISSION_GATED,
+        f"it is not queued before gate {names} is removed from it"
+        if names
+        else "it is not queued before it is ungated",
+        evidence=[f"annotation kueue.x-k8s.io/admission-gated-by: {', '.join(gates)}", *_kueue_says(workload)],
+        remedy=f"ask whoever put {names} there; if they are gone, take the name out of the annotation"
+        if others
+        else "gangctl removes its own gate once the groups are there: see whether its controller runs",
+        command=scene.kubectl(f"get jobset {scene.snapshot.jobset.name} -o jsonpath='{{.metadata.annotations}}'"),
+        pods=_pods(scene),
+        since=since,
+        blocking=late,
+    )
+
+
+def _checks(scene: Scene, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
+    """It holds quota, and its admission checks are not all ready."""
+    waiting = [check for check in workload.checks if check.state != "Ready"]
+    refused = any(check.state in {"Retry", "Rejected"} for check in waiting)
+    names = ", ".join(check.name for check in waiting)
+    said = [f"check {c.name} is {c.state}{f': {c.message}' if c.message else ''}" for c in waiting]
+    yield scene.cause(
+        Reason.WAITING_FOR_CHECK,
+        f"it holds quota, and waits for admission check {names}" if names else "it holds quota, and is about to start",
+        evidence=[*said, *_told(status)],
+        remedy="wait for whoever decides about the check, named by spec.controllerName of the AdmissionCheck"
+        if not refused
+        else "put right what the check says: Kueue gives the quota back, and queues it again",
+        command=f"kubectl describe admissionchecks.kueue.x-k8s.io {waiting[0].name}"
+        if waiting
+        else scene.kubectl(f"describe {WORKLOADS} {workload.name}"),
+        pods=_pods(scene),
+        since=unix(status.since),
+        blocking=refused,
+    )
+
+
+def _admitted(scene: Scene, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
+    """Admitted, and still suspended: Kueue unsuspends it in the next moment, if it can."""
+    if not scene.suspended:
+        return
+    since = unix(status.since)
+    late = scene.now - since >= SOON
+    if not late:
+        yield Until(since + SOON)
+    yield scene.cause(
+        Reason.SUSPENDED,
+        "Kueue has admitted it, and it is still suspended",
+        evidence=[f"admitted {scene.ago(since)} ago", "spec.suspend is true"],
+        remedy="see what Kueue logs about this JobSet: it sets spec.suspend to false, and may be refused"
+        if late
+        else "wait: Kueue sets spec.suspend to false",
+        command=scene.kubectl(f"describe {WORKLOADS} {workload.name}"),
+        pods=_pods(scene),
+        since=since,
+        blocking=late,
+    )
+
+
+def _evicting(scene: Scene, workload: QueuedWorkload, status: Status) -> Finding:
+    eviction = eviction_of(workload)
+    words = eviction.words if eviction is not None else "because it was deactivated"
+    preempted = eviction is not None and eviction.reason == "Preempted"
+    return scene.cause(
+        Reason.PREEMPTED if preempted else Reason.QUEUE_BACKOFF,
+        f"Kueue has evicted it {words}, and its pods are on their way out",
+        evidence=[eviction.message if eviction is not None else "", *_kueue_says(workload)],
+        remedy="wait: it is queued again; a higher WorkloadPriorityClass, or quota of its own, keeps it from preemption"
+        if preempted
+        else "wait for its pods to end; it holds its quota until then",
+        command=scene.kubectl(f"describe {WORKLOADS} {workload.name}"),
+        pods=_pods(scene),
+        since=unix(status.since),
+        blocking=False,
+    )

@@ -1,0 +1,112 @@
+"""A minimum that cannot be reached: the scheduler waits for pods that will never be.
+
+It does so before a pod enters its queue, so that there is no condition and no event to read: only counting shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gangctl.gang.progress import job_pods_left
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.objects import PODGROUPS, gangs, where
+from gangctl.readiness.causes.scene import QUICK, Finding, Scene, Until, oldest, some
+from gangctl.readiness.membership import Group
+
+
+def unreachable_minimum(scene: Scene) -> Iterator[Finding]:
+    """Pods wait for a quorum that those which can still exist do not make."""
+    if not scene.runs:
+        return
+    tails: list[tuple[Group, int]] = []
+    others: list[tuple[Group, int]] = []
+    for group in gangs(scene):
+        possible = _possible(scene, group)
+        # The scheduler counts pods on their way out, too, as long as they are there.
+        counted = len(group.bound) + len(group.leaving) + len(group.earlier)
+        waits = any(not pod.node for pod in group.bound)
+        if waits and max(possible, counted) < group.minimum:
+            ended = group.succeeded > 0 and group.minimum <= group.desired
+            (tails if ended else others).append((group, possible))
+    yield from _tail(scene, tails)
+    yield from _too_many(scene, others)
+
+
+def _possible(scene: Scene, group: Group) -> int:
+    """Pods that can still exist at once and name the group."""
+    jobset = scene.snapshot.jobset
+    by_name = {rj.name: rj for rj in jobset.replicated_jobs}
+    jobs = {job.key: job for job in (*group.leaving_jobs, *group.jobs)}
+    return sum(
+        job_pods_left(by_name[job.replicated_job], jobs.get((job.replicated_job, job.index)), jobset.restarts)
+        for job in group.planned
+        if (job.replicated_job, job.index) not in group.outsiders
+    )
+
+
+def _tail(scene: Scene, found: list[tuple[Group, int]]) -> Iterator[Finding]:
+    if not found:
+        return
+    since = oldest(pod.created for group, _ in found for pod in group.bound if not pod.node)
+    mutable = scene.capabilities is not None and scene.capabilities.min_count_mutable
+    if mutable and scene.now - since < QUICK:
+        yield Until(since + QUICK)
+        return
+    group, possible = min(found, key=lambda each: each[0].name)
+    waiting = [pod for each, _ in found for pod in each.bound if not pod.node]
+    if mutable:
+        remedy = (
+            "gangctl's controller lowers minCount within a second: see whether it runs and has a leader; this command "
+            "does it by hand"
+        )
+        patch = f'{{"spec":{{"schedulingPolicy":{{"gang":{{"minCount":{max(1, possible)}}}}}}}}}'
+        command = scene.kubectl(f"patch {PODGROUPS} {group.name} --type=merge -p '{patch}'")
+    else:
+        remedy = (
+            "minCount cannot change on this Kubernetes (it can from 1.37 on): let the JobSet restart or create it "
+            "again, from a checkpoint if it has one; failurePolicy with restartStrategy BlockingRecreate does it whole"
+        )
+        command = scene.kubectl(f"get jobset {scene.snapshot.jobset.name} -o jsonpath='{{.status}}'")
+    yield scene.cause(
+        Reason.GANG_TAIL_BLOCKED,
+        f"{some(len(waiting), 'pod')} that replace others wait for a quorum that cannot be met again, because pods of "
+        "the gang have finished",
+        evidence=[
+            f"group {each.name}: minCount {each.minimum}, {each.succeeded} succeeded and no longer count, "
+            f"{left} can still exist, {len(each.bound)} are there"
+            for each, left in sorted(found, key=lambda pair: pair[0].name)
+        ]
+        + ["the scheduler writes no condition and no event while a quorum is missing"],
+        remedy=remedy,
+        command=command,
+        groups=[each for each, _ in found],
+        pods=len(waiting),
+        since=since,
+    )
+
+
+def _too_many(scene: Scene, found: list[tuple[Group, int]]) -> Iterator[Finding]:
+    if not found:
+        return
+    since = oldest(pod.created for group, _ in found for pod in group.bound if not pod.node)
+    mutable = scene.capabilities is not None and scene.capabilities.min_count_mutable
+    if mutable and scene.now - since < QUICK:
+        yield Until(since + QUICK)
+        return
+    group, _ = min(found, key=lambda each: each[0].name)
+    yield scene.cause(
+        Reason.MIN_COUNT_UNREACHABLE,
+        f"minCount of group {group.name} is {group.minimum}, and it can never have that many pods",
+        evidence=[
+            f"group {each.name}: minCount {each.minimum}, {left} pods can exist at once, {len(each.bound)} are there"
+            for each, left in sorted(found, key=lambda pair: pair[0].name)
+        ],
+        remedy="gangctl's controller sets minCount to the pods that can exist: see whether it runs, and who else "
+        "writes it"
+        if mutable
+        else "minCount cannot change on this Kubernetes: delete the JobSet and create it again",
+        command=scene.kubectl(f"get {where(scene, group)} -o yaml --show-managed-fields"),
+        groups=[each for each, _ in found],
+        pods=sum(each.wanted for each, _ in found),
+        since=since,
+    )

@@ -1,0 +1,314 @@
+"""What the scheduler says of a group, and what it means that it says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gangctl.api.meta import DEFAULT_SCHEDULER
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.refusals import Refusal, of_the_group, read_refusal
+from gangctl.readiness.causes.scene import QUICK, Finding, Scene, Until, gated, listed, oldest, some, unix
+from gangctl.readiness.facts import PodFacts
+from gangctl.readiness.membership import Group
+
+_BACKOFF: Final = 10
+"""Seconds that the scheduler waits at most before it tries again what may fit now (podMaxBackoffSeconds)."""
+_FLUSH: Final = 300
+"""Seconds after which it tries again whatever nothing was seen to help (flushUnschedulablePodsLeftover)."""
+_ERROR: Final = "SchedulerError"
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A group that the scheduler has refused: its pods without a node, and all that was said."""
+
+    group: Group
+    pods: Sequence[PodFacts]
+    messages: Sequence[str]
+    error: bool
+    since: int
+    refusal: Refusal
+
+
+def _refused_groups(scene: Scene) -> Iterator[_Refused]:
+    if not scene.runs:
+        return
+    for group in scene.groups:
+        waiting = [pod for pod in group.pods if not pod.node]
+        held = any(gated(pod) for pod in waiting)
+        refused = [pod for pod in waiting if pod.refused and not gated(pod)]
+        if held:
+            # What waits only for pods with gates was refused because of these.
+            refused = [pod for pod in refused if not of_the_group(pod.refusal)]
+        told = group.pod_group.scheduled if group.pod_group is not None else None
+        told = None if told is None or told.status or held or not waiting else told
+        if not refused and told is None:
+            continue
+        messages = [pod.refusal for pod in refused] + ([told.message] if told is not None else [])
+        since = oldest([*(pod.refused_at for pod in refused), unix(told.since) if told is not None else 0])
+        error = any(pod.refused == _ERROR for pod in refused) or (told is not None and told.reason == _ERROR)
+        yield _Refused(group, waiting, messages, error, since, read_refusal(messages))
+
+
+def refused(scene: Scene) -> Iterator[Finding]:
+    """The scheduler has looked, and said no."""
+    buckets: dict[tuple[Reason, str], list[_Refused]] = {}
+    for each in _refused_groups(scene):
+        reason = _reason(scene, each)
+        # A backoff is told once for all groups, a refusal once for each different one.
+        short = "" if reason in {Reason.SCHEDULER_BACKOFF, Reason.PRIORITY_MISMATCH} else _short(each)
+        buckets.setdefault((reason, short), []).append(each)
+    for (reason, short), found in buckets.items():
+        found.sort(key=lambda each: each.group.name)
+        match reason:
+            case Reason.PRIORITY_MISMATCH:
+                yield _priority(scene, found)
+            case Reason.SCHEDULER_BACKOFF:
+                yield from _backoff(scene, found)
+            case Reason.TOPOLOGY_TOO_SMALL:
+                yield _topology(scene, found, short)
+            case Reason.SCHEDULER_ERROR:
+                yield _error(scene, found, short)
+            case _:
+                yield _unschedulable(scene, found, short)
+
+
+def _reason(scene: Scene, each: _Refused) -> Reason:
+    if each.refusal.priorities is not None or _priorities(scene, each.group):
+        return Reason.PRIORITY_MISMATCH
+    if scene.snapshot.room.get(each.group.name) is True:
+        return Reason.SCHEDULER_BACKOFF
+    if each.error:
+        return Reason.SCHEDULER_ERROR
+    if _topology_key(each.group) and (each.refusal.no_domain or (each.refusal.placements or 0) > 1):
+        return Reason.TOPOLOGY_TOO_SMALL
+    return Reason.UNSCHEDULABLE
+
+
+def _topology_key(group: Group) -> str:
+    return group.pod_group.topology_key if group.pod_group is not None else ""
+
+
+def _priorities(scene: Scene, group: Group) -> set[int]:
+    """Priorities of pods that their group does not have, where the scheduler minds."""
+    capabilities, found = scene.capabilities, group.pod_group
+    if capabilities is None or not capabilities.uniform_priority or found is None or found.priority is None:
+        return set()
+    return {pod.priority for pod in group.bound} - {found.priority}
+
+
+def _short(each: _Refused) -> str:
+    return each.refusal.short or max(each.messages, key=lambda message: (len(message), message), default="")
+
+
+def _said(found: Sequence[_Refused]) -> list[str]:
+    """The scheduler's own words, those about nodes first."""
+    messages = sorted({message for each in found for message in each.messages if message})
+    return [f"scheduler: {message}" for message in sorted(messages, key=of_the_group)[:3]]
+
+
+def _pods(found: Sequence[_Refused]) -> int:
+    return sum(len(each.pods) for each in found)
+
+
+def _describe(scene: Scene, found: Sequence[_Refused]) -> str:
+    pods = [pod for each in found for pod in each.pods]
+    telling = [pod for pod in pods if pod.refusal and not of_the_group(pod.refusal)]
+    return scene.kubectl(f"describe pod {min(pod.name for pod in telling or pods)}")
+
+
+def _who(found: Sequence[_Refused]) -> str:
+    count = _pods(found)
+    return f"{some(count, 'pod')} of {found[0].group.name}" if len(found) == 1 else some(count, "pod")
+
+
+def _unschedulable(scene: Scene, found: Sequence[_Refused], short: str) -> Finding:
+    since = oldest(each.since for each in found)
+    nodes = listed(str(each.refusal.nodes) for each in found if each.refusal.nodes is not None)
+    return scene.cause(
+        Reason.UNSCHEDULABLE,
+        f"the scheduler finds no nodes for {_who(found)} together" + (f": {short}" if short else ""),
+        evidence=[
+            *_said(found),
+            *([f"refused for the first time {scene.ago(since)} ago"] if since else []),
+            *([f"nodes looked at: {nodes}"] if nodes else []),
+        ],
+        remedy=_help(found[0].refusal),
+        command=scene.gangctl(f"fit {scene.snapshot.jobset.name} --now")
+        if any("short of" in what for _, what in found[0].refusal.reasons)
+        else _describe(scene, found),
+        groups=[each.group for each in found],
+        pods=_pods(found),
+        since=since,
+    )
+
+
+def _help(refusal: Refusal) -> str:
+    whats = [what for _, what in refusal.reasons]
+    helps = []
+    if any("short of" in what or "full of pods" in what for what in whats):
+        helps.append("wait for others to finish, add nodes, or ask for less")
+    if any("taint" in what for what in whats):
+        helps.append("tolerate the taint, or take it off the nodes")
+    if any("selector" in what for what in whats):
+        helps.append("compare nodeSelector and affinity with the labels of the nodes")
+    if any("cordoned" in what for what in whats):
+        helps.append("uncordon nodes")
+    return "; ".join(helps) or "see what the scheduler says of single pods; all of a gang have to fit at once"
+
+
+def _topology(scene: Scene, found: Sequence[_Refused], short: str) -> Finding:
+    first = found[0]
+    key, refusal = _topology_key(first.group), first.refusal
+    if refusal.no_domain:
+        message = f'no nodes that its pods may use share a value of label "{key}"'
+        remedy = "label the nodes, or name a label that they have as topologyKey in a new JobSet"
+    else:
+        message = (
+            f'none of the {refusal.placements} values of node label "{key}" has room for all {first.group.minimum} '
+            "pods of a gang"
+        )
+        remedy = "wait until one such domain has room, make the gang smaller, or use a topologyKey with larger domains"
+    since = oldest(each.since for each in found)
+    return scene.cause(
+        Reason.TOPOLOGY_TOO_SMALL,
+        message,
+        evidence=[*([f"in the domain tried first: {short}"] if refusal.short else []), *_said(found)],
+        remedy=remedy,
+        command=f"kubectl get nodes -L {key}",
+        groups=[each.group for each in found],
+        pods=_pods(found),
+        since=since,
+    )
+
+
+def _error(scene: Scene, found: Sequence[_Refused], short: str) -> Finding:
+    return scene.cause(
+        Reason.SCHEDULER_ERROR,
+        f"the scheduler fails on {_who(found)}: {short or 'it does not say why'}",
+        evidence=_said(found),
+        remedy="put right what it says; an error of the scheduler itself is in its log",
+        command=_describe(scene, found),
+        groups=[each.group for each in found],
+        pods=_pods(found),
+        since=oldest(each.since for each in found),
+    )
+
+
+def _backoff(scene: Scene, found: Sequence[_Refused]) -> Iterator[Finding]:
+    """It was refused, and would fit now: for long that cannot be."""
+    since = oldest(each.since for each in found)
+    late = scene.now - since >= _FLUSH + _BACKOFF
+    if not late:
+        yield Until(since + _FLUSH + _BACKOFF)
+    yield scene.cause(
+        Reason.SCHEDULER_BACKOFF,
+        f"the scheduler has refused {_who(found)}, and by gangctl's count there is room now",
+        evidence=[f"refused for the first time {scene.ago(since)} ago", *_said(found)],
+        remedy=f"wait: it tries again within {_BACKOFF} s of what may help, and after {_FLUSH // 60} minutes in any "
+        "case; if it goes on refusing, something counts that gangctl does not see, such as volumes or affinity",
+        command=_describe(scene, found),
+        groups=[each.group for each in found],
+        pods=_pods(found),
+        since=since,
+        blocking=late,
+    )
+
+
+def _priority(scene: Scene, found: Sequence[_Refused]) -> Finding:
+    evidence = []
+    for each in found[:3]:
+        pods = _priorities(scene, each.group)
+        have = each.group.pod_group
+        if pods and have is not None:
+            named = f" of {have.priority_class}" if have.priority_class else " of no class"
+            evidence.append(
+                f"group {each.group.name} has priority {have.priority}{named}, its pods have "
+                f"{listed(str(number) for number in pods)}"
+            )
+    return scene.cause(
+        Reason.PRIORITY_MISMATCH,
+        "the scheduler refuses a gang whose pods have another priority than their PodGroup",
+        evidence=[*evidence, *_said(found)],
+        remedy="both are fixed once made: give all pods of the gang one priorityClassName, leave spec.priority to the "
+        "cluster, and create the JobSet again; a changed PriorityClass or global default does this, too",
+        command=scene.kubectl("get pods -o custom-columns=NAME:.metadata.name,PRIORITY:.spec.priority"),
+        groups=[each.group for each in found],
+        pods=_pods(found),
+        since=oldest(each.since for each in found),
+    )
+
+
+def scheduler_silent(scene: Scene) -> Iterator[Finding]:
+    """All is there, and the scheduler says nothing: it is about to look, or nobody looks."""
+    if not scene.runs:
+        return
+    quiet: list[tuple[Group, list[PodFacts], int]] = []
+    for group in scene.groups:
+        waiting = [pod for pod in group.bound if not pod.node]
+        if waiting and _is_quiet(scene, group):
+            made = unix(group.pod_group.created) if group.pod_group is not None else 0
+            quiet.append((group, waiting, max(made, *(pod.created for pod in waiting))))
+    late = [each for each in quiet if scene.now - each[2] >= QUICK]
+    soon = [each for each in quiet if scene.now - each[2] < QUICK]
+    if soon:
+        yield Until(min(since for *_, since in soon) + QUICK)
+        yield _silent(scene, soon, late=False)
+    if late:
+        yield _silent(scene, late, late=True)
+
+
+def _is_quiet(scene: Scene, group: Group) -> bool:
+    """Whether it is the scheduler's turn, and it has said nothing."""
+    if any(gated(pod) or (pod.refused and not pod.node) for pod in group.pods):
+        return False
+    if group.scope is None:
+        return True
+    capabilities = scene.capabilities
+    if capabilities is None:
+        return False
+    if capabilities.pod_groups and scene.snapshot.groups_known and group.name not in scene.snapshot.groups:
+        return False
+    told = group.pod_group.scheduled if group.pod_group is not None else None
+    if told is not None and not told.status:
+        return False
+    return len(group.bound) + len(group.leaving) + len(group.earlier) >= group.minimum
+
+
+def _silent(scene: Scene, found: Sequence[tuple[Group, list[PodFacts], int]], *, late: bool) -> Finding:
+    pods = [pod for _, waiting, _ in found for pod in waiting]
+    since = oldest(since for *_, since in found)
+    names = sorted({pod.scheduler or DEFAULT_SCHEDULER for pod in pods})
+    own = names != [DEFAULT_SCHEDULER]
+    who = f"scheduler {listed(names)}" if own else "the scheduler"
+    if not late:
+        message, remedy = f"{who} is about to look at {some(len(pods), 'pod')}", "wait: it takes a moment"
+    elif own:
+        message = f"{who} does not answer for {some(len(pods), 'pod')}"
+        remedy = "name a scheduler that runs here (schedulerName) and that knows PodGroups, in a new JobSet"
+    else:
+        message = f"{who} does not answer for {some(len(pods), 'pod')} that are all there"
+        remedy = "see whether kube-scheduler runs, and what it logs"
+    return scene.cause(
+        Reason.SCHEDULER_SILENT,
+        message,
+        evidence=[
+            f"without a node and without a word of the scheduler: {listed(pod.name for pod in pods)}",
+            f"the oldest of them is {scene.ago(oldest(pod.created for pod in pods))} old",
+            *(
+                f"group {g.name}: {len(g.bound)} pods are there, {g.minimum} have to start together"
+                for g, *_ in found[:2]
+            ),
+            f"spec.schedulerName: {listed(names)}",
+        ],
+        remedy=remedy,
+        command="kubectl -n kube-system get pods,leases"
+        if late and not own
+        else scene.kubectl(f"describe pod {min(pod.name for pod in pods)}"),
+        groups=[group for group, *_ in found],
+        pods=len(pods),
+        since=since,
+        blocking=late,
+    )
