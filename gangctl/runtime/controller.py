@@ -110,7 +110,7 @@ class Controller(Generic[K]):
         observer: ControllerObserver | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Keys may be added before :meth:`run`; they wait in line."""
+        """Keys may be added before :meth:`run`; the queue keeps them until then."""
         self.name = name
         self._clock = clock or Clock()
         # An empty queue is false, and as good as any.
@@ -120,6 +120,7 @@ class Controller(Generic[K]):
         self._error_policy = error_policy
         self._observer = observer or ControllerObserver()
         self._told: OrderedDict[tuple[K, str], float] = OrderedDict()
+        self.queue.leave()
 
     def enqueue(self, key: K) -> None:
         """Ask for a reconcile of ``key``."""
@@ -134,6 +135,7 @@ class Controller(Generic[K]):
 
         Raises :class:`LeadershipLostError` when a reconcile does: all of it must end.
         """
+        self.queue.attend()
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._options.workers):
@@ -143,6 +145,8 @@ class Controller(Generic[K]):
             if lost is None or others is not None:
                 raise
             raise lost.exceptions[0] from None
+        finally:
+            self.queue.leave()
 
     async def _work(self) -> None:
         while True:

@@ -16,7 +16,7 @@ from gangctl.runtime.controller import ControllerObserver
 from gangctl.runtime.election import LeaseElection
 from gangctl.runtime.events import EventObserver
 from gangctl.runtime.informer import Informer, InformerObserver
-from gangctl.runtime.queue import QueueObserver
+from gangctl.runtime.queue import QueueObserver, WorkQueue
 
 _REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _WORK_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -112,7 +112,12 @@ class RuntimeMetrics:
 
 class _QueueFamilies:
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.depth = Gauge("gangctl_workqueue_depth", "Keys in line.", ["name"], registry=registry)
+        self.depth = Gauge(
+            "gangctl_workqueue_depth",
+            "Keys in line. A replica that does not lead has none.",
+            ["name"],
+            registry=registry,
+        )
         self.adds = Counter("gangctl_workqueue_adds", "Keys that came into line.", ["name"], registry=registry)
         self.retries = Counter(
             "gangctl_workqueue_retries", "Keys that failed and come again.", ["name"], registry=registry
@@ -124,6 +129,25 @@ class _QueueFamilies:
             buckets=_WORK_SECONDS,
             registry=registry,
         )
+        self.work = Histogram(
+            "gangctl_workqueue_work_duration_seconds",
+            "Seconds that processing a key took.",
+            ["name"],
+            buckets=_WORK_SECONDS,
+            registry=registry,
+        )
+        self.unfinished = Gauge(
+            "gangctl_workqueue_unfinished_work_seconds",
+            "Seconds that keys which are processed now have taken so far, together.",
+            ["name"],
+            registry=registry,
+        )
+        self.longest = Gauge(
+            "gangctl_workqueue_longest_running_processor_seconds",
+            "Seconds that the key which is processed for longest has taken so far.",
+            ["name"],
+            registry=registry,
+        )
 
 
 class _QueueMetrics(QueueObserver):
@@ -132,6 +156,13 @@ class _QueueMetrics(QueueObserver):
         self._adds = families.adds.labels(name)
         self._retries = families.retries.labels(name)
         self._waits = families.waits.labels(name)
+        self._work = families.work.labels(name)
+        self._unfinished = families.unfinished.labels(name)
+        self._longest = families.longest.labels(name)
+
+    def made(self, queue: WorkQueue[Any]) -> None:
+        self._unfinished.set_function(lambda: sum(queue.working()))
+        self._longest.set_function(lambda: max(queue.working(), default=0))
 
     def added(self, depth: int) -> None:
         self._adds.inc()
@@ -143,6 +174,9 @@ class _QueueMetrics(QueueObserver):
 
     def retried(self) -> None:
         self._retries.inc()
+
+    def finished(self, worked_seconds: float) -> None:
+        self._work.observe(worked_seconds)
 
     def dropped(self) -> None:
         self._depth.set(0)

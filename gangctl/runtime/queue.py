@@ -1,5 +1,7 @@
 """The work queue: each key at most once in line, and never with two workers at the same time.
 
+Without anybody to take them, keys are put aside: a replica that stands by learns of all that a leader would do.
+
 It is not thread-safe: everything happens on one event loop, and nothing here waits
 except :meth:`WorkQueue.get` and :meth:`WorkQueue.join`.
 """
@@ -11,7 +13,7 @@ import random
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gangctl.client.pacing import Clock, Timer, backoff_delay
 from gangctl.errors import GangctlError
@@ -28,6 +30,9 @@ class QueueClosedError(GangctlError):
 class QueueObserver:
     """Told what a queue does; the default ignores it all."""
 
+    def made(self, queue: WorkQueue[Any]) -> None:
+        """Tell which queue it is, before anything else."""
+
     def added(self, depth: int) -> None:
         """Tell that a key came into line, which is now ``depth`` long."""
 
@@ -37,8 +42,11 @@ class QueueObserver:
     def retried(self) -> None:
         """Tell that a key failed and will come again."""
 
+    def finished(self, worked_seconds: float) -> None:
+        """Tell that the processing of a key ended, after so long."""
+
     def dropped(self) -> None:
-        """Tell that a shutdown threw the whole line away."""
+        """Tell that there is no line any more: a shutdown threw it away, or it was put aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,9 @@ class WorkQueue(Generic[K]):
         self._clock = clock or Clock()
         self._randomness = randomness
         self._line: OrderedDict[K, float] = OrderedDict()  # when each came into line
-        self._processing: set[K] = set()
+        self._aside: dict[K, None] = {}  # in this order into line when somebody attends
+        self._attended = True
+        self._processing: dict[K, float] = {}  # when each was taken
         self._again: set[K] = set()
         self._delayed: dict[K, tuple[float, Timer]] = {}
         self._failures: dict[K, int] = {}
@@ -79,9 +89,10 @@ class WorkQueue(Generic[K]):
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
+        self._observer.made(self)
 
     def __len__(self) -> int:
-        """How many keys are in line now; delayed ones are not."""
+        """How many keys are in line now; delayed ones are not, nor those put aside."""
         return len(self._line)
 
     @property
@@ -89,12 +100,36 @@ class WorkQueue(Generic[K]):
         """How many keys failed last time."""
         return len(self._failures)
 
+    def working(self) -> list[float]:
+        """For how many seconds each key that was taken has been processed."""
+        return [self._clock.now() - since for since in self._processing.values()]
+
+    def leave(self) -> None:
+        """Nobody takes keys any more: those in line, and all that come, are put aside until somebody attends.
+
+        A replica that stands by has no work, and what others do meanwhile has waited for nobody.
+        """
+        self._attended = False
+        self._aside |= dict.fromkeys(self._line)
+        self._line.clear()
+        self._observer.dropped()
+
+    def attend(self) -> None:
+        """Somebody takes keys: those put aside come into line."""
+        self._attended = True
+        aside, self._aside = self._aside, {}
+        for key in aside:
+            self.add(key)
+
     def add(self, key: K) -> None:
         """Bring ``key`` into line, or after its present processing."""
         if self._closed:
             return
         if key in self._processing:
             self._again.add(key)
+        elif not self._attended:
+            self._aside[key] = None
+            self._idle.clear()
         elif key not in self._line:
             self._line[key] = self._clock.now()
             self._observer.added(len(self._line))
@@ -145,7 +180,9 @@ class WorkQueue(Generic[K]):
 
     def done(self, key: K) -> None:
         """Say that the processing of ``key`` ended, however it ended."""
-        self._processing.discard(key)
+        since = self._processing.pop(key, None)
+        if since is not None:
+            self._observer.finished(self._clock.now() - since)
         if key in self._again:
             self._again.discard(key)
             self.add(key)
@@ -155,6 +192,7 @@ class WorkQueue(Generic[K]):
         """Accept nothing more; workers get what is in line first, or nothing without ``drain``."""
         self._closed = True
         self._again.clear()
+        self._aside.clear()
         for _, timer in self._delayed.values():
             timer.cancel()
         self._delayed.clear()
@@ -168,14 +206,15 @@ class WorkQueue(Generic[K]):
         self._update_idle()
 
     async def join(self) -> None:
-        """Wait until nothing is in line and nothing is processed."""
+        """Wait until nothing is in line or put aside, and nothing is processed."""
         await self._idle.wait()
 
     def _take(self) -> K:
         key, since = self._line.popitem(last=False)
-        self._processing.add(key)
+        now = self._clock.now()
+        self._processing[key] = now
         self._idle.clear()
-        self._observer.taken(len(self._line), self._clock.now() - since)
+        self._observer.taken(len(self._line), now - since)
         return key
 
     def _due(self, key: K) -> None:
@@ -199,5 +238,5 @@ class WorkQueue(Generic[K]):
             self._wake()
 
     def _update_idle(self) -> None:
-        if not self._line and not self._processing:
+        if not self._line and not self._aside and not self._processing:
             self._idle.set()

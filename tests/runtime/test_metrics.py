@@ -11,7 +11,7 @@ from gangctl.client.credentials import StaticCredentials
 from gangctl.client.resources import JOBS, PODS
 from gangctl.client.transport import Transport
 from gangctl.errors import ForbiddenError, UnavailableError
-from gangctl.runtime.controller import Action, Controller, await_change, retry
+from gangctl.runtime.controller import Action, Controller, ControllerOptions, await_change, retry
 from gangctl.runtime.election import LeaseElection
 from gangctl.runtime.informer import Informer
 from gangctl.runtime.metrics import RuntimeMetrics
@@ -59,26 +59,60 @@ async def test_queue_and_controller(metrics: RuntimeMetrics, registry: Collector
     queue.add("a")
     queue.add("b")
     name = {"name": "gangs"}
-    assert registry.get_sample_value("gangctl_workqueue_depth", name) == 2
+    value = registry.get_sample_value
+    assert value("gangctl_workqueue_depth", name) == 0
     clock.tick(3)
     task = asyncio.create_task(controller.run())
     await clock.advance(10)
-    value = registry.get_sample_value
     assert value("gangctl_workqueue_depth", name) == 0
     assert value("gangctl_workqueue_adds_total", name) == 4
     assert value("gangctl_workqueue_retries_total", name) == 2
-    sum_of_waits = value("gangctl_workqueue_queue_duration_seconds_sum", name)
-    assert sum_of_waits is not None
-    assert sum_of_waits >= 6
+    assert value("gangctl_workqueue_queue_duration_seconds_count", name) == 4
+    assert value("gangctl_workqueue_work_duration_seconds_count", name) == 4
     for result, count in (("failed", 1), ("retried", 2), ("done", 1)):
         assert value("gangctl_reconcile_total", {"controller": "gangs", "result": result}) == count
     for kind in ("ForbiddenError", "panic"):
         assert value("gangctl_reconcile_errors_total", {"controller": "gangs", "error_class": kind}) == 1
     assert value("gangctl_reconcile_duration_seconds_count", {"controller": "gangs"}) == 4
     queue.add("c")
+    assert value("gangctl_workqueue_depth", name) == 1
     queue.shutdown(drain=False)
     assert value("gangctl_workqueue_depth", name) == 0
     await task
+
+
+async def test_a_standby_has_no_work_and_a_new_leader_has_all_of_it(
+    metrics: RuntimeMetrics, registry: CollectorRegistry, clock: VirtualClock
+) -> None:
+    async def reconcile(key: str) -> Action:
+        seen.append(key)
+        await asyncio.Event().wait()
+        return await_change()
+
+    seen: list[str] = []
+    queue = WorkQueue[str](clock=clock, observer=metrics.queue_observer("gangs"))
+    options = ControllerOptions(workers=1)
+    controller = Controller("gangs", reconcile, queue=queue, options=options, clock=clock)
+    name = {"name": "gangs"}
+
+    def values() -> list[float | None]:
+        families = ("depth", "unfinished_work_seconds", "longest_running_processor_seconds")
+        return [registry.get_sample_value(f"gangctl_workqueue_{family}", name) for family in families]
+
+    for key in ("a", "b", "a"):
+        queue.add(key)
+    queue.add_after("c", 1000)
+    await clock.advance(3600)
+    assert values() == [0, 0, 0]
+    for _ in ("first", "second"):
+        term = asyncio.create_task(controller.run())
+        await clock.advance(10)
+        assert values() == [2, 10, 10]
+        term.cancel()
+        await asyncio.gather(term, return_exceptions=True)
+        assert values() == [0, 0, 0]
+    assert seen == ["a", "b"]
+    assert registry.get_sample_value("gangctl_workqueue_queue_duration_seconds_sum", name) == 0
 
 
 async def test_informer(

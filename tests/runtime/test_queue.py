@@ -53,6 +53,14 @@ class QueueMachine(RuleBasedStateMachine):
     def forget(self, key: str) -> None:
         self.queue.forget(key)
 
+    @rule()
+    def leave(self) -> None:
+        self.queue.leave()
+
+    @rule()
+    def attend(self) -> None:
+        self.queue.attend()
+
     @precondition(lambda self: len(self.queue) > 0)
     @rule()
     def take(self) -> None:
@@ -90,13 +98,21 @@ class QueueMachine(RuleBasedStateMachine):
             if when > self.clock.now():
                 assert key in self.queue._delayed
             else:
-                assert key in self.queue._line or key in self.queue._again
+                assert key in self.queue._line or key in self.queue._again or key in self.queue._aside
 
     @invariant()
     def nothing_is_in_two_places(self) -> None:
-        assert not set(self.queue._line) & self.queue._processing
-        assert self.queue._again <= self.queue._processing
-        assert self.queue._processing == self.working
+        assert not {*self.queue._line, *self.queue._aside} & set(self.queue._processing)
+        assert not set(self.queue._line) & set(self.queue._aside)
+        assert set(self.queue._processing) == self.working >= self.queue._again
+
+    @invariant()
+    def there_is_a_line_only_where_somebody_takes_from_it(self) -> None:
+        assert not (self.queue._line if not self.queue._attended else self.queue._aside)
+
+    @invariant()
+    def it_is_idle_when_nothing_is_left_to_do_now(self) -> None:
+        assert self.queue._idle.is_set() == (not (self.queue._line or self.queue._aside or self.working))
 
 
 TestQueueMachine = QueueMachine.TestCase
