@@ -1,0 +1,205 @@
+"""Which pods and Jobs belong to which gang."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gangctl.api.scheduling import Generation
+from gangctl.gang.stamp import Scope
+from gangctl.readiness.membership import Group, members
+from tests.gang.pipeline import GENERATIONS
+from tests.jobsets import jobset, rj
+from tests.readiness.snapshots import CREATED, PENDING, READY, Scene, changed
+
+WHOLE = jobset("js", rj("a", 1, 1, 1), rj("b", 2, 3, 3), mode="Gang")
+EACH = jobset("js", rj("a", 1, 1, 1, mode="Gang"), rj("b", 2, 3, 3, mode="Gang"))
+REPLICAS = jobset("js", rj("b", 2, 3, 3, mode="ReplicatedGang"))
+BESIDE = jobset("js", rj("free", 1, 5, 5), rj("b", 2, 3, 3, mode="Gang"))
+
+
+def only(groups: tuple[Group, ...]) -> Group:
+    (group,) = groups
+    return group
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize(
+    ("raw", "scope", "pods"),
+    [
+        (WHOLE, Scope.JOBSET, [7]),
+        (EACH, Scope.REPLICATED_JOB, [1, 6]),
+        (REPLICAS, Scope.JOB, [3, 3]),
+        (BESIDE, Scope.REPLICATED_JOB, [6]),
+    ],
+    ids=["jobset", "replicated jobs", "replicas", "one beside another without a gang"],
+)
+def test_pods_are_in_the_group_that_they_name(
+    generation: Generation, raw: dict[str, Any], scope: Scope, pods: list[int]
+) -> None:
+    scene = Scene(raw, generation)
+    groups = members(scene.snapshot(scene.pods(READY)))
+    assert [group.name for group in groups] == [group.name for group in scene.plan.groups]
+    assert [len(group.pods) for group in groups] == pods
+    assert [group.desired for group in groups] == [group.wanted for group in groups] == pods
+    assert [group.minimum for group in groups] == [group.needed for group in groups] == pods
+    assert {group.scope for group in groups} == {scope}
+    assert all((group.pod_group is None) is (generation is Generation.V1ALPHA1) for group in groups)
+
+
+def test_pods_of_a_replicated_job_without_a_gang_are_in_no_group() -> None:
+    scene = Scene(BESIDE)
+    group = only(members(scene.snapshot(scene.pods(READY))))
+    assert group.replicated_jobs == ("b",)
+    assert {pod.replicated_job for pod in group.pods} == {"b"}
+    assert {job.replicated_job for job in group.jobs} == {"b"}
+
+
+@pytest.mark.parametrize("generation", [None, *GENERATIONS])
+def test_a_jobset_without_a_plan_is_one_group(generation: Generation | None) -> None:
+    scene = Scene(jobset("js", rj("a", 1, 1, 1), rj("b", 2, 3, 3), mode="Gang"), generation, stamped=False)
+    group = only(members(scene.snapshot(scene.pods(READY))))
+    assert (group.name, group.template, group.scope) == ("js", "", None)
+    assert group.replicated_jobs == ("a", "b")
+    assert (len(group.pods), group.desired, group.minimum, group.needed, group.wanted) == (7, 7, 7, 7, 7)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("raw", [WHOLE, EACH, REPLICAS])
+def test_a_jobset_made_anew_does_not_inherit_pods_of_the_one_before(
+    generation: Generation, raw: dict[str, Any]
+) -> None:
+    old = Scene({**raw, "metadata": {**raw["metadata"], "uid": "0" * 8}}, generation)
+    new = Scene({**raw, "metadata": {**raw["metadata"], "uid": "1" * 8}}, generation, created=CREATED + 60)
+    before = old.pods(READY, deleting=True)
+    groups = members(new.snapshot([*before, *new.pods(PENDING)], jobs=[*old.jobs(), *new.jobs()]))
+    assert not any(group.leaving or group.earlier for group in groups)
+    assert sum(len(group.pods) for group in groups) == len(new.pods())
+    assert {job.jobset_uid for group in groups for job in group.jobs} == {"1" * 8}
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+def test_pods_that_name_no_group_are_told_from_older_ones_by_their_age(stamped: bool) -> None:
+    scene = Scene(WHOLE, None, stamped=stamped)
+    pods = scene.pods(READY, group="")
+    old = [replace(pod, name=f"old-{pod.name}", created=CREATED - 1) for pod in pods]
+    group = only(members(scene.snapshot([*old, *pods])))
+    assert group.pods == tuple(pods)
+
+
+def test_pods_of_another_namespace_or_jobset_are_strange() -> None:
+    scene = Scene(WHOLE)
+    pods = [*scene.pods(READY, namespace="other"), *scene.pods(READY, jobset="js-2")]
+    assert only(members(scene.snapshot(pods))).pods == ()
+
+
+def test_pods_by_attempt_and_end() -> None:
+    scene = Scene(WHOLE, restarts=2)
+    now = scene.pods(READY)
+    left = scene.pods(READY, only="a", deleting=True)
+    early = [replace(pod, attempt=1) for pod in scene.pods(READY)]
+    over = changed(scene.pods(READY, only="b", index=0), slice(None), phase="Succeeded", ready=False)
+    gone = [replace(pod, attempt=0, phase="Failed") for pod in scene.pods(READY)]
+    group = only(members(scene.snapshot([*gone, *over, *early, *left, *now])))
+    assert (group.pods, group.leaving, group.earlier, group.over) == tuple(map(tuple, (now, left, early, over)))
+
+
+def test_pods_of_a_restart_that_the_jobset_does_not_tell_yet_take_the_place_of_the_earlier_ones() -> None:
+    scene = Scene(WHOLE)
+    early = scene.pods(READY)
+    late = [replace(pod, attempt=1) for pod in scene.pods(PENDING, only="b", index=1)]
+    group = only(members(scene.snapshot([*early, *late])))
+    assert [(pod.replicated_job, pod.job_index) for pod in group.earlier] == [("b", 1)] * 3
+    assert len(group.pods) == 7
+
+
+def test_jobs_about_to_be_replaced_count_in_full() -> None:
+    scene = Scene(WHOLE, restarts=1)
+    jobs = [*scene.jobs(only="a"), *scene.jobs(only="b", index=0, attempt=0), *scene.jobs(only="b", index=1)]
+    jobs = [replace(job, complete=job.replicated_job == "a" or job.attempt == 0) for job in jobs]
+    group = only(members(scene.snapshot(jobs=jobs)))
+    assert [job.name for job in group.leaving_jobs] == ["js-b-0"]
+    assert group.wanted == 6
+    assert not group.finished
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_minimum_is_the_observed_one(generation: Generation) -> None:
+    scene = Scene(REPLICAS, generation)
+    groups = {name: replace(each, min_counts=(("", 2),)) for name, each in scene.groups().items()}
+    workload = scene.workload(min_counts=(("b", 2),))
+    assert [group.minimum for group in members(scene.snapshot(groups=groups, workload=workload))] == [2, 2]
+    nothing = members(scene.snapshot(groups={}, workload=None))
+    assert [(group.minimum, group.pod_group) for group in nothing] == [(3, None), (3, None)]
+
+
+@pytest.mark.parametrize("change", [{"owner_uid": "somebody"}, {"deleting": True}], ids=["foreign", "terminating"])
+def test_a_pod_group_that_is_not_there_for_long_or_for_others_is_none(change: dict[str, Any]) -> None:
+    scene = Scene(WHOLE)
+    groups = scene.groups(min_counts=(("", 99),), **change)
+    group = only(members(scene.snapshot(groups=groups)))
+    assert group.pod_group is None
+    assert group.minimum == 7
+
+
+def test_pods_that_have_succeeded_are_no_longer_wanted_or_needed() -> None:
+    scene = Scene(REPLICAS, Generation.V1ALPHA2)
+    jobs = [*scene.jobs(index=0, succeeded=1), *scene.jobs(index=1, succeeded=3, complete=True)]
+    groups = members(scene.snapshot(jobs=jobs))
+    assert [(group.minimum, group.needed, group.wanted, group.succeeded) for group in groups] == [
+        (3, 2, 2, 1),
+        (3, 0, 0, 3),
+    ]
+    assert [group.finished for group in groups] == [False, True]
+
+
+def test_pods_that_are_seen_to_have_succeeded_need_not_wait_for_their_job_to_count_them() -> None:
+    scene = Scene(REPLICAS)
+    pods = changed(scene.pods(READY, index=0), 0, phase="Succeeded", ready=False)
+    group = members(scene.snapshot(pods))[0]
+    assert (group.wanted, group.succeeded) == (2, 1)
+
+
+def test_outsiders_are_members_that_nothing_places_with_the_others() -> None:
+    scene = Scene(WHOLE)
+    jobs = [*scene.jobs(only="a"), *scene.jobs(only="b", index=0, reference_field=""), *scene.jobs(only="b", index=1)]
+    groups = scene.groups(min_counts=(("", 4),))
+    pods = [
+        replace(pod, group="" if (pod.replicated_job, pod.job_index) == ("b", 0) else pod.group)
+        for pod in scene.pods(READY)
+    ]
+    group = only(members(scene.snapshot(pods, jobs=jobs, groups=groups)))
+    assert group.outsiders == {("b", 0)}
+    assert (len(group.pods), len(group.bound)) == (7, 4)
+    assert (group.desired, group.minimum, group.needed, group.wanted) == (7, 4, 4, 7)
+    assert only(members(scene.snapshot(pods, jobs=jobs, groups={}))).minimum == 4
+
+
+def test_where_all_are_outsiders_nothing_enforces_a_minimum() -> None:
+    scene = Scene(WHOLE)
+    group = only(members(scene.snapshot(scene.pods(READY, group=""), jobs=scene.jobs(reference_field=""), groups={})))
+    assert (group.minimum, group.needed, len(group.bound)) == (7, 7, 7)
+
+
+def test_a_jobset_on_its_way_out_keeps_its_groups() -> None:
+    scene = Scene(REPLICAS, deleting=True)
+    assert scene.assessment.plan is None
+    stays = Scene(REPLICAS)
+    groups = members(scene.snapshot(stays.pods(READY, deleting=True), jobs=stays.jobs(), groups=stays.groups()))
+    assert [group.name for group in groups] == [group.name for group in stays.plan.groups]
+    assert [len(group.leaving) for group in groups] == [3, 3]
+
+
+def test_a_jobset_that_asks_for_two_billion_jobs_is_read() -> None:
+    scene = Scene(jobset("js", rj("b", 2**31 - 1, 1, 1), mode="Gang"), stamped=False)
+    assert len(only(members(scene.snapshot(jobs=[]))).planned) < 100_000
+
+
+def test_stages_that_have_not_come_are_not_needed_without_a_plan() -> None:
+    raw = jobset("js", rj("a", 1, 2, 2), rj("b", 1, 3, 3, depends_on="a"), mode="Gang")
+    scene = Scene(raw, stamped=False)
+    group = only(members(scene.snapshot(jobs=scene.jobs(only="a"))))
+    assert (group.needed, group.wanted) == (2, 5)
+    assert only(members(scene.snapshot())).needed == 5
