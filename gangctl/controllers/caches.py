@@ -185,6 +185,10 @@ class GangCaches:
         """Child Jobs of a JobSet of this name."""
         return self._jobs.store.by_index("jobset", key)
 
+    def job(self, namespace: str, name: str) -> JobProgress | None:
+        """A JobSet's child Job."""
+        return self._jobs.store.get(namespace, name)
+
     def scheduling(self, kind: Kind, namespace: str, name: str) -> Observed | None:
         """A Workload or PodGroup, own writes included, whoever owns it."""
         return self.overlay.view(kind, namespace, name, self._store(kind).get(namespace, name))

@@ -1,0 +1,243 @@
+"""Computes how far JobSets have come, again whenever something of theirs has changed, and of no others.
+
+Changes come from informers and mark keys; the agenda says when each is looked at. A look reads what is known now, calls
+a pure function (:mod:`gangctl.readiness.evaluate`) and tells observers what is different. The leader does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from gangctl.api.jobset import JobSet
+from gangctl.api.scheduling import Generation
+from gangctl.client.pacing import Clock
+from gangctl.controllers.caches import GangCaches
+from gangctl.controllers.readiness.agenda import Agenda
+from gangctl.controllers.readiness.observer import ReadinessObserver
+from gangctl.controllers.readiness.queues import QueueStandings
+from gangctl.controllers.readiness.sources import ReadinessSources
+from gangctl.gang.assess import Lifecycle, assess
+from gangctl.gang.generation import ApiState
+from gangctl.gang.progress import JobProgress
+from gangctl.gang.resolve import ClusterRules
+from gangctl.readiness.assembly import Collections, assemble, is_followed
+from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
+from gangctl.readiness.result import Readiness
+
+Key = tuple[str, str]
+Door = tuple[str, str]
+"""Namespace and LocalQueue."""
+Evaluate = Callable[[Snapshot, float, Readiness | None], Readiness]
+
+_GROUPS: Final = ("workloads", "podgroups")
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Gangs:
+    """What is known of gangs without readiness: the caches, and how what is in them is understood."""
+
+    caches: GangCaches
+    state: Callable[[], ApiState]
+    rules: Callable[[Generation], ClusterRules]
+    suspended: Callable[[JobSet], Lifecycle] = lambda _: Lifecycle.RETIRED
+
+
+class ReadinessController:
+    """Hears of changes from the moment it is made, and computes while :meth:`run` runs."""
+
+    def __init__(
+        self,
+        gangs: Gangs,
+        sources: ReadinessSources,
+        evaluate: Evaluate,
+        observers: Sequence[ReadinessObserver],
+        *,
+        queues: QueueStandings | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Subscribe to Jobs and ``sources``; of other changes :meth:`mark` tells. ``queues`` is None without Kueue."""
+        self._gangs = gangs
+        self._sources = sources
+        self._evaluate = evaluate
+        self._observers = observers
+        self._queues = queues
+        self._clock = clock or Clock()
+        self._agenda: Agenda[Key] = Agenda(self._look, clock=self._clock)
+        self._active = False
+        self._known: dict[Key, Readiness] = {}
+        self._doors: dict[Door, dict[Key, None]] = {}
+        """Who is at which door, of those whose end has not come."""
+        self._broken: set[Key] = set()
+        gangs.caches.informers["jobs"].subscribe(self._on_job)
+        sources.pods.informer.subscribe(self._on_pod)
+        sources.nodes.informer.subscribe(self._on_node)
+        for source in sources.refusals:
+            source.informer.subscribe(self._on_refusal)
+
+    def mark(self, key: Key) -> None:
+        """Look at a JobSet soon: something about it has changed."""
+        if self._active:
+            self._agenda.mark(key)
+
+    def mark_all(self) -> None:
+        """Look at every JobSet soon: something that all depend on has changed."""
+        for key in self._gangs.caches.jobsets.store.keys():  # noqa: SIM118 - a store is no mapping
+            self.mark(key)
+
+    def mark_at(self, concerned: Callable[[Door], bool]) -> None:
+        """Look at those soon that have come through one of these doors and have not finished."""
+        for door, keys in self._doors.items():
+            if concerned(door):
+                for key in keys:
+                    self.mark(key)
+
+    def readiness(self, key: Key) -> Readiness | None:
+        """How far a JobSet has come, as it was told last; None for one that is not followed, and for a standby."""
+        return self._known.get(key)
+
+    async def run(self, known: Callable[[], Awaitable[None]]) -> None:
+        """Follow and compute until cancelled, and then forget everything; ``known`` waits for what others follow."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._sources.run(), name="readiness-sources")
+                group.create_task(self._compute(known), name="readiness")
+        finally:
+            self._forget()
+
+    async def _compute(self, known: Callable[[], Awaitable[None]]) -> None:
+        await known()
+        await self._sources.known()
+        self._active = True
+        self.mark_all()
+        await self._agenda.run()
+
+    def _forget(self) -> None:
+        self._active = False
+        self._agenda.clear()
+        for kept in (self._known, self._doors, self._broken):
+            kept.clear()
+        if self._queues is not None:
+            self._queues.forget()
+        for observer in self._observers:
+            observer.forget()
+
+    def _look(self, key: Key, since: float) -> None:
+        """Find out how far one JobSet has come, and tell it if that is new."""
+        began = self._clock.now()
+        jobset = self._gangs.caches.jobset(key)
+        before = self._known.get(key)
+        if before is not None and (jobset is None or jobset.uid != before.uid):
+            self._stand(key, None)
+            before = None
+        if jobset is None or not is_followed(jobset):
+            self._stand(key, None)
+            self._agenda.again(key, None)
+            self._broken.discard(key)
+            return
+        wall = self._clock.wall()
+        try:
+            now = self._evaluate(self._snapshot(jobset, wall), wall.timestamp(), before)
+        except Exception:  # noqa: BLE001 -- one JobSet that nobody understands must not hide all the others
+            if key not in self._broken:
+                self._broken.add(key)
+                _log.exception("readiness not computed", namespace=key[0], name=key[1])
+            return
+        self._broken.discard(key)
+        news = self._stand(key, now)
+        self._agenda.again(key, None if now.look_again is None else now.look_again - wall.timestamp())
+        done = self._clock.now()
+        self._tell(lambda observer: observer.evaluated(done - began, done - since if news else None))
+
+    def _stand(self, key: Key, now: Readiness | None) -> bool:
+        """Keep what was found, and tell observers; False when nothing is new but when to look again."""
+        before = self._known.pop(key, None)
+        if now is not None:
+            self._known[key] = now
+        if before == now or (before is not None and now is not None and _timeless(before) == _timeless(now)):
+            return False
+        self._move(key, _door(before), _door(now))
+        self._tell(lambda observer: observer.stands(before, now))
+        return True
+
+    def _move(self, key: Key, old: Door | None, new: Door | None) -> None:
+        if old == new:
+            return
+        if old is not None and (keys := self._doors.get(old)) is not None:
+            keys.pop(key, None)
+            if not keys:
+                del self._doors[old]
+        if new is not None:
+            self._doors.setdefault(new, {})[key] = None
+
+    def _tell(self, what: Callable[[ReadinessObserver], None]) -> None:
+        for observer in self._observers:
+            try:
+                what(observer)
+            except Exception:  # noqa: BLE001 -- the other observers must hear of it
+                _log.exception("observer of readiness failed", observer=type(observer).__name__)
+
+    def _snapshot(self, jobset: JobSet, now: datetime) -> Snapshot:
+        caches, state = self._gangs.caches, self._gangs.state()
+        rules = self._gangs.rules(state.generation or ClusterRules().generation)
+        assessment = assess(jobset, rules, self._gangs.suspended(jobset))
+        queue = None
+        if self._queues is not None and jobset.queue:
+            queue = self._queues.of(jobset, len(self._sources.pods_of(jobset.key)), now)
+        return assemble(jobset, assessment, state, self._collections(caches), queue=queue)
+
+    def _collections(self, caches: GangCaches) -> Collections:
+        found = (caches.informers.get(plural) for plural in _GROUPS)
+        return Collections(
+            jobs=caches.jobs,
+            pods=self._sources.pods_of,
+            groups=caches.groups_of,
+            workload=lambda namespace, name: caches.scheduling("Workload", namespace, name),
+            claimed=caches.claimed,
+            refused=self._sources.refused,
+            nodes=self._sources.nodes_by_name,
+            groups_known=all(informer is None or informer.synced.is_set() for informer in found),
+        )
+
+    def _on_job(self, old: JobProgress | None, new: JobProgress | None) -> None:
+        job = new or old
+        if job is not None:
+            self.mark((job.namespace, job.jobset))
+
+    def _on_pod(self, old: PodFacts | None, new: PodFacts | None) -> None:
+        pod = new or old
+        if pod is not None:
+            self.mark((pod.namespace, pod.jobset))
+
+    def _on_node(self, old: NodeFacts | None, new: NodeFacts | None) -> None:
+        node = new or old
+        if node is not None and self._active:
+            for key in self._sources.gangs_on(node.name):
+                self.mark(key)
+
+    def _on_refusal(self, old: Refused | None, new: Refused | None) -> None:
+        """Mark the JobSet that the object belongs to; one whose Job is not there yet is marked when that comes."""
+        refused = new or old
+        if refused is None or not self._active:
+            return
+        if refused.kind == "JobSet":
+            self.mark((refused.namespace, refused.name))
+        elif (job := self._gangs.caches.job(refused.namespace, refused.name)) is not None:
+            self.mark((job.namespace, job.jobset))
+
+
+def _timeless(readiness: Readiness) -> Readiness:
+    return replace(readiness, look_again=None)
+
+
+def _door(readiness: Readiness | None) -> Door | None:
+    if readiness is None or not readiness.local_queue or readiness.phase.over:
+        return None
+    return readiness.namespace, readiness.local_queue
