@@ -10,6 +10,7 @@ from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.controllers.queues.sources import QueueSources
+from gangctl.controllers.readiness.sources import ReadinessSources
 from gangctl.controllers.reports import POLICY_REPORTS
 from gangctl.policy.reports import NAME as REPORT
 from gangctl.webhooks.configurations import NAME
@@ -125,6 +126,19 @@ def test_kueue_is_a_role_of_its_own_that_only_reads() -> None:
     assert not any("kueue.x-k8s.io" in rule["apiGroups"] for rule in others)
 
 
+def test_readiness_is_a_role_of_its_own_that_only_reads() -> None:
+    (role,) = documents(MANIFESTS / "rbac" / "readiness.yaml")
+    read = {(rule["apiGroups"][0], resource) for rule in role["rules"] for resource in rule["resources"]}
+    sources = ReadinessSources(Client(Transport(StaticCredentials("http://127.0.0.1:1", token="t"))))
+    assert read == {(each.informer.resource.group, each.informer.resource.plural) for each in sources.all}
+    for rule in role["rules"]:
+        # Pods are listed by the right that the deletion of gangs needs, too: each right is there once.
+        assert set(rule["verbs"]) == ({"watch"} if rule["resources"] == ["pods"] else {"list", "watch"})
+    others = [rule for rule in rules("ClusterRole") if rule not in role["rules"]]
+    assert [rule["verbs"] for rule in others if "pods" in rule["resources"]] == [["list"]]
+    assert not any("nodes" in rule["resources"] for rule in others)
+
+
 def test_in_a_cluster_no_configuration_can_be_created_or_deleted() -> None:
     (role,) = documents(MANIFESTS / "rbac" / "clusterrole.yaml")
     for rule in role["rules"]:
@@ -139,6 +153,7 @@ def test_each_rule_says_why() -> None:
         "params.yaml",
         "reports.yaml",
         "kueue.yaml",
+        "readiness.yaml",
         "registration/clusterrole.yaml",
     ):
         lines = (MANIFESTS / "rbac" / name).read_text().splitlines()
@@ -160,14 +175,14 @@ def test_shipped_bindings_are_the_service_accounts() -> None:
 def test_retargets_user_and_namespace(user: str, suffix: str) -> None:
     found = rbac_objects(user, "home")
     kinds = [each["kind"] for each in found]
-    assert sorted(kinds) == sorted([*["ClusterRole"] * 6, *["ClusterRoleBinding"] * 5, "Role", "RoleBinding"])
-    assert not any(kind.endswith("Binding") for kind in kinds[:7])
-    roles = {(each["kind"], each["metadata"]["name"]) for each in found[:7]}
+    assert sorted(kinds) == sorted([*["ClusterRole"] * 7, *["ClusterRoleBinding"] * 6, "Role", "RoleBinding"])
+    assert not any(kind.endswith("Binding") for kind in kinds[:8])
+    roles = {(each["kind"], each["metadata"]["name"]) for each in found[:8]}
     parameters = ("gangctl-params", "gangctl-params-configmaps")
-    bases = ("gangctl", "gangctl-registration", *parameters, "gangctl-reports", "gangctl-kueue")
+    bases = ("gangctl", "gangctl-registration", *parameters, "gangctl-reports", "gangctl-kueue", "gangctl-readiness")
     for each in found:
         assert each["metadata"]["name"] in {f"{base}{suffix}" for base in bases}
         assert each["metadata"].get("namespace", "home") == "home"
-    for binding in found[7:]:
+    for binding in found[8:]:
         assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
         assert binding["subjects"] == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]
