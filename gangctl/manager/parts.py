@@ -15,6 +15,7 @@ from gangctl.manager.checks import CheckPart
 from gangctl.manager.gangs import Clients, GangPart
 from gangctl.manager.policies import PolicyPart, without_queues
 from gangctl.manager.queues import QueuePart
+from gangctl.manager.readiness import ReadinessPart
 from gangctl.manager.settings import ControllerSettings
 from gangctl.manager.webhooks import WebhookPart
 from gangctl.runtime.events import EventRecorder
@@ -48,6 +49,7 @@ class Parts:
     queues: QueuePart | None
     policies: PolicyPart | None
     checks: CheckPart | None
+    readiness: ReadinessPart | None
     webhooks: WebhookPart
 
     def watching(self) -> list[Work]:
@@ -58,8 +60,10 @@ class Parts:
         """What the leader does."""
         return [part.lead for part in self._all() if part is not None]
 
-    def _all(self) -> tuple[GangPart, QueuePart | None, PolicyPart | None, CheckPart | None]:
-        return self.gangs, self.queues, self.policies, self.checks
+    def _all(
+        self,
+    ) -> tuple[GangPart, QueuePart | None, PolicyPart | None, CheckPart | None, ReadinessPart | None]:
+        return self.gangs, self.queues, self.policies, self.checks, self.readiness
 
     def judging(self) -> AbstractAsyncContextManager[None]:
         """Policies are judged for as long as the block runs."""
@@ -70,13 +74,14 @@ def compose(outside: Outside) -> Parts:
     """Make them; nothing is started. In the event loop that everything will run in."""
     clients, settings = outside.clients, outside.settings
     queues = QueuePart(clients, settings, outside.metrics) if settings.kueue != "off" else None
+    suspended = queues.suspended if queues is not None else _retired
     gangs = GangPart(
         clients,
         settings,
         outside.own_namespace,
         outside.recorder,
         outside.metrics,
-        suspended=queues.suspended if queues is not None else _retired,
+        suspended=suspended,
     )
     if queues is not None:
         queues.attend(gangs, outside.registry)
@@ -103,6 +108,17 @@ def compose(outside: Outside) -> Parts:
             metrics=outside.metrics,
         )
         queues.early = checks.awaits
+    readiness = None
+    if settings.readiness != "off":
+        readiness = ReadinessPart(
+            clients,
+            settings,
+            gangs,
+            queues,
+            suspended=suspended,
+            metrics=outside.metrics,
+            registry=outside.registry,
+        )
     webhooks = WebhookPart(
         clients.reader,
         settings,
@@ -113,7 +129,7 @@ def compose(outside: Outside) -> Parts:
         may_write=outside.may_register,
         queues=queues.view if queues is not None else None,
     )
-    return Parts(gangs, queues, policies, checks, webhooks)
+    return Parts(gangs, queues, policies, checks, readiness, webhooks)
 
 
 def _retired(_: JobSet) -> Lifecycle:

@@ -46,6 +46,7 @@ class QueuePart:
         self.verdicts: Verdicts | None = None
         """Of JobSets that wait, once there are JobSets to attend to."""
         self._gangs: GangPart | None = None
+        self._on_presence: list[Callable[[], None]] = []
         self._controller: Controller[Key] | None = None
         for source in self.sources.all:
             metrics.track_informer(source.informer)
@@ -75,6 +76,15 @@ class QueuePart:
             observer=self._metrics.controller_observer(NAME),
         )
 
+    def follow(self, on_never: Callable[[Key], None], on_presence: Callable[[], None]) -> None:
+        """Call ``on_never`` with each JobSet of which something else is said than before, of never fitting.
+
+        ``on_presence`` is called when Kueue comes or goes.
+        """
+        if self.verdicts is not None:
+            self.verdicts.follow(on_never)
+        self._on_presence.append(on_presence)
+
     def unready(self) -> str | None:
         """What may be known in a moment, so that the first who is judged is not judged by less."""
         missing = self.sources.unsettled()
@@ -101,6 +111,8 @@ class QueuePart:
             self._gangs.look_again(lambda jobset: bool(jobset.queue) and jobset.suspend)
         if self.verdicts is not None:
             self.verdicts.changed(EVERYBODY)
+        for call in self._on_presence:
+            call()
 
 
 class VerdictMetrics(VerdictObserver):

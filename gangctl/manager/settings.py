@@ -127,6 +127,16 @@ class ControllerSettings(BaseModel):
         description="Be the controller of AdmissionChecks named gangctl.dev/gang-ready. It takes the rights of "
         "manifests/kueue-check.",
     )
+    readiness: Literal["on", "off"] = Field(
+        default="on",
+        description="Follow pods, nodes and refusals, and tell in metrics and events which gangs are ready, and what "
+        "keeps the others (on; only the leader does), or leave them alone.",
+    )
+    gang_objects: bool = Field(
+        default=False,
+        description="Write a Gang object beside each JobSet, with what is known of its readiness. It takes the "
+        "definition and the rights of manifests/gang-objects.",
+    )
     discovery_period: Annotated[float, Field(ge=1)] = Field(
         default=30.0, description="Seconds between looks at what the cluster serves."
     )
@@ -142,6 +152,12 @@ class ControllerSettings(BaseModel):
         if url is not None and (urlsplit(url).scheme != "https" or not urlsplit(url).hostname):
             raise ValueError("must look like https://HOST:PORT, the API server calls nothing else")
         return url
+
+    @field_validator("policies", "kueue", "readiness", mode="before")
+    @classmethod
+    def _word(cls, value: object) -> object:
+        """YAML 1.1 reads the words on and off as true and false."""
+        return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
     @field_validator("metrics_bind_address", "webhook_bind_address")
     @classmethod
@@ -167,6 +183,8 @@ class ControllerSettings(BaseModel):
         if self.kueue == "off" and (self.kueue_gate or self.kueue_check):
             flag = "kueue-gate" if self.kueue_gate else "kueue-check"
             raise ValueError(f"{flag} has no effect with kueue off: leave one of them out")
+        if self.readiness == "off" and self.gang_objects:
+            raise ValueError("gang-objects has no effect with readiness off: leave one of them out")
         return self
 
     def webhook_listener(self) -> tuple[str, int]:

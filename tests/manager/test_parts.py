@@ -54,7 +54,7 @@ async def test_kueue_is_looked_for_unless_told_otherwise() -> None:
 async def test_without_it_nobody_asks_for_kueue() -> None:
     parts = composed(kueue="off")
     assert parts.queues is None
-    assert len(parts.watching()) == len(parts.leading()) == 2
+    assert len(parts.watching()) == len(parts.leading()) == 3
     assert parts.policies is not None
     assert parts.policies.fit(jobset("js", rj("w")), "t")["verdict"] == "unknown"
 
@@ -70,6 +70,18 @@ async def test_what_a_suspended_jobset_keeps_follows_what_is_known_of_kueue() ->
     assert queues.suspended(suspended(queue="")) is Lifecycle.RETIRED
     queues.early = lambda _: True
     assert queues.suspended(jobset) is Lifecycle.PRESENT
+
+
+async def test_readiness_is_followed_unless_told_otherwise() -> None:
+    parts = composed()
+    assert parts.readiness is not None
+    assert parts.readiness.lead in parts.leading()
+    assert composed(readiness="off").readiness is None
+
+
+def test_gang_objects_need_readiness() -> None:
+    with pytest.raises(ConfigError, match=r"gang-objects has no effect with readiness off"):
+        load_settings({"readiness": "off", "gang_objects": True}, None)
 
 
 def test_what_needs_kueue_is_refused_without_it() -> None:

@@ -37,6 +37,13 @@ def test_wrong_flags_are_named_with_what_is_allowed(flags: dict[str, Any], words
     assert [word for word in words if word not in str(refused.value)] == []
 
 
+@pytest.mark.parametrize("name", ["readiness", "kueue", "policies"])
+def test_off_is_a_word_in_a_file_too(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "gangctl.yaml"
+    file.write_text(f"{name}: off\n")
+    assert getattr(load_settings({}, str(file)), name) == "off"
+
+
 def test_an_unknown_key_in_the_file_is_refused_with_its_name(tmp_path: Path) -> None:
     file = tmp_path / "gangctl.yaml"
     file.write_text("leader-elected: true\n")

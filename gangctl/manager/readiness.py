@@ -1,0 +1,125 @@
+"""The readiness part of the process: what the leader follows for it, and whom it tells."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry
+
+from gangctl.api.jobset import JobSet
+from gangctl.controllers.queues.view import Affected
+from gangctl.controllers.readiness.controller import Door, Gangs, ReadinessController
+from gangctl.controllers.readiness.events import ReadinessEvents
+from gangctl.controllers.readiness.gangcopies import GANGS
+from gangctl.controllers.readiness.gangobjects import NAME as OBJECTS
+from gangctl.controllers.readiness.gangobjects import GangObjects
+from gangctl.controllers.readiness.observer import ReadinessObserver
+from gangctl.controllers.readiness.queues import QueueStandings
+from gangctl.controllers.readiness.sources import ReadinessSources
+from gangctl.gang.assess import Lifecycle
+from gangctl.kueue.checks import of_jobset
+from gangctl.kueue.objects import QueuedWorkload
+from gangctl.manager.gangs import Clients, GangPart
+from gangctl.manager.queues import QueuePart
+from gangctl.manager.readinessmetrics import ReadinessMetrics
+from gangctl.manager.settings import ControllerSettings
+from gangctl.readiness.assembly import is_followed
+from gangctl.readiness.evaluate import evaluate
+from gangctl.runtime.metrics import RuntimeMetrics
+
+
+class ReadinessPart:
+    """Wires what is about readiness; :attr:`controller` knows how far each JobSet has come."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        settings: ControllerSettings,
+        gangs: GangPart,
+        queues: QueuePart | None,
+        *,
+        suspended: Callable[[JobSet], Lifecycle],
+        metrics: RuntimeMetrics,
+        registry: CollectorRegistry,
+    ) -> None:
+        """Make everything, start nothing; ``suspended`` says what should exist for a JobSet while it is suspended."""
+        self._gangs = gangs
+        self._queues = queues
+        self._sources = ReadinessSources(clients.reader, self._known, observer=metrics.informer_observer)
+        for source in reversed(self._sources.all):
+            # Of the events one kind is shown, under the name of both: that of pods that are refused, which come first.
+            metrics.track_informer(source.informer)
+        self._objects = _gang_objects(clients, gangs, metrics) if settings.gang_objects else None
+        observers: list[ReadinessObserver] = [
+            ReadinessMetrics(registry),
+            ReadinessEvents(gangs.say, gangs.caches.jobset),
+        ]
+        if self._objects is not None:
+            observers.append(self._objects)
+        self.controller = ReadinessController(
+            Gangs(gangs.caches, lambda: gangs.state, gangs.rules, suspended),
+            self._sources,
+            evaluate,
+            observers,
+            queues=QueueStandings(queues.view, self._never, self._head_changed) if queues is not None else None,
+        )
+        gangs.follow(self.controller.mark)
+        if queues is not None:
+            queues.follow(self.controller.mark, self.controller.mark_all)
+            queues.view.subscribe(self._affected)
+            queues.sources.workloads.informer.subscribe(self._workload_changed)
+
+    async def watch(self) -> None:
+        """A replica that does not lead follows nothing of it."""
+
+    async def lead(self) -> None:
+        """Compute and tell, until cancelled: the leader does."""
+        async with asyncio.TaskGroup() as group:
+            if self._objects is not None:
+                group.create_task(self._objects.run(), name=OBJECTS)
+            group.create_task(self.controller.run(self._seen), name="readiness")
+
+    async def _seen(self) -> None:
+        """Wait for what others follow: JobSets and their gangs, and Kueue as far as it is there."""
+        await self._gangs.synced()
+        await self._gangs.caches.informers["jobs"].synced.wait()
+        if self._queues is not None:
+            await self._queues.sources.settled()
+
+    def _known(self) -> None:
+        self.controller.mark_all()
+
+    def _never(self, key: tuple[str, str]) -> str:
+        verdicts = self._queues.verdicts if self._queues is not None else None
+        return verdicts.never(key) if verdicts is not None else ""
+
+    def _head_changed(self, cluster_queue: str) -> None:
+        self.controller.mark_at(lambda door: self._leads_to(door) == cluster_queue)
+
+    def _affected(self, affected: Affected) -> None:
+        for key in affected.jobsets:
+            self.controller.mark(key)
+        self.controller.mark_at(lambda door: affected.concerns(door, self._leads_to(door)))
+
+    def _leads_to(self, door: Door) -> str:
+        return self._queues.view.cluster_queue_of(door) if self._queues is not None else ""
+
+    def _workload_changed(self, old: QueuedWorkload | None, new: QueuedWorkload | None) -> None:
+        changed = new or old
+        if changed is not None and of_jobset(changed):
+            self.controller.mark((changed.namespace, changed.owner_name))
+
+
+def _gang_objects(clients: Clients, gangs: GangPart, metrics: RuntimeMetrics) -> GangObjects:
+    objects = GangObjects(
+        clients.reader,
+        clients.writer,
+        jobset=gangs.caches.jobset,
+        follows=is_followed,
+        informer_observer=metrics.informer_observer(GANGS),
+        queue_observer=metrics.queue_observer(OBJECTS),
+        controller_observer=metrics.controller_observer(OBJECTS),
+    )
+    metrics.track_informer(objects.informer)
+    return objects
