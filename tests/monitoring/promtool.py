@@ -1,0 +1,123 @@
+"""Cases of rules as promtool takes them: what is scraped, from when on an alert fires, and what it says."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.monitoring.rulefiles import RECORDING_GROUP, Rule, groups, paths
+
+HEALTHY: Final[Mapping[str, str]] = {'gangctl_leader{job="gangctl",instance="a"}': "1x2000"}
+"""There is a gangctl; without it an alert says so in every case."""
+LOOK_BACK: Final = 90
+"""Minutes before an alert fires in each of which it must be silent."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One alert and what is scraped once a minute.
+
+    ``series`` is in promtool's notation (``0x5 3x30``: six times 0, then 31 times 3). The alert fires at minute
+    ``fires`` and at no minute before that; without it, not until minute ``silent``. No other fires then, but ``also``.
+    """
+
+    alert: str
+    about: str
+    series: Mapping[str, str]
+    fires: int | None = None
+    says: str = ""
+    """The description."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Without the severity."""
+    silent: int = 0
+    also: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """For pytest."""
+        return f"{self.alert}-{self.about}".replace(" ", "_")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a recording rule comes to at one minute: value, to a thousandth, by labels."""
+
+    name: str
+    series: Mapping[str, str]
+    minute: int
+    values: Mapping[str, float]
+
+
+def run(promtool: Path, directory: Path, test: Mapping[str, Any]) -> None:
+    """Run one test; AssertionError with what promtool says."""
+    path = directory / "test.yaml"
+    path.write_text(yaml.safe_dump(test, sort_keys=False), encoding="utf-8")
+    done = subprocess.run(
+        [promtool, "test", "rules", path], capture_output=True, text=True, timeout=60, check=False, cwd=directory
+    )
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{path}"
+
+
+def alert_test(rule: Rule, case: Case) -> dict[str, Any]:
+    """The whole of a promtool test file for one case."""
+    end = case.silent if case.fires is None else case.fires
+    quiet = range(max(0, end - LOOK_BACK), end + (case.fires is None))
+    looks: list[dict[str, Any]] = [_look(rule, minute, []) for minute in quiet]
+    others: list[dict[str, Any]] = [{"labels": _series({"alertname": name}), "value": 1} for name in sorted(case.also)]
+    if case.fires is not None:
+        annotations = {**rule.annotations, "description": case.says}
+        looks.append(_look(rule, end, [{"exp_labels": {**rule.labels, **case.labels}, "exp_annotations": annotations}]))
+        others.append({"labels": _series({"alertname": rule.name}), "value": 1})
+    return _file(
+        case.series,
+        {
+            "alert_rule_test": looks,
+            "promql_expr_test": [
+                {
+                    "expr": 'group by (alertname) (ALERTS{alertstate="firing"})',
+                    "eval_time": f"{end}m",
+                    "exp_samples": others,
+                }
+            ],
+        },
+    )
+
+
+def recording_test(case: Recorded) -> dict[str, Any]:
+    """The whole of a promtool test file for a recording rule."""
+    samples = [{"labels": labels, "value": value} for labels, value in case.values.items()]
+    look = {"expr": f"round({case.name}, 0.001)", "eval_time": f"{case.minute}m", "exp_samples": samples}
+    return _file(case.series, {"promql_expr_test": [look]})
+
+
+def _look(rule: Rule, minute: int, expected: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"eval_time": f"{minute}m", "alertname": rule.name, "exp_alerts": expected}
+
+
+def _file(series: Mapping[str, str], test: Mapping[str, Any]) -> dict[str, Any]:
+    scraped = {**HEALTHY, **series}
+    names = [group["name"] for path in paths() for group in groups(path)]
+    return {
+        "rule_files": [str(path) for path in paths()],
+        "evaluation_interval": "1m",
+        # To the last bits of a float.
+        "fuzzy_compare": True,
+        # Alerts about what is recorded come after it. All are listed: one that is not may come before the first.
+        "group_eval_order": sorted(names, key=lambda name: (name != RECORDING_GROUP, name)),
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in scraped.items() if values],
+                **test,
+            }
+        ],
+    }
+
+
+def _series(labels: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f'{name}="{value}"' for name, value in labels.items()) + "}"
