@@ -52,7 +52,7 @@ class Board:
             .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
             .build()
         )
-        found.templating.list_val = [_datasource(), *self.variables]
+        found.templating.list_val = [_datasource(), *self.variables, _runbooks()]
         found.links = [_siblings(), *self.links]
         found.panels = _placed(self.rows)
         return found
@@ -87,6 +87,11 @@ def _datasource() -> dashboard.VariableModel:
         .current(dashboard.VariableOption(selected=False, text="default", value="default"))
         .build()
     )
+
+
+def _runbooks() -> dashboard.VariableModel:
+    """Only the one who runs gangctl knows where the pages are served; alerts name them by the same path."""
+    return build.TextBoxVariable("runbooks").label("Runbooks at").default_value("docs/runbooks").build()
 
 
 def choice(name: str, label: str, query: str, *, everything: str = ".*") -> dashboard.VariableModel:

@@ -72,7 +72,7 @@ def _now() -> list[dashboard.Panel]:
             width=6,
             label="reason",
             nothing="nothing",
-            links=[links.runbook("GangStuckPending")],
+            links=[links.runbook("GangStuckPending"), links.runbook("GangGroupMissing")],
         ),
         number(
             "Ready pods",
@@ -104,7 +104,7 @@ def _now() -> list[dashboard.Panel]:
 def _history() -> list[dashboard.Panel]:
     return [
         timeline(
-            "Phase",
+            "Phases",
             "The phases it went through. A gang that goes to and fro between two of them is evicted or preempted again "
             "and again, or crashes.",
             [Query(_phase_number(), "phase")],

@@ -10,6 +10,10 @@ from grafana.generate.panels import Column, Query, graph, number, rows
 
 _RESULTS = {"done": "green", "requeued": "blue", "retried": "orange", "failed": "red"}
 _WEEK = 7 * 86400
+_REJECTED = "apiserver_admission_webhook_rejection_count"
+_LET_THROUGH = "apiserver_admission_webhook_fail_open_count"
+_FAILED = 'error_type!="no_error"'
+_CALL = "{{name}} {{error_type}}"
 
 
 def board() -> Board:
@@ -62,13 +66,13 @@ def _numbers() -> list[dashboard.Panel]:
         number(
             "Certificate ends in",
             "Time until the serving certificate of the webhooks ends, of the replica where it is soonest. gangctl "
-            "renews it by itself: below a week it does not.",
-            f"min({promql.target('gangctl_certificate_expiration_timestamp_seconds')} > 0) - time()",
+            "renews its own when a third of the time is left, which is a month if nothing else is configured.",
+            promql.until(promql.target("gangctl_certificate_expiration_timestamp_seconds")),
             unit="s",
-            steps=[(86400, "orange"), (_WEEK, "green")],
+            steps=[(_WEEK, "orange"), (2 * _WEEK, "green")],
             below="red",
             nothing="no webhooks",
-            links=[links.runbook("GangctlCertExpiring")],
+            links=[links.runbook("GangctlCertificateExpiring")],
         ),
         number(
             "Caches not synced",
@@ -77,17 +81,17 @@ def _numbers() -> list[dashboard.Panel]:
             unit="short",
             steps=[(1, "red")],
             nothing="not scraped",
-            links=[links.runbook("GangctlWatchStale")],
+            links=[links.runbook("GangctlInformerStale")],
         ),
         number(
-            "Oldest contact",
-            "How long the cache that heard of the API server last has not: bookmarks come each minute, so minutes are a"
-            " watch that is dead.",
+            "Longest silence",
+            "How long the cache that has heard nothing of the API server for longest has not. A quiet watch is opened "
+            "anew after 90 seconds, so minutes mean that it acts on what it saw long ago.",
             promql.age("", promql.some(promql.target("gangctl_informer_last_contact_timestamp_seconds"))),
             unit="s",
-            steps=[(300, "orange"), (900, "red")],
+            steps=[(120, "orange"), (300, "red")],
             nothing="not scraped",
-            links=[links.runbook("GangctlWatchStale")],
+            links=[links.runbook("GangctlInformerStale")],
         ),
         number(
             "Failed for good in an hour",
@@ -131,7 +135,7 @@ def _webhooks() -> list[dashboard.Panel]:
             "What the API server asked, and what it was told. Unready is a replica that has just started.",
             [Query(promql.total("verdict", promql.rate(count)), "{{verdict}}")],
             unit="reqps",
-            width=8,
+            width=6,
             stacked=True,
             colors={"allowed": "green", "patched": "blue", "denied": "orange", "unready": "red"},
             links=[links.runbook("GangctlWebhookFailing")],
@@ -142,9 +146,23 @@ def _webhooks() -> list[dashboard.Panel]:
             "Policies if it is the policies'.",
             [Query(promql.quantile(0.99, "path", bucket), "{{path}}")],
             unit="s",
-            width=8,
+            width=6,
             steps=[(0.1, "orange"), (1, "red")],
             links=[links.runbook("GangctlWebhookSlow")],
+        ),
+        graph(
+            "Calls that failed, as API servers count",
+            "Calls of gangctl's webhooks that API servers could not make: JobSets were refused, or let through without "
+            "a gang. gangctl cannot count what never came. The API servers have to be scraped.",
+            [
+                Query(promql.total("name, error_type", promql.increase(promql.api_server(_REJECTED, _FAILED))), _CALL),
+                Query(promql.total("name", promql.increase(promql.api_server(_LET_THROUGH))), "{{name}} let through"),
+            ],
+            unit="short",
+            width=6,
+            bars=True,
+            stacked=True,
+            links=[links.runbook("GangctlWebhookUnreachable")],
         ),
         graph(
             "Looks at certificates",
@@ -156,11 +174,11 @@ def _webhooks() -> list[dashboard.Panel]:
                 )
             ],
             unit="short",
-            width=8,
+            width=6,
             bars=True,
             stacked=True,
             colors={"ok": "green", "failed": "red"},
-            links=[links.runbook("GangctlCertExpiring")],
+            links=[links.runbook("GangctlCertificateExpiring")],
         ),
     ]
 
@@ -175,8 +193,8 @@ def _sight() -> list[dashboard.Panel]:
             [Query(f"time() - min by (resource) ({contact} > 0)", "{{resource}}")],
             unit="s",
             width=8,
-            steps=[(300, "orange"), (900, "red")],
-            links=[links.runbook("GangctlWatchStale")],
+            steps=[(120, "orange"), (300, "red")],
+            links=[links.runbook("GangctlInformerStale")],
         ),
         graph(
             "Watches opened anew, by reason",
@@ -192,7 +210,7 @@ def _sight() -> list[dashboard.Panel]:
             width=8,
             bars=True,
             stacked=True,
-            links=[links.runbook("GangctlWatchStale")],
+            links=[links.runbook("GangctlInformerStale")],
         ),
         graph(
             "Objects in caches",
@@ -221,6 +239,7 @@ def _sight() -> list[dashboard.Panel]:
             [Query(promql.total("result", promql.rate(promql.target("gangctl_events_total"))), "{{result}}")],
             unit="ops",
             stacked=True,
+            links=[links.runbook("GangctlEventsDropped")],
         ),
     ]
 
@@ -315,7 +334,7 @@ def _readiness() -> list[dashboard.Panel]:
             unit="s",
             width=8,
             steps=[(5, "orange"), (30, "red")],
-            links=[links.runbook("GangctlQueueBackedUp")],
+            links=[links.runbook("GangctlReadinessLagging")],
         ),
         graph(
             "Evaluations of readiness",
@@ -360,7 +379,7 @@ def _requests() -> list[dashboard.Panel]:
             unit="reqps",
             width=8,
             stacked=True,
-            links=[links.runbook("GangctlReconcileErrors")],
+            links=[links.runbook("GangctlApiErrors")],
         ),
         graph(
             "Writes, by resource",

@@ -7,7 +7,8 @@ from typing import Final
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard
 
-RUNBOOKS: Final = "https://github.com/gangctl/gangctl/blob/main/docs/runbooks"
+_RUNBOOKS: Final = "${runbooks:raw}"
+"""Where the pages of docs/runbooks can be read; raw, or Grafana would escape its slashes."""
 _HERE: Final = "${datasource:queryparam}&${cluster:queryparam}&${job:queryparam}&${__url_time_range}"
 
 GANG: Final = (
@@ -19,9 +20,13 @@ QUEUE: Final = "/d/gangctl-queues?var-cluster_queue=${__data.fields.ClusterQueue
 """Of a row of a table with the column ClusterQueue."""
 
 
+ALERT: Final = f"{_RUNBOOKS}/${{__data.fields.Alert}}.md"
+"""The runbook of a row of a table with the column Alert."""
+
+
 def runbook(alert: str) -> dashboard.DashboardLink:
     """The page of the alert that a panel explains."""
-    return _link(f"Runbook: {alert}", f"{RUNBOOKS}/{alert}.md", "doc", blank=True)
+    return _link(f"Runbook: {alert}", f"{_RUNBOOKS}/{alert}.md", "doc", blank=True)
 
 
 def to(uid: str, title: str) -> dashboard.DashboardLink:

@@ -36,14 +36,13 @@ def board() -> Board:
 
 
 def _numbers() -> list[dashboard.Panel]:
-    blocked = promql.queue("gangctl_gangs_blocked")
     oldest = promql.queue("gangctl_oldest_blocked_gang_timestamp_seconds")
     return [
         number(
             "Gangs held back",
             "JobSets whose most likely cause does not end by itself. Above 0, the tables below name them. A gang that "
             "waits for its turn in a queue is not counted.",
-            promql.or_zero(promql.total("", blocked)),
+            promql.or_zero(promql.gangs("", "gangctl_gangs_blocked")),
             unit="short",
             steps=[(1, _WARN)],
             links=[links.runbook("GangStuckPending")],
@@ -61,7 +60,7 @@ def _numbers() -> list[dashboard.Panel]:
             "Stranded pods",
             "Pods that hold nodes while their group is short of its minimum: paid for, and of no use. Two gangs that "
             "each have some can wait for each other for ever; delete or suspend one of them.",
-            promql.or_zero(promql.total("", promql.queue("gangctl_gang_stranded_pods"))),
+            promql.or_zero(promql.gangs("", "gangctl_gang_stranded_pods")),
             unit="short",
             steps=[(1, _BAD)],
             links=[links.runbook("GangPartiallyPlaced")],
@@ -70,7 +69,7 @@ def _numbers() -> list[dashboard.Panel]:
             "Degraded",
             "Gangs that were ready and are not any more. Look at their nodes and containers: gangctl why JOBSET -n "
             "NAMESPACE.",
-            promql.or_zero(promql.total("", promql.queue("gangctl_gangs", 'phase="degraded"'))),
+            promql.or_zero(promql.gangs("", "gangctl_gangs", 'phase="degraded"')),
             unit="short",
             steps=[(1, _BAD)],
             links=[links.runbook("GangDegraded")],
@@ -79,7 +78,7 @@ def _numbers() -> list[dashboard.Panel]:
             "Guarantee lost",
             "JobSets that asked for a gang and are scheduled pod by pod, because a feature gate is off or a field was "
             "dropped. Nothing fails, so nobody else tells.",
-            promql.or_zero(promql.total("", promql.namespace("gangctl_guarantee_lost_gangs"))),
+            promql.or_zero(promql.gangs("", "gangctl_guarantee_lost_gangs")),
             unit="short",
             steps=[(1, _BAD)],
             links=[links.runbook("GangGuaranteeLost")],
@@ -88,14 +87,14 @@ def _numbers() -> list[dashboard.Panel]:
             "Waiting in queues",
             "Gangs that wait for Kueue to admit them. That is what queues are for; the dashboard Tenants and queues "
             "says how long it takes.",
-            promql.or_zero(promql.total("", promql.queue("gangctl_gangs", 'phase="queued"'))),
+            promql.or_zero(promql.gangs("", "gangctl_gangs", 'phase="queued"')),
             unit="short",
             links=[links.to("gangctl-queues", "Tenants and queues")],
         ),
         number(
             "Ready",
             "Gangs of which all pods are ready.",
-            promql.or_zero(promql.total("", promql.queue("gangctl_gangs", 'phase="ready"'))),
+            promql.or_zero(promql.gangs("", "gangctl_gangs", 'phase="ready"')),
             unit="short",
         ),
         number(
@@ -120,7 +119,7 @@ def _by_cause() -> dashboard.Panel:
         "ClusterQueue for its dashboard. docs/readiness.md has a section on each cause.",
         [
             promql.age(by, promql.queue("gangctl_oldest_blocked_gang_timestamp_seconds")),
-            promql.some(promql.total(by, promql.queue("gangctl_gangs_blocked"))),
+            promql.some(promql.gangs(by, "gangctl_gangs_blocked")),
         ],
         [
             Column("cluster", "Cluster"),
@@ -134,7 +133,16 @@ def _by_cause() -> dashboard.Panel:
         sort="For",
         height=7,
         nothing="nothing is held back",
-        links=[links.runbook("GangStuckPending"), links.runbook("GangNeverFits")],
+        links=[
+            links.runbook(alert)
+            for alert in (
+                "GangNeverFits",
+                "GangUnschedulable",
+                "GangStuckPending",
+                "QueueBlocked",
+                "QueueWorkloadStuck",
+            )
+        ],
     )
 
 
@@ -180,7 +188,7 @@ def _history() -> list[dashboard.Panel]:
         graph(
             "Gangs by phase",
             "How many gangs were in which phase. A band that grows and does not shrink is where they get stuck.",
-            [Query(promql.total("phase", promql.queue("gangctl_gangs", f'phase!~"{phases.OVER}"')), "{{phase}}")],
+            [Query(promql.gangs("phase", "gangctl_gangs", f'phase!~"{phases.OVER}"'), "{{phase}}")],
             unit="short",
             stacked=True,
             colors=phases.BY_LABEL,
@@ -189,7 +197,7 @@ def _history() -> list[dashboard.Panel]:
             "Gangs held back, by cause",
             "What does not end by itself. Causes like NeverFits, MinCountUnreachable and TopologyTooSmall want a change"
             " of the JobSet or of the quota; Unschedulable wants nodes.",
-            [Query(promql.total("reason", promql.queue("gangctl_gangs_blocked")), "{{reason}}")],
+            [Query(promql.gangs("reason", "gangctl_gangs_blocked"), "{{reason}}")],
             unit="short",
             stacked=True,
             links=[links.runbook("GangNeverFits")],
@@ -203,15 +211,16 @@ def _pods() -> list[dashboard.Panel]:
             "Pods of gangs",
             "Pods by how far they have come. Between minimum and scheduled is what the scheduler owes, between "
             "scheduled and ready what containers and images take.",
-            [Query(promql.total("state", promql.queue("gangctl_gang_pods")), "{{state}}")],
+            [Query(promql.gangs("state", "gangctl_gang_pods"), "{{state}}")],
             unit="short",
+            links=[links.runbook("GangImagePullFailing"), links.runbook("GangCreationRefused")],
             colors={"ready": "green", "scheduled": "light-green", "minimum": "orange", "succeeded": "dark-green"},
         ),
         graph(
             "Stranded pods, by namespace",
             "Pods that hold nodes without their gang having its minimum. More than a moment of it is a deadlock or "
             "nodes that were lost: suspend or delete one of the gangs that hold each other up.",
-            [Query(promql.total("namespace", promql.queue("gangctl_gang_stranded_pods")), "{{namespace}}")],
+            [Query(promql.gangs("namespace", "gangctl_gang_stranded_pods"), "{{namespace}}")],
             unit="short",
             stacked=True,
             links=[links.runbook("GangPartiallyPlaced"), links.runbook("GangMutualDeadlock")],
@@ -282,7 +291,7 @@ def _disruptions() -> list[dashboard.Panel]:
             width=8,
             bars=True,
             stacked=True,
-            links=[links.runbook("GangDegraded")],
+            links=[links.runbook(alert) for alert in ("GangNodeLost", "GangContainersFailing", "GangDegraded")],
         ),
         graph(
             "Degraded gangs, on average",
@@ -319,17 +328,19 @@ def _disruptions() -> list[dashboard.Panel]:
 
 
 def _alerts() -> dashboard.Panel:
-    by = "alertname, severity, alertstate, namespace, cluster_queue, reason"
+    by = "cluster, alertname, severity, alertstate, namespace, local_queue, cluster_queue, reason"
     return rows(
         "Alerts of gangctl",
         "Alerts that are pending or firing, from the rules in manifests/monitoring. Click on one for its runbook.",
-        [f'max by ({by}) (ALERTS{{cluster=~"$cluster", alertname=~"Gang.*"}})'],
+        [promql.most(by, 'ALERTS{cluster=~"$cluster", alertname=~"Gang.*|Queue(Blocked|Starved|WorkloadStuck)"}')],
         [
-            Column("alertname", "Alert", link=f"{links.RUNBOOKS}/${{__data.fields.Alert}}.md"),
+            Column("cluster", "Cluster"),
+            Column("alertname", "Alert", link=links.ALERT),
             Column("severity", "Severity", width=110),
             Column("alertstate", "State", width=110),
             Column("namespace", "Namespace"),
-            Column("cluster_queue", "ClusterQueue"),
+            Column("local_queue", "LocalQueue"),
+            Column("cluster_queue", "ClusterQueue", link=links.QUEUE),
             Column("reason", "Cause"),
             Column("Value", "Value", hidden=True),
         ],

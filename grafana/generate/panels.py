@@ -191,6 +191,7 @@ def heat(title: str, description: str, buckets: str, *, unit: str, width: int = 
         .cell_gap(1)
         .build()
     )
+    panel.field_config.defaults.custom = heatmap.FieldConfig()
     query = _range(Query(buckets, "{{le}}", "5m"), 0).format(PromQueryFormat.HEATMAP)
     panel.targets = [query.build()]
     return _finished(panel, title, description, unit=unit, size=(width, height))
@@ -211,6 +212,8 @@ def timeline(
         .merge_values(True)
         .show_value(common.VisibilityMode.AUTO)
         .row_height(0.8)
+        .line_width(0)
+        .fill_opacity(70)
         .mappings([_mapping(states)])
         .legend(_legend())
         .tooltip(build_common.VizTooltipOptions().mode(common.TooltipDisplayMode.SINGLE))

@@ -83,8 +83,9 @@ def _numbers() -> list[dashboard.Panel]:
             "--policy-scan-period; only the leader scans.",
             f"time() - (max({promql.target('gangctl_policy_last_scan_timestamp_seconds')}) > 0)",
             unit="s",
-            steps=[(7200, "orange"), (86400, "red")],
+            steps=[(1800, "orange"), (3600, "red")],
             nothing="not scanned",
+            links=[links.runbook("GangPolicyScanStale")],
         ),
         number(
             "Killed in an hour",
@@ -93,7 +94,7 @@ def _numbers() -> list[dashboard.Panel]:
             promql.or_zero(promql.in_an_hour(promql.target("gangctl_policy_kills_total"))),
             unit="short",
             steps=[(1, "red")],
-            links=[links.runbook("GangPolicyUnanswered")],
+            links=[links.runbook("GangPolicyKilled")],
         ),
     ]
 
@@ -225,5 +226,6 @@ def _cost() -> list[dashboard.Panel]:
             unit="short",
             bars=True,
             steps=[(1, "orange")],
+            links=[links.runbook("GangPolicyScanStale")],
         ),
     ]

@@ -14,11 +14,22 @@ SHOWN: Final = "$__range"
 
 _TARGET: Final = ('cluster=~"$cluster"', 'job=~"$job"', 'instance=~"$instance"')
 _KUEUE: Final = ('cluster=~"$cluster"', 'job=~"$kueue_job"')
+_OUR_WEBHOOKS: Final = 'name=~".+[.]gangctl[.]dev"'
 _QUEUE: Final = ('namespace=~"$namespace"', 'local_queue=~"$local_queue"', 'cluster_queue=~"$cluster_queue"')
 _GANG: Final = ('namespace="$namespace"', 'jobset="$jobset"')
 
 GANG_KEY: Final = "cluster, job, instance, namespace, jobset"
 """What the series of one gang have in common."""
+
+_OWN: Final = {
+    "gangctl_fit_verdicts": ("namespace", "local_queue", "cluster_queue", "verdict"),
+    "gangctl_gang_pods": ("namespace", "local_queue", "cluster_queue", "state"),
+    "gangctl_gang_stranded_pods": ("namespace", "local_queue", "cluster_queue"),
+    "gangctl_gangs": ("namespace", "local_queue", "cluster_queue", "phase"),
+    "gangctl_gangs_blocked": ("namespace", "local_queue", "cluster_queue", "reason"),
+    "gangctl_guarantee_lost_gangs": ("namespace", "cause"),
+}
+"""Labels of the gauges that count gangs, without those of the process that tells of them."""
 
 Selector = Callable[[str], str]
 
@@ -58,9 +69,23 @@ def kueue_preempting(metric: str) -> str:
     return f"{metric}{{{', '.join((*_KUEUE, f'preempting_{_QUEUE[2]}'))}}}"
 
 
+def api_server(metric: str, *matchers: str) -> str:
+    """A selector for what API servers say of gangctl's webhooks; whatever their job is called."""
+    return f"{metric}{{{', '.join((_TARGET[0], _OUR_WEBHOOKS, *matchers))}}}"
+
+
 def total(by: str, inner: str) -> str:
     """The sum by some labels, or of everything."""
     return f"sum by ({by}) ({inner})" if by else f"sum({inner})"
+
+
+def gangs(by: str, metric: str, *matchers: str) -> str:
+    """How many gangs or pods there are, by some labels.
+
+    While leadership moves, two replicas may tell of the same gangs: each is counted once.
+    """
+    select = queue if "local_queue" in _OWN[metric] else namespace
+    return total(by, most(", ".join(("cluster", *_OWN[metric])), select(metric, *matchers)))
 
 
 def most(by: str, inner: str) -> str:
@@ -108,6 +133,11 @@ def mean(by: str, metric: str, select: Selector, over: str = RATE) -> str:
 def age(by: str, timestamps: str) -> str:
     """Seconds since the earliest of some timestamps."""
     return f"time() - {least(by, timestamps)}"
+
+
+def until(timestamps: str) -> str:
+    """Seconds until the earliest of some timestamps; 0 is none."""
+    return f"{least('', some(timestamps))} - time()"
 
 
 def or_zero(query: str) -> str:

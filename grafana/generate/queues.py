@@ -49,7 +49,7 @@ def _local_queues() -> dashboard.Panel:
     by = "cluster, namespace, local_queue, cluster_queue"
 
     def gangs(phase: str) -> str:
-        return promql.some(promql.total(by, promql.queue("gangctl_gangs", f'phase=~"{phase}"')))
+        return promql.some(promql.gangs(by, "gangctl_gangs", f'phase=~"{phase}"'))
 
     return rows(
         "Gangs of each tenant",
@@ -63,7 +63,7 @@ def _local_queues() -> dashboard.Panel:
             gangs("starting|partiallyready|restarting"),
             gangs("ready"),
             gangs("degraded"),
-            promql.some(promql.total(by, promql.queue("gangctl_gang_stranded_pods"))),
+            promql.some(promql.gangs(by, "gangctl_gang_stranded_pods")),
         ],
         [
             Column("cluster", "Cluster"),
@@ -100,8 +100,8 @@ def _cluster_queues() -> dashboard.Panel:
             pending("active"),
             pending("inadmissible"),
             promql.most(by, promql.kueue("kueue_admitted_active_workloads")),
-            promql.total(by, promql.queue("gangctl_gangs", 'phase="ready"', 'cluster_queue!=""')),
-            promql.some(promql.total(by, promql.queue("gangctl_gangs_blocked", 'cluster_queue!=""'))),
+            promql.gangs(by, "gangctl_gangs", 'phase="ready"', 'cluster_queue!=""'),
+            promql.some(promql.gangs(by, "gangctl_gangs_blocked", 'cluster_queue!=""')),
         ],
         [
             Column("cluster", "Cluster"),
@@ -116,7 +116,7 @@ def _cluster_queues() -> dashboard.Panel:
         ],
         sort="Inadmissible",
         nothing="no ClusterQueues",
-        links=[links.runbook("QueueStarved")],
+        links=[links.runbook("QueueStarved"), links.runbook("QueueBlocked")],
     )
 
 
@@ -209,7 +209,7 @@ def _admission() -> list[dashboard.Panel]:
             "Gangs that wait, by verdict",
             "What gangctl reckons of those that wait: never can not be admitted with the quota as it is (change the "
             "JobSet or the quota), blocked is in a queue that admits nobody now, waiting only has to wait.",
-            [Query(promql.total("verdict", promql.queue("gangctl_fit_verdicts")), "{{verdict}}")],
+            [Query(promql.gangs("verdict", "gangctl_fit_verdicts"), "{{verdict}}")],
             unit="short",
             width=8,
             stacked=True,
@@ -228,7 +228,7 @@ def _admission() -> list[dashboard.Panel]:
             ],
             unit="short",
             width=8,
-            links=[links.runbook("QueueStarved")],
+            links=[links.runbook("QueueStarved"), links.runbook("QueueBlocked")],
         ),
         graph(
             "Unadmitted workloads, by Kueue's reason",
@@ -265,7 +265,7 @@ def _evictions() -> list[dashboard.Panel]:
             width=8,
             bars=True,
             stacked=True,
-            links=[links.runbook("QueueStarved")],
+            links=[links.runbook("QueueStarved"), links.runbook("QueueBlocked")],
         ),
         graph(
             "Evictions, by reason",
@@ -276,7 +276,7 @@ def _evictions() -> list[dashboard.Panel]:
             width=8,
             bars=True,
             stacked=True,
-            links=[links.runbook("GangStuckPending")],
+            links=[links.runbook("QueueWorkloadStuck")],
         ),
         graph(
             "Preemptions, by who preempts",

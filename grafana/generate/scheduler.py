@@ -54,7 +54,7 @@ def _numbers() -> list[dashboard.Panel]:
             unit="short",
             width=6,
             steps=[(1, "orange")],
-            links=[links.runbook("GangStuckPending")],
+            links=[links.runbook("GangUnschedulable")],
         ),
         number(
             "Pods of incomplete groups",
@@ -64,7 +64,7 @@ def _numbers() -> list[dashboard.Panel]:
             unit="short",
             width=6,
             steps=[(1, "orange")],
-            links=[links.runbook("GangStuckPending")],
+            links=[links.runbook("GangCreationRefused")],
         ),
         number(
             "Errors in an hour",
@@ -74,6 +74,7 @@ def _numbers() -> list[dashboard.Panel]:
             width=6,
             steps=[(1, "red")],
             nothing="none",
+            links=[links.runbook("GangSchedulerFailing")],
         ),
     ]
 

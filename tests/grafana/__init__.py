@@ -1,0 +1,1 @@
+"""The dashboards: that they are what the code makes, well formed, and ask for what there is."""
