@@ -8,7 +8,8 @@ from gangctl.api.meta import GANG_REF
 from gangctl.gang.build import ADAPTERS
 from gangctl.gang.config import read_config
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.scene import Finding, Scene, listed, oldest, some, unix
+from gangctl.readiness.causes.scene import Finding, Scene, listed, oldest, some
+from gangctl.readiness.reading import unix
 
 
 def _unplaced(scene: Scene) -> int:

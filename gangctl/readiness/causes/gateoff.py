@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.objects import gangs, where
-from gangctl.readiness.causes.scene import LATE, SOON, Finding, Scene, Until, some, unix
+from gangctl.readiness.causes.scene import LATE, SOON, Finding, Scene, Until, some
 from gangctl.readiness.membership import Group
+from gangctl.readiness.reading import unix
 
 
 def scheduling_gate_off(scene: Scene) -> Iterator[Finding]:

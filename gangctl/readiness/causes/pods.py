@@ -7,9 +7,10 @@ from typing import Final
 
 from gangctl.gang.progress import JobProgress
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.scene import LONG, SOON, Finding, Scene, Until, gated, listed, oldest, some, unix
+from gangctl.readiness.causes.scene import LONG, SOON, Finding, Scene, Until, gated, listed, oldest, some
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.reading import unix
 
 _KUEUE_GATES: Final = {
     "kueue.x-k8s.io/topology": "Kueue takes it off once it has chosen a node for the pod (topology-aware scheduling)",

@@ -12,8 +12,9 @@ from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.states import Phase, Status, status_of
 from gangctl.kueue.stuck import Trouble
-from gangctl.readiness.causes.scene import SOON, Finding, Scene, Until, unix
+from gangctl.readiness.causes.scene import SOON, Finding, Scene, Until
 from gangctl.readiness.facts import QueueFacts
+from gangctl.readiness.reading import unix
 
 WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 _TOO_LATE: Final = "9999-12-31T23:59:59Z"

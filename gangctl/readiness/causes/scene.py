@@ -11,9 +11,10 @@ from gangctl.api.scheduling import Capabilities
 from gangctl.errors import one_line
 from gangctl.gang.assess import Lifecycle
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.moments import moment, span
+from gangctl.kueue.moments import span
 from gangctl.readiness.facts import PodFacts, Snapshot
 from gangctl.readiness.membership import Group
+from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Cause, Readiness
 
 QUICK: Final = 15
@@ -132,12 +133,6 @@ class Scene:
 def sentence(text: str, limit: int) -> str:
     """One line of bounded length without the full stop at its end."""
     return one_line(" ".join(text.split()), limit).rstrip(". ")
-
-
-def unix(text: str) -> int:
-    """Unix seconds of a time in RFC 3339, 0 for none."""
-    found = moment(text)
-    return 0 if found is None else int(found.timestamp())
 
 
 def listed(names: Iterable[str]) -> str:

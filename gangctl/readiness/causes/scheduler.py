@@ -9,9 +9,10 @@ from typing import Final
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.refusals import Refusal, of_the_group, read_refusal
-from gangctl.readiness.causes.scene import QUICK, Finding, Scene, Until, gated, listed, oldest, some, unix
+from gangctl.readiness.causes.scene import QUICK, Finding, Scene, Until, gated, listed, oldest, some
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import Group
+from gangctl.readiness.reading import unix
 
 _BACKOFF: Final = 10
 """Seconds that the scheduler waits at most before it tries again what may fit now (podMaxBackoffSeconds)."""

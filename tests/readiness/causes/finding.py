@@ -1,0 +1,51 @@
+"""How the tests ask for causes: through the function that everybody asks, with the real phases and groups."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.evaluate import evaluate
+from gangctl.readiness.facts import Refused, Snapshot
+from gangctl.readiness.result import Cause, Readiness
+from tests.readiness.snapshots import NOW
+
+RECORDED = {
+    minor: json.loads((Path(__file__).parent / "recorded" / f"{minor}.json").read_text("utf-8"))
+    for minor in ("1.36", "1.37")
+}
+"""What real schedulers, API servers and JobSet 0.12.0 said: conditions by case, refusals by kind."""
+
+
+def causes(snapshot: Snapshot, now: float = NOW, before: Readiness | None = None) -> tuple[Cause, ...]:
+    """All causes, ranked."""
+    return evaluate(snapshot, now, before).causes
+
+
+def reasons(snapshot: Snapshot, now: float = NOW) -> list[Reason]:
+    """Their reasons, ranked."""
+    return [cause.reason for cause in causes(snapshot, now)]
+
+
+def the(reason: Reason, snapshot: Snapshot, now: float = NOW) -> Cause:
+    """The one cause with this reason."""
+    found = [cause for cause in causes(snapshot, now) if cause.reason is reason]
+    assert len(found) == 1, f"{reason}: {causes(snapshot, now)}"
+    return found[0]
+
+
+def refused_job(name: str, message: str, at: int = NOW - 5) -> Refused:
+    """The Job controller's event FailedCreate."""
+    return Refused("t", "Job", name, f"uid-{name}", message, at)
+
+
+def refused_jobset(name: str, message: str, at: int = NOW - 5, uid: str = "") -> Refused:
+    """JobSet's event JobCreationFailed."""
+    return Refused("t", "JobSet", name, uid, message, at)
+
+
+def recorded(minor: str, case: str) -> Any:
+    """One of the recorded answers."""
+    return RECORDED[minor][case]

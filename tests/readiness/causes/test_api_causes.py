@@ -1,0 +1,74 @@
+"""Causes that concern the promise itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gangctl.api.scheduling import Generation
+from gangctl.gang.generation import ApiState
+from gangctl.gang.reasons import Reason
+from tests.jobsets import jobset, rj
+from tests.readiness.causes.finding import reasons, the
+from tests.readiness.snapshots import CREATED, GATED, PENDING, RUNNING, Scene, initially_scheduled
+
+JS = jobset("js", rj("w", 2, 4, 4), mode="Gang")
+OFF = ApiState(None, "the API server drops spec.schedulingGroup of pods: enable the feature gate GenericWorkload")
+
+
+def test_a_cluster_without_the_api_is_told_in_its_own_words() -> None:
+    scene = Scene(JS)
+    cause = the(Reason.API_UNAVAILABLE, scene.snapshot(scene.pods(PENDING), api=OFF))
+    assert cause.evidence == (OFF.reason,)
+    assert cause.blocking
+    assert cause.pods == 8
+    assert "GenericWorkload" in cause.remedy
+
+
+def test_pods_that_have_their_nodes_do_not_wait_for_the_api() -> None:
+    scene = Scene(JS)
+    cause = the(Reason.API_UNAVAILABLE, scene.snapshot(scene.pods(RUNNING), api=OFF))
+    assert not cause.blocking
+
+
+def test_a_cluster_with_the_api_is_not_blamed() -> None:
+    scene = Scene(JS)
+    assert Reason.API_UNAVAILABLE not in reasons(scene.snapshot(scene.pods(PENDING)))
+
+
+def test_a_jobset_that_came_past_the_webhook_is_not_ganged() -> None:
+    scene = Scene(JS, stamped=False)
+    cause = the(Reason.NOT_GANGED, scene.snapshot(scene.pods(PENDING)))
+    assert (cause.since, cause.pods, cause.blocking) == (CREATED, 8, True)
+    assert "webhook" in cause.remedy
+
+
+def test_a_jobset_without_a_wish_for_a_gang_is_not_said_to_miss_one() -> None:
+    scene = Scene(jobset("js", rj("w", 2, 4, 4)), stamped=False)
+    assert Reason.NOT_GANGED not in reasons(scene.snapshot(scene.pods(PENDING)))
+
+
+def test_pods_that_name_no_group_are_told_by_name() -> None:
+    scene = Scene(JS)
+    pods = scene.pods(PENDING)
+    cause = the(Reason.FIELD_DROPPED, scene.snapshot([replace(pods[0], group=""), *pods[1:]]))
+    assert cause.pods == 1
+    assert cause.blocking
+    assert pods[0].name in cause.evidence[0]
+    assert "schedulingGroup" in cause.evidence[0]
+
+
+@pytest.mark.parametrize("generation", list(Generation))
+def test_jobs_whose_template_lost_the_field_are_told(generation: Generation) -> None:
+    scene = Scene(JS, generation)
+    jobs = [replace(job, reference_field="" if job.index == 0 else job.reference_field) for job in scene.jobs()]
+    cause = the(Reason.FIELD_DROPPED, scene.snapshot(scene.pods(PENDING, index=1), jobs=jobs))
+    assert "js-w-0" in cause.evidence[0]
+    assert not cause.blocking
+
+
+def test_a_whole_gang_has_lost_nothing() -> None:
+    scene = Scene(JS)
+    snapshot = scene.snapshot(scene.pods(GATED), groups=scene.groups(initially_scheduled()))
+    assert Reason.FIELD_DROPPED not in reasons(snapshot)
