@@ -16,15 +16,17 @@ from gangctl.api.scheduling import Generation
 from gangctl.controllers.announce import announce, created, obstacles
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.pods import PodReader
+from gangctl.controllers.translations import TranslationObserver, repairs, result_of
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError, OwnershipConflictError
 from gangctl.gang.assess import Assessment, Lifecycle, assess
-from gangctl.gang.diff import Change, Create, Existing, diff, retire
+from gangctl.gang.diff import Change, Create, Delete, Difference, Existing, diff, retire
 from gangctl.gang.generation import ApiState
 from gangctl.gang.outsiders import find_outsiders, tell, without
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress, pods_left, target_min_counts
 from gangctl.gang.reasons import Notice, Reason
+from gangctl.gang.report import level_of
 from gangctl.gang.resolve import ClusterRules
 from gangctl.runtime.controller import Action, await_change, requeue
 
@@ -59,6 +61,7 @@ class GangController:
         rules: Callable[[Generation], ClusterRules],
         suspended: Callable[[JobSet], Lifecycle] = lambda _: Lifecycle.RETIRED,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        observer: TranslationObserver | None = None,
     ) -> None:
         """Compose; ``state`` is what discovery last found, ``writer`` makes one for a generation.
 
@@ -72,14 +75,18 @@ class GangController:
         self._rules = rules
         self._suspended = suspended
         self._now = now
+        self._observer = observer or TranslationObserver()
         self._told: dict[Key, str] = {}
         """UIDs of the JobSets whose creation this process has told."""
+        self._complete: dict[Key, str] = {}
+        """UIDs of the JobSets that have had all their objects: what is missing of these has gone."""
 
     async def reconcile(self, key: Key) -> Action:
         """Bring one JobSet's objects up to date."""
         jobset = self._caches.jobset(key)
         if jobset is None:
             self._told.pop(key, None)
+            self._complete.pop(key, None)
             return await_change()
         state = self._state()
         rules = self._rules(state.generation or ClusterRules().generation)
@@ -127,6 +134,19 @@ class GangController:
         self._told[jobset.key] = jobset.uid
         return self._is_new(jobset)
 
+    def _is_complete(self, jobset: JobSet) -> bool:
+        return self._complete.get(jobset.key) == jobset.uid
+
+    def _mended(self, jobset: JobSet, difference: Difference) -> None:
+        """Tell what was not as it should be, and keep whether everything is there now."""
+        for kind, field_class in repairs(difference.changes, before=self._is_complete(jobset)):
+            self._observer.repaired(kind, field_class)
+        # A Workload that was deleted for its templates comes back, which is the same repair.
+        if difference.conflicts or any(isinstance(change, Delete) for change in difference.changes):
+            self._complete.pop(jobset.key, None)
+        else:
+            self._complete[jobset.key] = jobset.uid
+
     def _is_new(self, jobset: JobSet) -> bool:
         try:
             created = datetime.fromisoformat(jobset.created)
@@ -148,6 +168,7 @@ class GangController:
             return await_change()
         if await self._pods.any_unfinished(jobset):
             return requeue(PODS_RETRY_SECONDS)
+        self._complete.pop(jobset.key, None)
         await self._carry_out(jobset, plan, changes, generation)
         return await_change()
 
@@ -162,6 +183,7 @@ class GangController:
         interrupted = existing.workload is not None and self._untold(jobset)
         if not await self._carry_out(jobset, plan, difference.changes, generation, tell=not interrupted):
             return requeue(CONFLICT_RETRY_SECONDS)
+        self._mended(jobset, difference)
         if interrupted and not difference.conflicts:
             self._say(jobset, created(plan, generation.capabilities))
         for notice in obstacles(difference, generation):
@@ -176,22 +198,27 @@ class GangController:
         self, jobset: JobSet, plan: GangPlan, changes: Sequence[Change], generation: Generation, *, tell: bool = True
     ) -> bool:
         """Write, and ``tell`` what was done; False when a name turned out to be somebody else's."""
+        level = level_of(plan)
         if not changes:
+            self._observer.translated(level, "unchanged")
             return True
         done: list[Change] = []
         try:
             await self._writer(generation).carry_out(changes, done)
         except OwnershipConflictError as conflict:
+            self._observer.translated(level, "rejected")
             self._say(jobset, Notice(Reason.NAME_CONFLICT, f"{conflict}: gangctl never adopts it."))
             return False
         except ApiError as error:
             if error.namespace_terminating:
                 return True
+            self._observer.translated(level, "failed")
             self._say(jobset, Notice(Reason.FAILED_CREATE, f"The API server refused a write ({error.reason}): {error}"))
             # The next attempt finds these done and would keep silent; a creation is told when all of it is there.
             for notice in announce(plan, [change for change in done if not isinstance(change, Create)], generation):
                 self._say(jobset, notice)
             raise
+        self._observer.translated(level, result_of(changes, before=self._is_complete(jobset)))
         self._told[jobset.key] = jobset.uid
         for notice in announce(plan, changes, generation) if tell else ():
             self._say(jobset, notice)

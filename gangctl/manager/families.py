@@ -14,7 +14,7 @@ from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.manager.gangs import Clients
 from gangctl.manager.parts import Outside, compose
-from gangctl.manager.readinessmetrics import ReadinessMetrics
+from gangctl.manager.processmetrics import ProcessMetrics
 from gangctl.manager.settings import load_settings
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.families import Catalogue, Family
@@ -33,11 +33,13 @@ def families() -> tuple[Family, ...]:
 async def composed_families() -> tuple[Family, ...]:
     """All of them, from within an event loop. Nothing is started, and nothing asked of anybody."""
     catalogue = Catalogue()
+    settings = load_settings(EVERYTHING, None)
+    ProcessMetrics(catalogue, settings)
     client = Client(Transport(StaticCredentials(NOWHERE)))
     compose(
         Outside(
             Clients(client, client),
-            load_settings(EVERYTHING, None),
+            settings,
             own_namespace="gangctl-system",
             recorder=EventRecorder(client, instance="none"),
             metrics=RuntimeMetrics(catalogue),
@@ -47,7 +49,4 @@ async def composed_families() -> tuple[Family, ...]:
         )
     )
     known = {family.name: family for family in catalogue.families()}
-    if "gangctl_gangs" not in known:
-        ReadinessMetrics(readiness := Catalogue())
-        known |= {family.name: family for family in readiness.families()}
     return tuple(known[name] for name in sorted(known))

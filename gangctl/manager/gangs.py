@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from prometheus_client import CollectorRegistry
+
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.scheduling import Generation, Observed
@@ -21,6 +23,7 @@ from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules
+from gangctl.manager.gangmetrics import GangMetrics
 from gangctl.manager.settings import ControllerSettings
 from gangctl.runtime.controller import Action, Controller, ControllerOptions, default_error_policy, retry
 from gangctl.runtime.events import Event, EventRecorder, EventType, ObjectReference
@@ -56,6 +59,7 @@ class GangPart:
         recorder: EventRecorder,
         metrics: RuntimeMetrics,
         *,
+        registry: CollectorRegistry,
         suspended: Callable[[JobSet], Lifecycle] = lambda _: Lifecycle.RETIRED,
     ) -> None:
         """Make everything, start nothing; in the event loop that everything will run in.
@@ -65,6 +69,7 @@ class GangPart:
         self._schedulers = frozenset(settings.gang_scheduler)
         self._recorder = recorder
         self._clients = clients
+        self._gang_metrics = GangMetrics(registry)
         queue: WorkQueue[Key] = WorkQueue(observer=metrics.queue_observer(NAME))
         self._queue = queue
         self._followers: list[Callable[[Key], None]] = []
@@ -87,6 +92,7 @@ class GangPart:
             state=lambda: self.discovery.state,
             rules=self.rules,
             suspended=suspended,
+            observer=self._gang_metrics,
         )
         self.controller: Controller[Key] = Controller(
             NAME,
@@ -169,6 +175,7 @@ class GangPart:
         self.discovery.hurry()
 
     async def _on_generation(self, state: ApiState) -> None:
+        self._gang_metrics.found(state)
         await self.caches.follow(state.generation)
         for plural, informer in self.caches.informers.items():
             if plural in {"workloads", "podgroups"}:

@@ -81,6 +81,7 @@ def compose(outside: Outside) -> Parts:
         outside.own_namespace,
         outside.recorder,
         outside.metrics,
+        registry=outside.registry,
         suspended=suspended,
     )
     if queues is not None:

@@ -1,0 +1,47 @@
+"""What came of a look at one JobSet, in words that can be counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from gangctl.gang.diff import Change, Create, Delete, Kind, SetMinCounts
+from gangctl.gang.report import Level
+
+Result = Literal["unchanged", "created", "recreated", "patched", "deleted", "rejected", "failed"]
+FieldClass = Literal["existence", "min_count", "templates", "surplus"]
+
+
+class TranslationObserver:
+    """Told what the gang controller makes of JobSets; the default ignores it."""
+
+    def translated(self, level: Level, result: Result) -> None:
+        """Tell what came of one look at a JobSet whose gangs are of this level."""
+
+    def repaired(self, kind: Kind, field_class: FieldClass) -> None:
+        """Tell that an object was mended that was not as it should be, and what of it was wrong."""
+
+
+def result_of(changes: Sequence[Change], *, before: bool) -> Result:
+    """What changes that were carried out come to; ``before`` says that the JobSet had its objects already."""
+    if not changes:
+        return "unchanged"
+    if any(isinstance(change, Create) for change in changes):
+        return "recreated" if before else "created"
+    return "patched" if any(isinstance(change, SetMinCounts) for change in changes) else "deleted"
+
+
+def repairs(changes: Sequence[Change], *, before: bool) -> Iterator[tuple[Kind, FieldClass]]:
+    """What these changes mend; nothing of it follows from pods that finished, or from a JobSet that is new."""
+    for change in changes:
+        match change:
+            case Create(kind=kind):
+                if before:
+                    yield kind, "existence"
+            case SetMinCounts(kind=kind, progress=progress):
+                if not progress:
+                    yield kind, "min_count"
+            case Delete(kind="Workload"):
+                yield "Workload", "templates"
+            case Delete(kind=kind):
+                yield kind, "surplus"

@@ -1,0 +1,46 @@
+"""What is known of the process itself: its version, what is switched on, CPU, memory, and the lag of its event loop."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector
+
+from gangctl import __version__
+from gangctl.manager.settings import ControllerSettings
+from gangctl.runtime.looplag import LoopLag
+
+_LAG_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+
+
+class ProcessMetrics:
+    """The collectors, in one registry; :attr:`lag` is to be run for as long as the process does."""
+
+    def __init__(self, registry: CollectorRegistry, settings: ControllerSettings) -> None:
+        """Register every family at once."""
+        build = Gauge("gangctl_build_info", "Version of gangctl.", ["version"], registry=registry)
+        build.labels(__version__).set(1)
+        feature = Gauge(
+            "gangctl_feature_enabled",
+            "What the settings switch on, 1 or 0, by feature: policies, kueue, kueue-gate, kueue-check, leader-elect.",
+            ["feature"],
+            registry=registry,
+        )
+        for name, enabled in (
+            ("policies", settings.policies != "off"),
+            ("kueue", settings.kueue != "off"),
+            ("kueue-gate", settings.kueue_gate),
+            ("kueue-check", settings.kueue_check),
+            ("leader-elect", settings.leader_elect),
+        ):
+            feature.labels(name).set(enabled)
+        lag = Histogram(
+            "gangctl_event_loop_lag_seconds",
+            "Seconds by which the event loop was late when it was looked at, four times a second.",
+            unit="seconds",
+            buckets=_LAG_SECONDS,
+            registry=registry,
+        )
+        self.lag = LoopLag(lag.observe)
+        # Their names are those that every Prometheus client has.
+        ProcessCollector(registry=registry)

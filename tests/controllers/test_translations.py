@@ -1,0 +1,51 @@
+"""Changes that were carried out, in words that can be counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from gangctl.api.scheduling import Observed, Owner, PodGroup, Template, Workload
+from gangctl.controllers.translations import repairs, result_of
+from gangctl.gang.diff import Change, Create, Delete, Kind, SetMinCounts
+
+OWNER = Owner("js", "u")
+WORKLOAD = Create("Workload", Workload("ns", "w", OWNER, ()))
+GROUP = Create("PodGroup", PodGroup("ns", "g", OWNER, "w", Template("t", 2)))
+
+
+def found(name: str) -> Observed:
+    return Observed("ns", name, "uid", "1", "u", "js", deleting=False, claims_jobset="", min_counts=(("", 2),))
+
+
+def resized(kind: Kind, *, progress: bool = False) -> SetMinCounts:
+    return SetMinCounts(kind, found("g"), ((0, "", 2, 3),), progress)
+
+
+@pytest.mark.parametrize(
+    ("changes", "before", "result"),
+    [
+        ([], True, "unchanged"),
+        ([WORKLOAD, GROUP], False, "created"),
+        ([GROUP], True, "recreated"),
+        ([resized("PodGroup")], True, "patched"),
+        ([Delete("PodGroup", found("g")), Delete("Workload", found("w"))], True, "deleted"),
+        ([resized("PodGroup"), Delete("PodGroup", found("g"))], True, "patched"),
+    ],
+)
+def test_what_a_look_came_to(changes: list[Change], before: bool, result: str) -> None:
+    assert result_of(changes, before=before) == result
+
+
+@pytest.mark.parametrize(
+    ("change", "before", "mended"),
+    [
+        (WORKLOAD, False, []),
+        (WORKLOAD, True, [("Workload", "existence")]),
+        (resized("PodGroup"), True, [("PodGroup", "min_count")]),
+        (resized("PodGroup", progress=True), True, []),
+        (Delete("Workload", found("w")), True, [("Workload", "templates")]),
+        (Delete("PodGroup", found("g")), True, [("PodGroup", "surplus")]),
+    ],
+)
+def test_what_was_mended(change: Change, before: bool, mended: list[tuple[str, str]]) -> None:
+    assert list(repairs([change], before=before)) == mended
