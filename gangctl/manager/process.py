@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import structlog
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry
 
 from gangctl import __version__
 from gangctl.client.client import Client, Settings
@@ -33,6 +33,7 @@ from gangctl.errors import ApiError, LeadershipLostError, NotFoundError
 from gangctl.manager import logs
 from gangctl.manager.gangs import Clients
 from gangctl.manager.parts import Outside, Parts, Work, compose
+from gangctl.manager.processmetrics import ProcessMetrics
 from gangctl.manager.settings import ControllerSettings, split_address
 from gangctl.manager.webhooks import listening
 from gangctl.runtime.election import ElectionOptions, LeaseElection
@@ -71,10 +72,10 @@ async def prepared(settings: ControllerSettings) -> AsyncIterator[Process]:
     """A process that has its credentials and metrics and waits to be run, in the event loop of the caller."""
     config = await load_cluster(kubeconfig=settings.kubeconfig, context=settings.context)
     registry = CollectorRegistry()
-    Gauge("gangctl_build_info", "Version of gangctl.", ["version"], registry=registry).labels(__version__).set(1)
     metrics = RuntimeMetrics(registry)
+    lag = ProcessMetrics(registry, settings).lag
     options = TransportOptions(qps=settings.api_qps, burst=settings.api_burst)
-    async with Transport(config, options, on_request=metrics.on_request) as transport:
+    async with _task(lag.run(), "loop-lag"), Transport(config, options, on_request=metrics.on_request) as transport:
         yield Process(settings, config, transport, registry, metrics)
 
 

@@ -21,6 +21,7 @@ from gangctl.manager.gangs import GangPart
 from gangctl.manager.policies import PolicyPart
 from gangctl.manager.settings import ControllerSettings
 from gangctl.manager.webhooksettings import webhook_settings
+from gangctl.runtime.authority import expires
 from gangctl.runtime.certs import Rotation
 from gangctl.runtime.certsource import (
     POLL_SECONDS,
@@ -231,7 +232,7 @@ class WebhookPart:
         if self._tls is not None:
             self._tls.load(serving.pair)
         self._serving = serving
-        self._metrics.expires.set(serving.expires.timestamp())
+        self._metrics.delivered(serving)
         self._registrar.trust(serving.authorities)
         self._policy_registrar.trust(serving.authorities)
 
@@ -285,11 +286,25 @@ class _WebhookMetrics:
             ["result"],
             registry=registry,
         )
-        self.expires = Gauge(
+        self._expires = Gauge(
             "gangctl_certificate_expiration_timestamp_seconds",
-            "When the webhooks' serving certificate ends.",
+            "When the webhooks' serving certificate ends, as gangctl_certificate_expiry_timestamp_seconds has it, too.",
             registry=registry,
         )
+        self._expiry = Gauge(
+            "gangctl_certificate_expiry_timestamp_seconds",
+            "When a certificate of the webhooks ends (Unix time), by usage: serving, authority (that signed it; only "
+            "where gangctl knows it).",
+            ["usage"],
+            registry=registry,
+        )
+
+    def delivered(self, serving: Serving) -> None:
+        """Tell which certificates are in use from now on."""
+        self._expires.set(serving.expires.timestamp())
+        self._expiry.labels("serving").set(serving.expires.timestamp())
+        if serving.authorities:
+            self._expiry.labels("authority").set(expires(serving.authorities).timestamp())
 
     def answered(self, path: str, verdict: str, seconds: float) -> None:
         """Count an answer."""

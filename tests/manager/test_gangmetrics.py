@@ -1,0 +1,105 @@
+"""A process that makes gangs tells what it made, what it mended, and where the gangs stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from gangctl.manager.families import families
+from tests.faults import virtual_time
+from tests.faults.world import World, world
+from tests.jobsets import jobset, rj
+
+
+def translations(registry: CollectorRegistry) -> dict[tuple[str, str], float]:
+    return {
+        (sample.labels["level"], sample.labels["result"]): sample.value
+        for sample in samples(registry)
+        if sample.name == "gangctl_translations_total" and sample.labels["result"] != "unchanged"
+    }
+
+
+def repairs(registry: CollectorRegistry) -> dict[tuple[str, str], float]:
+    return {
+        (sample.labels["kind"], sample.labels["field_class"]): sample.value
+        for sample in samples(registry)
+        if sample.name == "gangctl_drift_repairs_total"
+    }
+
+
+def samples(registry: CollectorRegistry) -> Iterator[Any]:
+    return (sample for family in registry.collect() for sample in family.samples)
+
+
+def registry_of(here: World) -> CollectorRegistry:
+    assert here._process is not None
+    return here._process._registry
+
+
+def test_what_is_made_and_mended_is_counted_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world("1.37", tmp_path) as here:
+            await here.start_gangctl()
+            registry = registry_of(here)
+            await here.create(jobset("js", rj("w", 2, 2, 2, mode="Gang")))
+            await here.rest()
+            assert translations(registry) == {("ReplicatedJob", "created"): 1}
+            assert repairs(registry) == {}
+            await here.damage()
+            await here.rest()
+            assert sum(count for (_, result), count in translations(registry).items() if result != "created") >= 1
+            assert repairs(registry) == {("Workload", "existence"): 1, ("PodGroup", "min_count"): 1}
+            await here.patch("js", {"spec": {"suspend": True}})
+            await here.rest()
+            await here.patch("js", {"spec": {"suspend": False}})
+            await here.rest()
+            assert translations(registry)["ReplicatedJob", "created"] == 2
+            assert translations(registry)["ReplicatedJob", "deleted"] >= 1
+            assert len(repairs(registry)) == 2
+
+    virtual_time.run(story())
+
+
+@pytest.mark.parametrize(
+    ("minor", "support"),
+    [
+        ("1.35", {("workloads", "v1alpha1", "workloadRef")}),
+        ("1.37", {("workloads", "v1beta1", "schedulingGroup"), ("podgroups", "v1beta1", "schedulingGroup")}),
+    ],
+)
+def test_the_api_that_gangs_are_made_of_is_told(minor: str, support: set[tuple[str, str, str]], tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(minor, tmp_path) as here:
+            await here.start_gangctl()
+            assert {
+                (sample.labels["resource"], sample.labels["version"], sample.labels["link_field"])
+                for sample in samples(registry_of(here))
+                if sample.name == "gangctl_api_support_info"
+            } == support
+
+    virtual_time.run(story())
+
+
+def test_a_process_exports_what_is_listed_and_nothing_else(tmp_path: Path) -> None:
+    async def story() -> dict[str, set[str]]:
+        async with world("1.37", tmp_path, with_policies=True) as here:
+            await here.start_gangctl()
+            await here.create(jobset("js", rj("w", 2, 2, 2, mode="Gang")))
+            await here.rest()
+            found: dict[str, set[str]] = {}
+            for family in registry_of(here).collect():
+                name = f"{family.name}_total" if family.type == "counter" else family.name
+                labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+                found[name] = labels
+            return found
+
+    listed = {family.name: set(family.labels) for family in families()}
+    found = virtual_time.run(story())
+    assert set(found) == set(listed)
+    assert {name: labels for name, labels in found.items() if labels and labels != listed[name]} == {}
+    filled = {name for name, labels in found.items() if labels}
+    assert {"gangctl_gangs", "gangctl_gang_info", "gangctl_gang_time_to_ready_seconds"} <= filled
