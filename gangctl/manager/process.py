@@ -17,7 +17,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Final
 
 import structlog
@@ -34,6 +34,7 @@ from gangctl.manager import logs
 from gangctl.manager.gangs import Clients
 from gangctl.manager.parts import Outside, Parts, Work, compose
 from gangctl.manager.processmetrics import ProcessMetrics
+from gangctl.manager.securemetrics import SecureMetrics
 from gangctl.manager.settings import ControllerSettings, split_address
 from gangctl.manager.webhooks import listening
 from gangctl.runtime.election import ElectionOptions, LeaseElection
@@ -113,7 +114,9 @@ class Process:
             "shutdown": self._ending,
         }
         address = split_address(self._settings.metrics_bind_address)
-        probes = ProbeServer(address, ready=ready, registry=self._registry)
+        # Whoever may not be asked for a token is not told more than the probes.
+        registry = None if self._settings.metrics_secure else self._registry
+        probes = ProbeServer(address, ready=ready, registry=registry)
         async with listening(probes, f"--metrics-bind-address {self._settings.metrics_bind_address}"):
             await self._until_stopped(self._work())
         log.info("ended")
@@ -203,7 +206,12 @@ class Process:
             )
         )
         self._parts = parts
-        async with _task(recorder.run(), "events"), parts.judging(), parts.webhooks.serving():
+        async with (
+            _task(recorder.run(), "events"),
+            self._measured(own_namespace),
+            parts.judging(),
+            parts.webhooks.serving(),
+        ):
             try:
                 async with asyncio.TaskGroup() as group:
                     for watch in parts.watching():
@@ -212,6 +220,14 @@ class Process:
                     self._leading = group.create_task(_lead(election, parts.leading()), name="lead")
             finally:
                 await _drain(recorder)
+
+    def _measured(self, own_namespace: str) -> AbstractAsyncContextManager[None]:
+        """Metrics are served to those who may get them, where they are not served to everybody."""
+        if not self._settings.metrics_secure:
+            return nullcontext()
+        # Reviews must not wait behind the writes of gangs, nor those behind them.
+        reviews = Client(self._transport, Settings(throttled=False))
+        return SecureMetrics(self._client, reviews, self._settings, own_namespace, self._registry).serving()
 
     def _election(self, own_namespace: str) -> LeaseElection | None:
         if not self._settings.leader_elect:

@@ -81,6 +81,24 @@ class ControllerSettings(BaseModel):
         default="0.0.0.0:8080",
         description="HOST:PORT of /metrics, /healthz and /readyz.",
     )
+    metrics_secure: bool = Field(
+        default=False,
+        description="Serve /metrics over TLS, at --metrics-secure-bind-address and nowhere else, to those whose bearer "
+        "token the API server accepts and who may get /metrics (nonResourceURLs). It takes the rights of "
+        "manifests/monitoring/secured.",
+    )
+    metrics_secure_bind_address: str = Field(
+        default="0.0.0.0:8443", description="HOST:PORT of /metrics with --metrics-secure."
+    )
+    metrics_service: str = Field(
+        default="gangctl-metrics",
+        description="Service in front of that listener: its certificate is for SERVICE.NAMESPACE.svc.",
+    )
+    metrics_cert_dir: str | None = Field(
+        default=None,
+        description="Directory with tls.crt and tls.key for that listener instead of a certificate of the own "
+        "authority.",
+    )
     leader_elect: bool = Field(default=True, description="Let only the holder of Lease gangctl write.")
     lease_duration: Annotated[float, Field(ge=3)] = Field(
         default=15.0, description="Seconds within which another replica writes in the place of a leader that died."
@@ -159,7 +177,7 @@ class ControllerSettings(BaseModel):
         """YAML 1.1 reads the words on and off as true and false."""
         return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
-    @field_validator("metrics_bind_address", "webhook_bind_address")
+    @field_validator("metrics_bind_address", "metrics_secure_bind_address", "webhook_bind_address")
     @classmethod
     def _address(cls, address: str | None) -> str | None:
         if address is not None:
@@ -180,6 +198,8 @@ class ControllerSettings(BaseModel):
                 f"webhook-failure-policy {self.webhook_failure_policy} has no effect with webhook-registration "
                 f"{self.webhook_registration}: set failurePolicy where the webhook configurations come from"
             )
+        if self.metrics_cert_dir is not None and not self.metrics_secure:
+            raise ValueError("metrics-cert-dir has no effect without metrics-secure: set both, or neither")
         if self.kueue == "off" and (self.kueue_gate or self.kueue_check):
             flag = "kueue-gate" if self.kueue_gate else "kueue-check"
             raise ValueError(f"{flag} has no effect with kueue off: leave one of them out")

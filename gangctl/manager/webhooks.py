@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -13,23 +12,16 @@ from typing import Any, Final
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from gangctl.api.meta import MANAGER
 from gangctl.client.client import Client
 from gangctl.client.pacing import Backoff
 from gangctl.errors import ApiError, ConfigError
+from gangctl.manager.certificates import own_certificates
 from gangctl.manager.gangs import GangPart
 from gangctl.manager.policies import PolicyPart
 from gangctl.manager.settings import ControllerSettings
 from gangctl.manager.webhooksettings import webhook_settings
 from gangctl.runtime.authority import expires
-from gangctl.runtime.certs import Rotation
-from gangctl.runtime.certsource import (
-    POLL_SECONDS,
-    CertificateSource,
-    DirectoryCertificates,
-    SecretCertificates,
-    Serving,
-)
+from gangctl.runtime.certsource import CertificateSource, DirectoryCertificates, Serving
 from gangctl.runtime.clientca import ClientAuthorities
 from gangctl.runtime.listener import Listener, Refusal
 from gangctl.runtime.selfcheck import self_check
@@ -45,8 +37,6 @@ from gangctl.webhooks.queues import QueueView
 from gangctl.webhooks.registration import Registrar, Registration, Wanted, watch_configurations
 from gangctl.webhooks.review import AdmissionResponse
 
-SECRET: Final = "gangctl-webhook-certs"  # noqa: S105 - the name of one
-LABELS: Final = {"app.kubernetes.io/managed-by": MANAGER}
 RETRY_SECONDS: Final = 2.0
 WITHDRAWAL_SECONDS: Final = 30.0
 
@@ -197,17 +187,7 @@ class WebhookPart:
         if self._settings.cert_dir is not None:
             return DirectoryCertificates(Path(self._settings.cert_dir), observe=self._metrics.looked)
         hosts = self._settings.certificate_hosts(own_namespace)
-        rotation = _rotation(self._settings)
-        return SecretCertificates(
-            self._client,
-            SECRET,
-            own_namespace,
-            hosts,
-            rotation=rotation,
-            labels=LABELS,
-            poll_seconds=min(POLL_SECONDS, rotation.overlap.total_seconds() / 5),
-            observe=self._metrics.looked,
-        )
+        return own_certificates(self._client, self._settings, own_namespace, hosts, self._metrics.looked)
 
     async def _first(self) -> Serving:
         """Certificates to begin with; without an answer of the API server there are none yet."""
@@ -263,12 +243,6 @@ def _unready(path: str) -> AdmissionResponse:
         text = "gangctl has just started and does not know the policies yet: try again in a few seconds"
         raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
     return unready(path)
-
-
-def _rotation(settings: ControllerSettings) -> Rotation:
-    """Each step of a change has ten minutes to reach everybody, or what there is when certificates last for less."""
-    certificate, authority = timedelta(seconds=settings.cert_lifetime), timedelta(seconds=settings.ca_lifetime)
-    return Rotation(authority, certificate, min(timedelta(minutes=10), certificate / 4, authority / 8))
 
 
 class _WebhookMetrics:

@@ -1,4 +1,4 @@
-"""The plain HTTP listener: ``/healthz``, ``/readyz`` and ``/metrics``.
+"""The plain HTTP listener: ``/healthz`` and ``/readyz``, and ``/metrics`` where nobody has to say who asks.
 
 The probes answer as the API server's own do: ``ok`` when all is well, one line for
 each named check when it is not, or with ``?verbose``; ``/readyz/NAME`` asks one check.
@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 from aiohttp import hdrs, web
-from prometheus_client import Metric
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
 
+from gangctl.runtime.exposition import Registry, exposition
 from gangctl.runtime.listener import Listener, ListenerOptions, Refusal, text_response
 
 _log = structlog.get_logger(__name__)
@@ -26,13 +24,6 @@ _log = structlog.get_logger(__name__)
 Check = Callable[[], str | Awaitable[str | None] | None]
 
 _CHECK_SECONDS: Final = 5.0
-
-
-class Registry(Protocol):
-    """What metrics are collected from: a ``prometheus_client.CollectorRegistry``."""
-
-    def collect(self) -> Iterable[Metric]:
-        """All metric families as they are now."""
 
 
 class ProbeServer(Listener):
@@ -61,8 +52,9 @@ class ProbeServer(Listener):
         if probe in self._checks:
             return await self._probe(probe, name, verbose="verbose" in request.query)
         if request.path == "/metrics" and self._registry is not None:
-            return await _metrics(self._registry, ",".join(request.headers.getall(hdrs.ACCEPT, [])))
-        raise Refusal(HTTPStatus.NOT_FOUND, "nothing here: /healthz, /readyz, /metrics")
+            return await exposition(self._registry, request)
+        pages = "/healthz, /readyz" if self._registry is None else "/healthz, /readyz, /metrics"
+        raise Refusal(HTTPStatus.NOT_FOUND, f"nothing here: {pages}")
 
     async def _probe(self, probe: str, name: str, *, verbose: bool) -> web.Response:
         checks = self._checks[probe]
@@ -92,26 +84,3 @@ class ProbeServer(Listener):
             _log.exception("check failed", probe=probe, check=name)
             return f"the check itself failed ({type(error).__name__})"
         return None if problem is None else " ".join(problem.split())
-
-
-class _Collected(Collector):
-    """Families that were collected before."""
-
-    def __init__(self, families: list[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
-
-
-async def _metrics(registry: Registry, accept: str) -> web.Response:
-    """Write all metrics in the format that ``accept`` prefers."""
-    encode, content_type = choose_encoder(accept)
-    # Collected here, because collectors read what this thread changes; written elsewhere, because thirty thousand
-    # lines would keep admission waiting.
-    families = list(registry.collect())
-    text = await asyncio.to_thread(encode, _Collected(families))
-    # Compressed elsewhere too, when it is long.
-    response = web.Response(body=text, headers={hdrs.CONTENT_TYPE: content_type}, zlib_executor_size=2**16)
-    response.enable_compression()
-    return response

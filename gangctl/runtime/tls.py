@@ -33,11 +33,12 @@ class KeyPair:
 class ServerTls:
     """A server's context, and the pair it serves; :meth:`load` replaces the pair at any time."""
 
-    def __init__(self, pair: KeyPair) -> None:
-        """Begin with ``pair``; ConfigError when it cannot be served."""
+    def __init__(self, pair: KeyPair | None = None) -> None:
+        """Begin with ``pair``, ConfigError when it cannot be served; without one, handshakes fail until it is there."""
         self.context: Final = server_context()
         self._pair: KeyPair | None = None
-        self.load(pair)
+        if pair is not None:
+            self.load(pair)
 
     def load(self, pair: KeyPair) -> bool:
         """Serve ``pair`` from the next handshake on; whether it differs from the one before.

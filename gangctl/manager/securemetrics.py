@@ -1,0 +1,80 @@
+"""Metrics over TLS, for those whom the API server knows and who may get them (``--metrics-secure``)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from gangctl.client.client import Client
+from gangctl.manager.certificates import own_certificates
+from gangctl.manager.settings import ControllerSettings, split_address
+from gangctl.manager.webhooks import listening
+from gangctl.runtime.accessreview import AccessReviewer
+from gangctl.runtime.certsource import CertificateSource, DirectoryCertificates, Serving
+from gangctl.runtime.exposition import Registry
+from gangctl.runtime.metricsserver import PATH, MetricsServer
+from gangctl.runtime.tls import ServerTls
+
+READER: Final = "gangctl-metrics-reader"
+"""The ClusterRole of those who may."""
+
+
+class SecureMetrics:
+    """The listener and its certificate: gangctl's own, in the Secret of the webhooks, or one from a directory."""
+
+    def __init__(
+        self,
+        client: Client,
+        reviews: Client,
+        settings: ControllerSettings,
+        own_namespace: str,
+        registry: Registry,
+    ) -> None:
+        """Do nothing yet; ``reviews`` asks the API server who somebody is."""
+        self._settings = settings
+        self._tls = ServerTls()
+        self._source = self._certificates(client, own_namespace)
+        reviewer = AccessReviewer(reviews, PATH, hint=f"bind ClusterRole {READER} to it")
+        address = split_address(settings.metrics_secure_bind_address)
+        self._server = MetricsServer(address, self._tls.context, reviewer, registry)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Listen for as long as the block runs; nobody can connect before there is a certificate.
+
+        ConfigError for files that cannot be served, and for an address that cannot be had.
+        """
+        if self._settings.metrics_cert_dir is not None:
+            self._deliver(await self._source.load())
+        flag = f"--metrics-secure-bind-address {self._settings.metrics_secure_bind_address}"
+        async with listening(self._server, flag):
+            # Not waited for: webhooks are served even if this certificate cannot be had.
+            renewed = asyncio.create_task(self._source.run(self._deliver), name="metrics-certificates")
+            try:
+                yield
+            finally:
+                renewed.cancel()
+                await asyncio.gather(renewed, return_exceptions=True)
+
+    def _deliver(self, serving: Serving) -> None:
+        self._tls.load(serving.pair)
+
+    def _certificates(self, client: Client, own_namespace: str) -> CertificateSource:
+        if self._settings.metrics_cert_dir is not None:
+            return DirectoryCertificates(Path(self._settings.metrics_cert_dir))
+        return own_certificates(client, self._settings, own_namespace, metrics_hosts(self._settings, own_namespace))
+
+
+def metrics_hosts(settings: ControllerSettings, own_namespace: str) -> tuple[str, ...]:
+    """Names of the Service, and the address to listen on where it is one that others can ask for."""
+    base = f"{settings.metrics_service}.{own_namespace}"
+    names = (f"{base}.svc", f"{base}.svc.cluster.local", base)
+    host, _ = split_address(settings.metrics_secure_bind_address)
+    try:
+        return names if ip_address(host).is_unspecified else (*names, host)
+    except ValueError:
+        return (*names, host)

@@ -1,0 +1,58 @@
+"""Secured metrics: what the settings refuse, what their certificate is for, and how a process says that it cannot."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from gangctl.errors import ConfigError
+from gangctl.manager.securemetrics import metrics_hosts
+from gangctl.manager.settings import ControllerSettings, load_settings
+from tests.manager.test_process import controller, kubeconfig
+
+SERVICE = ("gangctl-metrics.home.svc", "gangctl-metrics.home.svc.cluster.local", "gangctl-metrics.home")
+
+
+@pytest.mark.parametrize(
+    ("address", "further"),
+    [
+        ("0.0.0.0:8443", ()),
+        ("[::]:8443", ()),
+        (":8443", ()),
+        ("127.0.0.1:8443", ("127.0.0.1",)),
+        ("localhost:1", ("localhost",)),
+    ],
+)
+def test_the_certificate_is_for_the_service_and_the_address(address: str, further: tuple[str, ...]) -> None:
+    settings = ControllerSettings(metrics_secure=True, metrics_secure_bind_address=address)
+    assert metrics_hosts(settings, "home") == (*SERVICE, *further)
+
+
+def test_settings_that_have_no_effect_are_refused() -> None:
+    with pytest.raises(ConfigError, match="metrics-cert-dir has no effect without metrics-secure"):
+        load_settings({"metrics_cert_dir": "/certs"}, None)
+    with pytest.raises(ConfigError, match=r"metrics-secure-bind-address: .*HOST:PORT"):
+        load_settings({"metrics_secure_bind_address": "8443"}, None)
+    assert not load_settings({}, None).metrics_secure
+
+
+def test_files_that_cannot_be_served_end_the_process(tmp_path: Path) -> None:
+    (tmp_path / "certs").mkdir()
+    flags = ("--own-namespace=home", "--metrics-bind-address=127.0.0.1:0", "--metrics-secure")
+    done = controller("--kubeconfig", str(kubeconfig(tmp_path)), *flags, f"--metrics-cert-dir={tmp_path}/certs")
+    assert done.returncode == 2
+    assert "cannot read certificates" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_address_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        flags = ("--own-namespace=home", "--metrics-bind-address=127.0.0.1:0", "--metrics-secure")
+        where = f"--metrics-secure-bind-address={address}"
+        done = controller("--kubeconfig", str(kubeconfig(tmp_path)), *flags, where)
+    assert done.returncode == 2
+    assert f"--metrics-secure-bind-address {address}: cannot listen" in done.stderr
+    assert "Traceback" not in done.stderr
