@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from gangctl.gang.reasons import Reason
+from gangctl.manager.settings import load_settings
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_object
 from gangctl.readiness.result import Cause, Counts, GroupReadiness, Readiness
@@ -83,6 +84,18 @@ def overlay(directory: Path) -> Path:
     body: dict[str, Any] = {"resources": [base], "components": [component]}
     (directory / "kustomization.yaml").write_text(yaml.safe_dump(body))
     return directory
+
+
+@pytest.mark.controlplane
+async def test_an_overlay_switches_it_on(tmp_path: Path) -> None:
+    built = await Kubectl(tmp_path).run("kustomize", str(overlay(tmp_path / "overlay")))
+    objects = list(yaml.safe_load_all(built.text))
+    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
+    _, *flags = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert load_settings(dict(flag.removeprefix("--").split("=", 1) for flag in flags), None).gang_objects
+    identities = [(each["kind"], each["metadata"]["name"]) for each in objects]
+    assert len(set(identities)) == len(identities)
+    assert ("CustomResourceDefinition", "gangs.gangctl.dev") in identities
 
 
 @pytest.mark.controlplane
