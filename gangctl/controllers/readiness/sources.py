@@ -93,9 +93,13 @@ class ReadinessSources:
                 for source in self.all:
                     group.create_task(source.run(), name=f"readiness-{source.informer.resource.plural}")
         finally:
-            for source in self.all:
-                source.forget()
-            self._node_facts.clear()
+            self.forget()
+
+    def forget(self) -> None:
+        """Know nothing; not while it runs."""
+        for source in self.all:
+            source.forget()
+        self._node_facts.clear()
 
     def _source(
         self,

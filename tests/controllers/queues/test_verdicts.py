@@ -153,6 +153,30 @@ async def test_a_blocked_queue_is_told_and_counted_for_what_it_is(room: Room) ->
     assert room.counts() == {("nowhere", "cq", "waiting"): 1}
 
 
+async def test_why_it_never_fits_is_kept_and_told_of_when_it_changes(room: Room) -> None:
+    told: list[str] = []
+    room.verdicts.follow(lambda key: told.append(key[1]))
+    room.ground.jobset("big", 5)
+    for _ in range(2):
+        await room.judge("big")
+    why = room.verdicts.never(("t", "big"))
+    assert "cpu" in why
+    assert told == ["big"]
+    room.ground.queue("cq", 5)
+    await room.judge("big")
+    assert room.verdicts.never(("t", "big")) == ""
+    assert told == ["big", "big"]
+    room.ground.queue("cq", 4)
+    await room.judge("big")
+    room.ground.jobset("big", 5, suspend=False)
+    await room.judge("big")
+    assert room.verdicts.never(("t", "big")) == ""
+    room.ground.jobset("big", 5)
+    await room.judge("big")
+    room.verdicts.forget()
+    assert room.verdicts.never(("t", "big")) == ""
+
+
 async def test_what_is_not_known_is_looked_at_again_by_itself(room: Room) -> None:
     room.ground.sources.cohorts.informer.synced.clear()
     room.ground.jobset("big", 5)

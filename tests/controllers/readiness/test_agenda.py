@@ -1,0 +1,191 @@
+"""Changes are looked at together, soon, each key rarely, and the event loop gets its turn meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.controllers.readiness.agenda import TOGETHER_SECONDS, Agenda
+from tests.client.clock import VirtualClock, until
+
+
+class Rig:
+    """An agenda in virtual time, and what it looked at when."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.looks: list[tuple[float, str, float]] = []
+        self.costs: dict[str, float] = {}
+        self.agenda: Agenda[str] = Agenda(self._look, clock=self.clock)
+
+    def _look(self, key: str, since: float) -> None:
+        self.looks.append((self.clock.now() - 1000, key, since - 1000))
+        self.clock.tick(self.costs.get(key, 0.0))
+
+    @property
+    def keys(self) -> list[str]:
+        return [key for _, key, _ in self.looks]
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    made = Rig()
+    task = asyncio.create_task(made.agenda.run())
+    yield made
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_changes_in_a_moment_are_one_look(rig: Rig) -> None:
+    for key in ("a", "b", "a", "a"):
+        rig.agenda.mark(key)
+    await rig.clock.advance(10)
+    assert rig.keys == ["a", "b"]
+    assert [at for at, _, _ in rig.looks] == [pytest.approx(TOGETHER_SECONDS)] * 2
+
+
+async def test_one_that_changes_all_the_time_is_looked_at_ten_times_a_second(rig: Rig) -> None:
+    for _ in range(300):
+        rig.agenda.mark("a")
+        await rig.clock.advance(0.01)
+    assert 25 <= len(rig.looks) <= 30
+    times = [at for at, _, _ in rig.looks]
+    assert min(later - earlier for earlier, later in pairwise(times)) >= TOGETHER_SECONDS - 1e-9
+
+
+async def test_the_first_change_that_was_not_seen_is_what_counts(rig: Rig) -> None:
+    rig.agenda.mark("a")
+    await rig.clock.advance(0.05)
+    rig.agenda.mark("a")
+    await rig.clock.advance(1)
+    rig.agenda.mark("a")
+    await rig.clock.advance(1)
+    assert [since for _, _, since in rig.looks] == [pytest.approx(0), pytest.approx(1.05)]
+
+
+async def test_a_change_during_a_look_is_not_lost() -> None:
+    clock, seen = VirtualClock(), list[str]()
+
+    def look(key: str, _: float) -> None:
+        seen.append(key)
+        if len(seen) == 1:
+            agenda.mark(key)
+
+    agenda: Agenda[str] = Agenda(look, clock=clock)
+    task = asyncio.create_task(agenda.run())
+    agenda.mark("a")
+    await clock.advance(5)
+    assert seen == ["a", "a"]
+    task.cancel()
+
+
+async def test_the_last_wish_counts(rig: Rig) -> None:
+    rig.agenda.again("a", 10)
+    rig.agenda.again("a", 20)
+    rig.agenda.again("b", 5)
+    rig.agenda.again("b", None)
+    await rig.clock.advance(19)
+    assert rig.keys == []
+    await rig.clock.advance(2)
+    assert rig.keys == ["a"]
+    await rig.clock.advance(100)
+    assert rig.keys == ["a"]
+
+
+async def test_a_sooner_wish_is_granted_while_it_waits_for_a_later_one(rig: Rig) -> None:
+    rig.agenda.again("a", 500)
+    await rig.clock.advance(1)
+    rig.agenda.again("b", 2)
+    await rig.clock.advance(3)
+    assert rig.keys == ["b"]
+
+
+async def test_what_takes_long_is_looked_at_more_rarely_than_the_rest(rig: Rig) -> None:
+    rig.costs["huge"] = 0.3
+    for _ in range(100):
+        rig.agenda.mark("huge")
+        rig.agenda.mark("small")
+        await rig.clock.advance(0.1)
+    counts = Counter(rig.keys)
+    assert counts["huge"] <= 5
+    assert counts["small"] >= 40
+
+
+async def test_what_is_cleared_is_not_looked_at(rig: Rig) -> None:
+    rig.agenda.mark("a")
+    rig.agenda.again("b", 5)
+    rig.agenda.clear()
+    rig.agenda.mark("c")
+    await rig.clock.advance(100)
+    assert rig.keys == ["c"]
+
+
+async def test_others_get_their_turn_while_thousands_are_looked_at() -> None:
+    """Work of a second, during which somebody else wants the event loop every millisecond."""
+    done = list[int]()
+
+    def look(key: int, _: float) -> None:
+        until_then = time.perf_counter() + 0.0005
+        while time.perf_counter() < until_then:
+            pass
+        done.append(key)
+
+    agenda: Agenda[int] = Agenda(look)
+    task = asyncio.create_task(agenda.run())
+    for key in range(2000):
+        agenda.mark(key)
+    turns = 0
+    while len(done) < 2000:
+        await asyncio.sleep(0.001)
+        turns += 1
+    task.cancel()
+    # A thousand slices of 2 ms would be all that there is without a pause between them.
+    assert turns >= 200
+    assert sorted(done) == list(range(2000))
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([0.0, 0.03, 0.2, 2.0])), max_size=20))
+def test_every_change_is_seen_after_it_came_and_within_a_moment(changes: list[tuple[str, float]]) -> None:
+    async def run() -> None:
+        rig = Rig()
+        task = asyncio.create_task(rig.agenda.run())
+        marks: list[tuple[str, float]] = []
+        for key, pause in changes:
+            rig.agenda.mark(key)
+            marks.append((key, rig.clock.now() - 1000))
+            await rig.clock.advance(pause)
+        await rig.clock.advance(1)
+        for key, at in marks:
+            seen = [then for then, looked, _ in rig.looks if looked == key and at <= then <= at + 0.25]
+            assert seen, (key, at, rig.looks)
+        assert len(rig.looks) <= len(marks)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+async def test_wishes_that_were_replaced_do_not_pile_up(rig: Rig) -> None:
+    for _ in range(5000):
+        rig.agenda.again("a", 1000)
+    assert len(rig.agenda._alarms) < 2000
+    await rig.clock.advance(1001)
+    assert rig.keys == ["a"]
+
+
+async def test_real_time_is_the_clock_unless_told_otherwise() -> None:
+    seen = list[str]()
+    agenda: Agenda[str] = Agenda(lambda key, _: seen.append(key), together_seconds=0.01)
+    task = asyncio.create_task(agenda.run())
+    agenda.mark("a")
+    condition: Callable[[], object] = lambda: seen  # noqa: E731 - what is waited for
+    await until(condition)
+    assert seen == ["a"]
+    task.cancel()

@@ -1,0 +1,209 @@
+"""Only what has changed is computed again, what is told is what is new, and who leads no longer knows nothing."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from gangctl.controllers.readiness.observer import ReadinessObserver
+from gangctl.gang.generation import ApiState
+from gangctl.readiness.facts import Snapshot
+from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import Readiness
+from tests.controllers.readiness.ground import NAMESPACE, Ground
+from tests.readiness.standings import standing
+
+
+@pytest.fixture
+def ground() -> Ground:
+    return Ground()
+
+
+async def test_a_start_looks_at_every_jobset_once(ground: Ground) -> None:
+    for name in ("a", "b"):
+        ground.jobset(name)
+        ground.pod(name)
+    assert ground.looked == []
+    async with ground.leading():
+        assert await ground.later(0) == ["a", "b"]
+        assert sorted(name for name, _ in ground.notes.news()) == ["a", "b"]
+
+
+async def test_only_what_changed_is_looked_at_again(ground: Ground) -> None:
+    for name in ("a", "b", "c"):
+        ground.jobset(name)
+        ground.job(name)
+        ground.pod(name)
+    async with ground.leading():
+        await ground.later()
+        for index in range(2):
+            ground.pod("a", index, node="n1", ready=True)
+        assert await ground.later() == ["a"]
+        ground.job("b", active=1)
+        assert await ground.later() == ["b"]
+        ground.jobset("c", 3)
+        assert await ground.later() == ["c"]
+        ground.pod("a", 0, node="n1", ready=True)
+        assert await ground.later() == [], "the same again is no change"
+
+
+async def test_a_gang_becomes_ready(ground: Ground) -> None:
+    ground.jobset("a")
+    ground.job("a")
+    async with ground.leading():
+        ground.notes.news()
+        for index in range(2):
+            ground.pod("a", index, node="n1", ready=True)
+        await ground.later()
+        assert ground.notes.news() == [("a", "Ready")]
+        found = ground.controller.readiness((NAMESPACE, "a"))
+        assert found is not None
+        assert (found.counts.ready, found.phase) == (2, GangPhase.READY)
+        (lag,) = [lag for lag in ground.notes.lags[1:] if lag is not None]
+        assert lag == pytest.approx(0.1)
+
+
+async def test_jobsets_without_a_gang_are_left_alone(ground: Ground) -> None:
+    ground.jobset("plain", mode=None)
+    ground.pod("plain")
+    async with ground.leading():
+        ground.pod("plain", 1)
+        assert await ground.later() == []
+        assert ground.notes.told == []
+
+
+async def test_a_node_concerns_those_who_are_on_it(ground: Ground) -> None:
+    for node in ("n1", "n2"):
+        ground.node(node)
+    for name, node in (("a", "n1"), ("b", "n2"), ("c", "")):
+        ground.jobset(name)
+        ground.pod(name, node=node)
+    async with ground.leading():
+        await ground.later()
+        ground.node("n1", ready=False)
+        assert await ground.later() == ["a"]
+        ground.drop(ground.sources.nodes.informer, "n2", "")
+        assert await ground.later() == ["b"]
+        nodes = ground.snapshots["b"].nodes
+        assert nodes is not None
+        assert sorted(nodes) == ["n1"]
+
+
+async def test_a_refusal_concerns_the_jobset_whose_job_or_pod_was_refused(ground: Ground) -> None:
+    for name in ("a", "b"):
+        ground.jobset(name)
+        ground.job(name)
+    async with ground.leading():
+        await ground.later()
+        ground.refusal("Job", "a-w-0")
+        assert await ground.later() == ["a"]
+        assert [each.message for each in ground.snapshots["a"].refused] == ["quota exceeded"]
+        ground.refusal("JobSet", "b", "no rights")
+        assert await ground.later() == ["b"]
+        assert [each.message for each in ground.snapshots["b"].refused] == ["no rights"]
+        ground.refusal("Job", "somebody-else")
+        assert await ground.later() == []
+
+
+async def test_a_jobset_that_goes_is_told_of_once(ground: Ground) -> None:
+    ground.jobset("a")
+    async with ground.leading():
+        ground.notes.news()
+        ground.drop(ground.caches.jobsets, "a")
+        ground.pod("a")
+        await ground.later()
+        assert ground.notes.news() == [("a", "")]
+        assert ground.controller.readiness((NAMESPACE, "a")) is None
+
+
+async def test_another_jobset_of_the_same_name_is_another_one(ground: Ground) -> None:
+    ground.jobset("a", uid="first")
+    async with ground.leading():
+        ground.notes.told.clear()
+        ground.jobset("a", uid="second")
+        await ground.later()
+        (gone, nothing), (unknown, come) = ground.notes.told
+        assert gone is not None
+        assert come is not None
+        assert (gone.uid, nothing, unknown, come.uid) == ("first", None, None, "second")
+
+
+async def test_a_standby_computes_nothing_and_remembers_nothing(ground: Ground) -> None:
+    ground.jobset("a")
+    ground.pod("a", node="n1")
+    ground.node("n1")
+    async with ground.leading():
+        assert await ground.later() == ["a"]
+    assert ground.notes.forgotten == 1
+    assert ground.controller.readiness((NAMESPACE, "a")) is None
+    assert [len(source.store) for source in ground.sources.all] == [0, 0, 0, 0]
+    assert ground.sources.nodes_by_name() is None
+    ground.jobset("a", 3)
+    assert await ground.later(60) == []
+    async with ground.leading():
+        assert await ground.later() == ["a"]
+
+
+async def test_time_alone_makes_it_look_again() -> None:
+    def patient(snapshot: Snapshot, now: float, _: Readiness | None) -> Readiness:
+        return standing(snapshot.jobset.name, uid=snapshot.jobset.uid, namespace=NAMESPACE, look_again=now + 30)
+
+    ground = Ground(patient)
+    ground.jobset("a")
+    async with ground.leading():
+        await ground.later(0)
+        ground.notes.news()
+        assert await ground.later(28) == []
+        assert await ground.later(3) == ["a"]
+        assert ground.notes.news() == [], "when to look again is no news"
+
+
+async def test_what_is_wished_too_soon_comes_a_second_later() -> None:
+    def hasty(snapshot: Snapshot, now: float, _: Readiness | None) -> Readiness:
+        return standing(snapshot.jobset.name, uid=snapshot.jobset.uid, namespace=NAMESPACE, look_again=now - 5)
+
+    ground = Ground(hasty)
+    ground.jobset("a")
+    async with ground.leading():
+        await ground.later(0)
+        assert 8 <= len(await ground.later(10)) <= 10
+
+
+async def test_one_that_nobody_understands_hides_no_other() -> None:
+    def picky(snapshot: Snapshot, _now: float, _before: Readiness | None) -> Readiness:
+        if snapshot.jobset.name == "odd":
+            raise ValueError("what is this")
+        return standing(snapshot.jobset.name, uid=snapshot.jobset.uid, namespace=NAMESPACE)
+
+    ground = Ground(picky)
+    for name in ("odd", "plain"):
+        ground.jobset(name)
+    with capture_logs() as logs:
+        async with ground.leading():
+            assert [name for name, _ in ground.notes.news()] == ["plain"]
+            ground.pod("odd")
+            assert await ground.later(0.5) != []
+    assert [entry["name"] for entry in logs if entry["event"] == "readiness not computed"] == ["odd"]
+
+
+async def test_one_observer_that_fails_silences_no_other() -> None:
+    class Broken(ReadinessObserver):
+        def stands(self, before: Readiness | None, now: Readiness | None) -> None:
+            raise ValueError(f"{before} {now}")
+
+    ground = Ground(observers=(Broken(),))
+    ground.jobset("a")
+    with capture_logs() as logs:
+        async with ground.leading():
+            assert len(ground.notes.news()) == 1
+    assert {entry["observer"] for entry in logs if entry["log_level"] == "error"} == {"Broken"}
+
+
+async def test_what_the_cluster_can_do_is_looked_up_each_time(ground: Ground) -> None:
+    ground.jobset("a")
+    async with ground.leading():
+        await ground.later()
+        ground.state = ApiState(None, "gone")
+        ground.controller.mark_all()
+        assert await ground.later() == ["a"]
+        assert ground.snapshots["a"].api.reason == "gone"

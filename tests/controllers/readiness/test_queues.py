@@ -1,0 +1,160 @@
+"""Where a JobSet stands in Kueue, as readiness is told: what is in its way while it waits, and what it has then."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.controllers.readiness.queues import HEAD_SECONDS, QueueStandings, current
+from gangctl.kueue.blocked import Blockage
+from gangctl.kueue.objects import Condition, QueuedWorkload
+from gangctl.kueue.stuck import Trouble
+from tests.controllers.queues.ground import Ground
+
+NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
+EARLIER = "2026-01-01T00:00:00Z"
+
+
+class Room:
+    """Kueue, as this process knows it, and what it says of JobSets."""
+
+    def __init__(self) -> None:
+        self.ground = Ground()
+        self.never: dict[tuple[str, str], str] = {}
+        self.heads: list[str] = []
+        self.standings = QueueStandings(self.ground.view, lambda key: self.never.get(key, ""), self.heads.append)
+
+    def jobset(self, name: str, queue: str = "q", *, suspend: bool = True) -> JobSet:
+        raw = self.ground.jobset(name, 2, queue, suspend=suspend)
+        raw["metadata"]["creationTimestamp"] = EARLIER
+        return read_jobset(raw)[0]
+
+    def waiting(self, name: str, since: str, message: str = "does not fit") -> JobSet:
+        """A JobSet whose Workload Kueue has tried."""
+        found = self.jobset(name)
+        self.ground.workload(name, reserved=False)
+        informer = self.ground.sources.workloads.informer
+        condition = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
+        owner = {"controller": True, "kind": "JobSet", "name": name, "uid": f"uid-{name}"}
+        owner["apiVersion"] = "jobset.x-k8s.io/v1alpha2"
+        metadata = {"name": f"jobset-{name}", "namespace": "t", "uid": f"w-{name}", "creationTimestamp": since}
+        informer._upsert(
+            {
+                "metadata": {**metadata, "ownerReferences": [owner]},
+                "spec": {"queueName": "q", "podSets": [{"name": "w", "count": 2}]},
+                "status": {"conditions": [{**condition, "lastTransitionTime": since}]},
+            }
+        )
+        return found
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+def test_without_a_queue_or_without_kueue_there_is_nothing_to_say(room: Room) -> None:
+    assert room.standings.of(room.jobset("js", ""), 0, NOW) is None
+    room.ground.sources.presence.present = False
+    assert room.standings.of(room.jobset("js"), 0, NOW) is None
+
+
+def test_one_that_was_admitted(room: Room) -> None:
+    jobset = room.jobset("js", suspend=False)
+    room.ground.workload("js", reserved=True)
+    room.never[jobset.key] = "of an earlier quota"
+    found = room.standings.of(jobset, 2, NOW)
+    assert found is not None
+    assert found.workload is not None
+    assert (found.local_queue, found.cluster_queue) == ("q", "cq")
+    assert (found.blocked, found.stuck, found.never) == (None, None, "")
+
+
+def test_one_that_never_fits(room: Room) -> None:
+    jobset = room.waiting("js", EARLIER)
+    room.never[jobset.key] = "9 CPUs of 4"
+    found = room.standings.of(jobset, 0, NOW)
+    assert found is not None
+    assert found.never == "9 CPUs of 4"
+
+
+def test_a_queue_that_is_closed_is_in_the_way_of_those_who_wait(room: Room) -> None:
+    waits = room.waiting("js", EARLIER)
+    runs = room.jobset("runs", suspend=False)
+    room.ground.workload("runs", reserved=True)
+    room.ground.queue("cq", 4, stopPolicy="Hold")
+    for jobset, reason in ((waits, Blockage.CLUSTER_QUEUE_STOPPED), (runs, None)):
+        found = room.standings.of(jobset, 2, NOW)
+        assert found is not None
+        assert (found.blocked.reason if found.blocked is not None else None) == reason
+
+
+def test_a_queue_that_is_not_there(room: Room) -> None:
+    found = room.standings.of(room.jobset("js", "typo"), 0, NOW)
+    assert found is not None
+    assert found.blocked is not None
+    assert (found.blocked.reason, found.cluster_queue) == (Blockage.LOCAL_QUEUE_MISSING, "")
+
+
+def test_what_may_not_be_read_is_in_nobodys_way(room: Room) -> None:
+    room.ground.sources.cluster_queues.informer.synced.clear()
+    found = room.standings.of(room.jobset("js", "typo"), 0, NOW)
+    assert found is not None
+    assert found.blocked is None
+
+
+def test_one_for_which_kueue_has_made_nothing(room: Room) -> None:
+    jobset = room.jobset("js")
+    found = room.standings.of(jobset, 0, NOW)
+    assert found is not None
+    assert found.stuck is not None
+    assert found.stuck.trouble is Trouble.WORKLOAD_MISSING
+    fresh = room.standings.of(jobset, 0, datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC))
+    assert fresh is not None
+    assert fresh.stuck is None
+
+
+def test_the_head_of_a_strict_queue_is_in_the_way_of_those_behind_it(room: Room) -> None:
+    room.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
+    first, second = room.waiting("first", EARLIER), room.waiting("second", "2026-01-01T00:10:00Z")
+    behind = room.standings.of(second, 0, NOW)
+    head = room.standings.of(first, 0, NOW)
+    assert behind is not None
+    assert behind.stuck is not None
+    assert head is not None
+    assert (behind.stuck.trouble, head.stuck) == (Trouble.HEAD_BLOCKS_QUEUE, None)
+    assert "t/first" in behind.stuck.evidence
+
+
+def test_another_head_is_told_of(room: Room) -> None:
+    room.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
+    room.waiting("first", EARLIER)
+    second = room.waiting("second", "2026-01-01T00:10:00Z")
+    room.standings.of(second, 0, NOW)
+    room.ground.drop(room.ground.sources.workloads, "jobset-first", "t")
+    room.standings.of(second, 0, NOW)
+    assert room.heads == [], "it is looked for every few seconds only"
+    found = room.standings.of(second, 0, NOW + timedelta(seconds=HEAD_SECONDS))
+    assert room.heads == ["cq"]
+    assert found is not None
+    assert found.stuck is None
+
+
+def test_in_other_queues_nobody_is_in_the_way(room: Room) -> None:
+    room.waiting("first", EARLIER)
+    found = room.standings.of(room.waiting("second", "2026-01-01T00:10:00Z"), 0, NOW)
+    assert found is not None
+    assert found.stuck is None
+
+
+def test_of_several_workloads_the_one_that_counts() -> None:
+    quota = {"QuotaReserved": Condition(status=True)}
+    old = QueuedWorkload("t", "old", "1", created="2026-01-01T00:00:00Z", conditions=quota)
+    new = QueuedWorkload("t", "new", "2", created="2026-01-02T00:00:00Z")
+    going = QueuedWorkload("t", "going", "3", created="2026-01-03T00:00:00Z", deleting=True)
+    assert current([old, new, going]) is old
+    assert current([new, going]) is new
+    assert current([going]) is going
+    assert current([]) is None
