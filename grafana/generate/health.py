@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import dashboard
 
-from grafana.generate import links, promql
+from grafana.generate import links, promql, work
 from grafana.generate.board import Board, Row, targets
 from grafana.generate.panels import Column, Query, graph, number, rows
 
-_RESULTS = {"done": "green", "requeued": "blue", "retried": "orange", "failed": "red"}
 _WEEK = 7 * 86400
 _REJECTED = "apiserver_admission_webhook_rejection_count"
 _LET_THROUGH = "apiserver_admission_webhook_fail_open_count"
@@ -31,10 +30,11 @@ def board() -> Board:
             Row("Is it up, and does somebody lead?", _numbers()),
             Row("Do webhooks answer, and in time?", _webhooks()),
             Row("Does it see the cluster as it is?", _sight()),
-            Row("Does it keep up?", _work()),
-            Row("Is what the other dashboards show complete and fresh?", _readiness()),
-            Row("What does it ask of the API server?", _requests()),
-            Row("How is the process?", _process()),
+            Row("Does it make of JobSets what they ask for?", work.gangs()),
+            Row("Does it keep up?", work.keys()),
+            Row("Is what the other dashboards show complete and fresh?", work.readiness()),
+            Row("What does it ask of the API server?", work.requests()),
+            Row("How is the process?", work.process()),
         ],
     )
 
@@ -110,18 +110,94 @@ def _numbers() -> list[dashboard.Panel]:
             steps=[(100, "orange")],
             links=[links.runbook("GangctlWebhookFailing")],
         ),
+        number(
+            "Since the last start",
+            "How long the replica that started last has run. Minutes, without an upgrade, is one that is restarted: its"
+            " log and kubectl describe pod say why.",
+            f"time() - {promql.most('', promql.target('process_start_time_seconds'))}",
+            unit="s",
+            steps=[(600, "green")],
+            below="orange",
+            nothing="not scraped",
+            links=[links.runbook("GangctlDown")],
+        ),
+        *_tables(),
+    ]
+
+
+def _tables() -> list[dashboard.Panel]:
+    return [
         rows(
-            "Versions",
-            "What runs. Two versions for longer than an upgrade takes are an upgrade that is stuck.",
-            [f"count by (cluster, version) ({promql.target('gangctl_build_info')})"],
+            "Replicas",
+            "What runs, who leads, and since when. Two versions for longer than an upgrade takes are an upgrade that is"
+            " stuck.",
+            [
+                promql.most("cluster, instance, version", promql.target("gangctl_build_info")),
+                promql.most("cluster, instance", promql.target("gangctl_leader")),
+                f"time() - {promql.most('cluster, instance', promql.target('process_start_time_seconds'))}",
+            ],
             [
                 Column("cluster", "Cluster"),
+                Column("instance", "Instance"),
                 Column("version", "Version"),
-                Column("Value", "Replicas", unit="short"),
+                Column("Value #B", "Leads", unit="short"),
+                Column("Value #C", "Runs for", unit="s"),
+                Column("Value #A", "Info", hidden=True),
             ],
-            sort="Version",
-            width=3,
-            height=4,
+            sort="Leads",
+            width=9,
+            height=6,
+            nothing="not scraped",
+        ),
+        rows(
+            "What gangs are made of",
+            "The resources and versions of scheduling.k8s.io that the cluster serves, and the field of pods that names "
+            "their group. Nothing here: the cluster can make no gangs, and JobSets that ask for one have lost their "
+            "guarantee.",
+            [promql.most("cluster, resource, version, link_field", promql.target("gangctl_api_support_info"))],
+            [
+                Column("cluster", "Cluster"),
+                Column("resource", "Resource"),
+                Column("version", "Version"),
+                Column("link_field", "Field of pods"),
+                Column("Value", "Info", hidden=True),
+            ],
+            sort="Resource",
+            width=7,
+            height=6,
+            nothing="no gangs in this cluster",
+            links=[links.runbook("GangGuaranteeLost")],
+        ),
+        rows(
+            "Certificates end in",
+            "The serving certificate of the webhooks, and the authority that signed it.",
+            [
+                f"{promql.least('cluster, usage', promql.target('gangctl_certificate_expiry_timestamp_seconds'))} - time()"
+            ],
+            [
+                Column("cluster", "Cluster"),
+                Column("usage", "Usage"),
+                Column("Value", "Ends in", unit="s"),
+            ],
+            sort="Ends in",
+            width=4,
+            height=6,
+            nothing="no webhooks",
+            links=[links.runbook("GangctlCertificateExpiring")],
+        ),
+        rows(
+            "Switched on",
+            "What the settings switch on (1) and off (0). Replicas that differ are in the middle of an upgrade.",
+            [promql.least("cluster, feature", promql.target("gangctl_feature_enabled"))],
+            [
+                Column("cluster", "Cluster"),
+                Column("feature", "Feature"),
+                Column("Value", "On", unit="short"),
+            ],
+            sort="On",
+            width=4,
+            height=6,
+            nothing="not scraped",
         ),
     ]
 
@@ -240,206 +316,5 @@ def _sight() -> list[dashboard.Panel]:
             unit="ops",
             stacked=True,
             links=[links.runbook("GangctlEventsDropped")],
-        ),
-    ]
-
-
-def _work() -> list[dashboard.Panel]:
-    return [
-        graph(
-            "Reconciles, by result",
-            "retried comes again after a growing delay, failed not before something changes.",
-            [Query(promql.total("result", promql.rate(promql.target("gangctl_reconcile_total"))), "{{result}}")],
-            unit="ops",
-            width=8,
-            stacked=True,
-            colors=_RESULTS,
-        ),
-        graph(
-            "Errors of reconciles, by class",
-            "panic is a bug, deadline is an API server that does not answer, the rest is what it answered.",
-            [
-                Query(
-                    promql.total(
-                        "controller, error_class", promql.increase(promql.target("gangctl_reconcile_errors_total"))
-                    ),
-                    "{{controller}} {{error_class}}",
-                )
-            ],
-            unit="short",
-            width=8,
-            bars=True,
-            stacked=True,
-            links=[links.runbook("GangctlReconcileErrors")],
-        ),
-        graph(
-            "One reconcile, p99",
-            "Seconds one takes; nearly all of it is waiting for the API server.",
-            [
-                Query(
-                    promql.quantile(0.99, "controller", promql.target("gangctl_reconcile_duration_seconds_bucket")),
-                    "{{controller}}",
-                )
-            ],
-            unit="s",
-            width=8,
-        ),
-        graph(
-            "Keys in line",
-            "Work that waits. A line that does not come back to 0 is more work than it gets done.",
-            [Query(promql.most("name", promql.target("gangctl_workqueue_depth")), "{{name}}")],
-            unit="short",
-            width=8,
-            steps=[(100, "orange")],
-            links=[links.runbook("GangctlQueueBackedUp")],
-        ),
-        graph(
-            "Wait in line, p99",
-            "How long a change waits until it is its turn.",
-            [
-                Query(
-                    promql.quantile(0.99, "name", promql.target("gangctl_workqueue_queue_duration_seconds_bucket")),
-                    "{{name}}",
-                )
-            ],
-            unit="s",
-            width=8,
-            links=[links.runbook("GangctlQueueBackedUp")],
-        ),
-        graph(
-            "Keys that come in and come again",
-            "Work that comes into line, and of it what failed and comes again.",
-            [
-                Query(promql.total("name", promql.rate(promql.target("gangctl_workqueue_adds_total"))), "{{name}}"),
-                Query(
-                    promql.total("name", promql.rate(promql.target("gangctl_workqueue_retries_total"))),
-                    "{{name}} again",
-                ),
-            ],
-            unit="ops",
-            width=8,
-        ),
-    ]
-
-
-def _readiness() -> list[dashboard.Panel]:
-    evaluation = promql.target("gangctl_readiness_evaluation_duration_seconds_bucket")
-    lag = promql.target("gangctl_readiness_lag_seconds_bucket")
-    return [
-        graph(
-            "Lag of readiness",
-            "From a change of a pod until metrics and objects say so. Above some seconds the other dashboards show the "
-            "past.",
-            [Query(promql.quantile(share, "", lag), name) for share, name in ((0.5, "p50"), (0.99, "p99"))],
-            unit="s",
-            width=8,
-            steps=[(5, "orange"), (30, "red")],
-            links=[links.runbook("GangctlReadinessLagging")],
-        ),
-        graph(
-            "Evaluations of readiness",
-            "How often the state of a gang is computed anew.",
-            [Query(promql.total("", promql.rate(promql.target("gangctl_readiness_evaluations_total"))), "evaluations")],
-            unit="ops",
-            width=4,
-        ),
-        graph(
-            "One evaluation, p99",
-            "Seconds of computing; thousands of pods in one gang show here.",
-            [Query(promql.quantile(0.99, "", evaluation), "p99")],
-            unit="s",
-            width=4,
-        ),
-        graph(
-            "Left out of metrics",
-            "JobSets without series of their own, because there are more than 2,000, and what was counted under "
-            "(others). Sums over all gangs are still right; tables of gangs are not complete.",
-            [
-                Query(promql.most("", promql.target("gangctl_gangs_without_series")), "JobSets without series"),
-                Query(
-                    promql.total("family", promql.increase(promql.target("gangctl_series_dropped_total"))),
-                    "{{family}}",
-                ),
-            ],
-            unit="short",
-            width=8,
-            links=[links.runbook("GangMetricsTruncated")],
-        ),
-    ]
-
-
-def _requests() -> list[dashboard.Panel]:
-    requests = promql.target("gangctl_kube_requests_total")
-    return [
-        graph(
-            "Requests, by code",
-            "409 is somebody else's write in between and tried again, 403 a missing right, 429 an API server that is "
-            "busy, none no answer at all.",
-            [Query(promql.total("code", promql.rate(requests)), "{{code}}")],
-            unit="reqps",
-            width=8,
-            stacked=True,
-            links=[links.runbook("GangctlApiErrors")],
-        ),
-        graph(
-            "Writes, by resource",
-            "What it changes in the cluster. In a cluster at rest it is 0.",
-            [
-                Query(
-                    promql.total(
-                        "verb, resource",
-                        promql.rate(
-                            promql.target("gangctl_kube_requests_total", 'verb!~"get|list|watch"', 'resource!="leases"')
-                        ),
-                    ),
-                    "{{verb}} {{resource}}",
-                )
-            ],
-            unit="reqps",
-            width=8,
-            stacked=True,
-        ),
-        graph(
-            "Time to an answer, p99",
-            "Seconds until the API server begins to answer. When it is slow, so is everything that is done here.",
-            [
-                Query(
-                    promql.quantile(
-                        0.99, "verb", promql.target("gangctl_kube_request_duration_seconds_bucket", 'verb!="watch"')
-                    ),
-                    "{{verb}}",
-                )
-            ],
-            unit="s",
-            width=8,
-        ),
-    ]
-
-
-def _process() -> list[dashboard.Panel]:
-    return [
-        graph(
-            "CPU",
-            "Cores in use by each replica. One event loop uses one core at most: near 1, answers are late.",
-            [Query(promql.total("instance", promql.rate(promql.target("process_cpu_seconds_total"))), "{{instance}}")],
-            unit="short",
-            width=8,
-            steps=[(0.8, "orange")],
-            links=[links.runbook("GangctlWebhookSlow")],
-        ),
-        graph(
-            "Memory",
-            "Resident memory of each replica, without the workers that evaluate policies. The limit in the shipped "
-            "manifest is 1536 MiB for all of them.",
-            [Query(promql.most("instance", promql.target("process_resident_memory_bytes")), "{{instance}}")],
-            unit="bytes",
-            width=8,
-        ),
-        graph(
-            "Open files",
-            "Connections and files of each replica. It grows and does not shrink where connections leak.",
-            [Query(promql.most("instance", promql.target("process_open_fds")), "{{instance}}")],
-            unit="short",
-            width=8,
         ),
     ]

@@ -135,9 +135,9 @@ def age(by: str, timestamps: str) -> str:
     return f"time() - {least(by, timestamps)}"
 
 
-def until(timestamps: str) -> str:
+def until(timestamps: str, by: str = "") -> str:
     """Seconds until the earliest of some timestamps; 0 is none."""
-    return f"{least('', some(timestamps))} - time()"
+    return f"{least(by, some(timestamps))} - time()"
 
 
 def or_zero(query: str) -> str:

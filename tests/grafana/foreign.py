@@ -61,6 +61,7 @@ _PROCESS: Final[Mapping[str, tuple[Type, tuple[str, ...]]]] = {
     "process_cpu_seconds_total": ("counter", ()),
     "process_open_fds": ("gauge", ()),
     "process_resident_memory_bytes": ("gauge", ()),
+    "process_start_time_seconds": ("gauge", ()),
 }
 _PROMETHEUS: Final[Mapping[str, tuple[Type, tuple[str, ...]]]] = {
     "ALERTS": (

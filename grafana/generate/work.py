@@ -1,0 +1,308 @@
+"""What gangctl does and what that takes: rows of the dashboard of its health."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.models import dashboard
+
+from grafana.generate import links, promql
+from grafana.generate.panels import Query, graph
+
+_RESULTS = {"done": "green", "requeued": "blue", "retried": "orange", "failed": "red"}
+
+
+def gangs() -> list[dashboard.Panel]:
+    """What it makes of JobSets."""
+    return [
+        graph(
+            "What was done about JobSets, by result",
+            "What a look at a JobSet came to; without those that needed nothing. recreated again and again is somebody "
+            "who deletes what gangctl makes, rejected a name that somebody else has taken.",
+            [
+                Query(
+                    promql.total(
+                        "result", promql.increase(promql.target("gangctl_translations_total", 'result!="unchanged"'))
+                    ),
+                    "{{result}}",
+                )
+            ],
+            unit="short",
+            bars=True,
+            stacked=True,
+            colors={
+                "created": "green",
+                "patched": "blue",
+                "recreated": "orange",
+                "rejected": "red",
+                "failed": "dark-red",
+            },
+            links=[links.runbook("GangGroupMissing")],
+        ),
+        graph(
+            "What was mended",
+            "Workloads and PodGroups that were not any more as they should be, by what was wrong. existence is somebody"
+            " who deletes them; min_count is an edit, or a JobSet that was resized.",
+            [
+                Query(
+                    promql.total("kind, field_class", promql.increase(promql.target("gangctl_drift_repairs_total"))),
+                    "{{kind}} {{field_class}}",
+                )
+            ],
+            unit="short",
+            bars=True,
+            stacked=True,
+            links=[links.runbook("GangGroupMissing")],
+        ),
+    ]
+
+
+def keys() -> list[dashboard.Panel]:
+    """Reconciles and the lines before them."""
+    return [
+        graph(
+            "Reconciles, by result",
+            "retried comes again after a growing delay, failed not before something changes.",
+            [Query(promql.total("result", promql.rate(promql.target("gangctl_reconcile_total"))), "{{result}}")],
+            unit="ops",
+            width=8,
+            stacked=True,
+            colors=_RESULTS,
+        ),
+        graph(
+            "Errors of reconciles, by class",
+            "panic is a bug, deadline is an API server that does not answer, the rest is what it answered.",
+            [
+                Query(
+                    promql.total(
+                        "controller, error_class", promql.increase(promql.target("gangctl_reconcile_errors_total"))
+                    ),
+                    "{{controller}} {{error_class}}",
+                )
+            ],
+            unit="short",
+            width=8,
+            bars=True,
+            stacked=True,
+            links=[links.runbook("GangctlReconcileErrors")],
+        ),
+        graph(
+            "One reconcile, p99",
+            "Seconds one takes; nearly all of it is waiting for the API server.",
+            [
+                Query(
+                    promql.quantile(0.99, "controller", promql.target("gangctl_reconcile_duration_seconds_bucket")),
+                    "{{controller}}",
+                )
+            ],
+            unit="s",
+            width=8,
+        ),
+        graph(
+            "Keys in line",
+            "Work that waits. A line that does not come back to 0 is more work than it gets done.",
+            [Query(promql.most("name", promql.target("gangctl_workqueue_depth")), "{{name}}")],
+            unit="short",
+            width=8,
+            steps=[(100, "orange")],
+            links=[links.runbook("GangctlQueueBackedUp")],
+        ),
+        graph(
+            "Wait in line, p99",
+            "How long a change waits until it is its turn.",
+            [
+                Query(
+                    promql.quantile(0.99, "name", promql.target("gangctl_workqueue_queue_duration_seconds_bucket")),
+                    "{{name}}",
+                )
+            ],
+            unit="s",
+            width=8,
+            links=[links.runbook("GangctlQueueBackedUp")],
+        ),
+        graph(
+            "Keys that come in and come again",
+            "Work that comes into line, and of it what failed and comes again.",
+            [
+                Query(promql.total("name", promql.rate(promql.target("gangctl_workqueue_adds_total"))), "{{name}}"),
+                Query(
+                    promql.total("name", promql.rate(promql.target("gangctl_workqueue_retries_total"))),
+                    "{{name}} again",
+                ),
+            ],
+            unit="ops",
+            width=8,
+        ),
+        graph(
+            "Under way for",
+            "How long the key that is worked on for longest has taken. A line that climbs is one that hangs.",
+            [
+                Query(
+                    promql.most("name", promql.target("gangctl_workqueue_longest_running_processor_seconds")),
+                    "{{name}}",
+                )
+            ],
+            unit="s",
+            width=8,
+            steps=[(60, "orange")],
+            links=[links.runbook("GangctlQueueBackedUp")],
+        ),
+        graph(
+            "Work under way, together",
+            "Seconds that all keys that are worked on have taken so far. It grows with more workers that hang, too.",
+            [Query(promql.total("name", promql.target("gangctl_workqueue_unfinished_work_seconds")), "{{name}}")],
+            unit="s",
+            width=8,
+            links=[links.runbook("GangctlQueueBackedUp")],
+        ),
+        graph(
+            "Work on one key, p99",
+            "Seconds from taking a key from its line until it is done with.",
+            [
+                Query(
+                    promql.quantile(0.99, "name", promql.target("gangctl_workqueue_work_duration_seconds_bucket")),
+                    "{{name}}",
+                )
+            ],
+            unit="s",
+            width=8,
+        ),
+    ]
+
+
+def readiness() -> list[dashboard.Panel]:
+    """How fresh and complete is what is told of gangs."""
+    evaluation = promql.target("gangctl_readiness_evaluation_duration_seconds_bucket")
+    lag = promql.target("gangctl_readiness_lag_seconds_bucket")
+    return [
+        graph(
+            "Lag of readiness",
+            "From a change of a pod until metrics and objects say so. Above some seconds the other dashboards show the "
+            "past.",
+            [Query(promql.quantile(share, "", lag), name) for share, name in ((0.5, "p50"), (0.99, "p99"))],
+            unit="s",
+            width=8,
+            steps=[(5, "orange"), (30, "red")],
+            links=[links.runbook("GangctlReadinessLagging")],
+        ),
+        graph(
+            "Evaluations of readiness",
+            "How often the state of a gang is computed anew.",
+            [Query(promql.total("", promql.rate(promql.target("gangctl_readiness_evaluations_total"))), "evaluations")],
+            unit="ops",
+            width=4,
+        ),
+        graph(
+            "One evaluation, p99",
+            "Seconds of computing; thousands of pods in one gang show here.",
+            [Query(promql.quantile(0.99, "", evaluation), "p99")],
+            unit="s",
+            width=4,
+        ),
+        graph(
+            "Left out of metrics",
+            "JobSets without series of their own, because there are more than 2,000, and what was counted under "
+            "(others). Sums over all gangs are still right; tables of gangs are not complete.",
+            [
+                Query(promql.most("", promql.target("gangctl_gangs_without_series")), "JobSets without series"),
+                Query(
+                    promql.total("family", promql.increase(promql.target("gangctl_series_dropped_total"))),
+                    "{{family}}",
+                ),
+            ],
+            unit="short",
+            width=8,
+            links=[links.runbook("GangMetricsTruncated")],
+        ),
+    ]
+
+
+def requests() -> list[dashboard.Panel]:
+    """What it asks of the API server."""
+    requests = promql.target("gangctl_kube_requests_total")
+    return [
+        graph(
+            "Requests, by code",
+            "409 is somebody else's write in between and tried again, 403 a missing right, 429 an API server that is "
+            "busy, none no answer at all.",
+            [Query(promql.total("code", promql.rate(requests)), "{{code}}")],
+            unit="reqps",
+            width=8,
+            stacked=True,
+            links=[links.runbook("GangctlApiErrors")],
+        ),
+        graph(
+            "Writes, by resource",
+            "What it changes in the cluster. In a cluster at rest it is 0.",
+            [
+                Query(
+                    promql.total(
+                        "verb, resource",
+                        promql.rate(
+                            promql.target("gangctl_kube_requests_total", 'verb!~"get|list|watch"', 'resource!="leases"')
+                        ),
+                    ),
+                    "{{verb}} {{resource}}",
+                )
+            ],
+            unit="reqps",
+            width=8,
+            stacked=True,
+        ),
+        graph(
+            "Time to an answer, p99",
+            "Seconds until the API server begins to answer. When it is slow, so is everything that is done here.",
+            [
+                Query(
+                    promql.quantile(
+                        0.99, "verb", promql.target("gangctl_kube_request_duration_seconds_bucket", 'verb!="watch"')
+                    ),
+                    "{{verb}}",
+                )
+            ],
+            unit="s",
+            width=8,
+        ),
+    ]
+
+
+def process() -> list[dashboard.Panel]:
+    """The process and its event loop."""
+    lag = promql.target("gangctl_event_loop_lag_seconds_bucket")
+    return [
+        graph(
+            "CPU",
+            "Cores in use by each replica. One event loop uses one core at most: near 1, answers are late.",
+            [Query(promql.total("instance", promql.rate(promql.target("process_cpu_seconds_total"))), "{{instance}}")],
+            unit="short",
+            width=6,
+            steps=[(0.8, "orange")],
+            links=[links.runbook("GangctlWebhookSlow")],
+        ),
+        graph(
+            "Memory",
+            "Resident memory of each replica, without the workers that evaluate policies. The limit in the shipped "
+            "manifest is 1536 MiB for all of them.",
+            [Query(promql.most("instance", promql.target("process_resident_memory_bytes")), "{{instance}}")],
+            unit="bytes",
+            width=6,
+        ),
+        graph(
+            "Open files",
+            "Connections and files of each replica. It grows and does not shrink where connections leak.",
+            [Query(promql.most("instance", promql.target("process_open_fds")), "{{instance}}")],
+            unit="short",
+            width=6,
+        ),
+        graph(
+            "Lag of the event loop",
+            "How late the event loop was, looked at four times a second. Everything waits while it is late, webhooks "
+            "first.",
+            [
+                Query(promql.quantile(share, "instance", lag), f"{{{{instance}}}} {name}")
+                for share, name in ((0.5, "p50"), (0.99, "p99"))
+            ],
+            unit="s",
+            width=6,
+            steps=[(0.1, "orange"), (1, "red")],
+            links=[links.runbook("GangctlWebhookSlow")],
+        ),
+    ]

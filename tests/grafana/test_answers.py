@@ -1,0 +1,167 @@
+"""What panels answer: the queries that an operator acts on, evaluated by promtool on series that are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from gangctl.readiness.phases import GangPhase
+from tests.grafana.queries import PanelQuery, panel_queries
+from tests.monitoring.promtool import run
+
+TARGET: Final = 'job="gangctl",instance="a"'
+OTHER: Final = 'job="gangctl",instance="b"'
+QUEUE: Final = 'namespace="team-a",local_queue="research",cluster_queue="gpus"'
+LEADER: Final = {f"gangctl_leader{{{TARGET}}}": "1x60", f"gangctl_leader{{{OTHER}}}": "0x60"}
+NOBODY_LEADS: Final = {f"gangctl_leader{{{TARGET}}}": "0x60", f"gangctl_leader{{{OTHER}}}": "0x60"}
+Samples = Mapping[str, float]
+
+
+def asked(dashboard: str, panel: str, ref: str = "A") -> PanelQuery:
+    (found,) = (
+        query
+        for query in panel_queries()
+        if (query.dashboard, query.panel, query.ref) == (f"gangctl-{dashboard}", panel, ref)
+    )
+    return found
+
+
+class Scene:
+    """Series by the minute, and what queries come to at minute 30."""
+
+    def __init__(self, promtool: Path, directory: Path) -> None:
+        self._promtool = promtool
+        self._directory = directory
+
+    def answers(
+        self,
+        query: PanelQuery,
+        series: Mapping[str, str],
+        expected: Samples,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        """AssertionError with what promtool says, where the answer is another one."""
+        samples = [{"labels": labels, "value": value} for labels, value in expected.items()]
+        look: dict[str, Any] = {
+            "expr": query.runnable(variables or {}, shown="30m"),
+            "eval_time": "30m",
+            "exp_samples": samples,
+        }
+        given = [{"series": name, "values": values} for name, values in series.items()]
+        test = {"interval": "1m", "input_series": given, "promql_expr_test": [look]}
+        run(self._promtool, self._directory, {"rule_files": [], "evaluation_interval": "1m", "tests": [test]})
+
+
+@pytest.fixture
+def scene(promtool: Path, tmp_path: Path) -> Scene:
+    return Scene(promtool, tmp_path)
+
+
+def gauge(metric: str, labels: str = QUEUE, target: str = TARGET) -> str:
+    return f"{metric}{{{target},{labels}}}"
+
+
+@pytest.mark.parametrize("panel", ["Gangs held back", "Held back for", "Stranded pods", "Degraded", "Guarantee lost"])
+def test_nothing_is_zero_only_while_somebody_leads(panel: str, scene: Scene) -> None:
+    """An empty cluster and a gangctl that knows nothing look different."""
+    query = asked("overview", panel)
+    scene.answers(query, LEADER, {"{}": 0})
+    scene.answers(query, NOBODY_LEADS, {})
+    scene.answers(query, {}, {})
+
+
+def test_gangs_that_two_replicas_tell_of_count_once(scene: Scene) -> None:
+    blocked = [gauge("gangctl_gangs_blocked", f'{QUEUE},reason="NeverFits"', target) for target in (TARGET, OTHER)]
+    elsewhere = gauge("gangctl_gangs_blocked", 'namespace="team-b",reason="NeverFits"')
+    series = {**LEADER, **dict.fromkeys(blocked, "2x60"), elsewhere: "1x60"}
+    scene.answers(asked("overview", "Gangs held back"), series, {"{}": 3})
+    scene.answers(asked("overview", "Gangs held back"), series, {"{}": 2}, {"namespace": "team-a|team-c"})
+
+
+def test_the_table_of_causes_says_whose_why_how_many_and_since_when(scene: Scene) -> None:
+    blocked = gauge("gangctl_gangs_blocked", f'{QUEUE},reason="Unschedulable"')
+    gone = gauge("gangctl_gangs_blocked", f'{QUEUE},reason="NodeLost"')
+    oldest = gauge("gangctl_oldest_blocked_gang_timestamp_seconds", f'{QUEUE},reason="Unschedulable"')
+    series = {blocked: "2x60", gone: "0x60", oldest: "600x60"}
+    row = f'{{{QUEUE},reason="Unschedulable"}}'
+    scene.answers(asked("overview", "Held back, by queue and cause", "A"), series, {row: 1200})
+    scene.answers(asked("overview", "Held back, by queue and cause", "B"), series, {row: 2})
+
+
+def test_the_table_of_gangs_joins_what_is_known_of_each(scene: Scene) -> None:
+    gang, ready = 'namespace="team-a",jobset="train"', 'namespace="team-a",jobset="done"'
+    held = 'level="JobSet",phase="unschedulable",reason="Unschedulable"'
+    known = f'{gang},local_queue="research",cluster_queue="gpus",{held}'
+    series = {
+        gauge("gangctl_gang_info", known): "1x60",
+        gauge("gangctl_gang_info", f'{ready},level="JobSet",phase="ready"'): "1x60",
+    }
+    for each in (gang, ready):
+        series |= {
+            gauge("gangctl_gang_phase_timestamp_seconds", each): "900x60",
+            gauge("gangctl_gang_ready_pods", each): "3x60",
+            gauge("gangctl_gang_wanted_pods", each): "8x60",
+        }
+    for ref, labels, value in (("A", known, 900), ("B", gang, 3), ("C", gang, 8)):
+        scene.answers(asked("overview", "Gangs that are not ready", ref), series, {f"{{{labels}}}": value})
+
+
+@pytest.mark.parametrize("phase", GangPhase)
+def test_the_phase_of_a_gang_is_one_number_that_grafana_names(phase: GangPhase, scene: Scene) -> None:
+    info = gauge("gangctl_gang_info", f'namespace="team-a",jobset="train",level="JobSet",phase="{phase.label}"')
+    other = gauge("gangctl_gang_info", 'namespace="team-a",jobset="other",level="JobSet",phase="failed"')
+    before = gauge("gangctl_gang_info", 'namespace="team-a",jobset="train",level="JobSet",phase="gone"')
+    series = {info: "_x20 1x40", other: "1x60", before: "1x19 stale"}
+    number = list(GangPhase).index(phase) + 1
+    scene.answers(asked("gang", "Phases"), series, {"{}": number}, {"namespace": "team-a", "jobset": "train"})
+
+
+def test_the_three_waits_add_up_to_the_time_to_ready(scene: Scene) -> None:
+    """Two gangs: 100 s until admitted, 130 s until scheduled, 190 s until ready, each on average."""
+    series = {}
+    for metric, mean in (("time_to_ready", 190), ("time_to_scheduled", 130), ("admitted_to_ready", 90)):
+        name, labels = f"gangctl_gang_{metric}_seconds", 'cluster_queue="gpus",level="JobSet"'
+        # Counted from 0 on, so that both gangs are growth.
+        series[gauge(f"{name}_count", labels)] = "0x27 2x60"
+        series[gauge(f"{name}_sum", labels)] = f"0x27 {2 * mean}x60"
+    for ref, wait in (("A", 100), ("B", 30), ("C", 60)):
+        scene.answers(asked("queues", "Mean wait, by what is waited for", ref), series, {"{}": wait})
+        row = '{cluster_queue="gpus"}'
+        scene.answers(asked("queues", "Mean wait by ClusterQueue, in the time shown", ref), series, {row: wait})
+
+
+def test_replicas_of_kueue_are_not_added_up(scene: Scene) -> None:
+    def of_kueue(metric: str, role: str, labels: str = "") -> str:
+        return f'{metric}{{job="kueue",instance="{role}",cluster_queue="gpus",replica_role="{role}"{labels}}}'
+
+    series = {}
+    for role in ("leader", "follower"):
+        series[of_kueue("kueue_pending_workloads", role, ',status="inadmissible"')] = "4x60"
+        series[of_kueue("kueue_cluster_queue_info", role, ',root_cohort="all"')] = "1x60"
+        quota = ',flavor="a100",resource="gpu"'
+        series[of_kueue("kueue_cluster_queue_resource_usage", role, quota)] = "6x60"
+        series[of_kueue("kueue_cluster_queue_nominal_quota", role, quota)] = "8x60"
+    table = "ClusterQueues, in Kueue and here"
+    scene.answers(asked("queues", table, "A"), series, {'{cluster_queue="gpus",root_cohort="all"}': 1})
+    scene.answers(asked("queues", table, "C"), series, {'{cluster_queue="gpus"}': 4})
+    row = '{cluster_queue="gpus",flavor="a100",resource="gpu"}'
+    scene.answers(asked("queues", "Use of nominal quota"), series, {row: 0.75})
+
+
+def test_a_silent_watch_shows_however_many_others_are_heard_of(scene: Scene) -> None:
+    contact = "gangctl_informer_last_contact_timestamp_seconds"
+    series = {
+        gauge(contact, 'resource="pods"'): "1500x60",
+        gauge(contact, 'resource="jobs"'): "1795x60",
+        gauge(contact, 'resource="never"'): "0x60",
+    }
+    scene.answers(asked("health", "Longest silence"), series, {"{}": 300})
+
+
+def test_the_certificate_that_ends_first_counts_and_none_is_none(scene: Scene) -> None:
+    expires = "gangctl_certificate_expiration_timestamp_seconds"
+    series = {f"{expires}{{{TARGET}}}": "90000x60", f"{expires}{{{OTHER}}}": "0x60"}
+    scene.answers(asked("health", "Certificate ends in"), series, {"{}": 90000 - 1800})
