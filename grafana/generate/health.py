@@ -171,9 +171,7 @@ def _tables() -> list[dashboard.Panel]:
         rows(
             "Certificates end in",
             "The serving certificate of the webhooks, and the authority that signed it.",
-            [
-                f"{promql.least('cluster, usage', promql.target('gangctl_certificate_expiry_timestamp_seconds'))} - time()"
-            ],
+            [promql.until(promql.target("gangctl_certificate_expiry_timestamp_seconds"), "cluster, usage")],
             [
                 Column("cluster", "Cluster"),
                 Column("usage", "Usage"),
