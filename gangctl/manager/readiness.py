@@ -57,6 +57,7 @@ class ReadinessPart:
         ]
         if self._objects is not None:
             observers.append(self._objects)
+            gangs.follow(self._objects.look)
         self.controller = ReadinessController(
             Gangs(gangs.caches, lambda: gangs.state, gangs.rules, suspended),
             self._sources,

@@ -67,8 +67,8 @@ class GangObjects(ReadinessObserver):
     ) -> None:
         """Do nothing yet.
 
-        ``jobset`` finds a JobSet that exists, in a cache that is complete while :meth:`run` runs; ``follows`` says
-        whether it is one that has a Gang. ``writer`` stops a replica that does not lead.
+        ``jobset`` finds a JobSet that exists, as far as it is known yet; ``follows`` says whether it is one that has a
+        Gang. ``writer`` stops a replica that does not lead.
         """
         self._writer = writer
         self._jobset = jobset
@@ -109,6 +109,11 @@ class GangObjects(ReadinessObserver):
         elif before is not None:
             self._wanted.pop(before.key, None)
             self._controller.enqueue(before.key)
+
+    def look(self, key: Key) -> None:
+        """Hear that something about a JobSet has changed: it may not be one that has a Gang any more."""
+        if key not in self._wanted and key in self.informer.store:
+            self._controller.enqueue(key)
 
     async def run(self) -> None:
         """Follow the objects and write them until cancelled; then forget everything. The leader does."""

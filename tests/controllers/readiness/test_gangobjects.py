@@ -410,8 +410,8 @@ def test_one_of_an_earlier_jobset_is_waited_out() -> None:
     play(acts)
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-def test_one_of_a_jobset_that_does_not_ask_any_more_is_deleted(restarted: bool) -> None:
+@pytest.mark.parametrize("restarted", ["", "after the JobSets are known", "before the JobSets are known"])
+def test_one_of_a_jobset_that_does_not_ask_any_more_is_deleted(restarted: str) -> None:
     async def acts(scene: Scene) -> None:
         first, stays = await scene.jobset(), await scene.jobset("stays")
         async with scene.running() as objects:
@@ -424,7 +424,14 @@ def test_one_of_a_jobset_that_does_not_ask_any_more_is_deleted(restarted: bool) 
                 await asyncio.sleep(5)
         if restarted:
             scene.unfollowed.add("js")
-            async with scene.running():
+            known = dict(scene.cache)
+            if restarted.startswith("before"):
+                scene.cache.clear()
+            async with scene.running() as objects:
+                await asyncio.sleep(5)
+                for key, each in known.items():
+                    scene.cache[key] = each
+                    objects.look(key)
                 await asyncio.sleep(5)
         assert await scene.gang() is None
         assert await scene.gang("stays") is not None
