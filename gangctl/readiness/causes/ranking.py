@@ -48,10 +48,8 @@ TIERS: Final[tuple[tuple[str, tuple[Reason, ...]], ...]] = (
         (Reason.UNSCHEDULABLE, Reason.SCHEDULER_ERROR, Reason.SCHEDULER_SILENT, Reason.SCHEDULER_BACKOFF),
     ),
     ("what was placed is lost", (Reason.NODE_LOST, Reason.PREEMPTED)),
-    (
-        "containers do not start",
-        (Reason.IMAGE_PULL, Reason.CONTAINER_CONFIG, Reason.CRASH_LOOP, Reason.NOT_READY, Reason.STARTING),
-    ),
+    ("containers fail", (Reason.IMAGE_PULL, Reason.CONTAINER_CONFIG, Reason.CRASH_LOOP)),
+    ("containers take long, perhaps because they wait for those that fail", (Reason.NOT_READY, Reason.STARTING)),
     (
         "something is late that usually comes by itself",
         (Reason.PODS_MISSING, Reason.PODS_TERMINATING, Reason.RESTARTING, Reason.WAITING_FOR_STAGE),

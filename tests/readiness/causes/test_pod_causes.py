@@ -1,0 +1,196 @@
+"""Pods that are held back, on their way out, lost with their node, or whose containers do not start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.evaluate import evaluate
+from gangctl.readiness.facts import NodeFacts
+from gangctl.readiness.phases import GangPhase
+from tests.jobsets import jobset, rj
+from tests.readiness.causes.finding import causes, reasons, the
+from tests.readiness.snapshots import (
+    NOW,
+    PENDING,
+    PLACED,
+    PLACED_AT,
+    READY,
+    RUNNING,
+    Scene,
+    changed,
+    initially_scheduled,
+    nodes,
+    rfc3339,
+)
+
+JS = jobset("js", rj("w", 1, 4, 4), mode="Gang")
+TOPOLOGY = "kueue.x-k8s.io/topology"
+
+
+def placed(scene: Scene, pods: list[Any], **given: Any) -> Any:
+    """A snapshot of a gang that the scheduler has placed."""
+    return scene.snapshot(pods, groups=scene.groups(initially_scheduled()), **given)
+
+
+def test_gates_are_told_with_who_takes_them_off() -> None:
+    scene = Scene(JS)
+    pods = scene.pods(PENDING, gates=(TOPOLOGY,), refused="SchedulingGated")
+    cause = the(Reason.PODS_GATED, scene.snapshot(pods))
+    assert TOPOLOGY in cause.message
+    assert any("Kueue takes it off" in line for line in cause.evidence)
+    assert cause.blocking
+    assert reasons(scene.snapshot(pods)) == [Reason.PODS_GATED]
+
+
+def test_kueue_has_a_moment_to_take_its_gate_off_and_others_have_none() -> None:
+    scene = Scene(JS)
+    young = evaluate(scene.snapshot(scene.pods(PENDING, gates=(TOPOLOGY,), created=NOW - 5)), NOW)
+    assert [cause.blocking for cause in young.causes] == [False]
+    assert young.look_again == NOW + 25
+    other = scene.snapshot(scene.pods(PENDING, gates=("example.com/x", TOPOLOGY), created=NOW - 5))
+    assert the(Reason.PODS_GATED, other).blocking
+
+
+def test_pods_without_gates_are_not_gated() -> None:
+    scene = Scene(JS)
+    assert Reason.PODS_GATED not in reasons(scene.snapshot(scene.pods(PENDING)))
+
+
+def test_pods_of_the_attempt_before_hold_a_restart_up() -> None:
+    scene = Scene(JS, restarts=1)
+    scene.jobset = replace(scene.jobset, restarting_at=rfc3339(NOW - 20))
+    pods = scene.pods(RUNNING, attempt=0, deleting=True)
+    readiness = evaluate(scene.snapshot(pods, jobs=scene.jobs(attempt=0)), NOW)
+    assert readiness.phase is GangPhase.RESTARTING
+    (cause,) = [each for each in readiness.causes if each.reason is Reason.RESTARTING]
+    assert not cause.blocking
+    assert "4 pods of the attempt before" in cause.evidence[1]
+    scene.jobset = replace(scene.jobset, restarting_at=rfc3339(NOW - 400))
+    assert the(Reason.RESTARTING, scene.snapshot(pods, jobs=scene.jobs(attempt=0))).blocking
+
+
+def test_a_restart_that_is_through_is_no_cause() -> None:
+    scene = Scene(JS, restarts=1)
+    assert Reason.RESTARTING not in reasons(placed(scene, scene.pods(PLACED)))
+
+
+def test_pods_on_their_way_out_are_told() -> None:
+    scene = Scene(JS)
+    cause = the(Reason.PODS_TERMINATING, placed(scene, changed(scene.pods(RUNNING), 0, deleting=True)))
+    assert (cause.pods, cause.blocking) == (1, False)
+    assert "js-w-0-0-0" in cause.evidence[0]
+
+
+def test_a_jobset_that_is_deleted_says_so() -> None:
+    scene = Scene(JS, deleting=True)
+    assert causes(scene.snapshot(scene.pods(RUNNING, deleting=True)))[0].message == "the JobSet is being deleted"
+
+
+def test_pods_that_stay_are_not_on_their_way_out() -> None:
+    scene = Scene(JS)
+    assert Reason.PODS_TERMINATING not in reasons(placed(scene, scene.pods(RUNNING)))
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        (
+            {"n0": NodeFacts("n0", ready=False, reason="NodeStatusUnknown", since=NOW - 90)},
+            "(NodeStatusUnknown), for 1m30s",
+        ),
+        ({}, "node n0 does not exist"),
+    ],
+)
+def test_pods_on_lost_nodes(known: dict[str, NodeFacts], words: str) -> None:
+    scene = Scene(JS)
+    cause = the(Reason.NODE_LOST, placed(scene, scene.pods(RUNNING), nodes=known))
+    assert words in cause.evidence[0]
+    assert cause.command == "kubectl describe node n0"
+    assert cause.pods == 4
+    assert cause.since == (NOW - 90 if known else 0)
+
+
+def test_pods_that_end_on_a_lost_node_never_do() -> None:
+    scene = Scene(JS)
+    pods = changed(scene.pods(RUNNING), 0, deleting=True)
+    cause = the(Reason.NODE_LOST, placed(scene, pods, nodes=nodes("n0", ready=False)))
+    assert any("terminating there" in line for line in cause.evidence)
+
+
+@pytest.mark.parametrize("known", [None, nodes("n0"), nodes("n0", unschedulable=True)])
+def test_nodes_that_are_ready_or_not_known_are_not_lost(known: dict[str, NodeFacts] | None) -> None:
+    scene = Scene(JS)
+    assert Reason.NODE_LOST not in reasons(placed(scene, scene.pods(RUNNING), nodes=known))
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("PreemptionByScheduler", "higher priority"),
+        ("TerminationByKubelet", "ran short"),
+        ("SomethingNew", "SomethingNew"),
+    ],
+)
+def test_who_took_pods_away(reason: str, words: str) -> None:
+    scene = Scene(JS)
+    pods = changed(scene.pods(READY), 0, disrupted=reason, deleting=True)
+    cause = the(Reason.PREEMPTED, placed(scene, pods))
+    assert words in cause.message
+    assert "js-w-0-0-0" in cause.evidence[0]
+    assert cause.pods == 1
+    assert Reason.PREEMPTED not in reasons(placed(scene, scene.pods(RUNNING)))
+
+
+@pytest.mark.parametrize(
+    ("waiting", "reason"),
+    [
+        ("ImagePullBackOff", Reason.IMAGE_PULL),
+        ("ErrImagePull", Reason.IMAGE_PULL),
+        ("InvalidImageName", Reason.IMAGE_PULL),
+        ("CreateContainerConfigError", Reason.CONTAINER_CONFIG),
+        ("RunContainerError", Reason.CONTAINER_CONFIG),
+        ("CrashLoopBackOff", Reason.CRASH_LOOP),
+        ("OOMKilled", Reason.CRASH_LOOP),
+        ("Error", Reason.CRASH_LOOP),
+    ],
+)
+def test_containers_that_do_not_start_or_stay(waiting: str, reason: Reason) -> None:
+    scene = Scene(JS)
+    troubled = {"waiting": waiting, "waiting_message": "said so", "restarts": 3}
+    pods = changed(scene.pods(RUNNING), slice(1, 3), **troubled)
+    cause = the(reason, placed(scene, pods))
+    assert waiting in cause.message
+    assert cause.pods == 2
+    assert cause.evidence[0] == f"{waiting}: said so"
+    assert cause.evidence[2] == "restarted 6 times"
+    assert cause.blocking
+    assert ("--previous" in cause.command) is (reason is Reason.CRASH_LOOP)
+    assert reasons(placed(scene, pods))[0] is reason
+
+
+def test_a_pod_that_is_ready_again_has_no_trouble() -> None:
+    scene = Scene(JS)
+    pods = changed(scene.pods(RUNNING), 1, waiting="OOMKilled", ready=True, ready_at=NOW - 5)
+    assert Reason.CRASH_LOOP not in reasons(placed(scene, pods))
+
+
+@pytest.mark.parametrize("waiting", ["", "ContainerCreating", "PodInitializing"])
+@pytest.mark.parametrize(("state", "reason"), [(PLACED, Reason.STARTING), (RUNNING, Reason.NOT_READY)])
+def test_what_takes_its_time_is_normal_until_it_takes_long(waiting: str, state: dict[str, Any], reason: Reason) -> None:
+    scene = Scene(JS)
+    young = evaluate(placed(scene, scene.pods(state, waiting=waiting, placed_at=NOW - 100)), NOW)
+    assert [(cause.reason, cause.blocking) for cause in young.causes] == [(reason, False)]
+    assert young.look_again == NOW + 200
+    cause = the(reason, placed(scene, scene.pods(state, waiting=waiting)))
+    assert (cause.blocking, cause.since) == (True, PLACED_AT)
+
+
+def test_a_probe_that_failed_later_counts_from_then() -> None:
+    scene = Scene(JS)
+    pods = changed(scene.pods(READY), 0, ready=False, ready_at=NOW - 10)
+    cause = the(Reason.NOT_READY, placed(scene, pods))
+    assert (cause.since, cause.blocking, cause.pods) == (NOW - 10, False, 1)

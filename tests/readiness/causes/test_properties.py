@@ -1,0 +1,204 @@
+"""What holds of causes whatever happens in a cluster."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.api.scheduling import Generation, Observed, Scheduled
+from gangctl.gang.generation import ApiState
+from gangctl.kueue.blocked import Blockage, Blocked
+from gangctl.kueue.stuck import Stuck, Trouble
+from gangctl.readiness.causes import MOST_CAUSES
+from gangctl.readiness.causes.ranking import place_of
+from gangctl.readiness.causes.scene import LINE_CHARACTERS, MESSAGE_CHARACTERS, MOST_EVIDENCE
+from gangctl.readiness.evaluate import evaluate
+from gangctl.readiness.facts import NodeFacts, PodFacts, QueueFacts, Snapshot
+from tests.jobsets import jobset, rj
+from tests.kueue.workloads import no, queued, yes
+from tests.readiness.causes.finding import RECORDED, refused_job, refused_jobset
+from tests.readiness.snapshots import NOW, Scene, rfc3339
+from tests.strategies import PROPERTY
+
+SHAPES = (
+    jobset("js", rj("w", 2, 3, 3), mode="Gang"),
+    jobset("js", rj("a", 1, 2, 2, mode="Gang"), rj("b", 2, 1, 1, mode="ReplicatedGang")),
+    jobset("js", rj("a", 1, 1, 1, mode="Gang"), rj("b", 1, 2, 2, depends_on="a", mode="Gang")),
+    jobset("js", rj("w", 1, 4, 8), mode="Gang", annotations={"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}),
+)
+texts = st.sampled_from(
+    ["", "said so.", "a\nb\x1b[2J", "x" * 5000]
+    + [pod["message"] for minor in RECORDED.values() for pod in minor["taint-and-cpu"]["pods"]]
+    + [minor["job/quota"] for minor in RECORDED.values()]
+)
+times = st.sampled_from([0, NOW - 4000, NOW - 400, NOW - 40, NOW - 3, NOW + 60])
+
+
+@st.composite
+def pods(draw: st.DrawFn, scene: Scene) -> list[PodFacts]:
+    found = []
+    for pod in scene.pods():
+        if draw(st.integers(0, 4)) == 0:
+            continue
+        changes: dict[str, Any] = {
+            "phase": draw(st.sampled_from(["Pending", "Running", "Succeeded", "Failed", "Unknown"])),
+            "node": draw(st.sampled_from(["", "n0", "n1"])),
+            "created": draw(times),
+            "placed_at": draw(times),
+            "deleting": draw(st.booleans()),
+            "attempt": draw(st.integers(0, 1)),
+            "group": draw(st.sampled_from([pod.group, pod.group, pod.group, "", "other"])),
+            "scheduler": draw(st.sampled_from(["", "default-scheduler", "other"])),
+            "priority": draw(st.integers(-1, 1)),
+            "gates": draw(st.sampled_from([(), (), ("kueue.x-k8s.io/topology",), ("mine",)])),
+            "refused": draw(st.sampled_from(["", "", "Unschedulable", "SchedulerError", "SchedulingGated"])),
+            "refusal": draw(texts),
+            "refused_at": draw(times),
+            "ready": draw(st.booleans()),
+            "ready_at": draw(times),
+            "waiting": draw(st.sampled_from(["", "ContainerCreating", "ErrImagePull", "OOMKilled"])),
+            "waiting_message": draw(texts),
+            "restarts": draw(st.integers(0, 3)),
+            "disrupted": draw(st.sampled_from(["", "", "", "PreemptionByScheduler"])),
+        }
+        found.append(replace(pod, **changes))
+    return found
+
+
+@st.composite
+def groups(draw: st.DrawFn, scene: Scene) -> Mapping[str, Observed]:
+    found = {}
+    for name, group in scene.groups().items():
+        said = Scheduled(draw(st.booleans()), "Unschedulable", draw(texts), rfc3339(draw(times)))
+        changes: dict[str, Any] = {
+            "scheduled": draw(st.sampled_from([None, said])),
+            "deleting": draw(st.booleans()),
+            "owner_uid": draw(st.sampled_from([group.owner_uid, group.owner_uid, "other"])),
+            "priority": draw(st.sampled_from([None, 0, 1])),
+            "topology_key": draw(st.sampled_from(["", "rack"])),
+            "min_counts": draw(st.sampled_from([group.min_counts, (("", 99),)])),
+        }
+        if draw(st.integers(0, 4)):
+            found[name] = replace(group, **changes)
+    return found
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> QueueFacts | None:
+    conditions = draw(
+        st.dictionaries(
+            st.sampled_from(["QuotaReserved", "Admitted", "Evicted", "Requeued", "PodsReady", "Finished"]),
+            st.builds(lambda status, text: (yes if status else no)("Pending", text), st.booleans(), texts),
+        )
+    )
+    return draw(
+        st.none()
+        | st.builds(
+            QueueFacts,
+            st.just("main"),
+            st.just("cq"),
+            st.sampled_from([None, queued(**conditions)]),
+            st.sampled_from([None, Blocked(Blockage.CLUSTER_QUEUE_STOPPED, "closed; open it")]),
+            st.none() | st.builds(Stuck, st.sampled_from(list(Trouble)), st.just("seen"), st.just("do it")),
+            st.sampled_from(["", "40 are asked for, and there can be 8"]),
+        )
+    )
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> Snapshot:
+    generation = draw(st.sampled_from([None, *Generation]))
+    scene = Scene(
+        draw(st.sampled_from(SHAPES)),
+        generation,
+        restarts=draw(st.integers(0, 1)),
+        suspend=draw(st.booleans()),
+        queue=draw(st.sampled_from(["", "main"])),
+        stamped=draw(st.booleans()),
+        deleting=draw(st.integers(0, 5)) == 0,
+        created=draw(times.filter(bool)),
+    )
+    jobs = [
+        replace(job, succeeded=draw(st.integers(0, 2)), complete=draw(st.booleans()), deleting=draw(st.booleans()))
+        for job in scene.jobs()
+        if draw(st.integers(0, 3))
+    ]
+    refused = [refused_job(job.name, draw(texts)) for job in jobs if draw(st.booleans())]
+    if draw(st.booleans()):
+        refused.append(refused_jobset("js", 'job "js-w-0" creation failed with error: ' + draw(texts)))
+    return scene.snapshot(
+        draw(pods(scene)),
+        jobs=jobs,
+        groups=draw(groups(scene)),
+        queue=draw(queues()),
+        refused=refused,
+        nodes=draw(st.sampled_from([None, {"n0": NodeFacts("n0", ready=False, reason="Unknown", since=NOW - 9)}])),
+        room=draw(st.sampled_from([{}, dict.fromkeys(scene.groups(), True)])),
+        foreign_workload=draw(st.sampled_from(["", "theirs"])),
+        workload=draw(st.sampled_from([None, scene.workload()])),
+        api=ApiState(generation, "" if generation else "the cluster serves no Workloads"),
+    )
+
+
+@PROPERTY
+@given(snapshots())
+def test_every_cause_is_short_and_says_what_to_do(snapshot: Snapshot) -> None:
+    readiness = evaluate(snapshot, NOW)
+    assert bool(readiness.causes) is not readiness.phase.settled
+    assert len(readiness.causes) <= MOST_CAUSES
+    assert readiness.look_again is None or readiness.look_again > NOW
+    names = {group.name for group in readiness.groups}
+    for cause in readiness.causes:
+        assert cause.message
+        assert cause.remedy, cause
+        assert cause.command.split()[0] in {"kubectl", "gangctl"}, cause
+        assert cause.pods >= 0
+        assert cause.since >= 0
+        assert set(cause.groups) <= names
+        assert len(cause.evidence) <= MOST_EVIDENCE
+        for line, most in ((cause.message, MESSAGE_CHARACTERS), *((each, LINE_CHARACTERS) for each in cause.evidence)):
+            assert line.isprintable()
+            assert not line.endswith(".")
+            assert 0 < len(line) <= most
+
+
+@PROPERTY
+@given(snapshots(), st.randoms(use_true_random=False))
+def test_the_order_of_what_was_seen_does_not_matter(snapshot: Snapshot, chance: random.Random) -> None:
+    def shuffled(things: Any) -> Any:
+        return chance.sample(list(things), len(list(things)))
+
+    other = replace(
+        snapshot,
+        pods=shuffled(snapshot.pods),
+        jobs=shuffled(snapshot.jobs),
+        refused=shuffled(snapshot.refused),
+        groups=dict(shuffled(snapshot.groups.items())),
+    )
+    assert evaluate(other, NOW).causes == evaluate(snapshot, NOW).causes
+
+
+@PROPERTY
+@given(snapshots(), st.floats(0, 4e9))
+def test_any_moment_has_an_answer(snapshot: Snapshot, now: float) -> None:
+    readiness = evaluate(snapshot, now)
+    assert list(readiness.causes) == sorted(readiness.causes, key=place_of)
+    assert readiness == evaluate(snapshot, now)
+
+
+@pytest.mark.parametrize("minor", ["1.36", "1.37"])
+def test_evidence_is_lines_and_no_objects(minor: str) -> None:
+    scene = Scene(SHAPES[0])
+    told = {"waiting": "CreateContainerError", "waiting_message": "no such device " + "x" * 5000}
+    pods = scene.pods(node="n0", phase="Running", **told)
+    message = RECORDED[minor]["job/podsecurity"]
+    causes = evaluate(scene.snapshot(pods[:2], refused=[refused_job("js-w-1", message)]), NOW).causes
+    lines = [line for cause in causes for line in cause.evidence]
+    assert sum(len(line) for line in lines) < 8000
+    assert not any(known in line for line in lines for known in ("apiVersion", "PodFacts(", "Observed(", "JobSet("))

@@ -1,0 +1,149 @@
+"""What keeps a JobSet in its queue, and a suspension that no queue ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangctl.gang.reasons import Reason
+from gangctl.kueue.blocked import Blockage, Blocked
+from gangctl.kueue.objects import CheckState, QueuedWorkload
+from gangctl.kueue.stuck import Stuck, Trouble
+from gangctl.readiness.evaluate import evaluate
+from gangctl.readiness.facts import QueueFacts, Snapshot
+from tests.jobsets import jobset, rj
+from tests.kueue.workloads import ago, no, queued, yes
+from tests.readiness.causes.finding import reasons, the
+from tests.readiness.snapshots import CREATED, NOW, Scene, rfc3339
+
+JS = jobset("js", rj("w", 1, 4, 4), mode="Gang")
+CLOSED = Blocked(
+    Blockage.CLUSTER_QUEUE_STOPPED, 'ClusterQueue "cq" is stopped (stopPolicy Hold); it admits again with None'
+)
+
+
+def waiting(workload: QueuedWorkload | None, *, suspend: bool = True, created: int = CREATED, **given: Any) -> Snapshot:
+    """A JobSet in LocalQueue ``main``, before any pod."""
+    scene = Scene(JS, queue="main", suspend=suspend, created=created)
+    return scene.snapshot(groups={}, jobs=scene.jobs(active=False), queue=QueueFacts("main", "cq", workload, **given))
+
+
+def test_waiting_for_quota_is_normal_and_in_kueues_words() -> None:
+    snapshot = waiting(queued(QuotaReserved=no("Pending", "couldn't assign flavors: insufficient quota for cpu")))
+    cause = the(Reason.WAITING_FOR_QUOTA, snapshot)
+    assert not cause.blocking
+    assert cause.pods == 4
+    assert any("insufficient quota for cpu" in line for line in cause.evidence)
+    assert cause.command == "gangctl fit js -n t"
+    assert reasons(snapshot) == [Reason.WAITING_FOR_QUOTA]
+
+
+def test_what_can_never_be_admitted_comes_with_the_arithmetic() -> None:
+    snapshot = waiting(queued(QuotaReserved=no("Pending")), never="40 cpu are asked for, and cq can have 8")
+    cause = the(Reason.NEVER_FITS, snapshot)
+    assert cause.evidence[0] == "40 cpu are asked for, and cq can have 8"
+    assert reasons(snapshot) == [Reason.NEVER_FITS]
+
+
+@pytest.mark.parametrize("workload", [None, queued(QuotaReserved=no("Inadmissible"))])
+def test_a_queue_that_is_closed_is_named(workload: QueuedWorkload | None) -> None:
+    stuck = Stuck(Trouble.QUEUE_BLOCKED, CLOSED.message, "nothing in this queue is admitted until then")
+    cause = the(Reason.QUEUE_BLOCKED, waiting(workload, blocked=CLOSED, stuck=stuck))
+    assert cause.message == 'its queue admits nothing now: ClusterQueue "cq" is stopped (stopPolicy Hold)'
+    assert cause.evidence[0] == CLOSED.message
+    assert cause.command == "gangctl queue describe main -n t"
+
+
+def test_who_is_admitted_does_not_mind_a_closed_queue() -> None:
+    admitted = queued(QuotaReserved=yes(), Admitted=yes())
+    snapshot = waiting(admitted, suspend=False, blocked=CLOSED)
+    assert Reason.QUEUE_BLOCKED not in reasons(snapshot)
+
+
+@pytest.mark.parametrize("trouble", list(Trouble))
+def test_every_trouble_of_kueue_is_a_reason(trouble: Trouble) -> None:
+    stuck = Stuck(trouble, "this was seen", "do that")
+    cause = the(Reason(trouble.value), waiting(queued(QuotaReserved=no("Pending")), stuck=stuck))
+    assert (cause.message, cause.remedy, cause.blocking) == ("this was seen", "do that", True)
+
+
+def test_gates_of_others_block_and_that_of_gangctl_goes_by_itself() -> None:
+    theirs = queued(QuotaReserved=no("AdmissionGated"), gates=("example.com/budget", "gangctl.dev/gang"))
+    cause = the(Reason.ADMISSION_GATED, waiting(theirs))
+    assert cause.blocking
+    assert "gate example.com/budget is" in cause.message
+    own = queued(QuotaReserved=no("AdmissionGated", since=ago(seconds=10)), gates=("gangctl.dev/gang",))
+    readiness = evaluate(waiting(own), NOW)
+    assert [(each.reason, each.blocking) for each in readiness.causes] == [(Reason.ADMISSION_GATED, False)]
+    assert readiness.look_again == NOW + 20
+
+
+@pytest.mark.parametrize(("state", "blocking"), [("Pending", False), ("Retry", True), ("Rejected", True)])
+def test_checks_are_named_with_what_they_say(state: str, blocking: bool) -> None:
+    checks = (CheckState("provision", state, "no capacity"), CheckState("other", "Ready"))
+    cause = the(Reason.WAITING_FOR_CHECK, waiting(queued(QuotaReserved=yes(), checks=checks)))
+    assert cause.evidence[0] == f"check provision is {state}: no capacity"
+    assert cause.blocking is blocking
+    assert cause.command == "kubectl describe admissionchecks.kueue.x-k8s.io provision"
+
+
+def test_an_eviction_that_is_waited_out() -> None:
+    evicted = queued(
+        QuotaReserved=no("Pending"),
+        Evicted=yes("PodsReadyTimeout", "too late"),
+        Requeued=no("PodsReadyTimeout"),
+        requeue_at=ago(minutes=-1),
+    )
+    cause = the(Reason.QUEUE_BACKOFF, waiting(evicted))
+    assert not cause.blocking
+    assert any("is tried again in 1m" in line for line in cause.evidence)
+
+
+@pytest.mark.parametrize(
+    ("evicted", "reason"), [("Preempted", Reason.PREEMPTED), ("PodsReadyTimeout", Reason.QUEUE_BACKOFF)]
+)
+def test_an_eviction_that_is_going_on(evicted: str, reason: Reason) -> None:
+    cause = the(reason, waiting(queued(QuotaReserved=yes(), Evicted=yes(evicted, "for another one"))))
+    assert not cause.blocking
+    assert cause.evidence[0] == "for another one"
+
+
+def test_a_workload_that_somebody_deactivated() -> None:
+    assert the(Reason.DEACTIVATED, waiting(queued(active=False))).blocking
+
+
+def test_kueue_is_given_a_moment_to_make_the_workload() -> None:
+    readiness = evaluate(waiting(None, created=NOW - 10), NOW)
+    assert [(each.reason, each.blocking) for each in readiness.causes] == [(Reason.WAITING_FOR_QUOTA, False)]
+    assert readiness.look_again == NOW + 20
+
+
+@pytest.mark.parametrize(("seconds", "blocking"), [(5, False), (60, True)])
+def test_admitted_and_still_suspended(seconds: int, blocking: bool) -> None:
+    admitted = queued(QuotaReserved=yes(), Admitted=yes(since=ago(seconds=seconds)))
+    cause = the(Reason.SUSPENDED, waiting(admitted))
+    assert (cause.since, cause.blocking) == (NOW - seconds, blocking)
+
+
+def test_who_has_started_is_not_in_the_queue_any_more() -> None:
+    started = waiting(queued(QuotaReserved=yes(), Admitted=yes()), suspend=False)
+    assert not {Reason.WAITING_FOR_QUOTA, Reason.SUSPENDED} & set(reasons(started))
+
+
+def test_a_suspension_without_a_queue_is_ended_by_a_person() -> None:
+    scene = Scene(JS, suspend=True)
+    cause = the(Reason.SUSPENDED, scene.snapshot(groups={}))
+    assert cause.blocking
+    assert cause.command == """kubectl -n t patch jobset js --type=merge -p '{"spec":{"suspend":false}}'"""
+
+
+def test_a_queue_of_which_nothing_is_known_is_named() -> None:
+    scene = Scene(JS, suspend=True, queue="main")
+    assert any("main" in line for line in the(Reason.SUSPENDED, scene.snapshot(groups={})).evidence)
+
+
+def test_the_time_is_that_of_kueue() -> None:
+    at = NOW - 77
+    snapshot = waiting(queued(QuotaReserved=no("Pending", since=rfc3339(at))))
+    assert the(Reason.WAITING_FOR_QUOTA, snapshot).since == at

@@ -1,0 +1,99 @@
+"""In which order causes are told, and that none is forgotten."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from gangctl.gang.reasons import Reason
+from gangctl.kueue.stuck import Trouble
+from gangctl.readiness.causes.ranking import TIERS, WAITING, place_of
+from gangctl.readiness.result import Cause
+from tests.jobsets import jobset, rj
+from tests.readiness.causes.finding import reasons
+from tests.readiness.snapshots import GATED, NOW, PENDING, REFUSED, RUNNING, Scene, changed, initially_scheduled, nodes
+
+RANKED = [reason for _, tier in TIERS for reason in tier]
+ORDER = (
+    Reason.SUSPENDED,
+    Reason.NEVER_FITS,
+    Reason.QUEUE_BLOCKED,
+    Reason.API_UNAVAILABLE,
+    Reason.NOT_GANGED,
+    Reason.FIELD_DROPPED,
+    Reason.NAME_CONFLICT,
+    Reason.GANG_TAIL_BLOCKED,
+    Reason.SCHEDULING_GATE_OFF,
+    Reason.PRIORITY_MISMATCH,
+    Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK,
+    Reason.JOB_CREATION_REFUSED,
+    Reason.PODS_GATED,
+    Reason.TOPOLOGY_TOO_SMALL,
+    Reason.UNSCHEDULABLE,
+    Reason.NODE_LOST,
+    Reason.IMAGE_PULL,
+    Reason.NOT_READY,
+    Reason.PODS_MISSING,
+    Reason.PODS_NOT_READY,
+    Reason.UNKNOWN,
+)
+"""One of each tier."""
+CAUSES = [reason for reason in Reason if reason in RANKED or reason in WAITING]
+
+
+@pytest.mark.parametrize(("first", "second"), list(pairwise(ORDER)))
+def test_what_explains_more_comes_first(first: Reason, second: Reason) -> None:
+    many = Cause(second, "b", pods=1000)
+    assert min([many, Cause(first, "a")], key=place_of).reason is first
+
+
+def test_equals_are_told_by_the_pods_they_hold_back() -> None:
+    crash, pull = Cause(Reason.CRASH_LOOP, "a", pods=1), Cause(Reason.IMAGE_PULL, "b", pods=2)
+    assert sorted([crash, pull], key=place_of) == [pull, crash]
+
+
+@pytest.mark.parametrize("reason", CAUSES)
+def test_what_ends_by_itself_comes_after_all_that_does_not(reason: Reason) -> None:
+    turn = Cause(reason, "a", blocking=False, pods=1000)
+    assert sorted([turn, Cause(Reason.UNKNOWN, "b")], key=place_of)[1] is turn
+
+
+def test_what_holds_nothing_back_is_told_last() -> None:
+    lost = Cause(Reason.SCHEDULING_GATE_OFF, "a", blocking=False)
+    start = Cause(Reason.STARTING, "b", blocking=False)
+    assert sorted([lost, start], key=place_of) == [start, lost]
+
+
+def test_every_reason_has_one_place() -> None:
+    assert len(RANKED) == len(set(RANKED))
+    assert len(WAITING) == len(set(WAITING))
+    assert {Reason(trouble.value) for trouble in Trouble} <= set(RANKED)
+    # JobSets that have failed need no cause.
+    of_readiness = list(Reason)[list(Reason).index(Reason.SUSPENDED) :]
+    assert set(of_readiness) - set(RANKED) == {Reason.JOBSET_FAILED}
+
+
+def test_a_gang_with_everything_wrong_is_told_from_the_root() -> None:
+    scene = Scene(jobset("js", rj("w", 4, 2, 2, mode="ReplicatedGang")))
+    pods = [
+        *scene.pods(REFUSED, index=0),
+        *scene.pods(GATED, index=1),
+        *scene.pods(RUNNING, index=2, waiting="ImagePullBackOff"),
+        *scene.pods(RUNNING, index=3, node="n1"),
+    ]
+    groups = scene.groups(initially_scheduled())
+    found = reasons(scene.snapshot(pods, groups=groups, nodes=nodes("n0")))
+    assert found == [Reason.PODS_GATED, Reason.UNSCHEDULABLE, Reason.NODE_LOST, Reason.IMAGE_PULL, Reason.NOT_READY]
+
+
+def test_a_lost_guarantee_does_not_hide_why_containers_do_not_start() -> None:
+    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    found = reasons(scene.snapshot(scene.pods(RUNNING, waiting="ErrImagePull")))
+    assert found == [Reason.IMAGE_PULL, Reason.SCHEDULING_GATE_OFF]
+
+
+def test_the_root_comes_before_its_consequences() -> None:
+    scene = Scene(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
+    pods = changed(scene.pods(PENDING, created=NOW - 5), 0, group="")
+    assert reasons(scene.snapshot(pods, groups={}))[0] is Reason.FIELD_DROPPED

@@ -1,0 +1,100 @@
+"""What the messages of real schedulers come to in few words."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.readiness.causes.denials import read_denial
+from gangctl.readiness.causes.refusals import of_the_group, read_refusal
+from tests.readiness.causes.finding import recorded
+from tests.strategies import PROPERTY
+
+
+def messages(minor: str, case: str) -> list[str]:
+    """All that was said of one group."""
+    found: dict[str, Any] = recorded(minor, case)
+    return [each["message"] for each in (*found["group"], *(pod or {} for pod in found["pods"])) if "message" in each]
+
+
+@pytest.mark.parametrize(
+    ("minor", "case", "short"),
+    [
+        ("1.37", "unschedulable-each", "of 4 nodes, 4 short of cpu"),
+        ("1.36", "unschedulable-each", "of 4 nodes, 4 short of cpu"),
+        ("1.37", "unschedulable-together", "room for 4 of 6 pods; of 4 nodes, 4 short of cpu"),
+        ("1.36", "unschedulable-together", "of 4 nodes, 4 short of cpu"),
+        ("1.37", "selector", "of 4 nodes, 4 outside of the node selector or affinity"),
+        ("1.36", "selector", "of 4 nodes, 4 outside of the node selector or affinity"),
+        ("1.37", "taint-and-cpu", "room for 2 of 4 pods; of 4 nodes, 2 short of cpu, 2 with a taint"),
+        ("1.36", "taint-and-cpu", "of 4 nodes, 2 short of cpu, 2 with a taint"),
+        ("1.37", "topology", "room for 2 of 4 pods; of 2 nodes, 2 short of cpu"),
+        ("1.36", "topology", "of 2 nodes, 2 short of cpu"),
+        ("1.37", "topology-no-such-key", ""),
+        ("1.36", "topology-no-such-key", ""),
+        ("1.37", "priority", ""),
+    ],
+)
+def test_real_refusals_in_few_words(minor: str, case: str, short: str) -> None:
+    assert read_refusal(messages(minor, case)).short == short
+
+
+@pytest.mark.parametrize("minor", ["1.36", "1.37"])
+def test_topologies_are_told_by_the_placements_that_were_tried(minor: str) -> None:
+    assert read_refusal(messages(minor, "topology")).placements == 2
+    assert read_refusal(messages(minor, "unschedulable-each")).placements == 1
+    assert read_refusal(messages(minor, "topology-no-such-key")).no_domain
+    assert not read_refusal(messages(minor, "topology")).no_domain
+
+
+def test_priorities_that_differ_are_read() -> None:
+    assert read_refusal(messages("1.37", "priority")).priorities == (1000, 0)
+
+
+@pytest.mark.parametrize(
+    ("message", "short"),
+    [
+        (
+            "0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had untolerated taint {dedicated: gpu}.",
+            "of 5 nodes, 3 short of cpu, 2 with a taint {dedicated: gpu}",
+        ),
+        (
+            (
+                "0/3 nodes are available: 1 Insufficient memory, 1 Too many pods, 1 node(s) were unschedulable. "
+                "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+            ),
+            "of 3 nodes, 1 cordoned, 1 full of pods, 1 short of memory",
+        ),
+        (
+            "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.",
+            "of 1 node, 1 didn't have free ports for the requested pod ports",
+        ),
+        ("0/2 nodes are available: 2 Insufficient example.com/gpu.", "of 2 nodes, 2 short of example.com/gpu"),
+    ],
+)
+def test_other_refusals_of_pods(message: str, short: str) -> None:
+    assert read_refusal([message]).short == short
+
+
+def test_the_order_of_messages_does_not_matter() -> None:
+    said = sorted(set(messages("1.37", "taint-and-cpu")))
+    assert len({read_refusal(order) for order in permutations(said)}) == 1
+
+
+@pytest.mark.parametrize("minor", ["1.36", "1.37"])
+def test_who_only_waits_for_the_others_is_told_apart(minor: str) -> None:
+    said = [pod["message"] for pod in recorded(minor, "unschedulable-together")["pods"]]
+    assert {of_the_group(message) for message in said if message.startswith("0/")} == {False}
+    assert {of_the_group(message) for message in said if not message.startswith("0/")} == {True}
+
+
+@PROPERTY
+@given(st.lists(st.text(max_size=80) | st.from_regex(r"0/\d+ nodes are available: \d+ .*", fullmatch=True), max_size=4))
+def test_any_text_is_read(said: list[str]) -> None:
+    assert read_refusal(said) == read_refusal(reversed(said))
+    for message in said:
+        read_denial(message)
