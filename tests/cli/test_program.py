@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import subprocess
@@ -17,7 +16,7 @@ from gangctl import __version__
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.cli.messages import printable
 from gangctl.cli.options import KUBERNETES
-from gangctl.cli.program import COMMANDS, exit_code, program_name
+from gangctl.cli.program import COMMANDS, exit_code, program, program_name
 from gangctl.errors import (
     ClusterUnavailableError,
     ConfigError,
@@ -58,9 +57,9 @@ class TestHelp:
 
     @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "controller"])
     def test_of_a_command_begins_with_its_line_in_the_list(self, name: str) -> None:
-        module, line = COMMANDS[name]
-        command = getattr(importlib.import_module(module), name)
-        assert isinstance(command, click.Command)
+        _, line = COMMANDS[name]
+        command = program.get_command(click.Context(program), name)
+        assert command is not None
         assert (command.help or "").splitlines()[0] == line
         assert gangctl(name, "-h").code == 0
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 @options.output("table", "json", "yaml")
 @options.colour
 def command(*, name: str, group: str | None, form: str, no_color: bool, **flags: Any) -> None:
-    """Show one gang: its groups, Jobs and pods as a tree, its nodes, causes and events.
+    """Show one gang: groups, Jobs, pods, nodes, causes, events.
 
-    Pods and Jobs that are alike are counted, a few of a kind are named. The groups are those
-    that start together: the JobSet as a whole, a replicated job, or each of its replicas.
+    Groups, Jobs and pods are drawn as a tree: what is alike is counted, a few of a kind are
+    named. A group is what starts together: the JobSet, a replicated job, or each replica.
     "-o json" prints the Gang with its details.
 
     \b

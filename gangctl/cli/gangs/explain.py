@@ -20,7 +20,7 @@ NO: Final = 1
 @options.output("table", "json", "yaml")
 @options.colour
 def command(*, name: str, form: str, no_color: bool, **flags: Any) -> None:
-    """Say why a gang is not running: the most likely cause first.
+    """Say why a gang is not running, most likely cause first.
 
     Each cause comes with what shows it, what to do about it, and the next command to run.
     "gangctl explain" and "gangctl why" are the same. Nothing is written; whether the API

@@ -80,7 +80,8 @@ class _Taking:
         """Keep an object, and say whether it is of any use; InputError where it cannot be read."""
         group, kind = _group(raw), str(raw.get("kind") or "")
         if not (raw.get("metadata") or {}).get("name"):
-            raise InputError(f"a {kind or 'n object without kind and'} without metadata.name")
+            # Kueue's configuration has none; of anything else it is an error.
+            return self._stock.take(raw)
         if kind == "Event" and group in _EVENT_GROUPS:
             return self._take_event(modern(raw))
         if group == JOBSET_GROUP and kind == "JobSet":

@@ -43,7 +43,7 @@ def command(
     no_color: bool,
     **flags: Any,
 ) -> None:
-    """List gangs: phase, how many pods are ready, and why they are not.
+    """List gangs: phase, pods that are ready, and why others are not.
 
     A gang is a JobSet that asks for one. READY counts the pods that are ready of those that
     should exist now; REASON is the most likely cause where it is not ready. "gangctl explain"

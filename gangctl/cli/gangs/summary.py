@@ -134,7 +134,7 @@ def _queue(key: tuple[str, str, str], own: Sequence[Seen]) -> QueueSummary:
         "blocked": sum(each.gang.blocked_by is not None for each in own),
         "phases": _phases(own),
         "pods": _pods(own),
-        "requests": together([each.requests for each in own]),
+        "requests": {name: amount for name, amount in together([each.requests for each in own]).items() if amount},
         "oldest": rfc3339(min(since, default=0)),
     }
 

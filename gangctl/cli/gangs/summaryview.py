@@ -11,7 +11,7 @@ from gangctl.cli.gangs.summary import QueueSummary, Summary, WaitingReport
 from gangctl.cli.output import Section, Table
 from gangctl.readiness.reading import unix
 
-_HEADERS: Final = ("NAMESPACE", "QUEUE", "GANGS", "BLOCKED", "READY", "STRANDED", "OLDEST", "REQUESTED", "PHASES")
+_HEADERS: Final = ("NAMESPACE", "QUEUE", "GANGS", "BLOCKED", "READY", "STRANDED", "OLDEST", "PHASES")
 
 
 def summary_sections(summary: Summary, now: float) -> list[Section]:
@@ -27,10 +27,16 @@ def summary_sections(summary: Summary, now: float) -> list[Section]:
     sections = [
         Section(
             f"{title}, {', '.join(warnings)}" if warnings else title,
-            (_counted(summary["phases"]),),
-            Table(_HEADERS, rows, right=frozenset({2, 3, 4, 5, 6})),
+            table=Table(_HEADERS, rows, right=frozenset({2, 3, 4, 5, 6})),
         )
     ]
+    asked = tuple(
+        (each["namespace"], each["localQueue"] or NONE, amounts(each["requests"].items()))
+        for each in summary["queues"]
+        if each["requests"]
+    )
+    if asked:
+        sections.append(Section("Requested", table=Table(("NAMESPACE", "QUEUE", "RESOURCES"), asked)))
     if summary["waiting"]:
         rows = tuple(_waiting(each, now) for each in summary["waiting"])
         headers = ("NAMESPACE", "NAME", "PHASE", "SINCE", "REASON", "WHY")
@@ -48,7 +54,6 @@ def _row(queue: QueueSummary, now: float) -> tuple[str, ...]:
         f"{pods['ready']}/{pods['wanted']}",
         str(pods["stranded"]),
         ago(unix(queue["oldest"]), now),
-        amounts(queue["requests"].items()),
         _counted(queue["phases"]),
     )
 

@@ -1,0 +1,124 @@
+"""A simulated API server that holds the dump, UIDs and all, and gangctl run against it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from gangctl.sandbox import faults
+from gangctl.sandbox.faults import Match
+from gangctl.sandbox.server import Sandbox, SandboxOptions
+from tests.cli.gangs.dump import NAMESPACE, Object
+from tests.cli.run import BIN, Answer, process
+
+USER: Final = "somebody"
+_STORAGE: Final = {
+    "JobSet": "jobsets.jobset.x-k8s.io",
+    "Job": "jobs.batch",
+    "Pod": "pods",
+    "Workload": "workloads.scheduling.k8s.io",
+    "PodGroup": "podgroups.scheduling.k8s.io",
+    "Node": "nodes",
+    "Event": "events",
+}
+ALL: Final = 10_000
+
+
+@dataclass
+class Place:
+    """The server, and a kubeconfig of somebody whose context is the namespace of the gangs."""
+
+    sandbox: Sandbox
+    kubeconfig: Path
+
+    def put(self, found: Iterable[Object]) -> None:
+        """Store objects as they are, as if their controllers had."""
+        for each in found:
+            metadata = each["metadata"]
+            metadata.setdefault("uid", f"uid-of-{metadata['name']}")
+            self.sandbox.api.store.put(_STORAGE[each["kind"]], (metadata.get("namespace", ""), metadata["name"]), each)
+
+    def remove(self, kind: str, name: str, namespace: str = NAMESPACE) -> None:
+        """Delete one."""
+        self.sandbox.api.store.remove(_STORAGE[kind], (namespace, name))
+
+    def requests(self, *verbs: str) -> list[tuple[str, str]]:
+        """Verb and resource of what was asked."""
+        return [(each.verb, each.resource) for each in self.sandbox.audit.by(USER) if each.verb in verbs]
+
+    async def ask(self, *arguments: str) -> Answer:
+        """Run gangctl to its end."""
+        return await asyncio.to_thread(process, *arguments, "--kubeconfig", str(self.kubeconfig))
+
+    @asynccontextmanager
+    async def running(self, *arguments: str) -> AsyncIterator[Running]:
+        """Run gangctl while the block does."""
+        child = await asyncio.create_subprocess_exec(
+            BIN / "gangctl",
+            *arguments,
+            "--kubeconfig",
+            str(self.kubeconfig),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={"PATH": str(BIN), "LANG": "C.UTF-8", "HOME": "/nonexistent"},
+        )
+        try:
+            yield Running(child)
+        finally:
+            if child.returncode is None:
+                child.kill()
+            await child.communicate()
+
+
+@dataclass
+class Running:
+    """A gangctl that goes on."""
+
+    child: asyncio.subprocess.Process
+
+    async def line(self, *, err: bool = False) -> str:
+        """The next line that it says."""
+        stream = self.child.stderr if err else self.child.stdout
+        assert stream is not None
+        async with asyncio.timeout(30):
+            return (await stream.readline()).decode().rstrip("\n")
+
+    async def until(self, word: str, *, err: bool = False) -> str:
+        """The next line with a word in it."""
+        while True:
+            line = await self.line(err=err)
+            assert line or not (self.child.stdout is None or self.child.stdout.at_eof()), f"it ended without {word}"
+            if word in line:
+                return line
+
+    async def end(self) -> Answer:
+        """Its exit code, and what else it says."""
+        async with asyncio.timeout(30):
+            out, err = await self.child.communicate()
+        return Answer(self.child.returncode or 0, out.decode(), err.decode())
+
+
+@asynccontextmanager
+async def place(
+    directory: Path, found: Iterable[Object], *, forbidden: Collection[str] = (), gangs: bool = True
+) -> AsyncIterator[Place]:
+    """A server with these objects; ``forbidden`` are resources (``pods``) that nobody may read."""
+    runtime_config = {} if gangs else {"scheduling.k8s.io/v1beta1": False}
+    async with Sandbox(SandboxOptions(minor="1.37", runtime_config=runtime_config)) as sandbox:
+        config = yaml.safe_load(sandbox.kubeconfig(user=USER))
+        config["contexts"][0]["context"]["namespace"] = NAMESPACE
+        file = directory / "kubeconfig"
+        file.write_text(yaml.safe_dump(config), encoding="utf-8")
+        here = Place(sandbox, file)
+        here.put(found)
+        for resource in forbidden:
+            sandbox.faults.add(
+                Match(USER, resource=resource), faults.error(403, "Forbidden", f"{resource} is forbidden"), times=ALL
+            )
+        yield here

@@ -1,0 +1,129 @@
+"""Gangs of a cluster: what is read, with which rights, and that it is what files say of the same objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.gangs import dump
+from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS
+from tests.cli.gangs.place import USER, place
+from tests.cli.httpserver import ask as ask_server
+from tests.cli.kueueserver import serving
+from tests.cli.manifests import write
+from tests.cli.run import fine, process
+from tests.jobsets import jobset, rj
+
+
+async def test_a_cluster_and_its_dump_say_the_same(tmp_path: Path) -> None:
+    dumped = fine("describe", WAITS, "-f", str(dump.STUCK), "-o", "json").json
+    async with place(tmp_path, dump.objects()) as here:
+        live = await here.ask("describe", WAITS, "-o", "json")
+    assert (live.code, live.err) == (0, "")
+    assert live.json["details"] == dumped["details"]
+    for key in ("phase", "since", "ready", "reason", "pods", "groups"):
+        assert live.json["status"][key] == dumped["status"][key]
+
+
+async def test_reading_writes_nothing(tmp_path: Path) -> None:
+    async with place(tmp_path, dump.objects()) as here:
+        assert (await here.ask("get", "-A")).code == 0
+        assert (await here.ask("why", WAITS)).code == 1
+        assert (await here.ask("top", "-A")).code == 0
+        assert here.requests("list")
+        assert here.sandbox.audit.writes_by(USER) == []
+
+
+async def test_one_namespace_by_default_and_all_when_asked(tmp_path: Path) -> None:
+    other = jobset("other", rj("w"), mode="Gang", namespace="elsewhere", uid="u-1")
+    async with place(tmp_path, [*dump.objects(), other]) as here:
+        own = await here.ask("get", "-o", "name")
+        everything = await here.ask("get", "-A", "-o", "name")
+        there = await here.ask("get", "-n", "elsewhere", "-o", "name")
+    assert own.out.split() == [f"gang.gangctl.dev/{WAITS}", f"gang.gangctl.dev/{RUNS}"]
+    assert len(everything.out.split()) == 3
+    assert there.out.split() == ["gang.gangctl.dev/other"]
+
+
+async def test_labels_are_the_servers_business(tmp_path: Path) -> None:
+    found = dump.changed("JobSet", RUNS, lambda each: each["metadata"].update(labels={"team": "red"}))
+    async with place(tmp_path, found) as here:
+        answer = await here.ask("get", "-l", "team in (red)", "-o", "name")
+    assert answer.out.split() == [f"gang.gangctl.dev/{RUNS}"]
+
+
+async def test_a_name_that_is_none(tmp_path: Path) -> None:
+    async with place(tmp_path, dump.objects()) as here:
+        answers = [await here.ask(verb, "trian") for verb in ("get", "describe", "why", "wait")]
+    for answer in answers:
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err == f"error: there is no JobSet {NAMESPACE}/trian\nhint: did you mean {RUNS}?\n"
+
+
+class TestRights:
+    @pytest.mark.parametrize(
+        ("resource", "told"),
+        [
+            ("nodes", "nodes may not be read"),
+            ("events.events.k8s.io", "events.events.k8s.io may not be read"),
+            ("podgroups.scheduling.k8s.io", "podgroups.scheduling.k8s.io may not be read"),
+            ("pods", "pods may not be read"),
+        ],
+    )
+    async def test_what_may_not_be_read_is_left_out(self, resource: str, told: str, tmp_path: Path) -> None:
+        async with place(tmp_path, dump.objects(), forbidden=[resource]) as here:
+            answer = await here.ask("get", RUNS, "-o", "json")
+        assert answer.code == 0
+        assert answer.err.startswith("note: left out: ")
+        assert told in answer.err
+
+    async def test_groups_that_may_not_be_read_are_not_missing(self, tmp_path: Path) -> None:
+        groups = ["podgroups.scheduling.k8s.io", "workloads.scheduling.k8s.io"]
+        async with place(tmp_path, dump.objects(), forbidden=groups) as here:
+            answer = await here.ask("why", WAITS, "-o", "json")
+        reasons = [cause["reason"] for cause in answer.json["status"]["causes"]]
+        assert "PodGroupMissing" not in reasons
+        assert reasons[0] == "Unschedulable"
+
+    async def test_without_jobsets_there_is_no_answer(self, tmp_path: Path) -> None:
+        async with place(tmp_path, dump.objects(), forbidden=["jobsets.jobset.x-k8s.io"]) as here:
+            answer = await here.ask("get")
+        assert (answer.code, answer.out) == (3, "")
+        assert "is forbidden" in answer.err
+
+    async def test_who_may_not_make_jobs_is_answered_without_the_proof(self, tmp_path: Path) -> None:
+        async with place(tmp_path, dump.objects(), forbidden=["jobs.batch"]) as here:
+            answer = await here.ask("why", RUNS)
+        assert answer.out.startswith(f"Gang {NAMESPACE}/{RUNS}: ")
+
+
+async def test_a_cluster_without_the_scheduling_api(tmp_path: Path) -> None:
+    async with place(tmp_path, dump.objects(but=["PodGroup", "Workload"]), gangs=False) as here:
+        answer = await here.ask("why", WAITS, "-o", "json")
+    assert answer.code == 1
+    assert "GangAPIUnavailable" in [cause["reason"] for cause in answer.json["status"]["causes"]]
+
+
+async def test_a_cluster_without_jobsets(tmp_path: Path) -> None:
+    async with serving(kueue=False) as (server, url):
+        server.forbidden = ()
+        server.objects = []
+        answer = await ask_server(tmp_path, f"{url}/nothing", "get")
+    assert (answer.code, answer.out) == (3, "")
+    assert "does not serve JobSets" in answer.err
+
+
+def test_nobody_answers(tmp_path: Path) -> None:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
+        "users": [{"name": "c", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+    }
+    for verb in (["get"], ["wait", "x"], ["top"]):
+        answer = process(*verb, "--kubeconfig", write(tmp_path / "config", config))
+        assert (answer.code, answer.out) == (3, "")
+        assert answer.err.startswith("error: ")

@@ -1,0 +1,122 @@
+"""``gangctl describe``: from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.conftest import Golden
+from tests.cli.gangs import dump
+from tests.cli.gangs.dump import GROUP_OF_SWEEP, RUNS, WAITS, Object, ask, ask_about
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def tree_of(text: str) -> list[str]:
+    """The lines of the tree."""
+    return text.partition("Groups, Jobs and pods\n")[2].partition("\n\n")[0].splitlines()
+
+
+def test_one_that_runs(golden: Golden) -> None:
+    answer = ask("describe", RUNS)
+    assert (answer.code, answer.err) == (0, "")
+    golden(GOLDEN / "gangs-describe.txt", answer.out)
+
+
+def test_equal_pods_are_counted() -> None:
+    tree = tree_of(ask("describe", WAITS).out)
+    assert tree[0] == "  JobSet sweep"
+    assert tree[1].startswith(f"  └─ group {GROUP_OF_SWEEP}: Unschedulable for ")
+    assert tree[2:] == [
+        "     └─ Job sweep-workers-0: 0 of 6 ready",
+        "        └─ 6 pods: Unschedulable for up to 4m5s",
+    ]
+
+
+def test_unusual_pods_are_named(tmp_path: Path) -> None:
+    found = dump.objects()
+    *pods, odd = dump.pods_of(found, WAITS)
+    for pod in pods:
+        dump.ready(pod)
+    dump.ready(odd, node="node-3")
+    odd["status"]["conditions"][1]["status"] = "False"
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+    odd["status"]["containerStatuses"] = [{"name": "main", "ready": False, "restartCount": 0, "state": waiting}]
+    tree = tree_of(ask_about(tmp_path, found, "describe", WAITS).out)
+    assert tree[-2:] == [
+        "        ├─ 5 pods: Ready on 1 node for up to 1m",
+        f"        └─ {odd['metadata']['name']}: ImagePullBackOff on node-3 for 1m",
+    ]
+
+
+def test_equal_jobs_are_counted(tmp_path: Path) -> None:
+    def widen(each: Object) -> None:
+        each["spec"]["replicatedJobs"][0]["replicas"] = 12
+
+    tree = tree_of(ask_about(tmp_path, dump.changed("JobSet", WAITS, widen), "describe", WAITS).out)
+    assert tree[-1] == "     └─ 11 Jobs sweep-workers-1 ... sweep-workers-11: each not there, 6 pods missing"
+
+
+def test_what_is_in_no_gang(tmp_path: Path) -> None:
+    def loosen(each: Object) -> None:
+        del each["spec"]["replicatedJobs"][0]["template"]["metadata"]
+
+    found = dump.changed("JobSet", RUNS, loosen)
+    tree = tree_of(ask_about(tmp_path, found, "describe", RUNS).out)
+    assert "  └─ in no gang, scheduled one by one" in tree
+    details = ask_about(tmp_path, found, "describe", RUNS, "-o", "json").json["details"]
+    assert [(each["name"], [job["name"] for job in each["jobs"]]) for each in details["groups"]] == [
+        ("train-5ba0af72b9", ["train-workers-0", "train-workers-1"]),
+        ("", ["train-driver-0"]),
+    ]
+
+
+def test_nodes_that_are_not_well_come_first(tmp_path: Path) -> None:
+    def lose(each: Object) -> None:
+        each["status"]["conditions"][0] |= {"status": "Unknown", "reason": "NodeStatusUnknown"}
+
+    nodes = ask_about(tmp_path, dump.changed("Node", "node-3", lose), "describe", RUNS, "-o", "json").json["details"][
+        "nodes"
+    ]
+    assert [(each["name"], each["pods"], each["ready"], each["state"]) for each in nodes] == [
+        ("node-3", 2, 2, "NodeStatusUnknown"),
+        ("node-0", 1, 1, "Ready"),
+        ("node-1", 1, 1, "Ready"),
+        ("node-2", 1, 1, "Ready"),
+    ]
+
+
+def test_without_nodes_their_state_is_not_known(tmp_path: Path) -> None:
+    details = ask_about(tmp_path, dump.objects(but=["Node"]), "describe", RUNS, "-o", "json").json["details"]
+    assert {each["state"] for each in details["nodes"]} == {""}
+
+
+def test_json_is_the_gang_with_details() -> None:
+    described = ask("describe", WAITS, "-o", "json").json
+    details = described.pop("details")
+    assert described == ask("get", WAITS, "-o", "json").json
+    (group,) = details["groups"]
+    assert [(job["name"], job["wanted"], len(job["pods"])) for job in group["jobs"]] == [("sweep-workers-0", 6, 6)]
+    assert {pod["state"] for pod in group["jobs"][0]["pods"]} == {"Unschedulable"}
+    assert [(each["object"], each["reason"]) for each in details["events"]] == [("JobSet/sweep", "WorkloadCreated")]
+
+
+class TestGroup:
+    def test_by_name_or_template(self) -> None:
+        by_name = ask("describe", WAITS, "--group", GROUP_OF_SWEEP, "-o", "json")
+        by_template = ask("describe", WAITS, "--group", "jobset", "-o", "json")
+        assert by_name.out == by_template.out
+        assert [each["name"] for each in by_name.json["details"]["groups"]] == [GROUP_OF_SWEEP]
+
+    def test_unknown(self) -> None:
+        answer = ask("describe", WAITS, "--group", "other")
+        assert (answer.code, answer.out) == (2, "")
+        assert f"there is no group other in JobSet team-a/{WAITS}" in answer.err
+        assert f"--group takes one of: {GROUP_OF_SWEEP}" in answer.err
+
+
+def test_how_it_ended(tmp_path: Path) -> None:
+    found = dump.changed("JobSet", RUNS, lambda each: dump.finish(each, "Failed", "job train-workers-0 failed"))
+    answer = ask_about(tmp_path, found, "describe", RUNS)
+    assert answer.code == 0
+    assert "FailedJobs: job train-workers-0 failed." in answer.out
+    assert answer.out.startswith("Gang team-a/train: Failed for 1m\n")

@@ -1,0 +1,114 @@
+"""``gangctl explain`` and ``gangctl why``: from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Golden
+from tests.cli.gangs import dump
+from tests.cli.gangs.dump import RUNS, WAITS, Object, ask, ask_about
+from tests.cli.kueueobjects import CONFIGURATION, QUEUE, cluster_queue, flavor, local_queue, workload
+from tests.cli.run import gangctl
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def test_one_that_is_stuck(golden: Golden) -> None:
+    answer = ask("explain", WAITS)
+    assert (answer.code, answer.err) == (1, "")
+    golden(GOLDEN / "gangs-explain.txt", answer.out)
+
+
+def test_why_is_explain() -> None:
+    assert ask("why", WAITS) == ask("explain", WAITS)
+    assert gangctl("why", "--help").out.replace("gangctl why", "gangctl explain", 1) == gangctl("explain", "--help").out
+
+
+def test_json_is_the_gang() -> None:
+    answer = ask("why", WAITS, "-o", "json")
+    assert answer.code == 1
+    first = answer.json["status"]["causes"][0]
+    assert (first["reason"], first["blocking"], first["pods"]) == ("Unschedulable", True, 6)
+    assert first["evidence"]
+    assert first["remedy"]
+
+
+def test_one_that_runs_has_nothing_to_explain() -> None:
+    answer = ask("why", RUNS)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.endswith("There is nothing to explain.\n")
+
+
+@pytest.mark.parametrize(("outcome", "code"), [("Completed", 0), ("Failed", 1)])
+def test_one_that_is_over(outcome: str, code: int, tmp_path: Path) -> None:
+    found = dump.changed("JobSet", RUNS, lambda each: dump.finish(each, outcome, "that was it"))
+    answer = ask_about(tmp_path, found, "why", RUNS)
+    assert answer.code == code
+    assert "that was it." in answer.out
+
+
+def test_what_gets_on_by_itself_is_no_no(tmp_path: Path) -> None:
+    found = dump.objects()
+    for pod in dump.pods_of(found, WAITS):
+        dump.ready(pod, at="2026-11-21T15:09:59Z")
+        pod["status"]["conditions"][1]["status"] = "False"
+        pod["status"]["phase"] = "Pending"
+    answer = ask_about(tmp_path, found, "why", WAITS)
+    assert (answer.code, "Starting" in answer.out) == (0, True)
+
+
+def test_whether_there_is_room_is_found_from_the_nodes(tmp_path: Path) -> None:
+    """Once the other gang is gone its nodes have room for this one: the scheduler only has to look again."""
+
+    def reasons(found: list[Object]) -> list[str]:
+        causes = ask_about(tmp_path, found, "why", WAITS, "-o", "json").json["status"]["causes"]
+        return [cause["reason"] for cause in causes]
+
+    everything = dump.objects()
+    running = {id(pod) for pod in dump.pods_of(everything, RUNS)}
+    assert reasons(everything)[0] == "Unschedulable"
+    assert reasons([each for each in everything if id(each) not in running])[0] != "Unschedulable"
+
+
+class TestQueues:
+    """A JobSet that Kueue keeps suspended."""
+
+    def queued(self, *more: Object, cpu: str = "8", pods: int = 6) -> list[Object]:
+        def suspend(each: Object) -> None:
+            each["metadata"]["labels"] = {QUEUE: "q"}
+            each["spec"]["suspend"] = True
+            each["spec"]["replicatedJobs"][0]["template"]["spec"] |= {"parallelism": pods, "completions": pods}
+
+        found = dump.changed("JobSet", WAITS, suspend)
+        gone = {id(pod) for pod in dump.pods_of(found, WAITS)}
+        queues = [flavor(), cluster_queue("cq", {"f": {"cpu": cpu}}), local_queue("q", "cq", "team-a")]
+        return [*(each for each in found if id(each) not in gone), *queues, *more]
+
+    def causes(self, directory: Path, found: list[Object]) -> list[tuple[str, str]]:
+        answer = ask_about(directory, found, "why", WAITS, "-o", "json")
+        return [(cause["reason"], cause["message"]) for cause in answer.json["status"]["causes"]]
+
+    def workload(self, *, owner: str = WAITS) -> Object:
+        made = workload(owner, "q", namespace="team-a", pods=6)
+        uid = next(each for each in dump.objects("JobSet") if each["metadata"]["name"] == owner)["metadata"]["uid"]
+        made["metadata"]["ownerReferences"][0]["uid"] = uid
+        return made
+
+    def test_a_closed_queue(self, tmp_path: Path) -> None:
+        found = self.queued(self.workload(), cpu="100")
+        for each in found:
+            if each["kind"] == "LocalQueue":
+                each["spec"]["stopPolicy"] = "Hold"
+        reason, message = self.causes(tmp_path, found)[0]
+        assert (reason, "is stopped" in message) == ("QueueBlocked", True)
+
+    def test_what_can_never_fit(self, tmp_path: Path) -> None:
+        found = self.queued(self.workload(), CONFIGURATION, cpu="8")
+        found.append({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "none"}})
+        assert self.causes(tmp_path, found)[0][0] == "NeverFits"
+
+    def test_its_queue_is_told(self, tmp_path: Path) -> None:
+        status = ask_about(tmp_path, self.queued(self.workload(), cpu="100"), "get", WAITS, "-o", "json").json["status"]
+        assert (status["phase"], status["localQueue"], status["clusterQueue"]) == ("Queued", "q", "cq")

@@ -1,0 +1,186 @@
+"""``gangctl get``: from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gangctl.readiness.phases import GangPhase
+from tests.cli.conftest import Golden
+from tests.cli.gangs import dump
+from tests.cli.gangs.dump import NAMESPACE, RUNS, STUCK, WAITS, ask, ask_about
+from tests.cli.manifests import write
+from tests.cli.run import gangctl
+from tests.jobsets import jobset, rj
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def test_table(golden: Golden) -> None:
+    answer = ask("get")
+    assert (answer.code, answer.err) == (0, "")
+    golden(GOLDEN / "gangs-get.txt", answer.out)
+
+
+def test_json_is_a_list_of_gangs_and_of_one_the_gang() -> None:
+    both = ask("get", "-o", "json").json
+    assert (both["kind"], [each["kind"] for each in both["items"]]) == ("List", ["Gang", "Gang"])
+    one = ask("get", RUNS, "-o", "json").json
+    assert one == both["items"][1]
+    assert (one["apiVersion"], one["status"]["phase"], one["status"]["ready"]) == (
+        "gangctl.dev/v1alpha1",
+        "Ready",
+        "5/5",
+    )
+
+
+def test_yaml_is_a_stream_of_the_same() -> None:
+    assert ask("get", "-o", "yaml").documents == ask("get", "-o", "json").json["items"]
+
+
+def test_names() -> None:
+    assert ask("get", RUNS, WAITS, "-o", "name").out.splitlines() == [
+        f"gang.gangctl.dev/{RUNS}",
+        f"gang.gangctl.dev/{WAITS}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("phases", "names"),
+    [(["Ready"], [RUNS]), (["unschedulable"], [WAITS]), (["Ready", "Unschedulable"], [WAITS, RUNS]), (["Failed"], [])],
+)
+def test_phases(phases: list[str], names: list[str]) -> None:
+    flags = [flag for phase in phases for flag in ("--phase", phase)]
+    answer = ask("get", *flags, "-o", "name")
+    assert answer.out.split() == [f"gang.gangctl.dev/{name}" for name in names]
+
+
+def test_every_phase_is_a_choice() -> None:
+    assert all(ask("get", "--phase", phase.value).code == 0 for phase in GangPhase)
+    refused = ask("get", "--phase", "Happy")
+    assert (refused.code, refused.out) == (2, "")
+    assert all(phase.value.lower() in refused.err.lower() for phase in GangPhase)
+
+
+@pytest.mark.parametrize(
+    ("selector", "count"), [("team=red", 1), ("team!=red", 1), ("team", 1), ("team in (red,blue)", 1), ("x=y", 0)]
+)
+def test_labels(selector: str, count: int, tmp_path: Path) -> None:
+    found = dump.changed("JobSet", RUNS, lambda each: each["metadata"].update(labels={"team": "red"}))
+    assert len(ask_about(tmp_path, found, "get", "-l", selector, "-o", "name").out.split()) == count
+
+
+def test_namespaces() -> None:
+    assert ask("get", "-n", NAMESPACE, "-o", "name").out.count("\n") == 2
+    assert ask("get", "-A", "-o", "name").out.count("\n") == 2
+    elsewhere = ask("get", "-n", "team-b")
+    assert (elsewhere.code, elsewhere.out) == (0, "no gang\n")
+
+
+class TestNames:
+    def test_close_ones_are_suggested(self) -> None:
+        answer = ask("get", "trian")
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err == "error: there is no JobSet trian\nhint: did you mean train?\n"
+
+    def test_nothing_close(self) -> None:
+        assert "gangctl get -A names the gangs there are" in ask("get", "xxxxxxxx").err
+
+    def test_one_without_a_gang_is_told_so(self, tmp_path: Path) -> None:
+        plain = jobset("plain", rj("w"), uid="u-1", namespace=NAMESPACE)
+        answer = ask_about(tmp_path, [*dump.objects(), plain], "get", "plain")
+        assert (answer.code, answer.out) == (2, "")
+        assert f"JobSet {NAMESPACE}/plain asks for no gang" in answer.err
+        assert 'gangctl.dev/gang-mode: "Gang"' in answer.err
+        assert "plain" not in ask_about(tmp_path, [*dump.objects(), plain], "get").out
+
+    def test_where_none_asks_for_a_gang_that_is_noted(self, tmp_path: Path) -> None:
+        answer = ask_about(tmp_path, [jobset("plain", rj("w"), uid="u-1")], "get")
+        assert (answer.code, answer.out) == (0, "no gang\n")
+        assert "note: 1 JobSet without a gang" in answer.err
+
+
+class TestFiles:
+    def test_stdin(self) -> None:
+        text = "---\n".join(file.read_text(encoding="utf-8") for file in sorted(STUCK.glob("*.yaml")))
+        answer = gangctl("get", "-f", "-", "--at", dump.AT, stdin=text)
+        assert answer.out == ask("get").out
+
+    def test_a_list_of_kubectl(self, tmp_path: Path) -> None:
+        found = {"apiVersion": "v1", "kind": "List", "items": dump.objects()}
+        assert ask_about(tmp_path, [found], "get").out == ask("get").out
+
+    def test_other_kinds_are_skipped_with_a_note(self, tmp_path: Path) -> None:
+        other = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+        answer = ask_about(tmp_path, [*dump.objects(), other], "get")
+        assert (answer.code, answer.err) == (0, "note: skipped 1 Service\n")
+
+    def test_without_jobsets(self, tmp_path: Path) -> None:
+        answer = ask_about(tmp_path, dump.objects("Pod"), "get")
+        assert (answer.code, answer.out) == (2, "")
+        assert "no JobSet in the files" in answer.err
+        assert "kubectl get jobsets" in answer.err
+
+    def test_what_was_never_in_a_cluster(self, tmp_path: Path) -> None:
+        answer = ask_about(tmp_path, [jobset("new", rj("w"), mode="Gang")], "get")
+        assert answer.code == 2
+        assert "metadata.uid was never in a cluster" in answer.err
+        assert "dump.yaml:1:1" in answer.err
+
+    def test_all_that_is_wrong_is_told_at_once(self, tmp_path: Path) -> None:
+        wrong: list[dump.Object] = [
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {}},
+            {"apiVersion": "v1", "kind": "Node", "spec": 1},
+        ]
+        answer = ask_about(tmp_path, [*dump.objects(), *wrong], "get")
+        assert answer.code == 2
+        assert "a Pod without metadata.name" in answer.err
+        assert "spec: has the wrong type" in answer.err
+
+    def test_what_no_server_lets_in(self, tmp_path: Path) -> None:
+        found = dump.changed("JobSet", RUNS, lambda each: each["spec"].update(replicatedJobs="none"))
+        answer = ask_about(tmp_path, found, "get")
+        assert answer.code == 2
+        assert f"JobSet {NAMESPACE}/{RUNS}: spec.replicatedJobs" in answer.err
+
+    def test_the_same_name_in_two_namespaces(self, tmp_path: Path) -> None:
+        twins = [jobset("twin", rj("w"), mode="Gang", uid=f"u-{name}", namespace=name) for name in ("a", "b")]
+        assert ask_about(tmp_path, twins, "get", "twin", "-o", "name").out.count("\n") == 2
+        asked = ask_about(tmp_path, twins, "why", "twin")
+        assert asked.code == 2
+        assert "-n says which: a, b" in asked.err
+        assert ask_about(tmp_path, twins, "why", "twin", "-n", "b", "-o", "json").json["metadata"]["namespace"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("-n", "t", "-A", "-f", "x"), "excludes"),
+        (("a", "-l", "b=c", "-f", "x"), "exclude"),
+        (("a", "-A"), "names are of one namespace"),
+        (("-f", "x", "--context", "c"), "stands in for a cluster"),
+        (("--at", dump.AT), "--at is about files"),
+        (("-f", "x", "-w"), "files do not change"),
+        (("-w", "-o", "json"), "JSON is one document"),
+        (("-l", "(", "-f", "x"), "("),
+        (("-n", "No_Name"), "not the name of a namespace"),
+        (("-f", "nowhere.yaml"), "no such file"),
+    ],
+)
+def test_usage(arguments: tuple[str, ...], told: str) -> None:
+    answer = gangctl("get", *arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert told in answer.err
+
+
+def test_without_its_groups_nothing_is_concluded_from_their_absence(tmp_path: Path) -> None:
+    found = dump.objects(but=["PodGroup", "Workload"])
+    answer = ask_about(tmp_path, found, "get", WAITS, "-o", "json")
+    reasons = [cause["reason"] for cause in answer.json["status"]["causes"]]
+    assert not {"PodGroupMissing", "NotGanged"} & set(reasons)
+
+
+def test_a_file_of_one_gang(tmp_path: Path) -> None:
+    file = write(tmp_path / "one.yaml", *[each for each in dump.objects("JobSet") if each["metadata"]["name"] == RUNS])
+    assert gangctl("get", "-f", file, "-o", "json").json["metadata"]["name"] == RUNS

@@ -1,0 +1,128 @@
+"""``gangctl wait`` and ``gangctl get --watch``: what changes is told, and nobody asks twice."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.gangs import dump
+from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object
+from tests.cli.gangs.place import Place, place
+from tests.cli.run import gangctl
+
+TITLE = f"{NAMESPACE}/{WAITS}"
+
+
+def let_run(here: Place, count: int) -> None:
+    """So many pods of the gang that waits are ready now."""
+    for pod in dump.pods_of(dump.objects(), WAITS)[:count]:
+        dump.ready(pod)
+        here.put([pod])
+
+
+class TestWait:
+    async def test_until_ready(self, tmp_path: Path) -> None:
+        async with place(tmp_path, dump.objects()) as here, here.running("wait", WAITS) as waiting:
+            assert await waiting.until(f"{TITLE}: Unschedulable, 0 of 6 pods ready: ", err=True)
+            let_run(here, 5)
+            assert await waiting.until("5 of 6 pods ready", err=True)
+            lists = here.requests("list")
+            let_run(here, 6)
+            answer = await waiting.end()
+            assert (answer.code, answer.out) == (0, f"{TITLE}: Ready, 6 of 6 pods ready\n")
+            assert here.requests("list") == lists
+
+    async def test_until_scheduled_and_finished(self, tmp_path: Path) -> None:
+        async with place(tmp_path, dump.objects()) as here:
+            scheduled = await here.ask("wait", RUNS, "--for", "scheduled", "-o", "json")
+            assert (scheduled.code, scheduled.json["status"]["phase"]) == (0, "Ready")
+            async with here.running("wait", RUNS, "--for", "finished", "-o", "name") as waiting:
+                await waiting.until("Ready", err=True)
+                (jobset,) = [each for each in dump.objects("JobSet") if each["metadata"]["name"] == RUNS]
+                dump.finish(jobset, "Completed")
+                here.put([jobset])
+                answer = await waiting.end()
+            assert (answer.code, answer.out) == (0, f"gang.gangctl.dev/{RUNS}\n")
+
+    async def test_time_is_over(self, tmp_path: Path) -> None:
+        async with place(tmp_path, dump.objects()) as here:
+            answer = await here.ask("wait", WAITS, RUNS, "--timeout", "0")
+        assert answer.code == 1
+        assert f"error: gang {TITLE} is not ready after 0s: Unschedulable: the scheduler finds no nodes" in answer.err
+        assert f"gangctl why {WAITS} -n {NAMESPACE} says more" in answer.err
+        assert answer.out.splitlines()[1] == f"{NAMESPACE}/{RUNS}: Ready, 5 of 5 pods ready"
+
+    async def test_it_has_failed_for_good(self, tmp_path: Path) -> None:
+        async with place(tmp_path, dump.objects()) as here, here.running("wait", WAITS) as waiting:
+            await waiting.until("Unschedulable", err=True)
+            (jobset,) = [each for each in dump.objects("JobSet") if each["metadata"]["name"] == WAITS]
+            dump.finish(jobset, "Failed", "it is over")
+            here.put([jobset])
+            answer = await waiting.end()
+        assert answer.code == 1
+        assert f"gang {TITLE} will not be ready: Failed: FailedJobs: it is over" in answer.err
+
+    async def test_it_is_deleted(self, tmp_path: Path) -> None:
+        async with place(tmp_path, dump.objects()) as here, here.running("wait", WAITS) as waiting:
+            await waiting.until("Unschedulable", err=True)
+            here.remove("JobSet", WAITS)
+            answer = await waiting.end()
+        assert answer.code == 1
+        assert f"JobSet {TITLE} was deleted" in answer.err
+
+    async def test_fail_fast(self, tmp_path: Path) -> None:
+        """A minCount that its pods can never reach is for a person to mend."""
+
+        def shrink(each: Object) -> None:
+            each["spec"]["schedulingPolicy"]["gang"]["minCount"] = 60
+
+        async with place(tmp_path, dump.changed("PodGroup", dump.GROUP_OF_SWEEP, shrink)) as here:
+            answer = await here.ask("wait", WAITS, "--fail-fast", "--timeout", "1h")
+        assert answer.code == 1
+        assert f"gang {TITLE} will not be ready: " in answer.err
+
+    @pytest.mark.parametrize("time", ["", "10", "5x", "-1s", "m", "1m ", "1h 5m"])
+    def test_times(self, time: str) -> None:
+        answer = gangctl("wait", "x", "--timeout", time)
+        assert answer.code == 2
+        assert "90s, 10m or 1h30m" in answer.err
+
+
+class TestWatch:
+    async def test_what_changes_is_printed(self, tmp_path: Path) -> None:
+        async with place(tmp_path, dump.objects()) as here, here.running("get", "--watch") as watching:
+            assert (await watching.line()).split()[:4] == ["NAMESPACE", "NAME", "PHASE", "READY"]
+            rows = [(await watching.line()).split()[1:4] for _ in range(2)]
+            assert rows == [[WAITS, "Unschedulable", "0/6"], [RUNS, "Ready", "5/5"]]
+            let_run(here, 6)
+            assert (await watching.until("Ready")).split()[1:4] == [WAITS, "Ready", "6/6"]
+            here.remove("JobSet", RUNS)
+            assert (await watching.until("(deleted)")).split()[1] == RUNS
+
+    async def test_phases_that_it_comes_out_of(self, tmp_path: Path) -> None:
+        arguments = ("get", "-w", "--phase", "unschedulable", "-o", "name")
+        async with place(tmp_path, dump.objects()) as here, here.running(*arguments) as watching:
+            assert await watching.line() == f"gang.gangctl.dev/{WAITS}"
+            let_run(here, 6)
+            assert await watching.line() == f"gang.gangctl.dev/{WAITS}"
+
+    async def test_yaml_is_a_stream(self, tmp_path: Path) -> None:
+        async with place(tmp_path, dump.objects()) as here, here.running("get", "-w", "-o", "yaml") as watching:
+            assert await watching.line() == "apiVersion: gangctl.dev/v1alpha1"
+            assert await watching.until("---")
+            assert await watching.until(f"name: {RUNS}")
+
+    async def test_new_gangs_are_seen(self, tmp_path: Path) -> None:
+        async with place(tmp_path, []) as here, here.running("get", "-w", "-o", "name") as watching:
+            here.put(dump.objects())
+            seen = {await watching.line(), await watching.line()}
+        assert seen == {f"gang.gangctl.dev/{name}" for name in (RUNS, WAITS)}
+
+    async def test_an_interrupt_ends_it(self, tmp_path: Path) -> None:
+        async with place(tmp_path, dump.objects()) as here, here.running("get", "-w") as watching:
+            await watching.until(RUNS)
+            watching.child.send_signal(signal.SIGINT)
+            answer = await watching.end()
+        assert (answer.code, answer.err) == (130, "")
