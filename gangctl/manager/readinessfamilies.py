@@ -31,7 +31,7 @@ STRANDED: Final = Family(
 BLOCKED: Final = Family(
     "gangctl_gangs_blocked",
     "gauge",
-    "JobSets by the most likely cause that does not end by itself: a reason of docs/readiness.md.",
+    "JobSets by the most likely cause that does not end by itself: a reason of docs/metrics.md.",
     (*QUEUE, "reason"),
 )
 OLDEST: Final = Family(

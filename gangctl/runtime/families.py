@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
 from prometheus_client import CollectorRegistry, Metric
@@ -26,6 +26,8 @@ class Family:
     type: Type
     help: str
     labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = field(default=(), compare=False)
+    """Upper bounds of a histogram, the infinite one included; empty where they are not known."""
 
     @property
     def unit(self) -> str:
@@ -85,4 +87,5 @@ def _families(collector: Collector) -> Iterable[Family]:
         owner = collector if hasattr(collector, "_labelnames") else metric
         labels: Sequence[str] = getattr(owner, "_labelnames", ())
         name = f"{metric.name}_total" if metric.type == "counter" else metric.name
-        yield Family(name, cast("Type", metric.type), metric.documentation, tuple(labels))
+        buckets: Sequence[float] = getattr(collector, "_upper_bounds", ())
+        yield Family(name, cast("Type", metric.type), metric.documentation, tuple(labels), tuple(buckets))

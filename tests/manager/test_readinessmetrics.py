@@ -13,11 +13,14 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 from gangctl.gang.reasons import Reason
+from gangctl.manager.families import families
 from gangctl.manager.readinessmetrics import ReadinessMetrics
 from gangctl.readiness.ledger import OTHERS, Limits
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Counts, Readiness
 from gangctl.runtime.probes import ProbeServer
+from tests.manager import metricspage
+from tests.manager.metricspage import READINESS as BOUNDS
 from tests.readiness.standings import cause, standing
 
 HERE = {"namespace": "ns", "local_queue": "local", "cluster_queue": "cluster"}
@@ -200,12 +203,18 @@ def test_ten_thousand_gangs_in_the_worst_shape_stay_below_30000_series(world: Wo
         gang = worst(number)
         world.tell(replace(gang, causes=(), **READY), gang)
     assert 24_000 < sum(1 for _ in samples(world.registry)) < 30_000
+    bounds = {each.name: metricspage.series_at_most(each) for each in families() if each.name in BOUNDS}
+    for family in world.registry.collect():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        own = [sample for sample in family.samples if not sample.name.endswith("_created")]
+        assert 0 < len(own) <= bounds[name.removesuffix("_created")], name
+    assert metricspage.total({each.name: each for each in families()}) < 30_000
 
 
 def worst(number: int) -> Readiness:
     """Gangs of 200 namespaces with two queues each, all of them ClusterQueues; phases and reasons of any kind."""
     queue, turn = number % 400, number // 400
-    reasons = [reason for reason in Reason if reason.value != "Unknown"]
+    reasons = metricspage.REASONS
     return standing(
         f"js-{number}",
         cause(reasons[(queue + turn) % len(reasons)]),
