@@ -8,7 +8,8 @@ from typing import Final
 
 import pytest
 
-from tests.monitoring import cases_gangs, cases_operation, cases_recording
+from tests.monitoring import cases_gangs, cases_operation
+from tests.monitoring.cases_recording import CASES as RECORDED
 from tests.monitoring.promtool import Case, Recorded, alert_test, recording_test, run
 from tests.monitoring.rulefiles import alerts, paths, recordings
 
@@ -33,7 +34,7 @@ def test_alert(case: Case, promtool: Path, tmp_path: Path) -> None:
     run(promtool, tmp_path, alert_test(ALERTS[case.alert], case))
 
 
-@pytest.mark.parametrize("case", cases_recording.CASES, ids=lambda case: f"{case.name}@{case.minute}")
+@pytest.mark.parametrize("case", RECORDED, ids=lambda case: f"{case.name}@{case.minute}")
 def test_recording(case: Recorded, promtool: Path, tmp_path: Path) -> None:
     run(promtool, tmp_path, recording_test(case))
 
@@ -44,7 +45,7 @@ def test_every_alert_is_seen_to_fire_and_to_be_silent(name: str) -> None:
 
 
 def test_every_recording_is_seen() -> None:
-    assert {case.name for case in cases_recording.CASES} == {rule.name for rule in recordings()}
+    assert {case.name for case in RECORDED} == {rule.name for rule in recordings()}
 
 
 @pytest.mark.parametrize("minutes", [-1, 1])

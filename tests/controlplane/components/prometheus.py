@@ -108,6 +108,11 @@ class Prometheus:
         given = {"query": expression, "start": repr(start), "end": repr(end), "step": repr(step)}
         return _series(await self._get("query_range", given))
 
+    async def parse(self, expression: str) -> dict[str, Any]:
+        """The syntax tree of an expression: `type` (aggregation, binaryExpr ...) and what belongs to it."""
+        tree: dict[str, Any] = await self._get("parse_query", {"query": expression})
+        return tree
+
     async def rules(self) -> list[dict[str, Any]]:
         """Every rule of every group: `name`, `query`, `health`, `lastError`, and of alerts `state` and `alerts`."""
         data = await self._get("rules", {})

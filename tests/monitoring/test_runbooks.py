@@ -1,0 +1,133 @@
+"""Whoever is woken finds a page, and what the page tells him to run exists."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+
+from gangctl.cli.program import program
+from gangctl.gang.reasons import Reason
+from tests.controlplane.build import ensure_binary
+from tests.controlplane.minors import NEWEST
+from tests.monitoring import runbooks
+from tests.monitoring.rulefiles import RUNBOOKS, Rule, alerts
+from tests.monitoring.runbooks import HEADINGS, INDEX, runbook
+
+OTHERS: Final = {"break-glass", "README"}
+NAMES: Final = [rule.name for rule in alerts()]
+OBJECTS: Final = {"GangPolicy", "GangPolicies", "GangPolicyException"}
+
+
+def parsed(words: list[str]) -> None:
+    """Have the command line read them as it would, and run nothing; click.UsageError when it would not."""
+    command: click.Command = program
+    context = click.Context(program, info_name="gangctl")
+    rest = list(words)
+    while isinstance(command, click.Group):
+        _, found, rest = command.resolve_command(context, rest)
+        assert found is not None
+        command = found
+    # Files that a page names are not there.
+    existing = [each for each in command.params if isinstance(each.type, click.Path)]
+    for parameter in existing:
+        parameter.type = click.STRING
+    command.make_context(command.name, rest, parent=context, resilient_parsing=False)
+
+
+def test_the_index_is_that_of_the_rules() -> None:
+    assert INDEX.read_text(encoding="utf-8") == runbooks.render()
+
+
+def test_there_is_a_page_for_every_alert_and_no_other() -> None:
+    assert {path.stem for path in RUNBOOKS.glob("*.md")} == set(NAMES) | OTHERS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_says_what_one_needs(name: str) -> None:
+    page = runbook(name)
+    assert page.text.startswith(f"# {name}\n")
+    assert page.headings == HEADINGS
+    assert page.expressions
+    assert page.unknown_lines == []
+    assert len(page.text.splitlines()) < 70
+
+
+@pytest.mark.parametrize("rule", alerts(), ids=NAMES)
+def test_every_reason_of_an_alert_is_told_of(rule: Rule) -> None:
+    reasons = re.findall(r'\{(?:reason|cause)=~"([^"]+)"\}', rule.expression)
+    text = runbook(rule.name).text.partition("## What to do")[2]
+    assert [reason for each in reasons for reason in each.split("|") if f"`{reason}`" not in text] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_alerts_and_reasons_that_it_names_exist(name: str) -> None:
+    text = re.sub(r"^```promql.*?^```$", "", runbook(name).text, flags=re.MULTILINE | re.DOTALL)
+    words = set(re.findall(r"\b((?:Gang|Gangctl|Queue)[A-Z]\w+)\b", text))
+    assert words - set(NAMES) - OBJECTS - {reason.value for reason in Reason} - {"GangScheduling"} == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_somewhere(name: str) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", runbook(name).text):
+        assert (RUNBOOKS / target).exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_command_line_takes_its_commands(name: str) -> None:
+    for words in runbook(name).commands("gangctl"):
+        parsed(words)
+    for words in runbook(name).mentions("gangctl"):
+        with contextlib.suppress(click.MissingParameter):
+            parsed(words)
+
+
+@pytest.mark.parametrize("words", ["get --nonsense", "nonsense", "why", "queue describe", "get -A --phase Nonsense"])
+def test_a_command_that_is_wrong_is_noticed(words: str) -> None:
+    with pytest.raises(click.UsageError):
+        parsed(words.split())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_flags_that_it_names_exist(name: str) -> None:
+    known = {option for each in _every_command(program) for parameter in each.params for option in parameter.opts}
+    assert runbook(name).flags - known == set()
+
+
+def _every_command(command: click.Command) -> list[click.Command]:
+    if not isinstance(command, click.Group):
+        return [command]
+    context = click.Context(command)
+    below = [command.get_command(context, name) for name in command.list_commands(context)]
+    return [command, *(each for found in below if found is not None for each in _every_command(found))]
+
+
+def kubectl_takes(words: list[str], home: Path) -> str:
+    """What kubectl has against a command, by asking for its help: flags and verbs are read before it."""
+    done = subprocess.run(
+        [ensure_binary("kubectl", NEWEST), *words, "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"HOME": str(home)},
+    )
+    # Of a verb that it does not know it shows the help of all.
+    of_all = "kubectl controls the Kubernetes cluster manager" in done.stdout
+    return "no such command" if of_all else done.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kubectl_takes_its_commands(name: str, tmp_path: Path) -> None:
+    for words in (*runbook(name).commands("kubectl"), *runbook(name).mentions("kubectl")):
+        assert kubectl_takes(words, tmp_path) == "", words
+
+
+def test_kubectl_would_notice(tmp_path: Path) -> None:
+    assert "unknown flag" in kubectl_takes(["get", "pods", "--nonsense"], tmp_path)
+    assert kubectl_takes(["--namespace", "a", "nonsense"], tmp_path)
