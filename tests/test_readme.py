@@ -13,13 +13,16 @@ import pytest
 
 from gangctl.cli.controller import controller
 from gangctl.cli.demo import demo
+from gangctl.cli.gangs.waiting import command as wait
 from gangctl.cli.sandbox import sandbox
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROSE = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
 COMMANDS = [line.partition("#")[0].strip() for line in re.findall(r"^    (\S.*)$", PROSE, flags=re.MULTILINE)]
-OFFLINE = [command for command in COMMANDS if re.match(r"gangctl (plan|translate|convert|policy)\b", command)]
+OFFLINE = [
+    command for command in COMMANDS if re.match(r"gangctl (plan|translate|convert|policy|get|describe)\b", command)
+]
 
 
 def test_every_command_is_known_here() -> None:
@@ -28,6 +31,7 @@ def test_every_command_is_known_here() -> None:
         ["make", "demo"],
         ["make", "test"],
         ["kubectl", "apply"],
+        ["gangctl", "wait"],
         ["gangctl", "demo"],
         ["gangctl", "sandbox"],
         ["kubectl", "apply"],
@@ -58,6 +62,12 @@ def test_commands_that_simulate_take_these_flags(name: str, command: click.Comma
     """tests/cli runs them."""
     (line,) = [line for line in COMMANDS if line.startswith(f"gangctl {name} ")]
     command.make_context(name, shlex.split(line)[2:])
+
+
+def test_wait_takes_these_flags() -> None:
+    """tests/cli/gangs runs it."""
+    (line,) = [line for line in COMMANDS if line.startswith("gangctl wait ")]
+    wait.make_context("wait", shlex.split(line)[2:])
 
 
 def test_make_demo_is_gangctl_demo_and_needs_no_development_tools() -> None:

@@ -1,0 +1,68 @@
+"""The commands of docs/readiness.md say what the page shows; what needs a cluster is what other tests run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from typing import Final
+
+import click
+import pytest
+
+from gangctl.cli.gangs.files import DUMP
+from gangctl.cli.gangs.patience import ENDLESS
+from gangctl.cli.program import program
+from gangctl.readiness.phases import GangPhase
+from tests.docpages import ROOT, Page
+
+PAGE: Final = Page("readiness.md")
+SAMPLES: Final = re.findall(r"^    (gangctl [^\n]*)\n\n```text\n(.*?)^```$", PAGE.text, flags=re.MULTILINE | re.DOTALL)
+ONLINE: Final = [line for line, _ in PAGE.commands if line.startswith("gangctl ") and " -f " not in line]
+
+
+def test_there_is_something_to_run() -> None:
+    verbs = [shlex.split(command)[1] for command, _ in SAMPLES]
+    assert verbs == ["get", "why", "describe", "top"]
+    assert len(ONLINE) >= 8
+
+
+@pytest.mark.parametrize(("command", "shown"), SAMPLES)
+def test_samples_are_what_is_printed(command: str, shown: str) -> None:
+    line, _, comment = command.partition("#")
+    code = int((re.findall(r"exit (\d)", comment) or ["0"])[0])
+    done = subprocess.run(
+        [sys.executable, "-m", "gangctl", *shlex.split(line)[1:]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (code, "")
+    assert done.stdout == shown
+
+
+@pytest.mark.parametrize("line", ONLINE)
+def test_commands_that_need_a_cluster_take_these_flags(line: str) -> None:
+    """tests/cli/gangs runs them."""
+    _, verb, *arguments = shlex.split(line)
+    command = program.get_command(click.Context(program), verb)
+    assert command is not None
+    command.make_context(verb, arguments)
+
+
+def test_every_phase_is_explained() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", PAGE.text, flags=re.MULTILINE)
+    assert rows == [(phase.value, phase.sentence) for phase in GangPhase]
+
+
+def test_what_fail_fast_gives_up_on_is_named() -> None:
+    section = PAGE.text.partition("--fail-fast` it also")[2].partition("\n\n")[0]
+    assert re.findall(r"`(\w+)`", section) == sorted(reason.value for reason in ENDLESS)
+
+
+def test_the_dump_is_the_one_that_errors_ask_for() -> None:
+    (line,) = [line for line, _ in PAGE.commands if line.startswith("kubectl ")]
+    assert line == f"{DUMP.replace(' -o yaml', '')} -A -o yaml > dump.yaml"
