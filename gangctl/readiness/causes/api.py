@@ -8,6 +8,7 @@ from gangctl.api.meta import GANG_REF
 from gangctl.gang.build import ADAPTERS
 from gangctl.gang.config import read_config
 from gangctl.gang.reasons import Reason
+from gangctl.kueue.names import GATE
 from gangctl.readiness.causes.scene import Finding, Scene, listed, oldest, some
 from gangctl.readiness.reading import unix
 
@@ -25,6 +26,9 @@ def api_unavailable(scene: Scene) -> Iterator[Finding]:
     if api.available:
         return
     pods = _unplaced(scene)
+    if scene.suspended and GATE in scene.snapshot.jobset.gates:
+        # Kueue waits for groups that cannot be made.
+        pods = sum(group.wanted for group in scene.groups)
     yield scene.cause(
         Reason.API_UNAVAILABLE,
         "this cluster cannot make gangs: it has no scheduling API that gangctl can rely on",
@@ -53,8 +57,12 @@ def not_ganged(scene: Scene) -> Iterator[Finding]:
         "it asks for a gang and is none: its pods are scheduled one by one",
         evidence=why,
         remedy="see that gangctl's webhooks are registered and answer, then delete the JobSet and create it again: "
-        "what was decided at creation cannot be changed",
-        command="kubectl get mutatingwebhookconfigurations",
+        "what was decided at creation cannot be changed"
+        if assessment.unstamped
+        else "put right what stands in the way, in a new JobSet: what was decided at creation cannot be changed",
+        command="kubectl get mutatingwebhookconfigurations"
+        if assessment.unstamped
+        else scene.kubectl(f"get jobset {jobset.name} -o json | gangctl plan -f -"),
         pods=pods,
         since=unix(jobset.created),
         blocking=pods > 0,

@@ -116,7 +116,8 @@ class Scene:
     ) -> Cause:
         """A cause whose texts are single bounded lines; ``groups`` that are all of the JobSet are not listed."""
         lines = dict.fromkeys(sentence(line, LINE_CHARACTERS) for line in evidence)
-        names = sorted({group.name for group in groups}) if len(groups) < self.count else []
+        names = sorted({group.name for group in groups})
+        names = names if len(names) < self.count else []
         return Cause(
             reason,
             sentence(message, MESSAGE_CHARACTERS),

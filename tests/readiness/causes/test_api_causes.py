@@ -72,3 +72,17 @@ def test_a_whole_gang_has_lost_nothing() -> None:
     scene = Scene(JS)
     snapshot = scene.snapshot(scene.pods(GATED), groups=scene.groups(initially_scheduled()))
     assert Reason.FIELD_DROPPED not in reasons(snapshot)
+
+
+def test_kueue_that_waits_for_groups_waits_for_the_api() -> None:
+    scene = Scene(JS, queue="main", suspend=True)
+    gated = {**scene.jobset.annotations, "kueue.x-k8s.io/admission-gated-by": "gangctl.dev/gang"}
+    scene.jobset = replace(scene.jobset, annotations=gated)
+    assert the(Reason.API_UNAVAILABLE, scene.snapshot(groups={}, api=OFF)).blocking
+
+
+def test_a_wish_that_cannot_be_met_is_told_with_why() -> None:
+    scene = Scene(jobset("js", rj("w", 1, 2, 2, mode="Gang"), mode="Gang"), stamped=False)
+    cause = the(Reason.NOT_GANGED, scene.snapshot(scene.pods(PENDING)))
+    assert any("replicatedJobs[0]" in line for line in cause.evidence)
+    assert "in a new JobSet" in cause.remedy

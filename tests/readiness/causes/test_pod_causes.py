@@ -194,3 +194,11 @@ def test_a_probe_that_failed_later_counts_from_then() -> None:
     pods = changed(scene.pods(READY), 0, ready=False, ready_at=NOW - 10)
     cause = the(Reason.NOT_READY, placed(scene, pods))
     assert (cause.since, cause.blocking, cause.pods) == (NOW - 10, False, 1)
+
+
+def test_only_the_groups_that_are_held_back_are_named() -> None:
+    scene = Scene(jobset("js", rj("w", 2, 4, 4, mode="ReplicatedGang")))
+    pods = [*scene.pods(READY, index=0), *scene.pods(RUNNING, index=1, waiting="ErrImagePull")]
+    cause = the(Reason.IMAGE_PULL, placed(scene, pods))
+    assert len(cause.groups) == 1
+    assert cause.groups[0].startswith("js-w-1-")

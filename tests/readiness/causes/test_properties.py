@@ -23,7 +23,7 @@ from gangctl.readiness.facts import NodeFacts, PodFacts, QueueFacts, Snapshot
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import no, queued, yes
 from tests.readiness.causes.finding import RECORDED, refused_job, refused_jobset
-from tests.readiness.snapshots import NOW, Scene, rfc3339
+from tests.readiness.snapshots import NOW, RUNNING, Changes, Scene, rfc3339
 from tests.strategies import PROPERTY
 
 SHAPES = (
@@ -195,8 +195,8 @@ def test_any_moment_has_an_answer(snapshot: Snapshot, now: float) -> None:
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
 def test_evidence_is_lines_and_no_objects(minor: str) -> None:
     scene = Scene(SHAPES[0])
-    told = {"waiting": "CreateContainerError", "waiting_message": "no such device " + "x" * 5000}
-    pods = scene.pods(node="n0", phase="Running", **told)
+    told: Changes = {"waiting": "CreateContainerError", "waiting_message": "no such device " + "x" * 5000}
+    pods = scene.pods({**RUNNING, **told})
     message = RECORDED[minor]["job/podsecurity"]
     causes = evaluate(scene.snapshot(pods[:2], refused=[refused_job("js-w-1", message)]), NOW).causes
     lines = [line for cause in causes for line in cause.evidence]
