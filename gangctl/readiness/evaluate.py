@@ -38,9 +38,10 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None) ->
     """
     groups = members(snapshot)
     free_at = _free_at(snapshot)
+    before = before if before is not None and before.uid == snapshot.jobset.uid else None
     memory = _memory(snapshot.jobset, free_at, before)
     if snapshot.jobset.finished:
-        found = _finished(snapshot.jobset, groups, int(now), before)
+        found = _finished(snapshot.jobset, groups, int(now), memory)
     elif snapshot.jobset.suspend:
         found = _suspended(snapshot, groups, int(now), before)
     else:
@@ -75,10 +76,13 @@ def _free_at(snapshot: Snapshot) -> int:
 
 
 def _memory(jobset: JobSet, free_at: int, before: Readiness | None) -> Readiness | None:
-    """What was found before, if that was of the same attempt, and not before a suspension."""
-    if before is None or before.uid != jobset.uid or before.attempt != jobset.restarts:
+    """What was found before, if that was of the same attempt, and not before a suspension.
+
+    Of what is over Kueue may have forgotten when it was admitted.
+    """
+    if before is None or before.attempt != jobset.restarts:
         return None
-    return before if before.admitted_at == free_at else None
+    return before if before.admitted_at == free_at or jobset.finished else None
 
 
 def _by_name(readiness: Readiness | None) -> Mapping[str, GroupReadiness]:

@@ -12,7 +12,7 @@ from typing import Final
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import GroupReadiness
 
-_ORDER: Final = (
+ORDER: Final = (
     GangPhase.SUSPENDED,
     GangPhase.QUEUED,
     GangPhase.FAILED,
@@ -30,7 +30,7 @@ _ORDER: Final = (
     GangPhase.SUCCEEDED,
 )
 """What decides comes first."""
-_RANK: Final = {phase: rank for rank, phase in enumerate(_ORDER)}
+_RANK: Final = {phase: rank for rank, phase in enumerate(ORDER)}
 _FROM_THE_FIRST: Final = frozenset({GangPhase.DEGRADED, GangPhase.RESTARTING, GangPhase.FAILED})
 """Phases that a JobSet enters with the first of its groups; others with the last."""
 
