@@ -166,7 +166,8 @@ class Scene:
 
     def job(self, job: PlannedJob) -> JobProgress:
         """A Job as JobSet has made it."""
-        field = ADAPTERS[self.generation].reference_field if job.reference is not None else ""
+        grouped = job.reference is not None and self.api.available
+        field = ADAPTERS[self.generation].reference_field if grouped else ""
         return JobProgress(
             namespace=self.jobset.namespace,
             name=job.name,
