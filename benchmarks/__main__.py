@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import admission, burst, fit, hostile, soak, translate
+from benchmarks import admission, burst, fit, hostile, scrape, soak, translate
 from benchmarks.table import Table
 
 BENCHMARKS: dict[str, Callable[[], Table]] = {
@@ -15,6 +15,7 @@ BENCHMARKS: dict[str, Callable[[], Table]] = {
     "soak": soak.main,
     "hostile": hostile.main,
     "fit": fit.main,
+    "scrape": scrape.main,
 }
 
 

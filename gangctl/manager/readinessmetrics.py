@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Metric
-from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gangctl.controllers.readiness.observer import ReadinessObserver
@@ -21,7 +20,7 @@ from gangctl.readiness.changes import Disruptions, transition
 from gangctl.readiness.lapse import Lapse
 from gangctl.readiness.ledger import OTHERS, THE_OTHERS, Ledger, Limits, Queue, queue_of
 from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Readiness
+from gangctl.readiness.result import Counts, Readiness
 from gangctl.readiness.starts import Span, Starts
 from gangctl.runtime.families import Family
 
@@ -164,55 +163,58 @@ class _Standing(Collector):
         yield from _by_queue(ledger)
         yield from _by_reason(ledger)
         yield from _by_jobset(ledger)
-        seconds = families.DEGRADED.counter()
-        for queue, total in self._metrics.seconds_degraded():
-            seconds.add_metric(queue, total)
-        yield seconds
+        seconds = list(self._metrics.seconds_degraded())
+        yield families.DEGRADED.metric(lambda: seconds)
+
+
+# What is read of the ledger must not change while samples are made of it, elsewhere.
 
 
 def _by_queue(ledger: Ledger) -> Iterable[Metric]:
-    gangs, pods, stranded = families.GANGS.gauge(), families.PODS.gauge(), families.STRANDED.gauge()
-    for queue, row in ledger.rows():
-        for phase, count in row.phases.items():
-            gangs.add_metric((*queue, phase.label), count)
-        counts = row.pods
-        states = (
-            counts.desired,
-            counts.minimum,
-            counts.wanted,
-            counts.created,
-            counts.placed,
-            counts.ready,
-            counts.finished,
-        )
-        for state, count in zip(families.STATES, states, strict=True):
-            pods.add_metric((*queue, state), count)
-        stranded.add_metric(queue, counts.stranded)
-    return gangs, pods, stranded
+    rows = [(queue, tuple(row.phases.items()), row.pods) for queue, row in ledger.rows()]
+    return (
+        families.GANGS.metric(
+            lambda: (((*queue, phase.label), count) for queue, phases, _ in rows for phase, count in phases)
+        ),
+        families.PODS.metric(
+            lambda: (((*queue, state), count) for queue, _, pods in rows for state, count in _states(pods))
+        ),
+        families.STRANDED.metric(lambda: ((queue, pods.stranded) for queue, _, pods in rows)),
+    )
+
+
+def _states(pods: Counts) -> Iterable[tuple[str, int]]:
+    counts = (pods.desired, pods.minimum, pods.wanted, pods.created, pods.placed, pods.ready, pods.finished)
+    return zip(families.STATES, counts, strict=True)
 
 
 def _by_reason(ledger: Ledger) -> Iterable[Metric]:
-    blocked, oldest, lost = families.BLOCKED.gauge(), families.OLDEST.gauge(), families.LOST.gauge()
-    for (queue, reason), found in ledger.blocked().items():
-        blocked.add_metric((*queue, reason.value), found.gangs)
-        oldest.add_metric((*queue, reason.value), found.since)
-    for place, count in ledger.lost().items():
-        lost.add_metric(place, count)
-    return blocked, oldest, lost
+    blocked, lost = ledger.blocked(), ledger.lost()
+    return (
+        families.BLOCKED.metric(
+            lambda: (((*queue, reason.value), found.gangs) for (queue, reason), found in blocked.items())
+        ),
+        families.OLDEST.metric(
+            lambda: (((*queue, reason.value), found.since) for (queue, reason), found in blocked.items())
+        ),
+        families.LOST.metric(lost.items),
+    )
 
 
 def _by_jobset(ledger: Ledger) -> Iterable[Metric]:
-    info, ready = families.INFO.gauge(), families.READY_PODS.gauge()
-    wanted, since = families.WANTED_PODS.gauge(), families.PHASE_SINCE.gauge()
-    for gang in ledger.gangs():
-        reason = gang.reason.value if gang.reason is not None else ""
-        info.add_metric((*gang.key, gang.local_queue, gang.cluster_queue, gang.level, gang.phase.label, reason), 1)
-        ready.add_metric(gang.key, gang.counts.ready)
-        wanted.add_metric(gang.key, gang.counts.wanted)
-        since.add_metric(gang.key, gang.since)
-    without: GaugeMetricFamily = families.WITHOUT_SERIES.gauge()
-    without.add_metric((), ledger.without_row)
-    return info, ready, wanted, since, without
+    gangs, without = ledger.gangs(), ledger.without_row
+    return (
+        families.INFO.metric(lambda: ((_known_of(gang), 1) for gang in gangs)),
+        families.READY_PODS.metric(lambda: ((gang.key, gang.counts.ready) for gang in gangs)),
+        families.WANTED_PODS.metric(lambda: ((gang.key, gang.counts.wanted) for gang in gangs)),
+        families.PHASE_SINCE.metric(lambda: ((gang.key, gang.since) for gang in gangs)),
+        families.WITHOUT_SERIES.metric(lambda: [((), without)]),
+    )
+
+
+def _known_of(gang: Readiness) -> tuple[str, ...]:
+    reason = gang.reason.value if gang.reason is not None else ""
+    return (*gang.key, gang.local_queue, gang.cluster_queue, gang.level, gang.phase.label, reason)
 
 
 class _FirstCome:

@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
 from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 Type = Literal["counter", "gauge", "histogram"]
+Row = tuple[Sequence[str], float]
 
 _UNITS: Final = ("seconds", "bytes")
 
@@ -32,7 +33,7 @@ class Family:
     @property
     def unit(self) -> str:
         """Its base unit, by the name; empty for plain numbers and for points in time."""
-        return next((unit for unit in _UNITS if self._stem.endswith(f"_{unit}")), "")
+        return next((unit for unit in _UNITS if self.stem.endswith(f"_{unit}")), "")
 
     @property
     def series(self) -> tuple[str, ...]:
@@ -41,25 +42,41 @@ class Family:
             return f"{self.name}_bucket", f"{self.name}_sum", f"{self.name}_count"
         return (self.name,)
 
-    def gauge(self) -> GaugeMetricFamily:
-        """An empty gauge to fill."""
-        return GaugeMetricFamily(self.name, self.help, labels=self.labels, unit=self.unit)
-
-    def counter(self) -> CounterMetricFamily:
-        """An empty counter to fill."""
-        return CounterMetricFamily(self._stem, self.help, labels=self.labels, unit=self.unit)
-
-    def histogram(self) -> HistogramMetricFamily:
-        """An empty histogram to fill."""
-        return HistogramMetricFamily(self.name, self.help, labels=self.labels, unit=self.unit)
-
-    def metric(self) -> Metric:
-        """It, of its type, without samples."""
-        return {"gauge": self.gauge, "counter": self.counter, "histogram": self.histogram}[self.type]()
+    def metric(self, rows: Callable[[], Iterable[Row]] = tuple) -> Deferred:
+        """It, of its type, with a sample for each of ``rows``: values of its labels in order, and the number."""
+        return Deferred(self, rows)
 
     @property
-    def _stem(self) -> str:
+    def stem(self) -> str:
+        """Its name without what Prometheus adds to it."""
         return self.name.removesuffix("_total")
+
+
+class Deferred(Metric):
+    """A family of gauges or counters whose samples are made when somebody reads them.
+
+    A registry is collected in the event loop and written down in a thread, where it keeps nobody waiting.
+    """
+
+    def __init__(self, family: Family, rows: Callable[[], Iterable[Row]]) -> None:
+        """``rows`` is called once, in whatever thread: what it reads must not change any more."""
+        self.family = family
+        self._samples: list[Sample] | None = None
+        self._rows = rows
+        super().__init__(family.stem, family.help, family.type, family.unit)
+
+    @property
+    def samples(self) -> list[Sample]:
+        """One of each row."""
+        if self._samples is None:
+            labels, name = self.family.labels, self.family.name
+            self._samples = [Sample(name, dict(zip(labels, row, strict=True)), value) for row, value in self._rows()]
+        return self._samples
+
+    @samples.setter
+    def samples(self, samples: list[Sample]) -> None:
+        # The empty list that every family begins with.
+        self._samples = samples or None
 
 
 class Catalogue(CollectorRegistry):
@@ -83,9 +100,11 @@ class Catalogue(CollectorRegistry):
 def _families(collector: Collector) -> Iterable[Family]:
     describe = getattr(collector, "describe", collector.collect)
     for metric in cast("Iterable[Metric]", describe()):
-        # Neither kind says it in public; a family of a collector of its own carries them itself.
-        owner = collector if hasattr(collector, "_labelnames") else metric
-        labels: Sequence[str] = getattr(owner, "_labelnames", ())
+        if isinstance(metric, Deferred):
+            yield metric.family
+            continue
+        # They do not say it in public.
+        labels: Sequence[str] = getattr(collector, "_labelnames", ())
         name = f"{metric.name}_total" if metric.type == "counter" else metric.name
         buckets: Sequence[float] = getattr(collector, "_upper_bounds", ())
         yield Family(name, cast("Type", metric.type), metric.documentation, tuple(labels), tuple(buckets))

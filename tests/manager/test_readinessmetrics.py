@@ -148,6 +148,20 @@ def test_what_is_beyond_the_limits_is_counted_together_and_told() -> None:
         assert world.value("gangctl_series_dropped_total", family=f"gangctl_{family}") == 2, family
 
 
+def test_what_was_collected_stays_as_it_was_while_it_is_written_down(world: World) -> None:
+    gang = standing("js", Reason.NOT_GANGED, phase=GangPhase.DEGRADED)
+    world.tell(gang)
+    then = list(world.registry.collect())
+    before = sorted(str(sample) for family in world.registry.collect() for sample in family.samples)
+    world.seconds += 100
+    world.metrics.stands(gang, replace(gang, phase=GangPhase.READY, causes=(), local_queue="another"))
+    world.tell(standing("other"))
+    written = [sample for family in then for sample in family.samples]
+    gauges = [str(sample) for sample in written if "ns" in sample.labels.values()]
+    assert gauges
+    assert set(gauges) <= set(before)
+
+
 def test_histograms_of_many_queues_go_together(world: World) -> None:
     for number in range(50):
         queue = f"queue-{number}"
