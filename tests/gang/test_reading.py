@@ -109,3 +109,21 @@ def test_only_annotations_that_matter_are_kept() -> None:
     raw = jobset("js", rj("w", mode="Gang", annotations={"other": "x" * 9999}), mode="Off", annotations={"a": "b"})
     seen = read(raw)
     assert list(seen.annotations) == list(seen.replicated_jobs[0].annotations) == ["gangctl.dev/gang-mode"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "status", "field"),
+    [
+        ("Suspended", "True", "suspended_at"),
+        ("Suspended", "False", "resumed_at"),
+        ("RestartingJobSet", "True", "restarting_at"),
+        ("RestartingJobSet", "False", None),
+    ],
+)
+def test_when_it_was_suspended_resumed_and_restarted(condition: str, status: str, field: str | None) -> None:
+    at = "2026-03-01T12:00:00Z"
+    entry = {"type": condition, "status": status, "lastTransitionTime": at}
+    seen = read({**jobset("js", rj("w")), "status": {"conditions": [entry]}})
+    told = {name: getattr(seen, name) for name in ("suspended_at", "resumed_at", "restarting_at")}
+    assert told == {name: at if name == field else "" for name in told}
+    assert not seen.finished
