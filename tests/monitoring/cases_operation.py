@@ -9,7 +9,7 @@ from tests.monitoring.promtool import Case
 
 PENDING: Final = 'kueue_pending_workloads{cluster_queue="gpus",status="inadmissible",replica_role="leader"}'
 ADMITTED: Final = 'kueue_admitted_workloads_total{cluster_queue="gpus",priority_class="",replica_role="leader"}'
-CONTACT: Final = 'gangctl_informer_last_contact_timestamp_seconds{instance="a",resource="pods"}'
+CERTIFICATE: Final = 'gangctl_certificate_expiry_timestamp_seconds{instance="a",usage="serving"}'
 DAY: Final = 1440
 
 
@@ -18,6 +18,15 @@ def reconciles(done: str, errors: str) -> dict[str, str]:
     return {
         'gangctl_reconcile_total{controller="gangs",result="done",instance="a"}': done,
         'gangctl_reconcile_errors_total{controller="gangs",error_class="server",instance="a"}': errors,
+    }
+
+
+def informer(contact: str, synced: str = "1x60") -> dict[str, str]:
+    """What one replica heard of one resource, and when."""
+    labels = 'instance="a",resource="pods"'
+    return {
+        f"gangctl_informer_last_contact_timestamp_seconds{{{labels}}}": contact,
+        f"gangctl_informer_synced{{{labels}}}": synced,
     }
 
 
@@ -168,14 +177,15 @@ PROCESS: Final = (
     Case(
         "GangctlInformerStale",
         "nothing is heard any more",
-        {CONTACT: "1+60x10 601x30"},
+        informer("1+60x10 601x30"),
         fires=18,
         labels={"instance": "a", "resource": "pods"},
         says="a has heard nothing about pods for 7m 59s.",
     ),
-    Case("GangctlInformerStale", "a bookmark every minute", {CONTACT: "1+60x60"}, silent=60),
-    Case("GangctlInformerStale", "the cluster does not have it", {CONTACT: "0x60"}, silent=60),
-    Case("GangctlInformerStale", "the server is back in time", {CONTACT: "1+60x10 601x5 961+60x30"}, silent=40),
+    Case("GangctlInformerStale", "a bookmark every minute", informer("1+60x60"), silent=60),
+    Case("GangctlInformerStale", "the cluster does not have it", informer("0x60", "0x60"), silent=60),
+    Case("GangctlInformerStale", "the server is back in time", informer("1+60x10 601x5 961+60x30"), silent=40),
+    Case("GangctlInformerStale", "another leads now", informer("1+60x10 601x60", "1x10 0x60"), silent=60),
     Case(
         "GangctlApiErrors",
         "one in ten is not answered",
@@ -249,26 +259,27 @@ PROCESS: Final = (
     Case(
         "GangctlCertificateExpiring",
         "less than two weeks are left",
-        {"gangctl_certificate_expiration_timestamp_seconds": f"{13 * 86400}x100"},
+        {CERTIFICATE: f"{13 * 86400}x100"},
         fires=60,
-        says="The certificate ends in 12d 23h 0m 0s. After that API servers refuse to call gangctl.",
+        labels={"usage": "serving"},
+        says="The serving certificate ends in 12d 23h 0m 0s. After that API servers refuse to call gangctl.",
     ),
     Case(
         "GangctlCertificateExpiring",
         "a month is left",
-        {"gangctl_certificate_expiration_timestamp_seconds": f"{30 * 86400}x100"},
+        {CERTIFICATE: f"{30 * 86400}x100"},
         silent=100,
     ),
     Case(
         "GangctlCertificateExpiring",
         "it is replaced within the hour",
-        {"gangctl_certificate_expiration_timestamp_seconds": f"{13 * 86400}x59 {90 * 86400}x60"},
+        {CERTIFICATE: f"{13 * 86400}x59 {90 * 86400}x60"},
         silent=100,
     ),
     Case(
         "GangctlCertificateExpiring",
         "a replica without webhooks has none",
-        {"gangctl_certificate_expiration_timestamp_seconds": "0x100"},
+        {CERTIFICATE: "0x100"},
         silent=100,
     ),
     Case(
