@@ -62,11 +62,7 @@ class ReadinessMetrics(ReadinessObserver):
         wall: Callable[[], float] = time.time,
     ) -> None:
         """Register every family at once; ``wall`` is Unix time."""
-        limits = limits or Limits()
-        self.ledger = Ledger(limits)
-        self._degraded: Lapse[tuple[str, str], Queue] = Lapse(limits.queues, THE_OTHERS)
-        self._starts: Starts | None = None
-        self._found = Disruptions()
+        self._limits = limits or Limits()
         self._monotonic = monotonic
         self._wall = wall
         self._spans = {span: _histogram(family, _START_SECONDS, registry) for span, family in _HISTOGRAMS.items()}
@@ -78,7 +74,15 @@ class ReadinessMetrics(ReadinessObserver):
         self._lag = _histogram(families.LAG, _LAG_SECONDS, registry)
         self._pairs = _FirstCome(MOST_STARTS)
         self._reasons = _FirstCome(MOST_DISRUPTIONS)
+        self.forget()
         registry.register(_Standing(self))
+
+    def forget(self) -> None:
+        """End what is about gangs that are there: this replica does not follow them any more."""
+        self.ledger = Ledger(self._limits)
+        self._degraded: Lapse[tuple[str, str], Queue] = Lapse(self._limits.queues, THE_OTHERS)
+        self._starts: Starts | None = None
+        self._found = Disruptions()
 
     def stands(self, before: Readiness | None, now: Readiness | None) -> None:
         """Count one JobSet elsewhere, and what happened to it on the way."""
@@ -111,11 +115,10 @@ class ReadinessMetrics(ReadinessObserver):
 
     def _measure(self, stated: Readiness, now: Readiness | None) -> None:
         if self._starts is None:
-            # It begins to lead with the first gang that it is told of, and ends with the last that goes.
+            # It begins to lead with the first gang that it is told of.
             self._starts = Starts(self._wall())
         if now is None:
             self._starts.forget(stated.key)
-            self._starts = self._starts if self.ledger else None
             return
         for measured in self._starts.stands(now):
             family = _HISTOGRAMS[measured.span]

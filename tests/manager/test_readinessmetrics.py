@@ -101,10 +101,20 @@ def test_a_new_leader_does_not_count_what_came_before(world: World) -> None:
     assert world.value("gangctl_gangs", **HERE, phase="ready") == 1
 
 
+def test_a_replica_that_does_not_lead_any_more_exports_nothing_of_gangs(world: World) -> None:
+    world.tell(standing("js", Reason.NOT_GANGED, phase=GangPhase.DEGRADED), standing("ready", **READY))
+    world.metrics.forget()
+    world.seconds += 10
+    assert {sample.name for sample in samples(world.registry) if "namespace" in sample.labels} == set()
+    assert world.value("gangctl_gang_time_to_ready_seconds_count", **START) == 1
+    world.tell(standing("js", phase=GangPhase.READY))
+    assert world.value("gangctl_gangs", **HERE, phase="ready") == 1
+    assert world.value("gangctl_gang_disruptions_total", cluster_queue="cluster", reason="NotGanged") is None
+
+
 def test_a_replica_that_leads_again_does_not_count_what_came_in_between(world: World) -> None:
-    gang = standing()
-    world.tell(gang)
-    world.metrics.stands(gang, None)
+    world.tell(standing())
+    world.metrics.forget()
     world.seconds = 2_000
     world.tell(standing(**READY))
     assert world.value("gangctl_gang_time_to_ready_seconds_count", **START) is None
