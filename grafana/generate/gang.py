@@ -66,7 +66,7 @@ def _now() -> list[dashboard.Panel]:
         ),
         number(
             "Most likely cause",
-            "Why it is not ready; empty if there is nothing to explain. docs/readiness.md has a section on each cause.",
+            "Why it is not ready; empty if there is nothing to explain. gangctl why says what to do about it.",
             promql.most("reason", promql.gang(_INFO, 'reason!=""')),
             unit="none",
             width=6,

@@ -116,7 +116,7 @@ def _by_cause() -> dashboard.Panel:
     return rows(
         "Held back, by queue and cause",
         "Where gangs are held back, for which cause, how many and since when, the longest first. Click on a "
-        "ClusterQueue for its dashboard. docs/readiness.md has a section on each cause.",
+        "ClusterQueue for its dashboard. gangctl why says what to do about it.",
         [
             promql.age(by, promql.queue("gangctl_oldest_blocked_gang_timestamp_seconds")),
             promql.some(promql.gangs(by, "gangctl_gangs_blocked")),

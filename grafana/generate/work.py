@@ -101,7 +101,7 @@ def keys() -> list[dashboard.Panel]:
             "Work that waits. A line that does not come back to 0 is more work than it gets done.",
             [Query(promql.most("name", promql.target("gangctl_workqueue_depth")), "{{name}}")],
             unit="short",
-            width=8,
+            width=6,
             steps=[(100, "orange")],
             links=[links.runbook("GangctlQueueBackedUp")],
         ),
@@ -115,7 +115,7 @@ def keys() -> list[dashboard.Panel]:
                 )
             ],
             unit="s",
-            width=8,
+            width=6,
             links=[links.runbook("GangctlQueueBackedUp")],
         ),
         graph(
@@ -129,7 +129,7 @@ def keys() -> list[dashboard.Panel]:
                 ),
             ],
             unit="ops",
-            width=8,
+            width=6,
         ),
         graph(
             "Under way for",
@@ -141,29 +141,9 @@ def keys() -> list[dashboard.Panel]:
                 )
             ],
             unit="s",
-            width=8,
+            width=6,
             steps=[(60, "orange")],
             links=[links.runbook("GangctlQueueBackedUp")],
-        ),
-        graph(
-            "Work under way, together",
-            "Seconds that all keys that are worked on have taken so far. It grows with more workers that hang, too.",
-            [Query(promql.total("name", promql.target("gangctl_workqueue_unfinished_work_seconds")), "{{name}}")],
-            unit="s",
-            width=8,
-            links=[links.runbook("GangctlQueueBackedUp")],
-        ),
-        graph(
-            "Work on one key, p99",
-            "Seconds from taking a key from its line until it is done with.",
-            [
-                Query(
-                    promql.quantile(0.99, "name", promql.target("gangctl_workqueue_work_duration_seconds_bucket")),
-                    "{{name}}",
-                )
-            ],
-            unit="s",
-            width=8,
         ),
     ]
 
