@@ -22,7 +22,8 @@ class ProcessMetrics:
         build.labels(__version__).set(1)
         feature = Gauge(
             "gangctl_feature_enabled",
-            "What the settings switch on, 1 or 0, by feature: policies, kueue, kueue-gate, kueue-check, leader-elect.",
+            "What the settings switch on, 1 or 0, by feature: policies, kueue, kueue-gate, kueue-check, readiness, "
+            "gang-objects, leader-elect, metrics-secure.",
             ["feature"],
             registry=registry,
         )
@@ -31,7 +32,10 @@ class ProcessMetrics:
             ("kueue", settings.kueue != "off"),
             ("kueue-gate", settings.kueue_gate),
             ("kueue-check", settings.kueue_check),
+            ("readiness", settings.readiness != "off"),
+            ("gang-objects", settings.gang_objects),
             ("leader-elect", settings.leader_elect),
+            ("metrics-secure", settings.metrics_secure),
         ):
             feature.labels(name).set(enabled)
         lag = Histogram(

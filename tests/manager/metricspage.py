@@ -87,7 +87,7 @@ OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_drift_repairs_total": "2 kinds x 4 field classes",
     "gangctl_event_loop_lag_seconds": "1",
     "gangctl_events_total": "6 results",
-    "gangctl_feature_enabled": "5 features",
+    "gangctl_feature_enabled": "8 features",
     "gangctl_fit_verdicts": "501 queues x 4 verdicts",
     "gangctl_informer_errors_total": f"{_RESOURCES} x 2 places",
     "gangctl_informer_last_contact_timestamp_seconds": _RESOURCES,
@@ -210,7 +210,8 @@ _HEAD: Final = f"""\
 Written by `python -m tests.manager.metricspage` from what a process registers.
 
 `GET /metrics` at `--metrics-bind-address` answers in the plain format of Prometheus, and in OpenMetrics where that is
-asked for (`Accept: application/openmetrics-text`). Only OpenMetrics has units and exemplars: the histograms of starts
+asked for (`Accept: application/openmetrics-text`); with `--metrics-secure` it does so elsewhere, and to those who may
+([security.md](security.md)). Only OpenMetrics has units and exemplars: the histograms of starts
 name a JobSet in each bucket (`jobset="namespace/name"`).
 
 Times are seconds, points in time are Unix time (an age is `time() - x`), and nothing is in a name that is a value of a
