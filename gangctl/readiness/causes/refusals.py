@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
+_SAME: Final = 256
 _NODES: Final = re.compile(
     r"(?P<free>\d{1,7})/(?P<all>\d{1,7}) nodes are available: (?P<why>.{0,2000}?)(?:\.(?:\s|$)|$)"
 )
@@ -75,7 +77,12 @@ class Refusal:
 
 def read_refusal(messages: Iterable[str]) -> Refusal:
     """What all messages about one group say together; total, whatever they are and in whichever order."""
-    texts = sorted({each for each in messages if each})
+    return _read(tuple(sorted({each for each in messages if each})))
+
+
+@lru_cache(_SAME)
+def _read(texts: tuple[str, ...]) -> Refusal:
+    # Remembered, because groups of a JobSet that are refused are mostly refused in the same words.
     nodes: int | None = None
     reasons: dict[str, int] = {}
     for text in texts:

@@ -1,0 +1,32 @@
+"""What schedulers, API servers and JobSet say of gangs that cannot start is still what the causes are read from."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.readiness.causes.finding import RECORDED
+from tests.readiness.causes.record import RECORDED_MINORS, on_a_plane
+
+pytestmark = [pytest.mark.controlplane]
+
+_POD = re.compile(r'pods "\w[\w-]*-\w{0,5}"')
+
+
+def comparable(said: dict[str, Any]) -> dict[str, Any]:
+    """Without the names of pods; which pod is told which message is chance."""
+    found: dict[str, Any] = {}
+    for case, each in said.items():
+        if isinstance(each, dict):
+            found[case] = {**each, "pods": sorted(json.dumps(pod, sort_keys=True) for pod in each["pods"])}
+        else:
+            found[case] = _POD.sub('pods "..."', each)
+    return found
+
+
+@pytest.mark.parametrize("minor", RECORDED_MINORS)
+async def test_they_say_what_was_recorded(minor: str) -> None:
+    assert comparable(await on_a_plane(minor)) == comparable(RECORDED[minor])
