@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -56,24 +56,27 @@ class Place:
         """Run gangctl to its end."""
         return await asyncio.to_thread(process, *arguments, "--kubeconfig", str(self.kubeconfig))
 
-    @asynccontextmanager
-    async def running(self, *arguments: str) -> AsyncIterator[Running]:
+    def running(self, *arguments: str) -> AbstractAsyncContextManager[Running]:
         """Run gangctl while the block does."""
-        child = await asyncio.create_subprocess_exec(
-            BIN / "gangctl",
-            *arguments,
-            "--kubeconfig",
-            str(self.kubeconfig),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={"PATH": str(BIN), "LANG": "C.UTF-8", "HOME": "/nonexistent"},
-        )
-        try:
-            yield Running(child)
-        finally:
-            if child.returncode is None:
-                child.kill()
-            await child.communicate()
+        return running(*arguments, "--kubeconfig", str(self.kubeconfig))
+
+
+@asynccontextmanager
+async def running(*arguments: str) -> AsyncIterator[Running]:
+    """Run gangctl while the block does, not to its end."""
+    child = await asyncio.create_subprocess_exec(
+        BIN / "gangctl",
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={"PATH": str(BIN), "LANG": "C.UTF-8", "HOME": "/nonexistent"},
+    )
+    try:
+        yield Running(child)
+    finally:
+        if child.returncode is None:
+            child.kill()
+        await child.communicate()
 
 
 @dataclass

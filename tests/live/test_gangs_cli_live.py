@@ -1,0 +1,169 @@
+"""``gangctl get``, ``describe``, ``why``, ``wait`` and ``top`` beside a real cluster: what they say is what it does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.gangs.place import running
+from tests.cli.manifests import write
+from tests.cli.run import Answer, process
+from tests.controlplane.api import Object, path_of
+from tests.controlplane.kubelet import Kubelet
+from tests.controlplane.nodes import add_nodes, remove_nodes
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import JOBSETS, Cluster
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(180)]
+
+RBAC = "rbac.authorization.k8s.io/v1"
+READ = ["get", "list", "watch"]
+
+
+@pytest.fixture
+async def stuck(cluster: Cluster) -> AsyncIterator[Cluster]:
+    """Eight CPUs, six of them held by a gang that runs; another one of four waits."""
+    nodes = await add_nodes(cluster.api, 2, cpu="4", labels={"room": cluster.namespace})
+    async with Kubelet(cluster.api):
+        await cluster.create_jobset(gang(cluster, "runs", 6))
+        await phase(cluster, "runs", "Ready")
+        await cluster.create_jobset(gang(cluster, "waits", 4))
+        await phase(cluster, "waits", "Unschedulable")
+        yield cluster
+    await remove_nodes(cluster.api, nodes)
+
+
+def gang(cluster: Cluster, name: str, pods: int) -> Object:
+    """So many pods of one CPU that have to start together."""
+    return jobset(name, rj("w", 1, pods, pods, cpu="1", pod={"nodeSelector": {"room": cluster.namespace}}), mode="Gang")
+
+
+async def ask(cluster: Cluster, *arguments: str, kubeconfig: Path | None = None) -> Answer:
+    """As the administrator, or as somebody else, in the namespace."""
+    config = str(kubeconfig or cluster.plane.kubeconfig)
+    return await asyncio.to_thread(process, *arguments, "-n", cluster.namespace, "--kubeconfig", config)
+
+
+async def phase(cluster: Cluster, name: str, wanted: str) -> Object:
+    """Wait until gangctl says so, and give what it says."""
+
+    async def said() -> Object:
+        answer = await ask(cluster, "get", name, "-o", "json")
+        assert answer.code == 0, answer.err
+        status: Object = answer.json["status"]
+        if status["phase"] != wanted:
+            raise NotYet(f"{status['phase']} {status['reason']} {status['message']}")
+        return status
+
+    return await wait_for(said, 60, f"{name} to be {wanted}")
+
+
+async def test_what_runs_and_what_waits(stuck: Cluster) -> None:
+    listed = await ask(stuck, "get", "-o", "json")
+    assert (listed.code, listed.err) == (0, "")
+    seen = {each["metadata"]["name"]: each["status"] for each in listed.json["items"]}
+    assert {name: (each["phase"], each["ready"]) for name, each in seen.items()} == {
+        "runs": ("Ready", "6/6"),
+        "waits": ("Unschedulable", "0/4"),
+    }
+    assert (await ask(stuck, "why", "runs")).code == 0
+    why = await ask(stuck, "why", "waits", "-o", "json")
+    assert (why.code, why.err) == (1, "")
+    first = why.json["status"]["causes"][0]
+    assert (first["reason"], first["blocking"]) == ("Unschedulable", True)
+    described = await ask(stuck, "describe", "runs", "-o", "json")
+    details = described.json["details"]
+    assert sum(node["pods"] for node in details["nodes"]) == 6
+    assert {pod["state"] for group in details["groups"] for job in group["jobs"] for pod in job["pods"]} == {"Ready"}
+    assert "WorkloadCreated" in [each["reason"] for each in details["events"]]
+    top = await ask(stuck, "top", "-o", "json")
+    assert (top.json["gangs"], top.json["blocked"], top.json["pods"]) == (
+        2,
+        1,
+        {"wanted": 10, "ready": 6, "stranded": 0},
+    )
+    assert top.json["queues"][0]["requests"]["cpu"] == 10_000
+
+
+async def test_waiting_ends_when_there_is_room(stuck: Cluster) -> None:
+    late = await ask(stuck, "wait", "waits", "--timeout", "1s")
+    assert late.code == 1
+    assert "is not ready after 1s: Unschedulable: " in late.err
+    place = ("-n", stuck.namespace, "--kubeconfig", str(stuck.plane.kubeconfig))
+    async with running("wait", "waits", "--timeout", "2m", *place) as waiting:
+        await waiting.until(f"{stuck.namespace}/waits: Unschedulable, 0 of 4 pods ready: ", err=True)
+        await stuck.api.delete(stuck.path(JOBSETS, "jobsets", "runs"), propagation="Background")
+        answer = await waiting.end()
+    assert (answer.code, answer.out) == (0, f"{stuck.namespace}/waits: Ready, 4 of 4 pods ready\n")
+
+
+async def test_who_may_read_only_his_namespace(stuck: Cluster) -> None:
+    user = f"user-{stuck.namespace}"
+    rules: list[dict[str, Any]] = [
+        {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": READ},
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": READ},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": READ},
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": READ},
+        {"apiGroups": ["scheduling.k8s.io"], "resources": ["workloads", "podgroups"], "verbs": READ},
+    ]
+    await _grant(stuck, user, rules)
+    config = stuck.plane.kubeconfig_for(user)
+
+    async def allowed() -> Answer:
+        answer = await ask(stuck, "why", "waits", "-o", "json", kubeconfig=config)
+        if answer.code == 3 or "jobs.batch may not be read" in answer.err:
+            raise NotYet(answer.err)
+        return answer
+
+    answer = await wait_for(allowed, 30, "the rights to be in force")
+    assert (answer.code, answer.json["status"]["causes"][0]["reason"]) == (1, "Unschedulable")
+    assert answer.err == "note: left out: nodes may not be read\n"
+    everywhere = await asyncio.to_thread(process, "get", "-A", "--kubeconfig", str(config))
+    assert (everywhere.code, everywhere.out) == (3, "")
+    assert "jobsets" in everywhere.err
+    waited = await ask(stuck, "wait", "runs", kubeconfig=config)
+    assert waited.code == 0, waited.err
+
+
+async def test_a_dump_says_the_same(stuck: Cluster, tmp_path: Path) -> None:
+    kinds = [
+        (JOBSETS, "jobsets", "JobSet"),
+        ("batch/v1", "jobs", "Job"),
+        ("v1", "pods", "Pod"),
+        ("v1", "events", "Event"),
+        (f"scheduling.k8s.io/{stuck.version}", "workloads", "Workload"),
+    ]
+    if stuck.has_groups:
+        kinds.append((f"scheduling.k8s.io/{stuck.version}", "podgroups", "PodGroup"))
+    items: list[Object] = [
+        {**item, "apiVersion": version, "kind": kind}
+        for version, plural, kind in kinds
+        for item in await stuck.api.list(stuck.path(version, plural))
+    ]
+    items += [{**item, "apiVersion": "v1", "kind": "Node"} for item in await stuck.api.list(path_of("v1", "nodes"))]
+    dump = write(tmp_path / "dump.json", *items)
+    for name in ("runs", "waits"):
+        live = await ask(stuck, "describe", name, "-o", "json")
+        offline = await asyncio.to_thread(process, "describe", name, "-f", dump, "-o", "json")
+        assert (offline.code, offline.err) == (live.code, "")
+        assert offline.json["details"] == live.json["details"]
+        told = [[cause["reason"] for cause in each.json["status"]["causes"]] for each in (live, offline)]
+        assert told[0] == told[1]
+
+
+async def _grant(cluster: Cluster, user: str, rules: list[dict[str, Any]]) -> None:
+    role: Object = {"apiVersion": RBAC, "kind": "Role", "metadata": {"name": user}, "rules": rules}
+    binding: Object = {
+        "apiVersion": RBAC,
+        "kind": "RoleBinding",
+        "metadata": {"name": user},
+        "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}],
+        "roleRef": {"kind": "Role", "name": user, "apiGroup": "rbac.authorization.k8s.io"},
+    }
+    await cluster.api.create(cluster.path(RBAC, "roles"), role)
+    await cluster.api.create(cluster.path(RBAC, "rolebindings"), binding)
