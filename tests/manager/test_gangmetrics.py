@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 from gangctl.manager.families import families
 from tests.faults import virtual_time
@@ -82,6 +85,29 @@ def test_the_api_that_gangs_are_made_of_is_told(minor: str, support: set[tuple[s
             } == support
 
     virtual_time.run(story())
+
+
+def test_both_formats_of_a_process_can_be_read(tmp_path: Path) -> None:
+    async def story() -> tuple[str, str]:
+        async with world("1.37", tmp_path, with_policies=True) as here:
+            await here.start_gangctl()
+            await here.create(jobset("js", rj("w", 2, 2, 2, mode="Gang")))
+            await here.rest()
+            return await scraped(here, "text/plain"), await scraped(here, "application/openmetrics-text")
+
+    plain, open_metrics = virtual_time.run(story())
+    assert open_metrics.endswith("# EOF\n")
+    families = {family.name: family for family in parse_openmetrics(open_metrics)}  # type: ignore[no-untyped-call]
+    exemplars = {str(each.exemplar.labels) for family in families.values() for each in family.samples if each.exemplar}
+    assert exemplars == {"{'jobset': 't/js'}"}
+    assert {family.name for family in parse_plain(plain)} >= set(families)
+    assert " # {" not in plain
+
+
+async def scraped(here: World, accept: str) -> str:
+    url = f"http://{here._address[1]}/metrics"
+    async with aiohttp.ClientSession() as session, session.get(url, headers={"Accept": accept}) as response:
+        return await response.text()
 
 
 def test_a_process_exports_what_is_listed_and_nothing_else(tmp_path: Path) -> None:
