@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from grafana_foundation_sdk.builders import common as build_common
@@ -75,14 +75,21 @@ def graph(
     most: float | None = None,
     links: Sequence[dashboard.DashboardLink] = (),
 ) -> dashboard.Panel:
-    """Lines over time; ``bars`` for what is counted in each step, ``steps`` draws lines at limits."""
+    """Lines over time; ``bars`` for what is counted in each step, ``steps`` draws lines at limits.
+
+    What happens rarely has gaps, so its points are drawn. What is counted is counted in steps of 5 minutes: the range
+    of an increase is a little longer than the step, and in short steps much would be counted twice.
+    """
+    if bars:
+        queries = [replace(query, every=query.every or "5m") for query in queries]
+    rare = any(query.every for query in queries) and not bars
     builder = (
         timeseries.Panel()
         .min(0)
         .draw_style(common.GraphDrawStyle.BARS if bars else common.GraphDrawStyle.LINE)
         .fill_opacity(60 if bars else 25 if stacked else 5)
         .line_width(1)
-        .show_points(common.VisibilityMode.NEVER)
+        .show_points(common.VisibilityMode.ALWAYS if rare else common.VisibilityMode.NEVER)
         .legend(_legend())
         .tooltip(
             build_common.VizTooltipOptions()

@@ -127,6 +127,23 @@ def test_stats_and_tables_say_something_when_there_is_nothing(uid: str) -> None:
 
 
 @pytest.mark.parametrize("uid", UIDS)
+def test_what_is_counted_in_bars_is_counted_in_steps_as_long_as_the_range(uid: str) -> None:
+    for panel in panels(dashboards()[uid]):
+        if panel["fieldConfig"]["defaults"].get("custom", {}).get("drawStyle") == "bars":
+            assert {target["interval"] for target in panel["targets"]} == {"5m"}, panel["title"]
+            assert all("increase(" in target["expr"] for target in panel["targets"]), panel["title"]
+
+
+@pytest.mark.parametrize("uid", UIDS)
+def test_single_points_of_what_is_rare_are_seen(uid: str) -> None:
+    for panel in panels(dashboards()[uid]):
+        custom = panel["fieldConfig"]["defaults"].get("custom", {})
+        if panel["type"] == "timeseries" and custom["drawStyle"] == "line":
+            rare = any("interval" in target for target in panel["targets"])
+            assert custom["showPoints"] == ("always" if rare else "never"), panel["title"]
+
+
+@pytest.mark.parametrize("uid", UIDS)
 def test_numbers_and_titles_are_used_once(uid: str) -> None:
     dashboard = dashboards()[uid]
     ids = Counter(panel["id"] for panel in dashboard["panels"])
