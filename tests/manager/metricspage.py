@@ -74,9 +74,7 @@ READINESS: Final[Mapping[str, Bound]] = {
 
 _RESOURCES: Final = "resources that gangctl reads or writes (about 30)"
 _POLICIES: Final = "201 policies"
-_WORK_QUEUES: Final = (
-    "8 queues: gangs, readiness, gangobjects, verdicts, policies, admission-checks, queued-workloads, gates"
-)
+_WORK_QUEUES: Final = "7 queues: gangs, gangobjects, verdicts, policies, admission-checks, queued-workloads, gates"
 OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_admission_duration_seconds": "webhook paths (6) x 4 verdicts",
     "gangctl_api_support_info": "2 resources",
@@ -110,8 +108,8 @@ OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_policy_waiting": "3 lanes",
     "gangctl_policy_worker_deaths_total": "4 whys",
     "gangctl_reconcile_duration_seconds": _WORK_QUEUES,
-    "gangctl_reconcile_errors_total": "8 queues x classes of errors (about 20)",
-    "gangctl_reconcile_total": "8 queues x 4 results",
+    "gangctl_reconcile_errors_total": "7 queues x classes of errors (about 20)",
+    "gangctl_reconcile_total": "7 queues x 4 results",
     "gangctl_translations_total": "4 levels x 7 results",
     "gangctl_watch_restarts_total": f"{_RESOURCES} x reasons (about 20)",
     "gangctl_workqueue_adds_total": _WORK_QUEUES,
