@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.scene import LONG, Finding, Scene, Until, listed, oldest, some
+from gangctl.readiness.causes.scene import LONG, Finding, Scene, Until, are, listed, oldest, some
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import Group
 
@@ -107,7 +107,7 @@ def starting(scene: Scene) -> Iterator[Finding]:
         scene,
         Reason.STARTING,
         found,
-        "containers of {} are being started",
+        lambda count: f"containers of {some(count, 'pod')} are being started",
         usual="wait: images are pulled and volumes mounted",
         late="see the events of the pod: a volume that cannot be mounted, a network without addresses, a large image",
     )
@@ -125,14 +125,20 @@ def not_ready(scene: Scene) -> Iterator[Finding]:
         scene,
         Reason.NOT_READY,
         found,
-        "{} run and are not ready",
+        lambda count: are(count, "pod", "runs and is not ready", "run and are not ready"),
         usual="wait: the readiness probe answers once the application is up",
         late="see what the readiness probe asks and what the application logs",
     )
 
 
 def _slow(
-    scene: Scene, reason: Reason, found: Sequence[tuple[Group, PodFacts]], words: str, *, usual: str, late: str
+    scene: Scene,
+    reason: Reason,
+    found: Sequence[tuple[Group, PodFacts]],
+    words: Callable[[int], str],
+    *,
+    usual: str,
+    late: str,
 ) -> Iterator[Finding]:
     if not found:
         return
@@ -144,7 +150,7 @@ def _slow(
     reasons = sorted({pod.waiting for _, pod in found if pod.waiting})
     yield scene.cause(
         reason,
-        words.format(some(len(found), "pod")),
+        words(len(found)),
         evidence=[
             f"the first of them for {scene.ago(since)}: {listed(pod.name for _, pod in found)}",
             f"on {listed(pod.node for _, pod in found)}",

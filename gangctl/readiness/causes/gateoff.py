@@ -26,7 +26,7 @@ def scheduling_gate_off(scene: Scene) -> Iterator[Finding]:
         since = judge(group)
         if not since:
             continue
-        partial = _placed(group) < group.minimum
+        partial = _placed(group) < group.minimum and any(not pod.node for pod in group.bound)
         patience = SOON if partial else LATE
         if scene.now - since < patience:
             yield Until(since + patience)

@@ -16,6 +16,7 @@ from gangctl.readiness.causes.denials import Denial, read_denial
 from gangctl.readiness.causes.scene import SOON, Finding, Scene, Until, listed, oldest, some
 from gangctl.readiness.facts import Refused
 from gangctl.readiness.membership import Group, JobKey
+from gangctl.readiness.result import Cause
 from gangctl.readiness.stages import stages_to_come
 
 _REFUSED_JOB: Final = re.compile(r'job "(?P<name>[^"]{1,253})" creation failed')
@@ -257,9 +258,9 @@ def pods_missing(scene: Scene) -> Iterator[Finding]:
     if not scene.runs:
         return
     waits = _stages(scene)
-    refused = {planned.name for _, planned, _, _ in _short_jobs(scene)} | {
-        _job_name(each) for each in scene.snapshot.refused if each.kind == "JobSet"
-    }
+    refused = {planned.name for _, planned, _, _ in _short_jobs(scene)}
+    # JobSet makes no other Job, either, as long as one is refused.
+    no_jobs = any(isinstance(each, Cause) for each in job_creation_refused(scene))
     exclusive = _exclusive(scene)
     jobs: list[str] = []
     short: list[tuple[PlannedJob, JobProgress, int, int]] = []
@@ -272,7 +273,8 @@ def pods_missing(scene: Scene) -> Iterator[Finding]:
             if wanted <= have or planned.replicated_job in waits or planned.name in refused:
                 continue
             if job is None:
-                jobs.append(planned.name)
+                if not no_jobs:
+                    jobs.append(planned.name)
             elif planned.replicated_job not in exclusive or not have:
                 short.append((planned, job, have, wanted))
         if len(jobs) + len(short) > before:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from gangctl.gang.progress import job_pods_left
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.objects import PODGROUPS, gangs, where
-from gangctl.readiness.causes.scene import QUICK, Finding, Scene, Until, oldest, some
+from gangctl.readiness.causes.scene import QUICK, Finding, Scene, Until, are, oldest
 from gangctl.readiness.membership import Group
 
 
@@ -69,8 +69,8 @@ def _tail(scene: Scene, found: list[tuple[Group, int]]) -> Iterator[Finding]:
         command = scene.kubectl(f"get jobset {scene.snapshot.jobset.name} -o jsonpath='{{.status}}'")
     yield scene.cause(
         Reason.GANG_TAIL_BLOCKED,
-        f"{some(len(waiting), 'pod')} that replace others wait for a quorum that cannot be met again, because pods of "
-        "the gang have finished",
+        f"{are(len(waiting), 'pod', 'waits', 'wait')} for a quorum that cannot be met again, because pods of the gang "
+        "have finished",
         evidence=[
             f"group {each.name}: minCount {each.minimum}, {each.succeeded} succeeded and no longer count, "
             f"{left} can still exist, {len(each.bound)} are there"

@@ -152,6 +152,15 @@ def some(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def are(count: int, noun: str, singular: str, plural: str) -> str:
+    """A number of things with its verb.
+
+    >>> are(1, "pod", "waits", "wait")
+    '1 pod waits'
+    """
+    return f"{some(count, noun)} {singular if count == 1 else plural}"
+
+
 def oldest(times: Iterable[int]) -> int:
     """The earliest of some times, 0 where none is known."""
     return min((each for each in times if each > 0), default=0)

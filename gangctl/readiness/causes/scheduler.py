@@ -127,14 +127,13 @@ def _who(found: Sequence[_Refused]) -> str:
 
 def _unschedulable(scene: Scene, found: Sequence[_Refused], short: str) -> Finding:
     since = oldest(each.since for each in found)
-    nodes = listed(str(each.refusal.nodes) for each in found if each.refusal.nodes is not None)
+    together = " together" if any(each.group.scope is not None for each in found) else ""
     return scene.cause(
         Reason.UNSCHEDULABLE,
-        f"the scheduler finds no nodes for {_who(found)} together" + (f": {short}" if short else ""),
+        f"the scheduler finds no nodes for {_who(found)}{together}" + (f": {short}" if short else ""),
         evidence=[
             *_said(found),
             *([f"refused for the first time {scene.ago(since)} ago"] if since else []),
-            *([f"nodes looked at: {nodes}"] if nodes else []),
         ],
         remedy=_help(found[0].refusal),
         command=scene.gangctl(f"fit {scene.snapshot.jobset.name} --now")

@@ -26,13 +26,15 @@ IN_ORDER = jobset(
 def test_gangctls_own_webhook_that_does_not_answer_is_named(minor: str) -> None:
     scene = Scene(JS)
     message = recorded(minor, "jobset/hooked").replace("hooked-w-0", "js-w-0")
-    cause = the(Reason.JOB_CREATION_REFUSED, scene.snapshot(jobs=[], refused=[refused_jobset("js", message)]))
+    snapshot = scene.snapshot(jobs=[], refused=[refused_jobset("js", message)])
+    cause = the(Reason.JOB_CREATION_REFUSED, snapshot)
     assert "gangctl's own webhook" in cause.message
     assert "Job js-w-0" in cause.message
     assert cause.evidence[0] == message
     assert cause.command == "kubectl -n gangctl-system get pods,endpointslices"
     assert cause.pods == 8
     assert "gangctl.dev/skip" in cause.remedy
+    assert reasons(snapshot) == [Reason.JOB_CREATION_REFUSED]
 
 
 def test_a_refusal_that_is_over_is_not_told() -> None:

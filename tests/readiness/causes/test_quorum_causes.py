@@ -157,3 +157,9 @@ def test_a_group_that_was_made_anew_has_no_condition() -> None:
 def test_a_gang_that_is_ready_needs_no_cause() -> None:
     scene = Scene(JS)
     assert causes(scene.snapshot(scene.pods(READY))) == ()
+
+
+def test_a_gang_that_lost_a_pod_later_was_not_placed_in_part() -> None:
+    scene = Scene(JS)
+    cause = the(Reason.SCHEDULING_GATE_OFF, scene.snapshot(scene.pods(RUNNING)[:3]))
+    assert not cause.blocking
