@@ -1,0 +1,322 @@
+"""Gang objects in a real cluster: what kubectl shows, waits for and deletes, what a restart writes, and each right."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from gangctl.cli.schema import gang_schema
+from gangctl.controllers.readiness.definition import definitions
+from tests.cli.schema import violations
+from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.kubelet import Kubelet
+from tests.controlplane.nodes import add_nodes
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.admission import install
+from tests.live.admission_rights import granted
+from tests.live.cluster import JOBSETS, Cluster
+from tests.live.definitions import serve, withdraw
+from tests.live.gangctl import USER, Gangctl, create_namespaces, install_rights
+from tests.live.rights import Right, missing, refusals
+from tests.manifests.kubectl import Kubectl
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("gang-objects")]
+
+GANGS = "gangctl.dev/v1alpha1"
+
+
+@pytest.fixture(scope="module")
+def gang_plane() -> Iterator[ControlPlane]:
+    async def start() -> ControlPlane:
+        started = await ControlPlane.start("1.37", ("jobset",))
+        await install_rights(started)
+        await install(started.api, "gang-objects")
+        await serve(started.api, definitions().values())
+        await add_nodes(started.api, 2, cpu="8")
+        return started
+
+    plane = asyncio.run(start())
+    yield plane
+    asyncio.run(plane.close())
+
+
+@pytest.fixture(scope="module")
+def writing(gang_plane: ControlPlane) -> Iterator[Gangctl]:
+    """gangctl that writes them; a test that stops it starts it again."""
+    gangctl = Gangctl(gang_plane, "--gang-objects")
+    asyncio.run(gangctl.process.start())
+    yield gangctl
+    asyncio.run(gangctl.close())
+    assert "Traceback" not in gangctl.log
+
+
+class Place(Cluster):
+    """A namespace, a gangctl that writes Gang objects, and kubectl."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, gangctl: Gangctl, home: Path) -> None:
+        super().__init__(plane, namespace)
+        self.gangctl = gangctl
+        self._kubectl = Kubectl(home, plane.kubeconfig)
+
+    async def kubectl(self, *arguments: str) -> str:
+        return (await self._kubectl.run(*arguments, "-n", self.namespace)).text
+
+    def gang_path(self, name: str = "js") -> str:
+        return self.path(GANGS, "gangs", name)
+
+    async def gang(self, name: str = "js") -> Object | None:
+        try:
+            return await self.api.get(self.gang_path(name))
+        except ApiFailure as failure:
+            if failure.status != 404:
+                raise
+            return None
+
+    async def submit(self, name: str = "js", pods: int = 3, cpu: str = "1") -> str:
+        """Create a JobSet that asks for a gang; its UID."""
+        raw = jobset(name, rj("w", 1, pods, pods, mode="Gang", cpu=cpu))
+        return str((await self.create_jobset(raw))["metadata"]["uid"])
+
+    async def unasked(self, name: str = "js") -> str:
+        """A Gang as gangctl would have left it, of a JobSet that asks for none; the JobSet's UID."""
+        created = await self.create_jobset(jobset(name, rj("w", 1, 2, 2)))
+        owner = {"apiVersion": JOBSETS, "kind": "JobSet", "name": name, "uid": created["metadata"]["uid"]}
+        metadata = {"name": name, "ownerReferences": [{**owner, "controller": True}]}
+        await self.api.create(self.path(GANGS, "gangs"), {"apiVersion": GANGS, "kind": "Gang", "metadata": metadata})
+        return str(owner["uid"])
+
+    async def until(self, phase: str, name: str = "js") -> Object:
+        """Wait for a phase; the object."""
+
+        async def come() -> Object:
+            gang = await self.gang(name)
+            seen = (gang or {}).get("status", {}).get("phase")
+            if gang is None or seen != phase:
+                raise NotYet(str(seen))
+            return gang
+
+        return await wait_for(come, what=f"{name} to be {phase}", timeout=60)
+
+    async def gone(self, name: str = "js") -> None:
+        async def absent() -> bool:
+            return await self.gang(name) is None
+
+        await wait_for(absent, what=f"Gang {name} to be gone", timeout=60)
+
+    def written(self, since: int) -> list[str]:
+        """What gangctl wrote of Gang objects here."""
+        return [each for each in self.writes(USER, since) if each.endswith(" gangs")]
+
+
+@pytest.fixture
+async def place(
+    gang_plane: ControlPlane, writing: Gangctl, request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[Place]:
+    assert writing.process.running, "an earlier test left gangctl stopped"
+    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[5:40].strip("-")
+    name = f"{slug}-{secrets.token_hex(3)}"
+    await create_namespaces(gang_plane, [name])
+    yield Place(gang_plane, name, writing, tmp_path)
+    await gang_plane.api.delete(path_of("v1", "namespaces", name=name))
+
+
+async def test_kubectl_shows_it_waits_for_it_and_it_goes_with_its_jobset(place: Place) -> None:
+    since = place.plane.audit_position
+    async with Kubelet(place.api):
+        waiting = asyncio.create_task(wait_for(place.gang, what="the Gang"))
+        uid = await place.submit()
+        await waiting
+        said = await place.kubectl("wait", "--for=condition=Ready", "gang/js", "--timeout=60s")
+        assert said == "gang.gangctl.dev/js condition met\n"
+        gang = await place.until("Ready")
+        (owner,) = gang["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["name"], owner["uid"], owner["blockOwnerDeletion"]) == ("JobSet", "js", uid, False)
+        assert gang["status"]["pods"] == {
+            **dict.fromkeys(("desired", "minimum", "wanted", "created", "scheduled", "ready"), 3),
+            "succeeded": 0,
+            "stranded": 0,
+        }
+        gang["metadata"] = {"name": "js", "namespace": place.namespace}
+        assert violations(gang, gang_schema()) == []
+        head, row = (await place.kubectl("get", "gangs")).splitlines()
+        assert head.split() == ["NAME", "PHASE", "READY", "REASON", "SINCE", "AGE"]
+        assert row.split()[:3] == ["js", "Ready", "3/3"]
+        writes = place.written(since)
+        assert writes[0] == "create gangs"
+        assert set(writes[1:]) == {"patch gangs"}
+        await place.api.delete(place.path(JOBSETS, "jobsets", "js"), propagation="Background")
+        await place.gone()
+        assert "delete gangs" not in place.written(since)
+
+
+async def test_one_that_has_no_room_says_why(place: Place) -> None:
+    await place.submit(pods=3, cpu="7")
+    gang = await place.until("Unschedulable")
+    assert gang["status"]["ready"] == "0/3"
+    assert gang["status"]["reason"] == gang["status"]["causes"][0]["reason"]
+    (condition,) = gang["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("Ready", "False")
+    _, row = (await place.kubectl("get", "gangs")).splitlines()
+    assert row.split()[:4] == ["js", "Unschedulable", "0/3", gang["status"]["reason"]]
+
+
+async def test_a_restart_writes_nothing(place: Place) -> None:
+    async with Kubelet(place.api):
+        await place.submit()
+        await place.submit("large", cpu="7")
+        await place.until("Ready")
+        await place.until("Unschedulable", "large")
+        before = {name: await place.gang(name) for name in ("js", "large")}
+        await place.gangctl.process.stop()
+        since = place.plane.audit_position
+        await place.gangctl.process.start()
+        # A JobSet that comes after the start is told of when those before it have been looked at.
+        await place.submit("later")
+        await place.until("Ready", "later")
+        of_later = [each for each in place.written(since) if each.startswith(("create", "patch"))]
+        entries = place.plane.writes_by(USER, since).objects
+        names = {each["objectRef"]["name"] for each in entries if each["objectRef"]["resource"] == "gangs"}
+        assert {name: await place.gang(name) for name in ("js", "large")} == before
+        assert of_later
+        assert names <= {"later"}
+
+
+async def test_one_of_somebody_else_is_left_alone(place: Place) -> None:
+    body = {"apiVersion": GANGS, "kind": "Gang", "metadata": {"name": "js", "namespace": place.namespace}}
+    made = await place.api.create(place.path(GANGS, "gangs"), body)
+    await place.submit()
+    await place.submit("other")
+    await wait_for(lambda: place.gang("other"), what="another Gang")
+
+    async def told() -> bool:
+        return f"Gang {place.namespace}/js is not owned by the JobSet" in place.gangctl.log
+
+    await wait_for(told, what="gangctl to say so")
+    assert await place.gang() == made
+    await place.api.delete(place.gang_path())
+
+    async def ours() -> bool:
+        gang = await place.gang()
+        return gang is not None and "ownerReferences" in gang["metadata"]
+
+    await wait_for(ours, what="gangctl's own")
+
+
+async def test_one_of_a_jobset_that_does_not_ask_any_more_is_deleted(place: Place) -> None:
+    """A JobSet that was stamped stays followed; here is one that never was."""
+    uid = await place.unasked()
+    await place.gone()
+    assert (await place.jobset("js"))["metadata"]["uid"] == uid
+
+
+async def test_without_the_definition_gangctl_goes_on(place: Place, gang_plane: ControlPlane) -> None:
+    await withdraw(gang_plane.api, definitions().values())
+
+    async def told() -> bool:
+        return "the cluster does not have their definition" in place.gangctl.log
+
+    await wait_for(told, what="gangctl to say so", timeout=60)
+    await place.submit()
+
+    async def ganged() -> bool:
+        return bool((await place.gangs()).workloads)
+
+    await wait_for(ganged, what="the gang")
+    await serve(gang_plane.api, definitions().values())
+    await wait_for(place.gang, what="its Gang", timeout=90)
+
+
+class Lack:
+    """A right that is missing, and what gangctl is refused and says meanwhile."""
+
+    def __init__(self, place: Place, right: Right) -> None:
+        self._place = place
+        self._right = right
+        self._since = place.plane.audit_position
+        self._said = len(place.gangctl.log)
+
+    def refused(self) -> list[Object]:
+        audited = self._place.plane.audit(self._since)
+        own = [each for each in audited if each["user"].get("username") == USER]
+        return [each for each in refusals(own) if self._right.covers(each)]
+
+    async def told(self) -> None:
+        """It was refused, and said; not without end."""
+
+        async def both() -> bool:
+            said = self._place.gangctl.log[self._said :].replace('\\"', '"')
+            if not self.refused() or self._right.words not in said:
+                raise NotYet(f"{len(self.refused())} refusals")
+            return True
+
+        await wait_for(both, what=f"{self._right} to be missed", timeout=60)
+        assert len(self.refused()) <= 20
+
+
+async def says(place: Place, name: str = "js") -> str:
+    """The phase in the Gang, once there is one."""
+
+    async def told() -> str:
+        return str(((await place.gang(name)) or {}).get("status", {}).get("phase", ""))
+
+    return await wait_for(told, what=f"Gang {name} to say something", timeout=90)
+
+
+def lacking(verb: str) -> Right:
+    (right,) = [each for each in granted("gang-objects") if each.verb == verb]
+    return right
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_without_seeing_them_it_writes_none_again(verb: str, place: Place) -> None:
+    """Without list nothing is written; without watch nobody hears that one is gone."""
+    right, process = lacking(verb), place.gangctl.process
+    await process.stop()
+    async with missing(place.api, USER, [right]):
+        lack = Lack(place, right)
+        await process.start()
+        await place.submit()
+        await lack.told()
+        if verb == "list":
+            assert await place.gang() is None
+        else:
+            await says(place)
+            await place.api.delete(place.gang_path())
+            await place.submit("other")
+            await says(place, "other")
+            assert await place.gang() is None
+    await says(place)
+
+
+@pytest.mark.parametrize("verb", ["create", "patch"])
+async def test_without_writing_them_they_are_not_there_or_say_nothing(verb: str, place: Place) -> None:
+    right = lacking(verb)
+    async with missing(place.api, USER, [right]):
+        lack = Lack(place, right)
+        await place.submit()
+        await lack.told()
+        gang = await place.gang()
+        assert (gang is None) == (verb == "create")
+        assert "status" not in (gang or {})
+    await says(place)
+
+
+async def test_without_deleting_them_one_stays_that_nobody_asks_for(place: Place) -> None:
+    right = lacking("delete")
+    async with missing(place.api, USER, [right]):
+        lack = Lack(place, right)
+        await place.unasked()
+        await lack.told()
+        assert await place.gang() is not None
+    await place.gone()
+
+
+def test_every_right_is_missed() -> None:
+    assert sorted(each.verb for each in granted("gang-objects")) == ["create", "delete", "list", "patch", "watch"]
