@@ -68,8 +68,8 @@ async def test_a_number_can_be_patched(tmp_path: Path) -> None:
     assert rules["GangPartiallyPlaced"]["for"] == "30m"
 
 
-async def test_prometheus_reads_the_configuration(prometheus_binary: Path, tmp_path: Path) -> None:
-    assert prometheus_binary.exists()
+@pytest.mark.usefixtures("prometheus_binary")
+async def test_prometheus_reads_the_configuration(tmp_path: Path) -> None:
     config = yaml.safe_load(PAGE.files["prometheus.yml"])
     (scrape,) = config["scrape_configs"]
     assert scrape["honor_labels"] is True
