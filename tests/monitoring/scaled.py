@@ -65,7 +65,8 @@ def scaled_groups(
 ) -> list[dict[str, Any]]:
     """The groups of a rule file, evaluated every ``interval``; rules that ``factors`` names have one of their own.
 
-    GangctlInformerStale needs one below 3: a quiet watch may be silent for 90 of its 300 seconds.
+    GangctlInformerStale needs one below 3: a quiet watch may be silent for 90 of its 300 seconds. GangPolicyScanStale
+    waits for six times ``--policy-scan-period``, which is to be divided, too.
     """
     own = factors or {}
     if wrong := [each for each in (factor, *own.values()) if each < 1]:
