@@ -270,7 +270,7 @@ _SCHEDULED: Final = frozenset({"PodGroupInitiallyScheduled", "PodGroupScheduled"
 def _scheduled(status: object) -> Scheduled | None:
     conditions = status.get("conditions") if isinstance(status, dict) else None
     for each in conditions if isinstance(conditions, list) else ():
-        if isinstance(each, dict) and each.get("type") in _SCHEDULED:
+        if isinstance(each, dict) and str(each.get("type")) in _SCHEDULED:
             texts = (str(each.get(key) or "") for key in ("reason", "message", "lastTransitionTime"))
             return Scheduled(each.get("status") == "True", *texts)
     return None

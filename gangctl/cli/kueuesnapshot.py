@@ -215,7 +215,7 @@ _NAMESPACED: Final = frozenset({"LocalQueue", "Workload", "LimitRange", "Pod"})
 def _with_namespace(raw: dict[str, Any]) -> dict[str, Any]:
     """What names no namespace is in the one called default."""
     metadata = raw.get("metadata")
-    if raw.get("kind") not in _NAMESPACED or not isinstance(metadata, dict) or metadata.get("namespace"):
+    if str(raw.get("kind")) not in _NAMESPACED or not isinstance(metadata, dict) or metadata.get("namespace"):
         return raw
     return {**raw, "metadata": {**metadata, "namespace": DEFAULT_NAMESPACE}}
 

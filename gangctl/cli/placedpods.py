@@ -28,7 +28,7 @@ def placed(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
     """The pod, if it takes room on a node. What cannot be read of its requests is nothing."""
     metadata, spec, status = (_object(raw, key) for key in ("metadata", "spec", "status"))
     node = spec.get("nodeName")
-    if isinstance(node, str) and node and status.get("phase") not in _OVER:
+    if isinstance(node, str) and node and str(status.get("phase")) not in _OVER:
         requests = as_integers(pod_requests(spec)[0])
         labels = _object(metadata, "labels")
         yield PlacedPod(str(metadata.get("namespace") or ""), str(labels.get(JOBSET_NAME) or ""), node, requests)

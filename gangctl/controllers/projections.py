@@ -68,8 +68,10 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
 
 
 def _reference_field(raw: dict[str, Any]) -> str:
-    template = (raw.get("spec") or {}).get("template") or {}
-    pod_spec = template.get("spec") or {}
+    found: Any = raw
+    for key in ("spec", "template", "spec"):
+        found = found.get(key) if isinstance(found, dict) else None
+    pod_spec = found if isinstance(found, dict) else {}
     return next((field for field in SCHEDULING_REFERENCES if pod_spec.get(field)), "")
 
 

@@ -150,7 +150,7 @@ def _unfinished(raw: dict[str, Any]) -> PodFacts | None:
 def _with_namespace(raw: dict[str, Any]) -> dict[str, Any]:
     """What names no namespace is in the one called default."""
     metadata = raw.get("metadata")
-    if raw.get("kind") in _CLUSTER_SCOPED or not isinstance(metadata, dict) or metadata.get("namespace"):
+    if str(raw.get("kind")) in _CLUSTER_SCOPED or not isinstance(metadata, dict) or metadata.get("namespace"):
         return raw
     return {**raw, "metadata": {**metadata, "namespace": DEFAULT_NAMESPACE}}
 
