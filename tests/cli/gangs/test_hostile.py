@@ -1,0 +1,91 @@
+"""Whatever a dump holds, the commands answer or refuse it; they never break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.cli.gangs import dump
+from tests.cli.gangs.dump import WAITS, Object, ask_about
+
+ODD: list[Any] = [None, "", "x", 0, -1, 2**63, True, [], [None], {}, {"a": None}, "2026-13-99T99:99:99Z", "\x1b[2J"]
+EVERYTHING = dump.objects()
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container with each of its keys."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield value, key
+            yield from places(each)
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield value, index
+            yield from places(each)
+
+
+COUNT = sum(1 for _ in places(EVERYTHING))
+
+
+def broken(spots: list[tuple[int, int]]) -> list[Object]:
+    """The dump with odd values in some places."""
+    found = dump.objects()
+    known = list(places(found))
+    for place, odd in spots:
+        container, key = known[place]
+        container[key] = ODD[odd]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("Service", ["kind"]),
+        ("Job", ["spec", "template"]),
+        ("Job", ["spec", "template", "spec"]),
+        ("Pod", ["status", "phase"]),
+        ("PodGroup", ["status", "conditions", 0, "type"]),
+    ],
+)
+@pytest.mark.parametrize("odd", [["x"], {"a": "b"}, 5])
+def test_what_was_no_text_or_no_object(kind: str, path: list[Any], odd: Any, tmp_path: Path) -> None:
+    service: Object = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+    found = [*dump.objects(), service]
+    for each in found:
+        if each["kind"] == kind:
+            value: Any = each
+            for step in path[:-1]:
+                value = value[step]
+            value[path[-1]] = odd
+            break
+    answer = ask_about(tmp_path, found, "get")
+    assert answer.code in {0, 2}, answer.err
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    spots=st.lists(st.tuples(st.integers(0, COUNT - 1), st.integers(0, len(ODD) - 1)), min_size=1, max_size=4),
+    verb=st.sampled_from(["get", "describe", "why", "top"]),
+)
+def test_odd_values(spots: list[tuple[int, int]], verb: str, tmp_path: Path) -> None:
+    found = [each for each in broken(spots) if isinstance(each, dict)]
+    names = [WAITS] if verb in {"describe", "why"} else []
+    answer = ask_about(tmp_path, found, verb, *names)
+    assert answer.code in {0, 1, 2}, answer.err
+    assert "\x1b" not in answer.out + answer.err
+    assert answer.out or answer.err
+
+
+@pytest.mark.parametrize("verb", ["describe", "why"])
+def test_texts_of_others_move_no_cursor(verb: str, tmp_path: Path) -> None:
+    found = dump.objects()
+    for pod in dump.pods_of(found, WAITS):
+        pod["status"]["conditions"][0]["message"] = "\x1b[2J0/4 nodes are available\nline: 4 Insufficient cpu"
+    answer = ask_about(tmp_path, found, verb, WAITS)
+    assert answer.code in {0, 1}
+    assert "\x1b" not in answer.out
