@@ -12,7 +12,7 @@ from typing import Final
 from gangctl.api.jobset import JobSet
 from gangctl.gang.report import level_of
 from gangctl.readiness import moments
-from gangctl.readiness.causes import find_causes
+from gangctl.readiness.causes import PROMISES, find_broken_promises, find_causes
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.groupphase import phase_of_group
 from gangctl.readiness.history import Traces, shows_readiness, traces
@@ -47,11 +47,13 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None) ->
     else:
         found = _running(snapshot, groups, int(now), memory)
     readiness = _whole(snapshot, found, free_at, memory)
-    if readiness.phase.settled:
+    if readiness.phase.over:
         return readiness
-    causes, look_again = find_causes(snapshot, groups, readiness, now)
-    times = [at for at in (look_again, found.look_again) if at is not None]
-    return replace(readiness, causes=causes, look_again=min(times, default=None))
+    settled = readiness.phase.settled
+    causes, later = (find_broken_promises if settled else find_causes)(snapshot, groups, readiness, now)
+    lost = next((cause for cause in causes if cause.reason in PROMISES), None)
+    times = [at for at in (later, found.look_again) if at is not None]
+    return replace(readiness, causes=() if settled else causes, lost=lost, look_again=min(times, default=None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,6 @@ from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Counts, Readiness
 
 OTHERS: Final = "(others)"
-GUARANTEES: Final = frozenset({Reason.SCHEDULING_GATE_OFF, Reason.FIELD_DROPPED, Reason.NOT_GANGED})
-"""Causes that mean that a JobSet asked for a gang and is scheduled pod by pod."""
 
 Key = tuple[str, str]
 K = TypeVar("K", bound=Hashable)
@@ -232,8 +230,9 @@ def _keeps(now: Readiness | None, queue: Queue, reason: Reason) -> bool:
     return now is not None and queue_of(now) == queue and now.blocked_by is reason
 
 
-def _lost(readiness: Readiness) -> set[Reason]:
-    return {cause.reason for cause in readiness.causes if cause.reason in GUARANTEES}
+def _lost(readiness: Readiness) -> Iterator[Reason]:
+    if readiness.lost is not None:
+        yield readiness.lost.reason
 
 
 def _less(counter: Counter[K], key: K) -> None:

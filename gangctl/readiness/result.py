@@ -115,6 +115,8 @@ class Readiness:
     """As those of the groups: when the last of them was complete, 0 until all are."""
     been_ready: bool = False
     """Whether it has been ready in this attempt."""
+    lost: Cause | None = None
+    """Why it is a gang in name only, whatever its phase: another time, some of its pods may start without the rest."""
     look_again: float | None = None
     """When time alone changes the answer, Unix seconds."""
 

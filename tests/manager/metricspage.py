@@ -14,8 +14,9 @@ from gangctl.gang.report import Level
 from gangctl.manager import readinessfamilies as gangs
 from gangctl.manager.families import families
 from gangctl.manager.readinessmetrics import MOST_DISRUPTIONS, MOST_STARTS
+from gangctl.readiness.causes import PROMISES
 from gangctl.readiness.causes.ranking import TIERS
-from gangctl.readiness.ledger import GUARANTEES, OTHERS, Limits
+from gangctl.readiness.ledger import OTHERS, Limits
 from gangctl.readiness.phases import GangPhase
 from gangctl.runtime.families import Family
 
@@ -53,7 +54,7 @@ READINESS: Final[Mapping[str, Bound]] = {
     gangs.STRANDED.name: _product(_QUEUES),
     gangs.BLOCKED.name: _BY_REASON,
     gangs.OLDEST.name: _BY_REASON,
-    gangs.LOST.name: _product((LIMITS.namespaces + 1, "namespaces"), (len(GUARANTEES), "causes")),
+    gangs.LOST.name: _product((LIMITS.namespaces + 1, "namespaces"), (len(PROMISES), "causes")),
     gangs.INFO.name: _JOBSETS,
     gangs.READY_PODS.name: _JOBSETS,
     gangs.WANTED_PODS.name: _JOBSETS,

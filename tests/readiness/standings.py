@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes import PROMISES
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Cause, Counts, Readiness
 
@@ -33,7 +34,8 @@ def standing(name: str = "js", *reasons: Reason | Cause, namespace: str = "ns", 
         "admitted_at": CREATED,
         **known,
     }
-    return Readiness(namespace, name, causes=causes, **values)
+    lost = next((each for each in causes if each.reason in PROMISES), None)
+    return Readiness(namespace, name, causes=causes, lost=lost, **values)
 
 
 NUMBERS = st.integers(0, 1_000)

@@ -5,9 +5,10 @@ Each cause is a small function of a module by subject; :mod:`.ranking` puts them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes import (
     api,
     containers,
@@ -24,7 +25,7 @@ from gangctl.readiness.causes import (
     unknown,
 )
 from gangctl.readiness.causes.ranking import place_of
-from gangctl.readiness.causes.scene import Finder, Scene, Until
+from gangctl.readiness.causes.scene import Finder, Finding, Scene, Until
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.membership import Group
 from gangctl.readiness.result import Cause, Readiness
@@ -59,6 +60,13 @@ FINDERS: Final[tuple[Finder, ...]] = (
 )
 """In any order: the ranking decides."""
 
+PROMISES: Final[Mapping[Reason, Finder]] = {
+    Reason.NOT_GANGED: api.not_ganged,
+    Reason.FIELD_DROPPED: api.field_dropped,
+    Reason.SCHEDULING_GATE_OFF: gateoff.scheduling_gate_off,
+}
+"""What breaks the promise that a gang starts whole; gangs that are ready by luck have it, too."""
+
 MOST_CAUSES: Final = 16
 """Kept of one JobSet: the likeliest. Hundreds of groups may each be refused in their own words."""
 
@@ -71,11 +79,26 @@ def find_causes(
     ``groups`` are all of the JobSet (:func:`gangctl.readiness.membership.members`); ``readiness`` is the one found for
     them, without causes.
     """
-    open_groups = [group for group in groups if not group.finished]
-    scene = Scene(snapshot, open_groups, readiness, now, len(groups))
+    scene = _scene(snapshot, groups, readiness, now)
     found = [each for finder in FINDERS for each in finder(scene)]
     if not any(isinstance(each, Cause) for each in found):
         found += unknown.unknown(scene)
+    return _ranked(found, now)
+
+
+def find_broken_promises(
+    snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float
+) -> tuple[tuple[Cause, ...], float | None]:
+    """As :func:`find_causes`, and only what makes it a gang in name: also of one that is ready."""
+    scene = _scene(snapshot, groups, readiness, now)
+    return _ranked([each for finder in PROMISES.values() for each in finder(scene)], now)
+
+
+def _scene(snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float) -> Scene:
+    return Scene(snapshot, [group for group in groups if not group.finished], readiness, now, len(groups))
+
+
+def _ranked(found: Sequence[Finding], now: float) -> tuple[tuple[Cause, ...], float | None]:
     causes = [each for each in found if isinstance(each, Cause)]
     looks = [each.at for each in found if isinstance(each, Until)]
     ranked = sorted(causes, key=place_of)[:MOST_CAUSES]

@@ -1,0 +1,44 @@
+"""A gang that is ready by luck is told from one that would not have started in part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.scene import LATE
+from gangctl.readiness.evaluate import evaluate
+from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import Readiness
+from tests.jobsets import jobset, rj
+from tests.readiness.snapshots import NOW, PLACED_AT, READY, Scene, initially_scheduled
+
+GANG = Scene(jobset("js", rj("w", 1, 4, 4), mode="Gang", uid="u"))
+
+
+def lost(found: Readiness) -> Reason | None:
+    assert (found.phase, found.causes) == (GangPhase.READY, ())
+    assert found.lost is None or not found.lost.blocking
+    return found.lost.reason if found.lost is not None else None
+
+
+def test_a_gang_that_the_scheduler_placed_as_one_has_lost_nothing() -> None:
+    groups = GANG.groups(initially_scheduled())
+    assert lost(evaluate(GANG.snapshot(GANG.pods(READY), groups=groups), NOW)) is None
+
+
+def test_pods_that_name_no_group_are_ready_by_luck() -> None:
+    pods = [replace(pod, group="") for pod in GANG.pods(READY)]
+    assert lost(evaluate(GANG.snapshot(pods), NOW)) is Reason.FIELD_DROPPED
+
+
+def test_a_group_that_the_scheduler_never_looked_at_is_ready_by_luck() -> None:
+    snapshot = GANG.snapshot(GANG.pods(READY))
+    early = evaluate(snapshot, PLACED_AT + LATE - 1)
+    assert lost(early) is None
+    assert early.look_again == PLACED_AT + LATE
+    assert lost(evaluate(snapshot, PLACED_AT + LATE)) is Reason.SCHEDULING_GATE_OFF
+
+
+def test_a_jobset_that_missed_the_webhook_is_ready_by_luck() -> None:
+    scene = Scene(jobset("js", rj("w", 1, 4, 4), mode="Gang", uid="u"), stamped=False)
+    assert lost(evaluate(scene.snapshot(scene.pods(READY)), NOW)) is Reason.NOT_GANGED
