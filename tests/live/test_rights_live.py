@@ -24,6 +24,7 @@ from tests.jobsets import jobset, rj
 from tests.live import kueue
 from tests.live import policy_rights_checks as policy_checks
 from tests.live import queue_rights_checks as queue_checks
+from tests.live import readiness_rights_checks as readiness_checks
 from tests.live import rights_checks as checks
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.definitions import serve
@@ -106,6 +107,11 @@ IN_CLUSTER: Final[tuple[Row, ...]] = (
     ("ClusterRole", _KUEUE, _QUEUES, "watch", queue_checks.watches_queues),
     *(("ClusterRole", *each, "list", queue_checks.reads_queues) for each in _BESIDE_QUEUES),
     *(("ClusterRole", *each, "watch", queue_checks.watches_queues) for each in _BESIDE_QUEUES),
+    ("ClusterRole", "", ("pods",), "watch", readiness_checks.watches_pods),
+    ("ClusterRole", "", ("nodes",), "list", readiness_checks.reads_nodes),
+    ("ClusterRole", "", ("nodes",), "watch", readiness_checks.watches_nodes),
+    ("ClusterRole", "events.k8s.io", ("events",), "list", readiness_checks.reads_events),
+    ("ClusterRole", "events.k8s.io", ("events",), "watch", readiness_checks.watches_events),
     ("ClusterRole", _REPORTS, ("policyreports",), "list", policy_checks.looks_for_reports),
     ("ClusterRole", _REPORTS, ("policyreports",), "create", policy_checks.makes_reports),
     ("ClusterRole", _REPORTS, ("policyreports:gangctl",), "update", policy_checks.changes_reports),
