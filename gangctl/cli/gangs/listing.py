@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -15,7 +15,28 @@ from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_object
 from gangctl.readiness.result import Readiness
 
-PHASES: Final = tuple(phase.value for phase in GangPhase)
+
+class PhaseChoice(click.ParamType):
+    """A phase by its name, or as metrics have it: in lower case."""
+
+    name = "phase"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> GangPhase:
+        """The phase; a usage error names all there are."""
+        found = next((phase for phase in GangPhase if str(value).lower() == phase.label), None)
+        if found is None:
+            self.fail(f'"{value}" is no phase; there are {", ".join(GangPhase)}', param, ctx)
+        return found
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002
+        """Their names."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 -- only while completing
+
+        return [
+            CompletionItem(phase.value, help=phase.sentence)
+            for phase in GangPhase
+            if phase.label.startswith(incomplete.lower())
+        ]
 
 
 @click.command("get")
@@ -27,7 +48,7 @@ PHASES: Final = tuple(phase.value for phase in GangPhase)
     "phases",
     multiple=True,
     metavar="PHASE",
-    type=click.Choice(PHASES, case_sensitive=False),
+    type=PhaseChoice(),
     help="Only gangs in this phase, such as Ready or Unschedulable. Can be repeated.",
 )
 @click.option("-w", "--watch", is_flag=True, help="Go on printing what changes, until Ctrl-C.")
@@ -37,7 +58,7 @@ PHASES: Final = tuple(phase.value for phase in GangPhase)
 def command(
     *,
     names: tuple[str, ...],
-    phases: tuple[str, ...],
+    phases: tuple[GangPhase, ...],
     watch: bool,
     form: str,
     no_color: bool,
@@ -58,7 +79,7 @@ def command(
       kubectl get jobsets,jobs,pods,podgroups,events -A -o yaml | gangctl get -f -
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     wanted = asking.asked(names, **flags)
-    chosen = frozenset(GangPhase(phase) for phase in phases)
+    chosen = frozenset(phases)
     if watch:
         if wanted.offline:
             raise click.UsageError("files do not change: --watch needs a cluster")

@@ -99,7 +99,9 @@ class Watch:
             before = self.standing.get(key)
             found = self._census.jobsets.get(*key)
             is_gang = found is not None and is_followed(found.jobset)
-            after = self._census.readiness(key, now, before) if is_gang else None
+            # What is remembered of one JobSet says nothing of the next one of its name.
+            same = found is not None and before is not None and found.jobset.uid == before.uid
+            after = self._census.readiness(key, now, before if same else None) if is_gang else None
             if after is None:
                 self.standing.pop(key, None)
             else:

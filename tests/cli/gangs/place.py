@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -55,6 +56,11 @@ class Place:
     async def ask(self, *arguments: str) -> Answer:
         """Run gangctl to its end."""
         return await asyncio.to_thread(process, *arguments, "--kubeconfig", str(self.kubeconfig))
+
+    async def complete(self, *words: str) -> Answer:
+        """Ask as kubectl does for what may follow."""
+        asked = partial(process, program_name="kubectl_complete-gang", KUBECONFIG=str(self.kubeconfig))
+        return await asyncio.to_thread(asked, *words)
 
     def running(self, *arguments: str) -> AbstractAsyncContextManager[Running]:
         """Run gangctl while the block does."""

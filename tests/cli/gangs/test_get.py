@@ -60,7 +60,7 @@ def test_every_phase_is_a_choice() -> None:
     assert all(ask("get", "--phase", phase.value).code == 0 for phase in GangPhase)
     refused = ask("get", "--phase", "Happy")
     assert (refused.code, refused.out) == (2, "")
-    assert all(phase.value.lower() in refused.err.lower() for phase in GangPhase)
+    assert all(phase.value in refused.err for phase in GangPhase)
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 COUNT = sum(1 for _ in places(EVERYTHING))
 
 
-def broken(spots: list[tuple[int, int]]) -> list[Object]:
+def broken(spots: list[tuple[int, int]]) -> list[Any]:
     """The dump with odd values in some places."""
-    found = dump.objects()
+    found: list[Any] = dump.objects()
     known = list(places(found))
     for place, odd in spots:
         container, key = known[place]

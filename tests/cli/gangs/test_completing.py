@@ -1,0 +1,33 @@
+"""Completion of the names of JobSets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gangctl.cli.completion import candidates
+from gangctl.readiness.phases import GangPhase
+from tests.cli.gangs import dump
+from tests.cli.gangs.dump import RUNS, WAITS
+from tests.cli.gangs.place import place
+from tests.cli.run import process
+
+
+@pytest.mark.parametrize("verb", ["get", "describe", "why", "explain", "wait"])
+async def test_names_of_the_cluster(verb: str, tmp_path: Path) -> None:
+    async with place(tmp_path, dump.objects()) as here:
+        answer = await here.complete(verb, "")
+        narrow = await here.complete(verb, RUNS[:2])
+    assert answer.out.splitlines() == [WAITS, RUNS, ":4"]
+    assert narrow.out.splitlines() == [RUNS, ":4"]
+
+
+def test_where_nobody_answers_there_are_none() -> None:
+    answer = process("describe", "", program_name="kubectl_complete-gang")
+    assert (answer.code, answer.out) == (0, ":4\n")
+
+
+def test_phases_and_goals() -> None:
+    assert candidates(["get", "--phase", "Un"]) == ([f"Unschedulable\t{GangPhase.UNSCHEDULABLE.sentence}"], 4)
+    assert candidates(["wait", "x", "--for", ""]) == (["scheduled", "ready", "finished"], 4)

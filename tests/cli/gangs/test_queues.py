@@ -1,0 +1,146 @@
+"""Where gangs stand in Kueue's queues: what may be read of them, and what watching changes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gangctl.api.jobset import read_jobset
+from gangctl.cli.gangs.queues import Queues
+from gangctl.cli.gangs.sources import take
+from gangctl.cli.kueuesnapshot import Stock
+from gangctl.kueue.reading import read_cluster_queue, read_local_queue, read_workload
+from gangctl.readiness.facts import QueueFacts
+from tests.cli.kueueobjects import (
+    CONFIGURATION,
+    Object,
+    cluster,
+    cluster_queue,
+    condition,
+    local_queue,
+    queued,
+    workload,
+)
+
+NOW = datetime(2026, 1, 1, 2, tzinfo=UTC)
+
+
+def queues(*objects: Object, known: bool = True) -> Queues:
+    stock = Stock()
+    for each in objects:
+        stock.take(each)
+    stock.runtime_classes = []
+    return Queues(stock, present=True, queues_known=known)
+
+
+def waiting(name: str = "train", **fields: Any) -> Object:
+    return workload(name, "q", condition("QuotaReserved", False, "Pending", "insufficient quota"), pods=4, **fields)
+
+
+def facts(found: Queues, name: str = "train", *, cpu: str = "1", suspend: bool = True) -> QueueFacts | None:
+    raw = queued(name, cpu=cpu, uid=f"uid-{name}", suspend=suspend)
+    raw["metadata"]["creationTimestamp"] = "2026-01-01T01:00:00Z"
+    return found.facts(read_jobset(raw)[0], raw, NOW, pods=0)
+
+
+def test_one_that_waits() -> None:
+    found = facts(queues(*cluster("8", waiting())))
+    assert found is not None
+    assert (found.local_queue, found.cluster_queue, found.blocked, found.never) == ("q", "cq", None, "")
+    assert found.workload is not None
+
+
+def test_without_a_queue_or_without_kueue() -> None:
+    raw = queued(queue="", uid="u")
+    assert queues(*cluster()).facts(read_jobset(raw)[0], raw, NOW, pods=0) is None
+    assert facts(Queues()) is None
+
+
+def test_never_is_told_of_what_is_suspended_only() -> None:
+    found = queues(*cluster("8", waiting()))
+    assert "8" in getattr(facts(found, cpu="3"), "never", "")
+    assert getattr(facts(found, cpu="3", suspend=False), "never", None) == ""
+
+
+def test_without_cluster_queues_nothing_is_closed_and_nothing_never_fits() -> None:
+    found = facts(queues(local_queue("q", "cq"), waiting(), CONFIGURATION, known=False), cpu="99")
+    assert found is not None
+    assert (found.cluster_queue, found.blocked, found.never, found.workload is not None) == ("cq", None, "", True)
+
+
+@pytest.mark.parametrize("cpu", ["8"])
+def test_a_closed_queue(cpu: str) -> None:
+    found = facts(queues(*cluster(cpu, waiting(), stopPolicy="Hold")))
+    assert found is not None
+    assert found.blocked is not None
+    assert "is stopped" in found.blocked.message
+
+
+def test_one_that_kueue_has_made_nothing_for() -> None:
+    found = facts(queues(*cluster("8")))
+    assert found is not None
+    assert found.stuck is not None
+    assert found.stuck.trouble == "WorkloadMissing"
+
+
+def test_behind_the_head_of_a_strict_queue() -> None:
+    strict = cluster("8", waiting("head", priority=5), waiting(), queueingStrategy="StrictFIFO")
+    found = facts(queues(*strict))
+    assert found is not None
+    assert found.stuck is not None
+    assert found.stuck.trouble == "HeadBlocksQueue"
+    head = facts(queues(*strict), "head")
+    assert head is not None
+    assert head.stuck is None
+
+
+class TestWatching:
+    def test_nothing_is_lost_before_everything_was_seen(self) -> None:
+        found = queues(*cluster("8", waiting()))
+        found.seed(None)
+        found.refresh(None)
+        after = facts(found)
+        assert after is not None
+        assert (after.cluster_queue, after.workload is not None, after.blocked) == ("cq", True, None)
+
+    def test_changes_are_taken_over(self) -> None:
+        found = queues(*cluster("8", waiting()))
+        found.seed("t")
+        take(found.workloads, read_workload, workload("train", "q", held={"f": {"cpu": "4"}}, pods=4))
+        take(found.local_queues, read_local_queue, local_queue("q", "other"))
+        found.refresh("t")
+        after = facts(found, suspend=False)
+        assert after is not None
+        assert after.workload is not None
+        assert after.workload.holds("Admitted")
+        take(found.cluster_queues, read_cluster_queue, cluster_queue("cq", {"f": {"cpu": 8}}, stopPolicy="Hold"))
+        take(found.workloads, read_workload, waiting())
+        take(found.local_queues, read_local_queue, local_queue("q", "cq"))
+        found.refresh("t")
+        closed = facts(found)
+        assert closed is not None
+        assert closed.blocked is not None
+
+    def test_what_is_gone_is_gone_and_what_has_finished_holds_nothing(self) -> None:
+        found = queues(*cluster("8", waiting()))
+        found.seed(None)
+        take(found.workloads, read_workload, workload("train", "q", condition("Finished"), held={"f": {"cpu": "4"}}))
+        found.refresh(None)
+        assert found.stock is not None
+        assert found.stock.workloads() == []
+        found.local_queues.discard(("t", "q"))
+        found.refresh(None)
+        closed = facts(found)
+        assert closed is not None
+        assert closed.blocked is not None
+        assert closed.blocked.reason == "LocalQueueMissing"
+
+    def test_other_namespaces_stay_as_they_were_read(self) -> None:
+        found = queues(*cluster("8", waiting()), workload("far", "q", namespace="elsewhere"))
+        found.seed("t")
+        found.refresh("t")
+        assert found.stock is not None
+        assert {each.namespace for each in found.stock.workloads()} == {"t", "elsewhere"}
+        assert len(found.workloads) == 1

@@ -1,0 +1,94 @@
+"""From collections to the snapshot of one JobSet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gangctl.api.scheduling import NEWEST, Observed
+from gangctl.gang.assess import assess
+from gangctl.gang.generation import ApiState
+from gangctl.gang.progress import JobProgress
+from gangctl.gang.resolve import ClusterRules
+from gangctl.readiness.assembly import Collections, assemble, is_followed
+from gangctl.readiness.facts import Refused, Snapshot
+from tests.gang.pipeline import read, stored
+from tests.jobsets import FIXTURE_UID, MODE, jobset, rj
+
+JOBSET = read(stored(jobset("js", rj("w", 2, 4, 4), mode="Gang", uid=FIXTURE_UID)))
+ASSESSMENT = assess(JOBSET, ClusterRules())
+API = ApiState(NEWEST)
+
+
+def job(index: int = 0, **changes: Any) -> JobProgress:
+    made = JobProgress("t", f"js-w-{index}", "js", FIXTURE_UID, "w", index, 0, 0, complete=False, deleting=False)
+    return replace(made, **changes)
+
+
+def refused(kind: str, name: str, uid: str = "") -> Refused:
+    return Refused("t", kind, name, uid, "no", 1)
+
+
+def assembled(*jobs: JobProgress, told: Sequence[Refused] = (), **changes: Any) -> Snapshot:
+    by_object = {(each.namespace, each.kind, each.name): each for each in told}
+    collections = Collections(
+        jobs=lambda _: jobs,
+        pods=lambda _: (),
+        groups=lambda _namespace, _uid, _names: {},
+        workload=lambda _namespace, _name: None,
+        claimed=lambda _namespace, _name: None,
+        refused=lambda *about: by_object.get(about),
+    )
+    return assemble(JOBSET, ASSESSMENT, API, replace(collections, **changes))
+
+
+def test_jobs_of_an_earlier_jobset_of_the_name_are_left_out() -> None:
+    assert assembled(job(0), job(1, jobset_uid="another")).jobs == [job(0)]
+
+
+@pytest.mark.parametrize(
+    ("change", "count"), [({}, 1), ({"complete": True}, 0), ({"deleting": True}, 0), ({"jobset_uid": "another"}, 0)]
+)
+def test_refusals_concern_jobs_that_still_make_pods(change: dict[str, Any], count: int) -> None:
+    found = assembled(job(0, **change), told=[refused("Job", "js-w-0"), refused("Job", "other-w-0")])
+    assert len(found.refused) == count
+
+
+@pytest.mark.parametrize(("uid", "count"), [(FIXTURE_UID, 1), ("", 1), ("another", 0)])
+def test_refusals_of_the_jobset_concern_this_very_one(uid: str, count: int) -> None:
+    assert len(assembled(told=[refused("JobSet", "js", uid)]).refused) == count
+
+
+def test_groups_are_asked_for_by_the_names_of_the_plan() -> None:
+    asked: list[tuple[str, str, tuple[str, ...]]] = []
+
+    def groups(namespace: str, uid: str, names: Sequence[str]) -> Mapping[str, Observed]:
+        asked.append((namespace, uid, tuple(names)))
+        return {}
+
+    assembled(groups=groups)
+    assert ASSESSMENT.plan is not None
+    assert asked == [("t", FIXTURE_UID, tuple(group.name for group in ASSESSMENT.plan.groups))]
+
+
+def test_what_is_not_known_stays_so() -> None:
+    found = assembled(groups_known=False)
+    assert (found.groups_known, found.nodes, found.queue, found.foreign_workload) == (False, None, None, "")
+    assert assembled(claimed=lambda _namespace, _name: "theirs").foreign_workload == "theirs"
+
+
+@pytest.mark.parametrize(
+    ("raw", "followed"),
+    [
+        (jobset("js", rj("w")), False),
+        (jobset("js", rj("w"), annotations={MODE: "Off"}), False),
+        (jobset("js", rj("w"), mode="Gang"), True),
+        (jobset("js", rj("w", mode="Gang")), True),
+        (stored(jobset("js", rj("w"), mode="Gang", uid="u")), True),
+    ],
+)
+def test_whom_there_is_a_gang_to_speak_of(raw: dict[str, Any], followed: bool) -> None:
+    assert is_followed(read(raw)) is followed
