@@ -16,7 +16,7 @@ from gangctl.readiness.report import gang_object
 from gangctl.readiness.result import Readiness
 
 
-class PhaseChoice(click.ParamType):
+class PhaseChoice(click.ParamType[GangPhase]):
     """A phase by its name, or as metrics have it: in lower case."""
 
     name = "phase"

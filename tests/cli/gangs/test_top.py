@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
+import os
+import pty
+import signal
+import struct
+import termios
 from pathlib import Path
 
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import RUNS, WAITS, Object, ask, ask_about
+from tests.cli.gangs.place import place
 from tests.cli.kueueobjects import QUEUE
-from tests.cli.run import gangctl
+from tests.cli.run import BIN, gangctl
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -64,3 +72,48 @@ def test_nothing() -> None:
 def test_usage() -> None:
     assert gangctl("top", "-n", "t", "-A").code == 2
     assert gangctl("top", "NAME").code == 2
+
+
+async def test_on_a_terminal_it_follows_the_cluster(tmp_path: Path) -> None:
+    """Until Ctrl-C, which is how it ends well."""
+    async with place(tmp_path, dump.objects()) as here:
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        child = await asyncio.create_subprocess_exec(
+            BIN / "gangctl",
+            *("top", "--kubeconfig", str(here.kubeconfig)),
+            stdout=theirs,
+            stderr=asyncio.subprocess.PIPE,
+            env={"PATH": str(BIN), "LANG": "C.UTF-8", "HOME": "/nonexistent", "TERM": "xterm"},
+        )
+        os.close(theirs)
+        try:
+            await _seen(ours, "5 of 11 pods ready")
+            for pod in dump.pods_of(dump.objects(), WAITS):
+                dump.ready(pod)
+                here.put([pod])
+            await _seen(ours, "11 of 11 pods ready")
+            child.send_signal(signal.SIGINT)
+            await _seen(ours, "\x1b[?1049l")
+            async with asyncio.timeout(30):
+                _, complaints = await child.communicate()
+        finally:
+            if child.returncode is None:
+                child.kill()
+                await child.wait()
+            os.close(ours)
+    assert (child.returncode, complaints) == (0, b"")
+
+
+async def _seen(terminal: int, text: str) -> None:
+    """Read what is drawn until a text is on the screen."""
+    drawn = b""
+    async with asyncio.timeout(30):
+        while text.encode() not in drawn:
+            drawn += await asyncio.to_thread(os.read, terminal, 4096)
+
+
+async def test_once_on_a_cluster(tmp_path: Path) -> None:
+    async with place(tmp_path, dump.objects()) as here:
+        answer = await here.ask("top", "-o", "json")
+    assert (answer.code, answer.json["gangs"]) == (0, 2)
