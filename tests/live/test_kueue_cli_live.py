@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cli.gangs.place import running
 from tests.cli.manifests import write
 from tests.cli.run import Answer, process
 from tests.controlplane.api import Object, path_of
@@ -270,3 +271,47 @@ async def test_a_cluster_without_kueue(plane_1_37: ControlPlane, tmp_path: Path)
         answer = await asyncio.to_thread(process, *arguments, "--kubeconfig", config)
         assert (answer.code, answer.out) == (3, "")
         assert "the cluster does not have Kueue" in answer.err
+
+
+async def test_a_gang_in_a_queue(queued: Queued) -> None:
+    """No gangctl runs here: the commands say it all from what Kueue says."""
+    await queued.queue("4")
+
+    def body(name: str, pods: int) -> Object:
+        made = gang(queued, name, pods)
+        made["metadata"]["annotations"] = {"gangctl.dev/gang-mode": "Gang"}
+        return made
+
+    for name, pods in (("runs", 3), ("waits", 2), ("never", 5)):
+        await queued.submit(name, body=body(name, pods))
+        if name == "runs":
+            await condition(queued, name, "Admitted", status=True)
+    await condition(queued, "waits", "QuotaReserved", status=False)
+    await condition(queued, "never", "QuotaReserved", status=False)
+
+    async def said(name: str) -> tuple[str, str]:
+        answer = await ask(queued, "why", name, "-n", queued.namespace, "-o", "json")
+        assert answer.code in {0, 1}, answer.err
+        status = answer.json["status"]
+        assert (status["localQueue"], status["clusterQueue"]) == ("main", queued.namespace)
+        return status["phase"], status["causes"][0]["reason"]
+
+    assert await said("waits") == ("Queued", "WaitingForQuota")
+    assert await said("never") == ("Queued", "NeverFits")
+    place = ("-n", queued.namespace, "--kubeconfig", str(queued.plane.kubeconfig))
+    impatient = await ask(queued, "wait", "never", "--fail-fast", "-n", queued.namespace)
+    assert (impatient.code, "will not be ready: Queued: " in impatient.err) == (1, True)
+    async with running("get", "waits", "--watch", *place) as watching:
+        await watching.until("Queued")
+        await queued.delete("runs")
+        assert queued.namespace in await watching.until("waits")
+    after = await ask(queued, "get", "waits", "-n", queued.namespace, "-o", "json")
+    assert after.json["status"]["admittedTime"]
+    await queued.queue("4", stopPolicy="Hold")
+
+    async def closed() -> bool:
+        if await said("never") != ("Queued", "QueueBlocked"):
+            raise NotYet("it is not told yet")
+        return True
+
+    await wait_for(closed, 30, "the closed queue to be told")
