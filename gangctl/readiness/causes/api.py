@@ -42,9 +42,9 @@ def api_unavailable(scene: Scene) -> Iterator[Finding]:
 
 
 def not_ganged(scene: Scene) -> Iterator[Finding]:
-    """A gang was asked for, and the JobSet has no stamp: its pods are scheduled one by one."""
+    """A gang was asked for, and the JobSet has no stamp, nor a Workload of somebody else: pods come one by one."""
     assessment, jobset = scene.snapshot.assessment, scene.snapshot.jobset
-    if assessment.plan is not None or jobset.deleting or jobset.managed_elsewhere:
+    if assessment.plan is not None or jobset.deleting or jobset.managed_elsewhere or scene.snapshot.foreign_workload:
         return
     if not read_config(jobset)[0].asks_for_gangs or any(rj.annotations.get(GANG_REF) for rj in jobset.replicated_jobs):
         return

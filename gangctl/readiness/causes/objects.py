@@ -132,20 +132,25 @@ def pod_group_terminating(scene: Scene) -> Iterator[Finding]:
 
 
 def foreign_workload(scene: Scene) -> Iterator[Finding]:
-    """Somebody else has made a Workload for this JobSet, which gangctl respects."""
+    """Somebody else has made a Workload for this JobSet, which gangctl respects; pods that it has not are alone."""
     name = scene.snapshot.foreign_workload
     if not name:
         return
     alone = scene.snapshot.assessment.plan is None
+    waiting = [pod for group in scene.groups for pod in unplaced(group)] if alone and scene.runs else []
+    outside = [pod for pod in waiting if not pod.group]
+    evidence = [f"spec.controllerRef of Workload {name} names JobSet {scene.snapshot.jobset.name}"]
+    if outside:
+        evidence.append(f"{some(len(outside), 'pod')} of it name no group, and have no node")
     yield scene.cause(
         Reason.FOREIGN_WORKLOAD,
         f'Workload "{name}" of somebody else is for this JobSet'
         + (", so gangctl makes no gang of it" if alone else ", beside that of gangctl"),
-        evidence=[f"spec.controllerRef of Workload {name} names JobSet {scene.snapshot.jobset.name}"],
+        evidence=evidence,
         remedy="see that whoever made it also puts the pods into its groups; or delete it and create the JobSet again",
         command=scene.kubectl(f"get {WORKLOADS} {name} -o yaml"),
-        pods=sum(len(unplaced(group)) for group in scene.groups) if alone else 0,
-        blocking=False,
+        pods=len(waiting),
+        blocking=bool(outside),
     )
 
 

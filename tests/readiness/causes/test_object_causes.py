@@ -116,6 +116,19 @@ def test_a_foreign_workload_is_told_and_holds_nothing(alone: bool) -> None:
     assert ("makes no gang" in cause.message) is alone
 
 
+@pytest.mark.parametrize("grouped", [True, False])
+def test_a_foreign_workload_whose_groups_no_pod_names_is_why_some_wait(grouped: bool) -> None:
+    scene = Scene(JS, stamped=False)
+    pods = [replace(pod, group="theirs" if grouped else "") for pod in scene.pods(PENDING)]
+    found = causes(scene.snapshot(pods, foreign_workload="theirs"))
+    cause = the(Reason.FOREIGN_WORKLOAD, scene.snapshot(pods, foreign_workload="theirs"))
+    assert cause.blocking is not grouped
+    assert Reason.NOT_GANGED not in {each.reason for each in found}
+    if not grouped:
+        assert found[0] == cause
+        assert "8 pods of it name no group" in cause.evidence[1]
+
+
 def test_ages_are_those_of_the_jobset_where_there_are_no_pods() -> None:
     scene = Scene(JS)
     assert the(Reason.POD_GROUP_MISSING, scene.snapshot(groups={})).since == CREATED
