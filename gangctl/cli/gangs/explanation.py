@@ -28,10 +28,17 @@ def explanation(gang: Readiness, outcome: str, now: float) -> list[Section]:
         lines.append(one_line(sentence(outcome)))
     if not gang.causes and not gang.phase.settled:
         lines.append("Nothing is known to be in its way.")
-    if not gang.causes and gang.phase is GangPhase.READY:
-        lines.append("There is nothing to explain.")
+    if gang.phase is GangPhase.READY:
+        lines.append("There is nothing to explain." if gang.lost is None else "It is ready by luck.")
     sections = [Section(headline(gang, now), tuple(lines))]
-    return [*sections, *cause_sections(gang, now)]
+    return [*sections, *_luck(gang, now), *cause_sections(gang, now)]
+
+
+def _luck(gang: Readiness, now: float) -> list[Section]:
+    """What broke the promise that it starts whole, of a gang that is ready all the same."""
+    if gang.phase is not GangPhase.READY or gang.lost is None:
+        return []
+    return [Section("Why it is no gang", tuple(cause_lines(gang.lost, now)))]
 
 
 def cause_sections(gang: Readiness, now: float) -> list[Section]:

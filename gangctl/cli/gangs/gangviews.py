@@ -9,6 +9,7 @@ from typing import Final
 
 from gangctl.cli.output import INDENT, Table
 from gangctl.kueue.moments import span
+from gangctl.readiness.causes.ranking import WAITING
 from gangctl.readiness.result import Cause, Readiness
 
 NONE: Final = "-"
@@ -63,7 +64,7 @@ def cause_lines(cause: Cause, now: float) -> Iterator[str]:
     """Why, what shows it, what to do and the next command, each wrapped."""
     held = [
         cause.reason.value,
-        "" if cause.blocking else "ends by itself",
+        "" if cause.blocking else "ends by itself" if cause.reason in WAITING else "holds nothing back",
         plural(cause.pods, "pod") if cause.pods else "",
         f"for {ago(cause.since, now)}" if cause.since else "",
     ]

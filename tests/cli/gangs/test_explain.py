@@ -41,6 +41,19 @@ def test_one_that_runs_has_nothing_to_explain() -> None:
     assert answer.out.endswith("There is nothing to explain.\n")
 
 
+def test_one_that_runs_by_luck_is_told_so(tmp_path: Path) -> None:
+    """All have nodes, and the scheduler has never looked at the group."""
+    found = dump.objects()
+    for each in found:
+        if each["kind"] == "PodGroup" and each["metadata"]["name"].startswith(RUNS):
+            del each["status"]
+    answer = ask_about(tmp_path, found, "why", RUNS)
+    assert (answer.code, answer.err) == (0, "")
+    assert "There is nothing to explain" not in answer.out
+    assert "It is ready by luck" in answer.out
+    assert "(SchedulingGateOff, holds nothing back" in answer.out
+
+
 @pytest.mark.parametrize(("outcome", "code"), [("Completed", 0), ("Failed", 1)])
 def test_one_that_is_over(outcome: str, code: int, tmp_path: Path) -> None:
     found = dump.changed("JobSet", RUNS, lambda each: dump.finish(each, outcome, "that was it"))
