@@ -64,5 +64,5 @@ def test_what_fail_fast_gives_up_on_is_named() -> None:
 
 
 def test_the_dump_is_the_one_that_errors_ask_for() -> None:
-    (line,) = [line for line, _ in PAGE.commands if line.startswith("kubectl ")]
+    (line,) = [line for line, _ in PAGE.commands if line.startswith("kubectl get jobsets")]
     assert line == f"{DUMP.replace(' -o yaml', '')} -A -o yaml > dump.yaml"
