@@ -1,0 +1,72 @@
+"""gangctl beside a sandbox with players, in virtual time: what a JobSet hears of its readiness, and nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from tests.faults.virtual_time import run
+from tests.faults.world import NAMESPACE, World, world
+from tests.jobsets import jobset, rj
+
+
+def lived(directory: Path, life: Callable[[World], Awaitable[None]], minor: str = "1.37") -> dict[str, int]:
+    """Events of gangctl by JobSet and reason, after a life."""
+
+    async def main() -> dict[str, int]:
+        async with world(minor, directory) as there:
+            await there.start_gangctl()
+            await life(there)
+            return await said(there)
+
+    return run(main())
+
+
+async def said(there: World) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for event in (await there.api.list(there.api.kind("events.events.k8s.io"), NAMESPACE)).items:
+        if event.get("reportingController") == "gangctl.dev/gangctl":
+            told = f"{event['regarding']['name']} {event['reason']}"
+            found[told] = found.get(told, 0) + 1
+    return found
+
+
+def test_one_that_starts_at_once_hears_two_things(tmp_path: Path) -> None:
+    async def life(there: World) -> None:
+        await there.create(jobset("js", rj("w", 2, 2, 2, mode="Gang")))
+        await there.create(jobset("plain", rj("w", 1, 1, 1)))
+        await there.rest()
+        await there.restart_gangctl()
+        await there.rest()
+
+    assert lived(tmp_path, life) == {"js WorkloadCreated": 1, "js GangReady": 1}
+
+
+def test_it_is_so_on_every_minor(tmp_path: Path) -> None:
+    async def life(there: World) -> None:
+        await there.create(jobset("js", rj("w", 1, 2, 2, mode="Gang"), rj("r", 2, 1, 1, mode="ReplicatedGang")))
+        await there.rest()
+
+    for minor in ("1.35", "1.36"):
+        directory = tmp_path / minor
+        directory.mkdir()
+        assert lived(directory, life, minor) == {"js WorkloadCreated": 1, "js GangReady": 1}
+
+
+def test_one_that_does_not_fit_hears_why(tmp_path: Path) -> None:
+    async def life(there: World) -> None:
+        await there.create(jobset("js", rj("w", 1, 9, 9, mode="Gang", cpu="4")))
+        await there.rest()
+        await there.rest()
+
+    assert lived(tmp_path, life) == {"js WorkloadCreated": 1, "js Unschedulable": 1}
+
+
+def test_one_that_is_deleted_is_forgotten(tmp_path: Path) -> None:
+    async def life(there: World) -> None:
+        await there.create(jobset("js", rj("w", 1, 9, 9, mode="Gang", cpu="4")))
+        await there.rest(5)
+        await there.delete("js")
+        await there.rest()
+
+    assert lived(tmp_path, life) == {"js WorkloadCreated": 1}
