@@ -1,6 +1,7 @@
 """Questions about pods, asked of the API server when the answer decides something; they are rare.
 
-Watching pods would cost more than everything else gangctl does, and their Jobs say nearly as much.
+What is made and deleted does not depend on the watch of pods, which readiness has and which may be switched off: their
+Jobs say nearly as much.
 """
 
 from __future__ import annotations

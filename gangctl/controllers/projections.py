@@ -1,6 +1,6 @@
 """What the informers keep of each object: a few fields, because there are many.
 
-Pods are not among them: their Jobs tell enough, and there are a hundred times as many pods.
+Pods are not among them: for gangs their Jobs tell enough, and only the leader follows them, for readiness.
 """
 
 from __future__ import annotations
