@@ -86,9 +86,10 @@ def key_of(raw: Object) -> tuple[str, str, str]:
 
 @dataclass(slots=True)
 class Stock:
-    """Everything that was found. Workloads that have finished are left out: they hold nothing and wait for nothing."""
+    """Everything that was found. Workloads that have finished are kept apart: they hold nothing and wait for nothing."""
 
     held: list[Held] = field(default_factory=list)
+    finished: list[QueuedWorkload] = field(default_factory=list)
     limit_ranges: list[Object] = field(default_factory=list)
     runtime_classes: list[Object] | None = None
     """None where they are not known."""
@@ -137,7 +138,9 @@ class Stock:
     def _hold(self, each: Held) -> None:
         if not isinstance(each, QueuedWorkload):
             self.held.append(each)
-        elif not each.holds("Finished"):
+        elif each.holds("Finished"):
+            self.finished.append(each)
+        else:
             # Files that a person wrote have no UIDs, and two Workloads must not be taken for one.
             self.held.append(each if each.uid else replace(each, uid=f"{each.namespace}/{each.name}"))
 

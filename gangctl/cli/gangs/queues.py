@@ -38,7 +38,7 @@ class Queues:
 
     def seed(self, namespace: str | None) -> None:
         """Let watching begin with what is known, so that nothing is missing before it has seen everything."""
-        for each in self.stock.held if self.stock is not None else ():
+        for each in (*self.stock.held, *self.stock.finished) if self.stock is not None else ():
             store: Store[Any] | None = self._store_of(each, namespace)
             if store is not None:
                 store.put((getattr(each, "namespace", ""), each.name), Entry(getattr(each, "uid", ""), "", each))
@@ -59,6 +59,8 @@ class Queues:
         self.stock.held = [each for each in self.stock.held if self._store_of(each, namespace) is None]
         self.stock.held += [*self.local_queues.values(), *self.cluster_queues.values()]
         self.stock.held += [each for each in self.workloads.values() if not each.holds("Finished")]
+        self.stock.finished = [each for each in self.stock.finished if self._store_of(each, namespace) is None]
+        self.stock.finished += [each for each in self.workloads.values() if each.holds("Finished")]
 
     def facts(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime, *, pods: int) -> QueueFacts | None:
         """What readiness needs to know of the queue of a JobSet that has so many pods left; None without one."""
@@ -85,6 +87,9 @@ class _View:
         for workload in stock.workloads():
             self._of[workload.owner_uid] = workload
             self._inside.setdefault(self._cluster_queue_of(workload), []).append(workload)
+        for workload in stock.finished:
+            # One that Kueue could not start is finished, too, and is all that tells of it.
+            self._of.setdefault(workload.owner_uid, workload)
 
     def facts(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime, pods: int) -> QueueFacts:
         workload = self._of.get(jobset.uid) if jobset.uid else None

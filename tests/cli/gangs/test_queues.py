@@ -52,6 +52,43 @@ def test_one_that_waits() -> None:
     assert found.workload is not None
 
 
+def failed(name: str = "train") -> Object:
+    return workload(name, "q", condition("Finished", True, "FailedToStart", "conflict for labels"), pods=4)
+
+
+def test_one_that_kueue_gave_up_is_no_jobset_without_a_workload() -> None:
+    found = queues(*cluster("8", failed()))
+    told = facts(found)
+    assert told is not None
+    assert told.workload is not None
+    assert told.stuck is not None
+    assert told.stuck.trouble == "FailedToStart"
+    assert found.stock is not None
+    assert found.stock.workloads() == []
+
+
+def test_one_that_kueue_gives_up_while_it_is_watched() -> None:
+    found = queues(*cluster("8", waiting()))
+    found.seed("t")
+    take(found.workloads, read_workload, failed())
+    found.refresh("t")
+    told = facts(found)
+    assert told is not None
+    assert told.stuck is not None
+    assert told.stuck.trouble == "FailedToStart"
+    take(found.workloads, read_workload, waiting())
+    found.refresh("t")
+    assert getattr(facts(found), "stuck", "") is None
+
+
+def test_of_several_workloads_the_one_that_goes_on_counts() -> None:
+    over = failed()
+    over["metadata"]["name"] = "over"
+    told = facts(queues(*cluster("8", waiting(), over)))
+    assert told is not None
+    assert told.stuck is None
+
+
 def test_without_a_queue_or_without_kueue() -> None:
     raw = queued(queue="", uid="u")
     assert queues(*cluster()).facts(read_jobset(raw)[0], raw, NOW, pods=0) is None
