@@ -110,7 +110,8 @@ def _without_workload(scene: Scene, facts: QueueFacts) -> Iterator[Finding]:
 
 def _closed(scene: Scene, facts: QueueFacts, status: Status) -> Iterator[Finding]:
     """Never, or not before somebody opens the queue."""
-    if facts.never:
+    # That there are too many podsets is a never that no quota helps.
+    if facts.never and (facts.stuck is None or facts.stuck.trouble is not Trouble.TOO_MANY_PODSETS):
         yield scene.cause(
             Reason.NEVER_FITS,
             "its queue can never admit it, whatever else finishes",

@@ -46,6 +46,12 @@ def test_what_can_never_be_admitted_comes_with_the_arithmetic() -> None:
     assert reasons(snapshot) == [Reason.NEVER_FITS]
 
 
+def test_what_kueue_cannot_make_a_workload_for_is_not_told_to_ask_for_quota() -> None:
+    stuck = Stuck(Trouble.TOO_MANY_PODSETS, "it has 19 replicatedJobs", "split the JobSet")
+    snapshot = waiting(None, stuck=stuck, never="19 replicatedJobs are more than the 18 podsets of a Workload")
+    assert reasons(snapshot) == [Reason.TOO_MANY_PODSETS]
+
+
 @pytest.mark.parametrize("workload", [None, queued(QuotaReserved=no("Inadmissible"))])
 def test_a_queue_that_is_closed_is_named(workload: QueuedWorkload | None) -> None:
     stuck = Stuck(Trouble.QUEUE_BLOCKED, CLOSED.message, "nothing in this queue is admitted until then")
