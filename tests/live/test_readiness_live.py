@@ -1,0 +1,83 @@
+"""What a JobSet of a real cluster hears of its readiness, and that only the leader follows pods."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.controlplane.api import Object
+from tests.controlplane.kubelet import Kubelet
+from tests.controlplane.nodes import add_nodes, remove_nodes
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import Cluster
+from tests.live.gangctl import Gangctl
+from tests.live.observe import said
+from tests.live.replicas import two_replicas
+
+pytestmark = pytest.mark.controlplane
+
+
+@pytest.fixture
+async def nodes(cluster: Cluster) -> AsyncIterator[list[str]]:
+    found = await add_nodes(cluster.api, 2, cpu="4", labels={"room": cluster.namespace})
+    async with Kubelet(cluster.api):
+        yield found
+    await remove_nodes(cluster.api, found)
+
+
+def gang(cluster: Cluster, name: str, pods: int) -> Object:
+    """So many pods of one CPU that have to start together, on nodes of the test's own."""
+    return jobset(name, rj("w", 1, pods, pods, cpu="1", pod={"nodeSelector": {"room": cluster.namespace}}), mode="Gang")
+
+
+async def counted(gangctl: Gangctl, number: int, metric: str, **labels: str) -> None:
+    """Wait until a metric says so."""
+
+    async def so() -> bool:
+        found = await gangctl.metric(metric, labels)
+        if found != number:
+            raise NotYet(f"{metric} of {labels} is {found:.0f}")
+        return True
+
+    await wait_for(so, what=f"{metric} of {labels} to be {number}", timeout=60)
+
+
+@pytest.mark.usefixtures("nodes")
+async def test_one_that_starts_hears_two_things_and_one_that_waits_why(cluster: Cluster, running: Gangctl) -> None:
+    await cluster.create_jobset(gang(cluster, "runs", 6))
+    event = await said(cluster, "GangReady", "runs")
+    assert event["type"] == "Normal"
+    assert event["note"].startswith("All 6 pods are ready, ")
+    await cluster.create_jobset(gang(cluster, "waits", 4))
+    await counted(running, 1, "gangctl_gangs", namespace=cluster.namespace, phase="ready")
+    await counted(running, 1, "gangctl_gangs_blocked", namespace=cluster.namespace, reason="Unschedulable")
+    await counted(running, 6, "gangctl_gang_pods", namespace=cluster.namespace, state="ready")
+    event = await wait_for(lambda: said(cluster, "Unschedulable", "waits"), what="the cause to be told", timeout=60)
+    assert event["type"] == "Warning"
+    assert await cluster.reasons("runs") == ["GangReady", "WorkloadCreated"]
+    assert await cluster.reasons("waits") == ["Unschedulable", "WorkloadCreated"]
+
+
+@pytest.mark.usefixtures("nodes")
+async def test_pods_that_may_not_be_made_are_told_of_with_what_refuses_them(cluster: Cluster, running: Gangctl) -> None:
+    quota: Object = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+    await cluster.api.create(cluster.path("v1", "resourcequotas"), quota)
+    await cluster.create_jobset(gang(cluster, "js", 2))
+    labels = {"namespace": cluster.namespace, "reason": "PodCreationRefused"}
+    await counted(running, 1, "gangctl_gangs_blocked", **labels)
+
+
+@pytest.mark.xdist_group("rough")
+async def test_only_the_leader_follows_pods_and_the_next_one_does_from_then_on(rough: Cluster) -> None:
+    pods = {"resource": "pods"}
+    async with two_replicas(rough.plane) as replicas:
+        leader, follower = await replicas.roles()
+        await rough.create_jobset(jobset("js", rj("w", 1, 2, 2, mode="Gang")))
+        await counted(leader, 2, "gangctl_gang_pods", namespace=rough.namespace, state="created")
+        assert await follower.metric("gangctl_informer_objects", pods) == 0
+        assert await follower.metric("gangctl_gangs") == 0
+        leader.process.terminate()
+        await counted(follower, 2, "gangctl_gang_pods", namespace=rough.namespace, state="created")
+        assert await follower.metric("gangctl_informer_objects", pods) >= 2
