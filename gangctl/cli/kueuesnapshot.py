@@ -86,7 +86,7 @@ def key_of(raw: Object) -> tuple[str, str, str]:
 
 @dataclass(slots=True)
 class Stock:
-    """Everything that was found. Workloads that have finished are kept apart: they hold nothing and wait for nothing."""
+    """Everything that was found. Workloads that have finished are kept apart: they hold and wait for nothing."""
 
     held: list[Held] = field(default_factory=list)
     finished: list[QueuedWorkload] = field(default_factory=list)

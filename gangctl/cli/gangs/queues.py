@@ -15,7 +15,7 @@ from gangctl.fit.snapshot import Held, Snapshot
 from gangctl.kueue.blocked import Blocked, blocked
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.order import head_of, in_order
-from gangctl.kueue.states import phase_of
+from gangctl.kueue.states import Phase, phase_of
 from gangctl.kueue.stuck import Owner, Stuck, blocking_head, stuck_workload
 from gangctl.readiness.facts import QueueFacts
 from gangctl.runtime.store import Entry, Store
@@ -89,7 +89,8 @@ class _View:
             self._inside.setdefault(self._cluster_queue_of(workload), []).append(workload)
         for workload in stock.finished:
             # One that Kueue could not start is finished, too, and is all that tells of it.
-            self._of.setdefault(workload.owner_uid, workload)
+            if phase_of(workload) is Phase.FAILED:
+                self._of.setdefault(workload.owner_uid, workload)
 
     def facts(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime, pods: int) -> QueueFacts:
         workload = self._of.get(jobset.uid) if jobset.uid else None
