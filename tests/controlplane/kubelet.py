@@ -50,9 +50,19 @@ def finish_when_jobset_bound(expected: Mapping[str, int] | Callable[[str], int])
 class Kubelet:
     """All kubelets of a plane as one asyncio task; `async with Kubelet(plane.api):`."""
 
-    def __init__(self, api: ApiClient, policy: Policy = run_forever) -> None:
+    def __init__(
+        self,
+        api: ApiClient,
+        policy: Policy = run_forever,
+        *,
+        start: Callable[[Object], Object] = pod_status.running,
+        stop: Callable[[Object], bool] = lambda _: True,
+    ) -> None:
+        """`start` gives the status of a pod that was bound; `stop` says whether one that is deleted ends at once."""
         self._api = api
         self._policy = policy
+        self._start = start
+        self._stop = stop
         self._pods: dict[str, Object] = {}
         self._jobsets: dict[tuple[str, str], dict[str, Object]] = {}
         self._done: set[tuple[str, str]] = set()
@@ -150,10 +160,10 @@ class Kubelet:
         metadata = pod["metadata"]
         if "deletionTimestamp" in metadata:
             # With a grace of 0 the API server waits for nobody but the owners of finalizers.
-            if metadata.get("deletionGracePeriodSeconds"):
+            if metadata.get("deletionGracePeriodSeconds") and self._stop(pod):
                 self._once(pod, "delete", lambda: self._confirm_deletion(pod), actions)
         elif pod["status"].get("phase") == "Pending":
-            self._once(pod, "run", lambda: self._write_status(pod, pod_status.running(pod)), actions)
+            self._once(pod, "run", lambda: self._write_status(pod, self._start(pod)), actions)
 
     def _decide(self, pod: Object, jobset: Sequence[Object], actions: asyncio.TaskGroup) -> None:
         if pod["status"].get("phase") != "Running" or "deletionTimestamp" in pod["metadata"]:

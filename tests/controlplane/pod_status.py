@@ -18,6 +18,33 @@ def running(pod: Object) -> Object:
     }
 
 
+def waiting(pod: Object, reason: str, message: str = "", *, restarts: int = 0) -> Object:
+    """Containers that do not start for a reason of the kubelet's, or do not stay if they were restarted."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {
+        "phase": "Running" if restarts else "Pending",
+        "startTime": now(),
+        "conditions": [
+            _condition("Initialized", "True"),
+            *(_condition(kind, "False", "ContainersNotReady") for kind in ("ContainersReady", "Ready")),
+        ],
+        "containerStatuses": [
+            {**each, "restartCount": restarts} for each in _containers(pod["spec"]["containers"], state, ready=False)
+        ],
+    }
+
+
+def unready(pod: Object) -> Object:
+    """Containers that run while their readiness probe says no."""
+    state = {"running": {"startedAt": now()}}
+    conditions = [_condition(kind, "False", "ContainersNotReady") for kind in ("ContainersReady", "Ready")]
+    return {
+        **running(pod),
+        "conditions": [_condition("Initialized", "True"), *conditions],
+        "containerStatuses": _containers(pod["spec"]["containers"], state, ready=False),
+    }
+
+
 def succeeded(pod: Object) -> Object:
     return _ended(pod, "Succeeded", exit_code=0, reason="Completed")
 

@@ -1,0 +1,166 @@
+"""Situations that take something of the control plane away: gangctl, the scheduler, controllers, the API."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from gangctl.gang.reasons import Reason
+from tests.controlplane.api import Object
+from tests.controlplane.nodes import add_nodes
+from tests.controlplane.wait import NotYet, wait_for
+from tests.live.causes import POOL, Place, Situations, placed, refused, running
+from tests.live.gang_situations import SITUATIONS
+
+HANGS: Final = "kube-scheduler hangs"
+STOPPED: Final = "kube-controller-manager hangs"
+AWAY: Final = "gangctl is away"
+BLIND: Final = "kube-scheduler knows no groups"
+OFF: Final = "the API group is off"
+
+OLDER: Final = Situations("1.36")
+
+
+@SITUATIONS(Reason.SCHEDULER_SILENT, "kube-scheduler does not answer (SIGSTOP)", when=HANGS)
+async def silent(place: Place) -> None:
+    await place.nodes(1, "4")
+    await place.create(place.gang(2))
+    await place.pods(2)
+
+
+@SITUATIONS(
+    Reason.SCHEDULER_BACKOFF,
+    "room for a gang that was refused, before kube-scheduler has tried again (SIGSTOP)",
+    when=HANGS,
+    blocking=False,
+)
+async def room_since(place: Place) -> AsyncGenerator[None]:
+    await place.nodes(1, "1")
+    await place.create(place.gang(3))
+    await place.pods(3, refused)
+    yield
+    await add_nodes(place.plane.api, 1, cpu="4", labels={POOL: place.namespace}, prefix=f"{place.namespace}-late")
+
+
+@SITUATIONS(
+    Reason.POD_GROUP_TERMINATING, "PodGroup deleted while kube-controller-manager hangs (SIGSTOP)", when=STOPPED
+)
+async def group_terminating(place: Place) -> None:
+    await place.create(place.gang(2))
+    name = await place.group()
+    await place.plane.api.delete(place.cluster.scheduling("podgroups", name))
+
+
+@SITUATIONS(
+    Reason.PODS_MISSING, "kube-controller-manager hangs (SIGSTOP): nobody makes pods", when=STOPPED, blocking=False
+)
+async def no_pods(place: Place) -> None:
+    await place.create(place.gang(2))
+    await place.group()
+
+
+@SITUATIONS(Reason.JOB_CREATION_REFUSED, "Job to be made anew while gangctl's webhook does not answer", when=AWAY)
+async def webhook_dead(place: Place) -> AsyncGenerator[None]:
+    await place.create(place.gang(2))
+    await place.pods(2)
+    yield
+    await place.plane.api.delete(place.cluster.path("batch/v1", "jobs", "js-w-0"), propagation="Background")
+
+
+async def delete_group(place: Place) -> None:
+    """Delete the PodGroup and take its finalizer off, as impatient people do."""
+    path = place.cluster.scheduling("podgroups", await place.group())
+    await place.plane.api.delete(path)
+    await place.plane.api.patch(path, {"metadata": {"finalizers": None}})
+
+
+@SITUATIONS(Reason.POD_GROUP_MISSING, "PodGroup deleted with its finalizer while gangctl is away", when=AWAY)
+async def group_missing(place: Place) -> AsyncGenerator[None]:
+    await place.create(place.gang(2))
+    await place.pods(2, refused)
+    yield
+    await delete_group(place)
+
+
+@SITUATIONS(Reason.MIN_COUNT_UNREACHABLE, "minCount raised by hand while gangctl is away", when=AWAY)
+async def raised_minimum(place: Place) -> AsyncGenerator[None]:
+    await place.create(place.gang(2))
+    await place.pods(2, refused)
+    yield
+    path = place.cluster.scheduling("podgroups", await place.group())
+    await place.plane.api.patch(path, {"spec": {"schedulingPolicy": {"gang": {"minCount": 9}}}})
+
+
+async def tail(place: Place) -> AsyncGenerator[None]:
+    """A pod succeeds, another fails: its replacement waits for a quorum."""
+    await place.nodes(1, "4")
+    await place.create(place.gang(3, job={"backoffLimit": 6}, failurePolicy={"maxRestarts": 0}))
+    pods = sorted(await place.pods(3, running), key=lambda pod: str(pod["metadata"]["name"]))
+    yield
+    await place.kubelet.finish(pods[0])
+    await place.kubelet.fail(pods[1])
+    await replaced(place, {pod["metadata"]["uid"] for pod in pods})
+
+
+async def replaced(place: Place, before: set[str]) -> None:
+    """Wait for a pod that was not there before."""
+
+    async def there() -> Object:
+        found = [pod for pod in await place.cluster.pods() if pod["metadata"]["uid"] not in before]
+        if not found:
+            raise NotYet("none")
+        return found[0]
+
+    await wait_for(there, 40, "the replacement")
+
+
+@SITUATIONS(Reason.GANG_TAIL_BLOCKED, "one pod succeeded and one is replaced while gangctl is away", when=AWAY)
+async def tail_without_gangctl(place: Place) -> AsyncGenerator[None]:
+    async for _ in tail(place):
+        yield
+
+
+@OLDER(Reason.GANG_TAIL_BLOCKED, "one pod succeeded and one is replaced: minCount is immutable", when="everything runs")
+async def tail_immutable(place: Place) -> None:
+    async for _ in tail(place):
+        pass
+
+
+async def placed_one_by_one(place: Place) -> None:
+    """More pods than there is room for."""
+    await place.nodes(1, "2")
+    await place.create(place.gang(4))
+    await place.pods(2, placed)
+
+
+@SITUATIONS(Reason.SCHEDULING_GATE_OFF, "kube-scheduler without GenericWorkload: two of four placed", when=BLIND)
+async def part_of_it(place: Place) -> None:
+    await placed_one_by_one(place)
+
+
+@OLDER(
+    Reason.SCHEDULING_GATE_OFF,
+    "kube-scheduler without GenericWorkload and GangScheduling: two of four placed",
+    when=BLIND,
+)
+async def part_of_it_before(place: Place) -> None:
+    await placed_one_by_one(place)
+
+
+@OLDER(
+    Reason.SCHEDULING_GATE_OFF,
+    "kube-scheduler without these gates: all placed and starting, the PodGroup without a condition",
+    when=BLIND,
+    blocking=False,
+)
+async def all_of_it_before(place: Place) -> None:
+    await place.nodes(1, "4")
+    await place.create(place.gang(2))
+    await place.pods(2, placed)
+
+
+@SITUATIONS(Reason.API_UNAVAILABLE, "kube-apiserver restarted without scheduling.k8s.io/v1beta1", when=OFF)
+async def api_off(place: Place) -> AsyncGenerator[None]:
+    await place.create(place.gang(2))
+    await place.pods(2, refused)
+    yield

@@ -1,0 +1,286 @@
+"""Situations of gangs on Kubernetes 1.37 while everything runs: what gangctl should name first."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gangctl.gang.reasons import Reason
+from tests.cases import object_name
+from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.nodes import NODES
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import rj
+from tests.live.causes import (
+    AILS,
+    LINGERS,
+    NAME,
+    Place,
+    Situations,
+    node_is,
+    placed,
+    refused,
+    running,
+)
+from tests.live.cluster import JOBSETS
+from tests.live.observe import foreign_workload, jobs_with_references
+
+SITUATIONS: Final = Situations("1.37")
+RUNS: Final = "everything runs"
+
+
+@SITUATIONS(Reason.NOT_GANGED, "JobSet made in a namespace labelled `gangctl.dev/skip=true`", when=RUNS)
+async def skipped(place: Place) -> None:
+    await place.skip()
+    await place.nodes(1, "2")
+    await place.create(place.gang(4))
+    await place.pods(2, placed)
+
+
+@SITUATIONS(
+    Reason.FIELD_DROPPED,
+    "Job made anew past the webhook: namespace labelled `skip` after the JobSet was made",
+    when=RUNS,
+)
+async def past_the_webhook(place: Place) -> None:
+    await place.nodes(1, "2")
+    await place.create(place.gang(4))
+    await place.group()
+    await jobs_with_references(place.cluster, 1)
+    await place.skip()
+    await place.plane.api.delete(place.cluster.path("batch/v1", "jobs", "js-w-0"), propagation="Background")
+    await place.pods(2, placed)
+
+
+@SITUATIONS(Reason.NAME_CONFLICT, "Workload of the planned name that somebody else made first", when=RUNS)
+async def name_taken(place: Place) -> None:
+    created = await place.create(place.gang(2, suspend=True))
+    name = object_name(NAME, created["metadata"]["uid"], "workload")
+    await place.plane.api.create(
+        place.cluster.scheduling("workloads"), foreign_workload(place.cluster, name, "somebody-else")
+    )
+    await place.cluster.patch_jobset(NAME, {"spec": {"suspend": False}})
+
+
+@SITUATIONS(Reason.FOREIGN_WORKLOAD, "Workload that names the JobSet, made by somebody else before it", when=RUNS)
+async def foreign(place: Place) -> None:
+    await place.nodes(1, "2")
+    await place.plane.api.create(place.cluster.scheduling("workloads"), foreign_workload(place.cluster, "theirs", NAME))
+
+    async def seen() -> bool:
+        return "gang-ref" not in str(await place.cluster.create_jobset(place.gang(4), dry_run=True))
+
+    await wait_for(seen, what="the webhook to know the foreign Workload")
+    await place.create(place.gang(4))
+    await place.pods(2, placed)
+
+
+@SITUATIONS(Reason.UNSCHEDULABLE, "six pods of one CPU on four CPUs", when=RUNS)
+async def no_room(place: Place) -> None:
+    await place.nodes(1, "4")
+    await place.create(place.gang(6))
+    await place.pods(6, refused)
+
+
+@SITUATIONS(Reason.TOPOLOGY_TOO_SMALL, "option topologyKey: two racks of four CPUs each for six pods", when=RUNS)
+async def small_racks(place: Place) -> None:
+    await place.nodes(1, "4", rack="a")
+    await place.nodes(1, "4", rack="b")
+    await place.create(place.gang(6, options='{"topologyKey": "rack"}'))
+    await place.pods(6, refused)
+
+
+@SITUATIONS(Reason.PRIORITY_MISMATCH, "PriorityClass made anew with another value between PodGroup and pods", when=RUNS)
+async def changed_priority(place: Place) -> None:
+    classes = path_of("scheduling.k8s.io/v1", "priorityclasses")
+    body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": place.namespace}}
+    await place.plane.api.create(classes, {**body, "value": 1})
+    await place.nodes(1, "4")
+    await place.make("ResourceQuota", "none", spec={"hard": {"pods": "0"}})
+    await until_quota(place)
+    await place.create(place.gang(2, pod={"priorityClassName": place.namespace}))
+    await place.group()
+    await place.plane.api.delete(f"{classes}/{place.namespace}")
+    await place.plane.api.create(classes, {**body, "value": 1000})
+    await place.plane.api.delete(place.cluster.path("v1", "resourcequotas", "none"))
+    await place.pods(2, refused)
+
+
+async def until_quota(place: Place) -> None:
+    """Wait until the ResourceQuota is in force."""
+
+    async def refuses() -> bool:
+        container = {"name": "c", "image": "none"}
+        try:
+            await place.plane.api.create(
+                place.cluster.path("v1", "pods"),
+                {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try"}, "spec": {"containers": [container]}},
+                dryRun="All",
+            )
+        except ApiFailure as failure:
+            return "exceeded quota" in str(failure)
+        raise NotYet("pods are let in")
+
+    await wait_for(refuses, what="the ResourceQuota")
+
+
+@SITUATIONS(
+    Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK,
+    "annotation exclusive-topology added past the webhook, which refuses it, to a gang with followers",
+    when=RUNS,
+)
+async def exclusive(place: Place) -> None:
+    await place.nodes(2, "8", rack="a")
+    await place.create(place.gang(3, suspend=True))
+    await jobs_with_references(place.cluster, 1)
+    await place.skip()
+    await place.cluster.patch_jobset(
+        NAME, {"metadata": {"annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}}}
+    )
+    await place.skip_no_more()
+    before = (await place.cluster.jobs())["js-w-0"]["metadata"]["uid"]
+    await place.plane.api.delete(place.cluster.path("batch/v1", "jobs", "js-w-0"), propagation="Background")
+
+    async def anew() -> bool:
+        return bool((await place.cluster.jobs())["js-w-0"]["metadata"]["uid"] != before)
+
+    await wait_for(anew, what="the Job to be made anew", tolerate=(KeyError,))
+    await place.cluster.patch_jobset(NAME, {"spec": {"suspend": False}})
+    await place.pods(1)
+
+
+@SITUATIONS(Reason.POD_CREATION_REFUSED, "ResourceQuota with no pods left", when=RUNS)
+async def quota_used_up(place: Place) -> None:
+    await place.make("ResourceQuota", "none", spec={"hard": {"pods": "0"}})
+    await until_quota(place)
+    await place.create(place.gang(2))
+
+
+@SITUATIONS(Reason.POD_CREATION_REFUSED, "PodSecurity `restricted` on the namespace", when=RUNS)
+async def pod_security(place: Place) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    await place.plane.api.patch(path_of("v1", "namespaces", name=place.namespace), {"metadata": {"labels": labels}})
+    await place.create(place.gang(2))
+
+
+@SITUATIONS(
+    Reason.WAITING_FOR_STAGE, "dependsOn: the first replicatedJob runs, and has not finished", when=RUNS, blocking=False
+)
+async def later_stage(place: Place) -> None:
+    await place.nodes(1, "4")
+    raw = place.gang(2)
+    second = rj(
+        "later",
+        1,
+        1,
+        1,
+        pod={"nodeSelector": raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["nodeSelector"]},
+    )
+    second["dependsOn"] = [{"name": "w", "status": "Complete"}]
+    raw["spec"]["replicatedJobs"].append(second)
+    await place.create(raw)
+    await place.pods(2, running)
+
+
+@SITUATIONS(Reason.PODS_GATED, "schedulingGates in the pod template that nobody takes off", when=RUNS)
+async def gated(place: Place) -> None:
+    await place.create(place.gang(2, pod={"schedulingGates": [{"name": "example.com/hold"}]}))
+    await place.pods(2)
+
+
+@SITUATIONS(
+    Reason.NODE_LOST, "node NotReady under a running gang (its status written, as nobody renews leases)", when=RUNS
+)
+async def node_not_ready(place: Place) -> None:
+    nodes = await place.nodes(2, "1")
+    await place.create(place.gang(2))
+    pods = await place.pods(2, running)
+    await node_is(place.plane, nodes[0], ready=False)
+    for pod in pods:
+        if pod["spec"]["nodeName"] == nodes[0]:
+            await place.condition(pod, "Ready", "False")
+
+
+@SITUATIONS(Reason.NODE_LOST, "node deleted under a running gang", when=RUNS)
+async def node_deleted(place: Place) -> None:
+    nodes = await place.nodes(2, "1")
+    await place.create(place.gang(2))
+    pods = await place.pods(2, running)
+    await place.plane.api.delete(f"{NODES}/{nodes[0]}")
+    for pod in pods:
+        if pod["spec"]["nodeName"] == nodes[0]:
+            await place.condition(pod, "Ready", "False")
+
+
+@SITUATIONS(Reason.PREEMPTED, "pod of higher priority takes the place of one that takes its time to end", when=RUNS)
+async def preempted(place: Place) -> None:
+    await place.nodes(1, "2")
+    slow = {"terminationGracePeriodSeconds": 600}
+    job = {"podReplacementPolicy": "Failed", "backoffLimit": 6}
+    await place.create(place.gang(2, pod=slow, job=job, notes={LINGERS: ""}))
+    await place.pods(2, running)
+    body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": place.namespace}}
+    await place.plane.api.create(path_of("scheduling.k8s.io/v1", "priorityclasses"), {**body, "value": 5000})
+    pod = place.gang(1)["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+
+    async def urgent() -> Object:
+        return await place.make("Pod", "urgent", spec={**pod, "priorityClassName": place.namespace})
+
+    await wait_for(urgent, what="the PriorityClass to be known", tolerate=(ApiFailure,))
+
+
+@SITUATIONS(Reason.IMAGE_PULL, "status ImagePullBackOff, as a kubelet writes it", when=RUNS)
+async def image_pull(place: Place) -> None:
+    await ailing(place, "ImagePullBackOff")
+
+
+@SITUATIONS(Reason.CONTAINER_CONFIG, "status CreateContainerConfigError, as a kubelet writes it", when=RUNS)
+async def container_config(place: Place) -> None:
+    await ailing(place, "CreateContainerConfigError")
+
+
+@SITUATIONS(Reason.CRASH_LOOP, "status CrashLoopBackOff with restarts, as a kubelet writes it", when=RUNS)
+async def crash_loop(place: Place) -> None:
+    await ailing(place, "CrashLoopBackOff")
+
+
+@SITUATIONS(
+    Reason.NOT_READY, "containers that run and are not ready, as a kubelet writes it", when=RUNS, blocking=False
+)
+async def not_ready(place: Place) -> None:
+    await ailing(place, "unready")
+
+
+@SITUATIONS(Reason.STARTING, "status ContainerCreating, as a kubelet writes it", when=RUNS, blocking=False)
+async def starting(place: Place) -> None:
+    await ailing(place, "ContainerCreating")
+
+
+async def ailing(place: Place, how: str) -> None:
+    """A gang with nodes whose containers are reported so."""
+    await place.nodes(1, "4")
+    await place.create(place.gang(2, notes={AILS: how}))
+    await place.pods(2, lambda pod: bool(pod["status"].get("containerStatuses")))
+
+
+@SITUATIONS(Reason.SUSPENDED, "`spec.suspend: true` without a queue", when=RUNS)
+async def suspended(place: Place) -> None:
+    await place.create(place.gang(2, suspend=True))
+
+
+@SITUATIONS(Reason.PODS_TERMINATING, "JobSet deleted whose pods take their time to end", when=RUNS, blocking=False)
+async def deleted(place: Place) -> None:
+    await place.nodes(1, "4")
+    await place.create(place.gang(2, pod={"terminationGracePeriodSeconds": 600}, notes={LINGERS: ""}))
+    await place.pods(2, running)
+    await place.plane.api.delete(place.cluster.path(JOBSETS, "jobsets", NAME), propagation="Foreground")
+
+
+@SITUATIONS(Reason.RESTARTING, "restart of a JobSet whose pods take their time to end", when=RUNS, blocking=False)
+async def restarting(place: Place) -> None:
+    await place.nodes(1, "4")
+    slow = {"terminationGracePeriodSeconds": 600}
+    raw = place.gang(1, pod=slow, notes={LINGERS: ""}, failurePolicy={"maxRestarts": 3})
+    raw["spec"]["replicatedJobs"][0]["replicas"] = 2
+    await place.create(raw)
+    pods = await place.pods(2, running)
+    await place.kubelet.fail(pods[0])

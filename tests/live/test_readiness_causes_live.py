@@ -1,0 +1,107 @@
+"""Each cause in a situation of a real control plane: ``gangctl why`` names it first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from tests.controlplane.kubelet import Kubelet
+from tests.controlplane.plane import ControlPlane
+from tests.live import broken_situations as broken
+from tests.live import kueue
+from tests.live.broken_situations import OLDER
+from tests.live.causes import Situation, Situations, Theatre, Told, ends, status_of
+from tests.live.gang_situations import RUNS
+from tests.live.gangctl import Gangctl
+from tests.live.queue_situations import SITUATIONS
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400), pytest.mark.xdist_group("causes")]
+
+TOPOLOGY = {"TopologyAwareWorkloadScheduling": True}
+
+
+def told_by(situations: Situations) -> list[object]:
+    """Parameters: one for each situation."""
+    return [pytest.param(each, id=each.id) for each in situations.known]
+
+
+@pytest.fixture(scope="module")
+def told() -> Mapping[str, Told]:
+    """What was told of all situations, on all planes at once: most of it is waiting."""
+
+    async def play() -> Mapping[str, Told]:
+        newest, older = await asyncio.gather(_play_newest(), _play_older())
+        return {**newest, **older}
+
+    return asyncio.run(play())
+
+
+@pytest.mark.parametrize("situation", told_by(SITUATIONS))
+def test_found_first(situation: Situation, told: Mapping[str, Told]) -> None:
+    check(situation, told[situation.id])
+
+
+@pytest.mark.parametrize("situation", told_by(OLDER))
+def test_found_first_on_1_36(situation: Situation, told: Mapping[str, Told]) -> None:
+    check(situation, told[situation.id])
+
+
+def check(situation: Situation, told: Told) -> None:
+    assert told.trouble == ""
+    assert (told.first, told.blocking) == (situation.reason, situation.blocking), told
+    assert told.code == int(situation.blocking), told
+
+
+async def _play_newest() -> Mapping[str, Told]:
+    planes = ControlPlane.start("1.37", ("jobset", "kueue"), gates=TOPOLOGY)
+    async with planes as plane, Gangctl(plane) as gangctl, _kubelet(plane) as kubelet:
+        await kueue.configure(plane)
+        theatre = Theatre(plane, gangctl, kubelet)
+        await theatre.prepare(SITUATIONS.known)
+        await _act(theatre, SITUATIONS.at(RUNS), 45)
+        plane.pause("kube-scheduler")
+        await _act(theatre, SITUATIONS.at(broken.HANGS), 25)
+        plane.resume("kube-scheduler")
+        plane.pause("kube-controller-manager")
+        await _act(theatre, SITUATIONS.at(broken.STOPPED), 10)
+        plane.resume("kube-controller-manager")
+        await gangctl.process.kill()
+        await _act(theatre, SITUATIONS.at(broken.AWAY), 30)
+        await gangctl.process.start()
+        await _blind(plane)
+        await _act(theatre, SITUATIONS.at(broken.BLIND), 40)
+        server = plane.process("kube-apiserver")
+        server.command = [part.replace("v1beta1=true", "v1beta1=false") for part in server.command]
+        await plane.restart("kube-apiserver")
+        await _act(theatre, SITUATIONS.at(broken.OFF), 15)
+        return theatre.told
+
+
+async def _play_older() -> Mapping[str, Told]:
+    async with ControlPlane.start("1.36") as plane, Gangctl(plane) as gangctl, _kubelet(plane) as kubelet:
+        theatre = Theatre(plane, gangctl, kubelet)
+        await theatre.prepare(OLDER.known)
+        await _act(theatre, OLDER.at(RUNS), 20)
+        await _blind(plane)
+        await _act(theatre, OLDER.at(broken.BLIND), 75)
+        return theatre.told
+
+
+def _kubelet(plane: ControlPlane) -> Kubelet:
+    return Kubelet(plane.api, start=status_of, stop=ends)
+
+
+async def _act(theatre: Theatre, situations: Sequence[Situation], seconds: float) -> None:
+    await theatre.make(situations)
+    await theatre.ask(situations, seconds)
+
+
+async def _blind(plane: ControlPlane) -> None:
+    """Restart the scheduler with the gates for groups off, which the API server has on."""
+    scheduler = plane.process("kube-scheduler")
+    gates = next(part for part in scheduler.command if part.startswith("--feature-gates="))
+    off = gates.replace("=true", "=false")
+    scheduler.command = [off if part == gates else part for part in scheduler.command]
+    await plane.restart("kube-scheduler")
