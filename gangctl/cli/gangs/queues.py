@@ -15,8 +15,8 @@ from gangctl.fit.snapshot import Held, Snapshot
 from gangctl.kueue.blocked import Blocked, blocked
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.order import head_of, in_order
-from gangctl.kueue.states import Phase, phase_of
-from gangctl.kueue.stuck import Owner, Stuck, blocking_head, stuck_workload
+from gangctl.kueue.states import phase_of
+from gangctl.kueue.stuck import Owner, Stuck, Trouble, blocking_head, stuck_workload
 from gangctl.readiness.facts import QueueFacts
 from gangctl.runtime.store import Entry, Store
 
@@ -89,7 +89,7 @@ class _View:
             self._inside.setdefault(self._cluster_queue_of(workload), []).append(workload)
         for workload in stock.finished:
             # One that Kueue could not start is finished, too, and is all that tells of it.
-            if phase_of(workload) is Phase.FAILED:
+            if workload.conditions["Finished"].reason == Trouble.FAILED_TO_START:
                 self._of.setdefault(workload.owner_uid, workload)
 
     def facts(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime, pods: int) -> QueueFacts:
