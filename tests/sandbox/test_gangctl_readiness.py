@@ -1,0 +1,155 @@
+"""gangctl as a process beside a sandbox computes the readiness of what has changed, and of nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+
+from gangctl.sandbox.api import Caller
+from gangctl.sandbox.server import Sandbox
+from tests.cases import object_name
+from tests.controlplane.ports import Ports
+from tests.controlplane.probe import answers
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+
+ADMIN = Caller("admin", ("system:masters",))
+NAMESPACE = "default"
+GANGS = 12
+PODS = 3
+EVALUATIONS = "gangctl_readiness_evaluations_total"
+
+
+class Ground:
+    """A sandbox without players, so that nothing changes but what a test changes; gangctl follows it."""
+
+    def __init__(self, sandbox: Sandbox, metrics_url: str) -> None:
+        self.sandbox = sandbox
+        self._metrics_url = metrics_url
+
+    async def jobset(self, name: str) -> None:
+        """One that asks for a gang, with the pods that its Jobs would have made, all of them ready."""
+        api = self.sandbox.api
+        raw = jobset(name, rj("w", 1, PODS, PODS, mode="Gang"), namespace=NAMESPACE)
+        created = await api.create(api.kind("jobsets.jobset.x-k8s.io"), NAMESPACE, raw, ADMIN)
+        group = object_name(name, created["metadata"]["uid"], "rj/w")
+        labels = {
+            "jobset.sigs.k8s.io/jobset-name": name,
+            "jobset.sigs.k8s.io/replicatedjob-name": "w",
+            "jobset.sigs.k8s.io/job-index": "0",
+            "jobset.sigs.k8s.io/restart-attempt": "0",
+        }
+        spec = {
+            "nodeName": "n1",
+            "schedulingGroup": {"podGroupName": group},
+            "containers": [{"name": "c", "image": "i"}],
+        }
+        for index in range(PODS):
+            pod = {"metadata": {"name": f"{name}-{index}", "labels": labels}, "spec": spec}
+            await api.create(api.kind("pods"), NAMESPACE, pod, ADMIN)
+            await self.turn(name, index, ready=True)
+
+    async def turn(self, name: str, index: int, *, ready: bool) -> None:
+        """Have one pod ready, or not."""
+        conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": str(ready)}]
+        status = {"status": {"phase": "Running", "conditions": conditions}}
+        api = self.sandbox.api
+        kind = api.kind("pods")
+        await api.patch(kind, NAMESPACE, f"{name}-{index}", status, "merge", ADMIN, subresource="status")
+
+    async def metrics(self) -> dict[str, float]:
+        async with (
+            aiohttp.ClientSession(trust_env=False) as session,
+            session.get(f"{self._metrics_url}/metrics") as answer,
+        ):
+            lines = [line for line in (await answer.text()).splitlines() if not line.startswith("#")]
+        parts = (line.rpartition(" ") for line in lines)
+        return {series: float(value) for series, _, value in parts}
+
+    async def quiet(self) -> dict[str, float]:
+        """Wait until nothing is evaluated any more; all metrics then."""
+        last = await self.metrics()
+
+        async def same() -> dict[str, float]:
+            nonlocal last
+            before, last = last, await self.metrics()
+            if before[EVALUATIONS] != last[EVALUATIONS]:
+                raise NotYet(f"{last[EVALUATIONS]:.0f} evaluations")
+            return last
+
+        # Changes within a tenth of a second are looked at together: longer than that it has been quiet.
+        return await wait_for(same, what="evaluations to end", interval=0.5)
+
+    async def ready_pods(self, **wanted: int) -> dict[str, float]:
+        """Wait until so many pods of these gangs are ready; all metrics then."""
+        labels = {name: f'{{jobset="{name}",namespace="{NAMESPACE}"}}' for name in wanted}
+
+        async def shown() -> dict[str, float]:
+            found = await self.metrics()
+            seen = {name: found.get(f"gangctl_gang_ready_pods{labels[name]}") for name in wanted}
+            if seen != wanted:
+                raise NotYet(str(seen))
+            return found
+
+        return await wait_for(shown, what=f"{wanted}")
+
+
+@asynccontextmanager
+async def following(tmp_path: Path, *names: str) -> AsyncIterator[Ground]:
+    """gangctl beside these JobSets, once all of their pods are ready."""
+    ports = Ports()
+    webhooks, probes = ports.take(), ports.take()
+    async with Sandbox() as sandbox:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(sandbox.kubeconfig("gangctl"))
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gangctl", "controller", "--kubeconfig", str(kubeconfig)),
+            *("--webhook-url", f"https://127.0.0.1:{webhooks}"),
+            *("--webhook-bind-address", f"127.0.0.1:{webhooks}"),
+            *("--metrics-bind-address", f"127.0.0.1:{probes}", "--leader-elect=false"),
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            await wait_for(lambda: answers(f"http://127.0.0.1:{probes}/readyz"), what="gangctl")
+            ground = Ground(sandbox, f"http://127.0.0.1:{probes}")
+            node = {"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+            await sandbox.api.create(sandbox.api.kind("nodes"), "", node, ADMIN)
+            for name in names:
+                await ground.jobset(name)
+            await ground.ready_pods(**dict.fromkeys(names, PODS))
+            yield ground
+        finally:
+            process.terminate()
+            assert await process.wait() == 0
+            ports.release()
+
+
+async def test_only_what_has_changed_is_evaluated(tmp_path: Path) -> None:
+    names = [f"js{number}" for number in range(GANGS)]
+    async with following(tmp_path, *names) as ground:
+        before = await ground.quiet()
+        changed = names[:3]
+        for name in changed:
+            await ground.turn(name, 0, ready=False)
+        await ground.ready_pods(**dict.fromkeys(changed, PODS - 1))
+        after = await ground.quiet()
+        assert after[EVALUATIONS] - before[EVALUATIONS] == len(changed)
+        assert after['gangctl_gang_phase_transitions_total{from="ready",to="degraded"}'] == len(changed)
+
+
+async def test_changes_of_one_gang_in_quick_succession_are_evaluated_together(tmp_path: Path) -> None:
+    async with following(tmp_path, "js") as ground:
+        before = await ground.quiet()
+        turns = 20
+        for turn in range(turns):
+            for index in range(PODS):
+                await ground.turn("js", index, ready=turn % 2 == 1)
+        await ground.turn("js", 0, ready=False)
+        await ground.ready_pods(js=PODS - 1)
+        after = await ground.quiet()
+        assert 0 < after[EVALUATIONS] - before[EVALUATIONS] < turns
