@@ -10,7 +10,7 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -249,6 +249,10 @@ class ControlPlane:
     async def erase(self, prefix: str) -> int:
         """Delete the keys under a prefix from the store, behind the API server's back; how many those were."""
         return await etcd.erase(self._etcd_port, prefix)
+
+    async def store(self, objects: Iterable[tuple[str, bytes]]) -> int:
+        """Put objects into the store by their keys, behind the API server's back: it reads JSON, too; how many."""
+        return await etcd.put(self._etcd_port, objects)
 
     async def open(self) -> None:
         """Start everything; whatever fails, nothing stays behind."""

@@ -2,6 +2,8 @@
 
 import base64
 import json
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import aiohttp
@@ -9,6 +11,9 @@ import aiohttp
 from tests.controlplane.probe import answers
 from tests.controlplane.process import Process
 from tests.controlplane.site import Site
+
+_MOST_PUTS = 128
+"""Of one transaction; etcd's own limit."""
 
 
 def etcd(site: Site, port: int) -> Process:
@@ -25,6 +30,20 @@ def etcd(site: Site, port: int) -> Process:
         "--log-level=warn",
     ]
     return Process("etcd", command, site.log("etcd"), ready=lambda: answers(f"{client}/health"))
+
+
+async def put(port: int, objects: Iterable[tuple[str, bytes]]) -> int:
+    """Write values under keys, many at a time; how many those were."""
+    url, count, rest = f"http://127.0.0.1:{port}/v3/kv/txn", 0, iter(objects)
+    async with aiohttp.ClientSession(trust_env=False) as session:
+        while puts := [
+            {"requestPut": {"key": _base64(key), "value": base64.b64encode(value).decode()}}
+            for key, value in islice(rest, _MOST_PUTS)
+        ]:
+            async with session.post(url, data=json.dumps({"success": puts}), raise_for_status=True) as response:
+                await response.read()
+            count += len(puts)
+    return count
 
 
 async def erase(port: int, prefix: str) -> int:
