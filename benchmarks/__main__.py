@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 
-from benchmarks import admission, burst, fit, hostile, scrape, soak, translate
+from benchmarks import admission, burst, fit, hostile, readiness, scrape, soak, translate
 from benchmarks.table import Table
 
 BENCHMARKS: dict[str, Callable[[], Table]] = {
@@ -16,6 +17,7 @@ BENCHMARKS: dict[str, Callable[[], Table]] = {
     "hostile": hostile.main,
     "fit": fit.main,
     "scrape": scrape.main,
+    "readiness": readiness.main,
 }
 
 
@@ -24,11 +26,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure gangctl against its budgets.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of: {', '.join(BENCHMARKS)} (default: all)")
     parser.add_argument("--no-write", action="store_true", help="print the table only")
+    parser.add_argument(
+        "--jobsets", type=int, default=readiness.JOBSETS_COUNT, help="size of readiness (default: %(default)s)"
+    )
     arguments = parser.parse_args()
     if unknown := sorted(set(arguments.names) - BENCHMARKS.keys()):
         parser.error(f"unknown benchmark {', '.join(unknown)}: have {', '.join(BENCHMARKS)}")
+    benchmarks = BENCHMARKS | {"readiness": partial(readiness.main, arguments.jobsets)}
     for name in arguments.names or BENCHMARKS:
-        table = BENCHMARKS[name]()
+        table = benchmarks[name]()
         print(f"\n{name}\n\n{table.markdown()}")
         if not arguments.no_write:
             print(f"\nwritten to {table.write()}")

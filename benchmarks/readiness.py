@@ -1,0 +1,472 @@
+"""The readiness of 10,000 JobSets with 100,000 pods, beside a real API server: a start, a quiet minute, changes.
+
+No controller runs but gangctl, so that whatever is evaluated or written is its own doing. The objects are copies in the
+store (:mod:`benchmarks.crowd`); every change after that goes through the API. A scrape is of everything, as Prometheus
+does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+import aiohttp
+
+from benchmarks import crowd
+from benchmarks.burst import percentile
+from benchmarks.exposed import Exposed, since
+from benchmarks.table import Table
+from gangctl.controllers.readiness.definition import definitions
+from tests.controlplane import manifests, pod_status
+from tests.controlplane.api import ApiClient, path_of
+from tests.controlplane.build import ensure_manifests
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.admission import install
+from tests.live.cluster import JOBSETS
+from tests.live.definitions import serve
+from tests.live.gangctl import USER, Gangctl, install_rights
+
+JOBSETS_COUNT: Final = 10_000
+QUIET_SECONDS: Final = 60
+CHANGED: Final = 100
+TRANSITIONS: Final = 100
+"""A second."""
+TRANSITION_SECONDS: Final = 60
+SCRAPE_SECONDS: Final = 2.0
+CREATES: Final = 4.0
+"""A second, dry runs, to see what admission takes meanwhile."""
+START_BUDGET, MEMORY_BUDGET = 30.0, 400.0
+SERIES_BUDGET, SCRAPE_BUDGET, LAG_BUDGET = 30_000, 1.0, 1.0
+
+GANGS: Final = path_of("gangctl.dev/v1alpha1", "gangs")
+_EVALUATIONS: Final = "gangctl_readiness_evaluations_total"
+_REQUESTS: Final = "gangctl_kube_requests_total"
+_LAG: Final = "gangctl_readiness_lag_seconds"
+_ROW: Final = "gangctl_gang_info"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process has taken: megabytes resident now and at most, seconds of CPU."""
+
+    megabytes: float
+    most_megabytes: float
+    cpu_seconds: float
+
+    @classmethod
+    def of(cls, pid: int) -> Usage:
+        """From Linux' /proc."""
+        status, stat = (Path(f"/proc/{pid}/{name}").read_text(encoding="ascii") for name in ("status", "stat"))
+        found = dict(line.split(":", 1) for line in status.splitlines())
+        ticks = stat.rpartition(")")[2].split()[11:13]
+        now, most = (int(found[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
+        return cls(now, most, sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"))
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """One scrape: when it was asked for, how long it took, and what came."""
+
+    asked: float
+    seconds: float
+    body: bytes
+
+    @property
+    def exposed(self) -> Exposed:
+        """What it says."""
+        return Exposed(self.body.decode())
+
+
+async def scrape(gangctl: Gangctl) -> Scrape:
+    """Everything, as Prometheus asks for it."""
+    began = time.monotonic()
+    timeout = aiohttp.ClientTimeout(total=60)
+    async with (
+        aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
+        session.get(f"{gangctl.metrics_url}/metrics") as answer,
+    ):
+        body = await answer.read()
+    return Scrape(began, time.monotonic() - began, body)
+
+
+@dataclass
+class Admission:
+    """Dry-run creates through gangctl's webhooks at a slow pace while the block runs."""
+
+    api: ApiClient
+    seconds: list[float] = field(default_factory=list)
+    _driver: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin."""
+        self._driver = asyncio.create_task(self._drive())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End; a create that failed is raised here."""
+        if self._driver is not None:
+            await _end(self._driver)
+
+    async def _drive(self) -> None:
+        body = jobset("asking", rj("w", 2, 4, 4, mode="Gang"), namespace=crowd.Key(0).namespace)
+        path = path_of(JOBSETS, "jobsets", namespace=crowd.Key(0).namespace)
+
+        async def create() -> None:
+            began = time.monotonic()
+            await self.api.create(path, body, dryRun="All")
+            self.seconds.append(time.monotonic() - began)
+
+        async with asyncio.TaskGroup() as group:
+            due = time.monotonic()
+            while True:
+                group.create_task(create())
+                due += 1 / CREATES
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+    def __str__(self) -> str:
+        """The percentiles, and the worst."""
+        if not self.seconds:
+            return "none"
+        return f"{_percentiles(self.seconds)}, worst {_seconds(max(self.seconds))} ({len(self.seconds)} creates)"
+
+
+@dataclass
+class Flips:
+    """Pods that cease to be ready, and become ready again: each a transition of its gang."""
+
+    api: ApiClient
+    ready: dict[tuple[str, str], bool] = field(default_factory=dict)
+    done: list[tuple[tuple[str, str], float, str]] = field(default_factory=list)
+    """Of which gang, when it was answered, and the phase it is in since then."""
+
+    async def flip(self, key: crowd.Key) -> None:
+        """Turn one pod's condition over."""
+        gang = (key.namespace, key.name)
+        ready = not self.ready.get(gang, True)
+        reason = {} if ready else {"reason": "ContainersNotReady"}
+        condition = {"status": str(ready), "lastTransitionTime": pod_status.now(), **reason}
+        conditions = [{"type": kind, **condition} for kind in ("ContainersReady", "Ready")]
+        path = path_of("v1", "pods", namespace=key.namespace, name=key.pod(0))
+        await self.api.patch(f"{path}/status", {"status": {"conditions": conditions}}, kind="strategic")
+        self.ready[gang] = ready
+        self.done.append((gang, time.monotonic(), "ready" if ready else "degraded"))
+
+    async def drive(self, keys: Sequence[crowd.Key], pace: float, seconds: float) -> None:
+        """So many a second, whatever answers take, one gang after the other."""
+        async with asyncio.TaskGroup() as group:
+            began = time.monotonic()
+            for number in range(round(pace * seconds)):
+                await asyncio.sleep(max(0.0, began + number / pace - time.monotonic()))
+                group.create_task(self.flip(keys[number % len(keys)]))
+
+
+@dataclass
+class Sightings:
+    """When a watch showed a Gang in another phase."""
+
+    seen: dict[tuple[str, str], list[tuple[float, str]]] = field(default_factory=dict)
+
+    async def follow(self, api: ApiClient) -> None:
+        """Watch until cancelled."""
+        version = str((await api.get(GANGS, limit=1))["metadata"]["resourceVersion"])
+        async for event in api.watch(GANGS, resourceVersion=version, timeoutSeconds=3600):
+            metadata = event.object["metadata"]
+            phase = str(event.object.get("status", {}).get("phase", "")).lower()
+            self.seen.setdefault((metadata["namespace"], metadata["name"]), []).append((time.monotonic(), phase))
+
+    def delays(self, flips: Flips) -> tuple[list[float], int]:
+        """Seconds from each answer to its phase in the Gang, and how many were never seen there."""
+        delays, missed = [], 0
+        for gang, answered, phase in flips.done:
+            # The watch may be quicker than the answer.
+            sights = (at for at, said in self.seen.get(gang, ()) if said == phase and at > answered - 1)
+            at = next(sights, None)
+            if at is None:
+                missed += 1
+            else:
+                delays.append(max(0.0, at - answered))
+        return delays, missed
+
+
+def visibility(scrapes: Iterable[Scrape], flips: Flips) -> tuple[float, float, int]:
+    """Seconds after which half, and 99 of 100, of the changes are in what a scrape says; and of how many looks.
+
+    Each change is looked up in each scrape that was asked for in the ten seconds after its answer and before its gang's
+    next one; a scrape shows all changes that are older than the age that is wanted.
+    """
+    looks: list[tuple[float, bool]] = []
+    moments: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    for gang, answered, phase in flips.done:
+        moments.setdefault(gang, []).append((answered, phase))
+    for each in scrapes:
+        exposed = each.exposed
+        phases = {(row["namespace"], row["jobset"]): row["phase"] for row, _ in exposed.rows(_ROW)}
+        for gang, changes in moments.items():
+            last = next(((at, phase) for at, phase in reversed(changes) if at <= each.asked), None)
+            if last is not None and each.asked - last[0] < 10 and gang in phases:
+                looks.append((each.asked - last[0], phases[gang] == last[1]))
+    return _age_of(looks, 0.5), _age_of(looks, 0.99), len(looks)
+
+
+def _age_of(looks: Sequence[tuple[float, bool]], share: float) -> float:
+    """The least age by tenths of a second from which on that share of changes is shown."""
+    for tenth in range(100):
+        older = [shown for age, shown in looks if tenth / 10 <= age < (tenth + 1) / 10]
+        if older and sum(older) / len(older) >= share:
+            return (tenth + 1) / 10
+    return float("inf")
+
+
+class Run:
+    """One crowd, and what is measured of it."""
+
+    def __init__(self, plane: ControlPlane, jobsets: int, table: Table) -> None:
+        """Write rows into ``table``."""
+        self.plane = plane
+        self.jobsets = jobsets
+        self._table = table
+
+    def row(self, what: str, measured: object, budget: object = "") -> None:
+        """Add one, and say it."""
+        self._table.add(what, measured, budget)
+        print(f"{what}: {measured}", flush=True)
+
+    async def measure(self) -> None:
+        """Everything, in order."""
+        gangctl = Gangctl(self.plane, "--log-level", "info")
+        await install_rights(self.plane)
+        try:
+            await self._start(gangctl)
+            await self._quiet(gangctl)
+            await self._few(gangctl)
+        finally:
+            await gangctl.close()
+        await install(self.plane.api, "gang-objects")
+        await serve(self.plane.api, definitions().values())
+        gangctl = Gangctl(self.plane, "--log-level", "info", "--gang-objects")
+        try:
+            await self._write_gangs(gangctl)
+            await self._restart(gangctl)
+            await self._many(gangctl)
+        finally:
+            await gangctl.close()
+
+    async def _computed(self, gangctl: Gangctl) -> Scrape:
+        """Wait until every JobSet is in the metrics."""
+
+        async def all_of_them() -> Scrape:
+            found = await scrape(gangctl)
+            counted = found.exposed.sum("gangctl_gangs")
+            if counted < self.jobsets:
+                raise NotYet(f"{counted:.0f} gangs")
+            return found
+
+        return await wait_for(all_of_them, timeout=300, interval=1, what="all gangs to be computed")
+
+    async def _start(self, gangctl: Gangctl) -> None:
+        position, began = self.plane.audit_position, time.monotonic()
+        await gangctl.process.start()
+        ready = time.monotonic() - began
+        async with Admission(self.plane.api) as admission:
+            await self._computed(gangctl)
+        pid, took = gangctl.process.pid, time.monotonic() - began
+        usage = Usage.of(pid)
+        self.row("start: ready for webhooks", _seconds(ready))
+        self.row("start: all readiness published", _seconds(took), f"{START_BUDGET:g} s")
+        self.row("start: CPU", f"{usage.cpu_seconds:.1f} s")
+        self.row("start: JobSet creates meanwhile", admission)
+        await gangctl.settle()
+        scrapes = [await scrape(gangctl) for _ in range(5)]
+        usage = Usage.of(pid)
+        memory = f"{usage.megabytes:.0f} MB, at most {usage.most_megabytes:.0f} MB"
+        self.row("resident memory", memory, f"{MEMORY_BUDGET:g} MB")
+        self.row("series", f"{scrapes[-1].exposed.series:,}", f"{SERIES_BUDGET:,}")
+        took = percentile([each.seconds for each in scrapes], 0.5)
+        self.row("scrape", f"{_seconds(took)}, {len(scrapes[-1].body) / 1e6:.1f} MB", f"{SCRAPE_BUDGET:g} s")
+        writes = self.plane.writes_by(USER, position)
+        mine = [each for each in writes.objects if each["objectRef"]["resource"] not in _OF_A_START]
+        self.row("start: writes", f"{len(mine)}, events {len(writes.events)}", 0)
+        phases: dict[str, float] = {}
+        for labels, value in scrapes[-1].exposed.rows("gangctl_gangs"):
+            phases[labels["phase"]] = phases.get(labels["phase"], 0) + value
+        self._table.remarks.append(
+            "Gangs by phase: " + ", ".join(f"{count:,.0f} {phase}" for phase, count in sorted(phases.items())) + "."
+        )
+
+    async def _quiet(self, gangctl: Gangctl) -> None:
+        before, position = (await scrape(gangctl)).exposed, self.plane.audit_position
+        used = Usage.of(gangctl.process.pid)
+        async with Admission(self.plane.api) as admission:
+            await asyncio.sleep(QUIET_SECONDS)
+        after, writes = (await scrape(gangctl)).exposed, self.plane.writes_by(USER, position)
+        cpu = Usage.of(gangctl.process.pid).cpu_seconds - used.cpu_seconds
+        quiet = f"{QUIET_SECONDS} quiet seconds"
+        self.row(f"{quiet}: evaluations", f"{after.sum(_EVALUATIONS) - before.sum(_EVALUATIONS):,.0f}", "about 0")
+        self.row(f"{quiet}: writes", f"{len(writes.objects)}, events {len(writes.events)}", 0)
+        self.row(f"{quiet}: CPU", f"{cpu:.1f} s")
+        self.row(f"{quiet}: JobSet creates", admission)
+
+    async def _few(self, gangctl: Gangctl) -> None:
+        keys = self._ready()[:CHANGED]
+        before = (await scrape(gangctl)).exposed
+        flips = Flips(self.plane.api)
+        await flips.drive(keys, 1_000, len(keys) / 1_000)
+        evaluations = await self._counted(gangctl, before.sum(_EVALUATIONS), len(keys))
+        self.row(f"{len(keys)} pods of {len(keys)} gangs change: evaluations", f"{evaluations:,.0f}", len(keys))
+        await flips.drive(keys, 1_000, len(keys) / 1_000)
+        await self._counted(gangctl, before.sum(_EVALUATIONS) + evaluations, len(keys))
+
+    async def _counted(self, gangctl: Gangctl, before: float, least: int) -> float:
+        """Evaluations since then, once there are as many as must be, and two seconds later."""
+
+        async def enough() -> float:
+            done = (await scrape(gangctl)).exposed.sum(_EVALUATIONS) - before
+            if done < least:
+                raise NotYet(f"{done:.0f} evaluations")
+            return done
+
+        await wait_for(enough, timeout=30, interval=0.5, what="what changed to be evaluated")
+        await asyncio.sleep(2)
+        return await enough()
+
+    def _pids(self, gangctl: Gangctl) -> dict[str, int]:
+        """Everything that works here."""
+        components = {name: self.plane.process(name).pid for name in self.plane.components}
+        return {"gangctl": gangctl.process.pid, **components, "this benchmark": os.getpid()}
+
+    def _ready(self) -> list[crowd.Key]:
+        return [key for key in map(crowd.Key, range(self.jobsets)) if key.ready]
+
+    async def _write_gangs(self, gangctl: Gangctl) -> None:
+        began = time.monotonic()
+        await gangctl.process.start()
+        async with Admission(self.plane.api) as admission:
+            await self._computed(gangctl)
+
+            async def written() -> bool:
+                page = await self.plane.api.get(GANGS, limit=1)
+                count = len(page["items"]) + page["metadata"].get("remainingItemCount", 0)
+                depth = (await scrape(gangctl)).exposed.sum("gangctl_workqueue_depth")
+                if count < self.jobsets or depth:
+                    raise NotYet(f"{count} Gangs, {depth:.0f} waiting")
+                return True
+
+            await wait_for(written, timeout=900, interval=2, what="all Gangs to be written")
+        self.row("--gang-objects for the first time: all written", _seconds(time.monotonic() - began))
+        self.row("JobSet creates meanwhile", admission)
+
+    async def _restart(self, gangctl: Gangctl) -> None:
+        await gangctl.process.stop()
+        position = self.plane.audit_position
+        await gangctl.process.start()
+        await self._computed(gangctl)
+        await gangctl.settle()
+        await asyncio.sleep(10)
+        writes = self.plane.writes_by(USER, position)
+        gangs = [each for each in writes.objects if each["objectRef"]["resource"] == "gangs"]
+        self.row("restart with --gang-objects: writes of Gangs", len(gangs), 0)
+        usage = Usage.of(gangctl.process.pid)
+        self.row("resident memory with --gang-objects", f"{usage.megabytes:.0f} MB", f"{MEMORY_BUDGET:g} MB")
+
+    async def _many(self, gangctl: Gangctl) -> None:
+        before = await scrape(gangctl)
+        rows = {(row["namespace"], row["jobset"]) for row, _ in before.exposed.rows(_ROW) if row["phase"] == "ready"}
+        keys = [key for key in self._ready() if (key.namespace, key.name) in rows]
+        pids = self._pids(gangctl)
+        used = {name: Usage.of(pid).cpu_seconds for name, pid in pids.items()}
+        flips, sightings, scrapes = Flips(self.plane.api), Sightings(), list[Scrape]()
+        watching = asyncio.create_task(sightings.follow(self.plane.api))
+        scraping = asyncio.create_task(_scrape_on(gangctl, scrapes))
+        async with Admission(self.plane.api) as admission:
+            began = time.monotonic()
+            await flips.drive(keys, TRANSITIONS, TRANSITION_SECONDS)
+            took = time.monotonic() - began
+        await asyncio.sleep(5)
+        for task in (scraping, watching):
+            await _end(task)
+        after = await scrape(gangctl)
+        cpu = {name: Usage.of(pid).cpu_seconds - used[name] for name, pid in pids.items()}
+        what = f"{TRANSITIONS} transitions/s for {TRANSITION_SECONDS} s"
+        done = since(before.exposed, after.exposed)
+        self.row(f"{what}: all answered", f"{len(flips.done):,} of {len(keys):,} gangs after {_seconds(took)}")
+        self.row(f"{what}: evaluations", f"{done.sum(_EVALUATIONS):,.0f}")
+        self.row(f"{what}: CPU", ", ".join(f"{name} {seconds:.1f} s" for name, seconds in cpu.items()))
+        asked = {f"{row['verb']} {row['resource']}": 0.0 for row, _ in done.rows(_REQUESTS)}
+        for row, count in done.rows(_REQUESTS):
+            asked[f"{row['verb']} {row['resource']}"] += count
+        self.row(f"{what}: requests", ", ".join(f"{count:,.0f} {kind}" for kind, count in asked.items() if count))
+        lags = " / ".join(_at_most(done, share) for share in (0.5, 0.99))
+        self.row("from hearing of it to publishing it, p50 / p99", lags)
+        half, most, looks = visibility(scrapes, flips)
+        shown = f"at most {half:.1f} s / {most:.1f} s ({looks:,} looks in {len(scrapes)} scrapes)"
+        self.row("from the API's answer to metrics, p50 / p99", shown, f"{LAG_BUDGET:g} s")
+        delays, missed = sightings.delays(flips)
+        seen = f"{_percentiles(delays)} ({missed} of {len(flips.done):,} not seen)"
+        self.row("from the API's answer to the Gang, p50 / p99", seen, f"{LAG_BUDGET:g} s")
+        self.row("JobSet creates meanwhile", admission)
+        middle = percentile([each.seconds for each in scrapes], 0.5)
+        self.row("a scrape meanwhile", _seconds(middle), f"{SCRAPE_BUDGET:g} s")
+
+
+_OF_A_START: Final = frozenset({"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "secrets"})
+"""What gangctl needs to be asked, whatever there is in the cluster."""
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancel what works without end; what ended it before is raised."""
+    if task.cancel():
+        await asyncio.wait({task})
+    else:
+        task.result()
+
+
+async def _scrape_on(gangctl: Gangctl, scrapes: list[Scrape]) -> None:
+    while True:
+        scrapes.append(await scrape(gangctl))
+        await asyncio.sleep(SCRAPE_SECONDS - scrapes[-1].seconds)
+
+
+def _at_most(done: Exposed, share: float) -> str:
+    """The bucket of the lag's histogram that the share of all is in."""
+    buckets = sorted((float(row["le"]), count) for row, count in done.rows(f"{_LAG}_bucket"))
+    total = buckets[-1][1]
+    return next(f"at most {limit:g} s" for limit, count in buckets if count >= share * total)
+
+
+def _percentiles(seconds: list[float]) -> str:
+    return " / ".join(_seconds(percentile(seconds, share)) for share in (0.5, 0.99)) if seconds else "none"
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
+
+
+async def readiness(minor: str, jobsets: int, table: Table) -> None:
+    """Start an API server, fill it, measure."""
+    definition = manifests.crds(ensure_manifests("jobset") / "crd")
+    started = ControlPlane.start(minor, (), scheduler=False, controller_manager=False, crds=definition)
+    async with started as plane:
+        began = time.monotonic()
+        objects = await crowd.fill(plane, jobsets)
+        print(f"{objects:,} objects in {time.monotonic() - began:.0f} s", flush=True)
+        load = os.getloadavg()[0]
+        table.remarks.append(
+            f"Kubernetes {minor}: etcd and kube-apiserver without controllers, {jobsets:,} JobSets, "
+            f"{jobsets * crowd.PODS:,} pods, {objects:,} objects. Load of the machine before gangctl: {load:.1f}."
+        )
+        await Run(plane, jobsets, table).measure()
+        table.remarks.append(f"Load of the machine at the end: {os.getloadavg()[0]:.1f}.")
+
+
+def main(jobsets: int = JOBSETS_COUNT, minor: str = "1.37") -> Table:
+    """Run it and print each row."""
+    table = Table("readiness", ["what", "measured", "budget"])
+    asyncio.run(readiness(minor, jobsets, table))
+    return table
