@@ -79,10 +79,10 @@ def refused(scene: Scene) -> Iterator[Finding]:
 def _reason(scene: Scene, each: _Refused) -> Reason:
     if each.refusal.priorities is not None or _priorities(scene, each.group):
         return Reason.PRIORITY_MISMATCH
-    if scene.snapshot.room.get(each.group.name) is True:
-        return Reason.SCHEDULER_BACKOFF
     if each.error:
         return Reason.SCHEDULER_ERROR
+    if scene.snapshot.room.get(each.group.name) is True:
+        return Reason.SCHEDULER_BACKOFF
     if _topology_key(each.group) and (each.refusal.no_domain or (each.refusal.placements or 0) > 1):
         return Reason.TOPOLOGY_TOO_SMALL
     return Reason.UNSCHEDULABLE

@@ -132,6 +132,13 @@ def test_an_error_of_the_scheduler_is_told_as_it_is() -> None:
     assert Reason.UNSCHEDULABLE not in reasons(scene.snapshot(pods))
 
 
+def test_room_helps_nobody_on_whom_the_scheduler_fails() -> None:
+    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    (group,) = scene.groups()
+    pods = scene.pods(PENDING, refused="SchedulerError", refusal="connection refused", refused_at=PLACED_AT)
+    assert reasons(scene.snapshot(pods, room={group: True})) == [Reason.SCHEDULER_ERROR]
+
+
 def test_a_refusal_after_which_there_is_room_again() -> None:
     scene = Scene(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
     (group,) = scene.groups()
