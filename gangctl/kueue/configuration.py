@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 from gangctl.api.documents import Document, parse_documents
 from gangctl.errors import InputError, one_line
 from gangctl.kueue.amounts import read_quantity
+from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.kueue.objects import SelectorTerm
 from gangctl.kueue.selectors import read_selector
 
@@ -55,6 +56,10 @@ class PodsReady:
     """Seconds."""
 
 
+def _all_but(*namespaces: str) -> tuple[SelectorTerm, ...]:
+    return (SelectorTerm("kubernetes.io/metadata.name", "NotIn", namespaces),)
+
+
 @dataclass(frozen=True, slots=True)
 class KueueConfiguration:
     """The defaults are those of Kueue's own: a configuration that says nothing."""
@@ -65,8 +70,8 @@ class KueueConfiguration:
     exclude_prefixes: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()
     quota_check: Literal["", "IgnoreUndeclared"] = ""
-    managed_namespaces: tuple[SelectorTerm, ...] | None = None
-    """None where it is left out: all but kube-system and Kueue's own."""
+    managed_namespaces: tuple[SelectorTerm, ...] | None = _all_but("kube-system", KUEUE_NAMESPACE)
+    """None where it is not known."""
     wait_for_pods_ready: PodsReady = PodsReady()
     frameworks: tuple[str, ...] = ("batch/job",)
     multikueue: bool = False
@@ -83,7 +88,7 @@ class KueueConfiguration:
 
 def _unknown(why: str) -> KueueConfiguration:
     """A configuration that could not be read."""
-    return KueueConfiguration(known=False, unreadable=one_line(why))
+    return KueueConfiguration(known=False, unreadable=one_line(why), managed_namespaces=None)
 
 
 def read_configuration(text: str | None) -> KueueConfiguration:
@@ -109,6 +114,9 @@ def _read(documents: Sequence[Document]) -> KueueConfiguration:
     selector = read_selector(raw.get("managedJobsNamespaceSelector"))
     if selector is None and raw.get("managedJobsNamespaceSelector") is not None:
         raise InputError(f"{FILE}: managedJobsNamespaceSelector is no selector of labels")
+    if selector is None:
+        own = raw.get("namespace")
+        selector = _all_but("kube-system", own if isinstance(own, str) and own else KUEUE_NAMESPACE)
     strategy = resources.get("quotaCheckStrategy")
     if strategy not in (None, "BlockUndeclared", "IgnoreUndeclared"):
         raise InputError(f"{FILE}: resources.quotaCheckStrategy is {_shown(strategy)}, which gangctl does not know")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangctl.kueue.blocked import selects
 from gangctl.kueue.configuration import (
     KueueConfiguration,
     PodsReady,
@@ -67,6 +68,17 @@ def written(**fields: Any) -> str:
 def test_what_is_shipped_says_little() -> None:
     assert read_configuration(SHIPPED) == KueueConfiguration(frameworks=("batch/job", "jobset.x-k8s.io/jobset"))
     assert read_configuration(written()) == KueueConfiguration()
+
+
+@pytest.mark.parametrize(("fields", "own"), [({}, "kueue-system"), ({"namespace": "queues"}, "queues")])
+def test_by_default_kube_system_and_kueues_own_namespace_are_left_out(fields: dict[str, str], own: str) -> None:
+    found = read_configuration(written(**fields)).managed_namespaces
+    assert found is not None
+    managed = {name for name in ("kube-system", own, "team") if selects(found, {"kubernetes.io/metadata.name": name})}
+    assert managed == {"team"}
+    assert selects(found, {})
+    assert read_configuration(None).managed_namespaces is None
+    assert read_configuration(written(managedJobsNamespaceSelector={})).managed_namespaces == ()
 
 
 def test_everything() -> None:
@@ -151,7 +163,7 @@ def test_what_cannot_be_read_is_not_known(text: str | None, why: str) -> None:
     found = read_configuration(text)
     assert not found.known
     assert why in found.unreadable
-    assert found == KueueConfiguration(known=False, unreadable=found.unreadable)
+    assert found == KueueConfiguration(known=False, unreadable=found.unreadable, managed_namespaces=None)
 
 
 sections = st.fixed_dictionaries(
