@@ -23,6 +23,8 @@ _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1, 2.5)
 _RESULTS: Final = ("pass", "fail", "error", "exempt")
 _ACTIONS: Final = ("deny", "warn", "audit", "none")
 _WHYS: Final = ("time", "memory", "crash", "start")
+_LANES: Final = ("fast", "slow")
+_UNANSWERED: Final = ("full", "late")
 
 
 class PolicyMetrics(JudgeObserver):
@@ -65,6 +67,9 @@ class PolicyMetrics(JudgeObserver):
         self._policies = Gauge("gangctl_policies", "Policies by state: loaded, broken.", ["state"], registry=registry)
         self._exceptions = Gauge("gangctl_policy_exceptions", "Exceptions that can be used.", registry=registry)
         self._names: frozenset[str] = frozenset()
+        # What has not happened yet is 0: the first time is an increase, too.
+        for lane, why in product(_LANES, _UNANSWERED):
+            self._unanswered.labels(lane, why)
 
     def in_force(self, policies: PolicySet) -> None:
         """Tell what is in force from now on."""
@@ -75,6 +80,8 @@ class PolicyMetrics(JudgeObserver):
         kept = frozenset(names[:MOST_POLICIES])
         self._forget(self._names - kept)
         self._names = kept
+        for name, why in product(kept, _WHYS):
+            self._kills.labels(name, why)
 
     def judged_request(self, outcomes: Iterable[Outcome]) -> None:
         """Count what the policies said of one request; those that did not apply are not counted."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Metric
@@ -48,6 +49,8 @@ _CUT_OFF: Final = {
     "namespaces": (families.LOST,),
 }
 """Families by the limit of the ledger that cuts them off."""
+_LIMITED: Final = (*chain(*_CUT_OFF.values()), *_HISTOGRAMS.values(), families.DISRUPTIONS, families.DEGRADED)
+"""All that are cut off somewhere."""
 
 
 class ReadinessMetrics(ReadinessObserver):
@@ -74,6 +77,9 @@ class ReadinessMetrics(ReadinessObserver):
         self._lag = _histogram(families.LAG, _LAG_SECONDS, registry)
         self._pairs = _FirstCome(MOST_STARTS)
         self._reasons = _FirstCome(MOST_DISRUPTIONS)
+        # What has not happened yet is 0: the first time is an increase, too.
+        for family in _LIMITED:
+            self._dropped.labels(family.name)
         self.forget()
         registry.register(_Standing(self))
 

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import structlog
 
@@ -20,6 +20,9 @@ from gangctl.client.resources import EVENTS
 from gangctl.errors import AlreadyExistsError, ApiError, NotFoundError, is_transient
 
 EventType = Literal["Normal", "Warning"]
+
+RESULTS: Final = ("created", "existing", "repeated", "dropped", "refused", "unwelcome")
+"""What becomes of events."""
 
 # Limits of events.k8s.io/v1 (pkg/apis/core/validation/events.go).
 NOTE_BYTES = 1024

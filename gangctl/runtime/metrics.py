@@ -14,6 +14,7 @@ from gangctl.client.pacing import Clock
 from gangctl.client.resources import Resource
 from gangctl.runtime.controller import ControllerObserver
 from gangctl.runtime.election import LeaseElection
+from gangctl.runtime.events import RESULTS as EVENT_RESULTS
 from gangctl.runtime.events import EventObserver
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.queue import QueueObserver, WorkQueue
@@ -239,6 +240,9 @@ class _InformerMetrics(InformerObserver):
 class _EventMetrics(EventObserver):
     def __init__(self, events: Counter) -> None:
         self._events = events
+        # What has not happened yet is 0: the first loss is an increase, too.
+        for result in EVENT_RESULTS:
+            events.labels(result)
 
     def recorded(self, result: str) -> None:
         self._events.labels(result).inc()

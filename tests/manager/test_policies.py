@@ -55,7 +55,19 @@ def test_requests_are_counted_by_the_worst_result_and_what_followed(registry: Co
     metrics.judged_request([outcome("a", Result.ERROR, Action.WARN)])
     expected = [("fail", "deny"), ("pass", "none"), ("exempt", "none"), ("error", "warn")]
     assert [value(registry, "a", *labels) for labels in expected] == [1, 1, 1, 1]
-    assert "b" not in {sample.labels.get("policy") for family in registry.collect() for sample in family.samples}
+    evaluations = (family for family in registry.collect() if family.name == "gangctl_policy_evaluations")
+    assert "b" not in {sample.labels["policy"] for family in evaluations for sample in family.samples}
+
+
+def test_the_first_evaluation_that_is_ended_or_does_not_happen_is_an_increase(registry: CollectorRegistry) -> None:
+    metrics = PolicyMetrics(registry)
+    metrics.in_force(policies("a"))
+    ended = ("gangctl_policy_kills_total", {"policy": "a", "why": "time"})
+    lost = ("gangctl_policy_unanswered_total", {"lane": "slow", "why": "full"})
+    assert [registry.get_sample_value(*each) for each in (ended, lost)] == [0, 0]
+    metrics.killed("a", "slow", "time")
+    metrics.refused("slow", "full")
+    assert [registry.get_sample_value(*each) for each in (ended, lost)] == [1, 1]
 
 
 def test_policies_that_are_gone_leave_no_series(registry: CollectorRegistry) -> None:

@@ -158,6 +158,17 @@ def test_what_is_beyond_the_limits_is_counted_together_and_told() -> None:
         assert world.value("gangctl_series_dropped_total", family=f"gangctl_{family}") == 2, family
 
 
+def test_the_first_that_is_left_out_is_an_increase(world: World) -> None:
+    found = {
+        sample.labels["family"]: sample.value
+        for family in world.registry.collect()
+        for sample in family.samples
+        if sample.name == "gangctl_series_dropped_total"
+    }
+    assert found["gangctl_gang_info"] == found["gangctl_gang_time_to_ready_seconds"] == 0
+    assert not any(found.values())
+
+
 def test_what_was_collected_stays_as_it_was_while_it_is_written_down(world: World) -> None:
     gang = standing("js", Reason.NOT_GANGED, phase=GangPhase.DEGRADED)
     world.tell(gang)

@@ -13,6 +13,7 @@ from gangctl.client.transport import Transport
 from gangctl.errors import ForbiddenError, UnavailableError
 from gangctl.runtime.controller import Action, Controller, ControllerOptions, await_change, retry
 from gangctl.runtime.election import LeaseElection
+from gangctl.runtime.events import RESULTS
 from gangctl.runtime.informer import Informer
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.queue import WorkQueue
@@ -168,6 +169,14 @@ def test_without_an_election_it_leads(metrics: RuntimeMetrics, registry: Collect
 
 async def _wait(done: asyncio.Event) -> None:
     await done.wait()
+
+
+def test_the_first_event_that_is_lost_is_an_increase(metrics: RuntimeMetrics, registry: CollectorRegistry) -> None:
+    """A series that begins with 1 has not increased, as Prometheus sees it, and nobody is told."""
+    observer = metrics.event_observer()
+    assert [registry.get_sample_value("gangctl_events_total", {"result": each}) for each in RESULTS] == [0] * 6
+    observer.recorded("refused")
+    assert registry.get_sample_value("gangctl_events_total", {"result": "refused"}) == 1
 
 
 def test_names_follow_the_rules(metrics: RuntimeMetrics, registry: CollectorRegistry) -> None:
