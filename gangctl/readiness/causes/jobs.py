@@ -261,6 +261,9 @@ def pods_missing(scene: Scene) -> Iterator[Finding]:
     refused = {planned.name for _, planned, _, _ in _short_jobs(scene)}
     # JobSet makes no other Job, either, as long as one is refused.
     no_jobs = any(isinstance(each, Cause) for each in job_creation_refused(scene))
+    # Nor does it before what is left of the attempt before has gone; that is told, once it takes long, if the JobSet
+    # says since when it restarts.
+    leaving = bool(scene.snapshot.jobset.restarting_at) and any(g.earlier or g.leaving_jobs for g in scene.groups)
     exclusive = _exclusive(scene)
     jobs: list[str] = []
     short: list[tuple[PlannedJob, JobProgress, int, int]] = []
@@ -273,7 +276,7 @@ def pods_missing(scene: Scene) -> Iterator[Finding]:
             if wanted <= have or planned.replicated_job in waits or planned.name in refused:
                 continue
             if job is None:
-                if not no_jobs:
+                if not (no_jobs or leaving):
                     jobs.append(planned.name)
             elif planned.replicated_job not in exclusive or not have:
                 short.append((planned, job, have, wanted))

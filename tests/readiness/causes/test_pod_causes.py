@@ -73,6 +73,14 @@ def test_pods_of_the_attempt_before_hold_a_restart_up() -> None:
     assert the(Reason.RESTARTING, scene.snapshot(pods, jobs=scene.jobs(attempt=0))).blocking
 
 
+def test_jobs_of_the_next_attempt_are_not_missed_before_the_last_one_has_gone() -> None:
+    scene = Scene(JS, restarts=1)
+    scene.jobset = replace(scene.jobset, restarting_at=rfc3339(NOW - 100))
+    pods = scene.pods(RUNNING, attempt=0, deleting=True)
+    assert Reason.PODS_MISSING not in reasons(scene.snapshot(pods, jobs=scene.jobs(attempt=0)))
+    assert the(Reason.PODS_MISSING, scene.snapshot([], jobs=[])).blocking
+
+
 def test_a_restart_that_is_through_is_no_cause() -> None:
     scene = Scene(JS, restarts=1)
     assert Reason.RESTARTING not in reasons(placed(scene, scene.pods(PLACED)))
