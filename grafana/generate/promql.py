@@ -88,6 +88,11 @@ def gangs(by: str, metric: str, *matchers: str) -> str:
     return total(by, most(", ".join(("cluster", *_OWN[metric])), select(metric, *matchers)))
 
 
+def without(label: str, inner: str) -> str:
+    """The sum over the values of one label."""
+    return f"sum without ({label}) ({inner})"
+
+
 def most(by: str, inner: str) -> str:
     """The maximum by some labels, or of everything: for what every replica tells of the same thing."""
     return f"max by ({by}) ({inner})" if by else f"max({inner})"

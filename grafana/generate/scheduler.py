@@ -8,6 +8,8 @@ from grafana.generate import links, promql
 from grafana.generate.board import Board, Row, targets
 from grafana.generate.panels import Query, graph, heat, number
 
+_TRIED = ('type="podgroup"', 'queue=~"backoff|unschedulable"')
+"""Where pod groups are that did not fit: 1.37 puts them into backoff, and keeps none among what is unschedulable."""
 _RESULTS = {"scheduled": "green", "unschedulable": "orange", "error": "red"}
 
 
@@ -32,9 +34,6 @@ def board() -> Board:
 
 
 def _numbers() -> list[dashboard.Panel]:
-    def waiting(queue: str) -> str:
-        return promql.most("", promql.target("scheduler_queued_entities", 'type="podgroup"', f'queue="{queue}"'))
-
     return [
         number(
             "Pod groups tried",
@@ -49,8 +48,9 @@ def _numbers() -> list[dashboard.Panel]:
         ),
         number(
             "Pod groups without a place",
-            "Pod groups that were tried and did not fit. They are tried again when something changes in the cluster.",
-            waiting("unschedulable"),
+            "Pod groups that were tried and did not fit. They are tried again after a backoff, or when something "
+            "changes in the cluster.",
+            promql.most("", promql.without("queue", promql.target("scheduler_queued_entities", *_TRIED))),
             unit="short",
             width=6,
             steps=[(1, "orange")],
