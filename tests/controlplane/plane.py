@@ -51,6 +51,7 @@ class Options:
     controller_manager: bool = True
     jobset_gates: Mapping[str, bool] = field(default_factory=dict)
     kueue_gates: Mapping[str, bool] = field(default_factory=dict)
+    kueue_metrics: bool = False
     kwok_stages: Sequence[Object] | None = None
     crds: Sequence[Object] = ()
     server_flags: Sequence[str] = ()
@@ -92,6 +93,7 @@ class ControlPlane:
         controller_manager: bool = True,
         jobset_gates: Mapping[str, bool] | None = None,
         kueue_gates: Mapping[str, bool] | None = None,
+        kueue_metrics: bool = False,
         kwok_stages: Sequence[Object] | None = None,
         crds: Sequence[Object] = (),
         server_flags: Sequence[str] = (),
@@ -108,6 +110,7 @@ class ControlPlane:
             controller_manager=controller_manager,
             jobset_gates=jobset_gates or {},
             kueue_gates=kueue_gates or {},
+            kueue_metrics=kueue_metrics,
             kwok_stages=kwok_stages,
             crds=crds,
             server_flags=server_flags,
@@ -356,7 +359,9 @@ class ControlPlane:
     def _make_addon(self, name: str) -> addon.Addon:
         makers: dict[str, Callable[[], addon.Addon]] = {
             "jobset": lambda: jobset.jobset(self.site, {**jobset.DEFAULT_GATES, **self.options.jobset_gates}),
-            "kueue": lambda: kueue.kueue(self.site, {**kueue.DEFAULT_GATES, **self.options.kueue_gates}),
+            "kueue": lambda: kueue.kueue(
+                self.site, {**kueue.DEFAULT_GATES, **self.options.kueue_gates}, metrics=self.options.kueue_metrics
+            ),
             "kwok": lambda: kwok.kwok(self.site, self.options.kwok_stages),
         }
         return makers[name]()

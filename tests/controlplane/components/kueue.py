@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import yaml
+
 from tests.controlplane import manifests
 from tests.controlplane.api import ApiClient, Object, path_of
 from tests.controlplane.build import ensure_manifests
@@ -18,6 +20,7 @@ NAMESPACE = "kueue-system"
 # The visibility server needs a fixed port; waiting for ready pods evicts after half an hour unless it is tested.
 DEFAULT_GATES: Mapping[str, bool] = {"VisibilityOnDemand": False, "DisableWaitForPodsReady": True}
 
+_CONFIGURATION = "kueue.yaml"
 _FRAMEWORKS = ("batch/job", "jobset.x-k8s.io/jobset")
 _WEBHOOK_RESOURCES = frozenset(
     {"jobs", "jobsets", "workloads", "workloads/status", "clusterqueues", "cohorts", "resourceflavors"}
@@ -27,20 +30,21 @@ _WEBHOOK_RESOURCES = frozenset(
 _METRICS_CERTIFICATES = Path("/etc/kueue/metrics/certs")
 
 
-def kueue(site: Site, gates: Mapping[str, bool]) -> Addon:
+def kueue(site: Site, gates: Mapping[str, bool], *, metrics: bool = False) -> Addon:
+    """With `metrics` it serves them, quotas included, over TLS to whoever may get /metrics; :func:`metrics_address`."""
     directory = ensure_manifests("kueue")
     webhook_port, health_port = site.ports.take(), site.ports.take()
     serving = site.pki.cluster.server("kueue")
     _provide_metrics_certificates(serving)
     config = site.write(
-        "kueue.yaml",
+        _CONFIGURATION,
         {
             "apiVersion": "config.kueue.x-k8s.io/v1beta2",
             "kind": "Configuration",
             "namespace": NAMESPACE,
             "leaderElection": {"leaderElect": False},
             "health": {"healthProbeBindAddress": f"127.0.0.1:{health_port}"},
-            "metrics": {"bindAddress": "0"},
+            "metrics": _metrics(site) if metrics else {"bindAddress": "0"},
             "webhook": {"host": "127.0.0.1", "port": webhook_port, "certDir": str(serving.certificate.parent)},
             "internalCertManagement": {"enable": False},
             "integrations": {"frameworks": list(_FRAMEWORKS)},
@@ -67,6 +71,16 @@ def kueue(site: Site, gates: Mapping[str, bool]) -> Addon:
         ),
         proof=_dry_run,
     )
+
+
+def metrics_address(site: Site) -> str:
+    """Where it serves metrics, as its configuration says: a host and a port."""
+    address: str = yaml.safe_load((site.directory / _CONFIGURATION).read_text())["metrics"]["bindAddress"]
+    return address
+
+
+def _metrics(site: Site) -> Object:
+    return {"bindAddress": f"127.0.0.1:{site.ports.take()}", "enableClusterQueueResources": True}
 
 
 def _provide_metrics_certificates(serving: KeyPair) -> None:
