@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -33,3 +34,32 @@ def span(length: timedelta) -> str:
             rest = seconds % unit // below
             return f"{seconds // unit}{name}{rest}{lower}" if rest else f"{seconds // unit}{name}"
     return f"{seconds}s"
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """How texts tell times: as spans to whoever asked at ``now``, by themselves in what is ``kept`` and read later.
+
+    A text that is kept is the same at every moment, and never says "3s ago" of what was long ago when it is read.
+    """
+
+    now: datetime
+    kept: bool = False
+
+    def ago(self, at: datetime) -> str:
+        """When something happened: ``3s ago``, or ``at 2026-03-01T11:59:57Z``."""
+        return f"at {_written(at)}" if self.kept else f"{span(self.now - at)} ago"
+
+    def lasting(self, at: datetime, word: str = "for") -> str:
+        """How long it has been so: ``for 3s``, or ``since 2026-03-01T11:59:57Z``."""
+        return f"since {_written(at)}" if self.kept else f"{word} {span(self.now - at)}"
+
+    def ahead(self, at: datetime) -> str:
+        """When something will happen: ``in 3s`` or ``now``, or ``at 2026-03-01T12:00:03Z``."""
+        if self.kept:
+            return f"at {_written(at)}"
+        return f"in {span(at - self.now)}" if at > self.now else "now"
+
+
+def _written(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from gangctl.kueue.evictions import BACKED_OFF, STOPPED, Eviction, eviction_of
-from gangctl.kueue.moments import moment, span
+from gangctl.kueue.moments import Telling, moment
 from gangctl.kueue.objects import Condition, QueuedWorkload
 
 
@@ -168,8 +168,11 @@ def is_backed_off(workload: QueuedWorkload) -> bool:
     return not requeued.status and requeued.reason in BACKED_OFF
 
 
-def status_of(workload: QueuedWorkload, now: datetime, *, queue_open: bool | None = None) -> Status:
-    """The phase with what is known about it; ``now`` is what a backoff's end is compared with."""
+def status_of(workload: QueuedWorkload, now: datetime, *, queue_open: bool | None = None, kept: bool = False) -> Status:
+    """The phase with what is known about it; ``now`` is what a backoff's end is compared with.
+
+    ``kept`` texts name times (:class:`~gangctl.kueue.moments.Telling`).
+    """
     phase = phase_of(workload, queue_open=queue_open)
     condition = _deciding(workload, phase)
     return Status(
@@ -177,7 +180,7 @@ def status_of(workload: QueuedWorkload, now: datetime, *, queue_open: bool | Non
         reason=condition.reason,
         message=condition.message,
         since=condition.since or workload.created,
-        detail=_detail(workload, phase, now),
+        detail=_detail(workload, phase, Telling(now, kept)),
     )
 
 
@@ -201,12 +204,12 @@ def _deciding(workload: QueuedWorkload, phase: Phase) -> Condition:
     return found if found is not None else Condition(status=False)
 
 
-def _detail(workload: QueuedWorkload, phase: Phase, now: datetime) -> str:
+def _detail(workload: QueuedWorkload, phase: Phase, when: Telling) -> str:
     match phase:
         case Phase.QUOTA_RESERVED:
-            return _checks(workload, now)
+            return _checks(workload, when)
         case Phase.BACKOFF:
-            return _backoff(workload, now)
+            return _backoff(workload, when)
         case Phase.ADMITTED:
             ready = workload.conditions.get("PodsReady")
             return "" if ready is None or ready.status else f"not all of its pods are ready ({ready.reason})"
@@ -219,37 +222,36 @@ def _detail(workload: QueuedWorkload, phase: Phase, now: datetime) -> str:
             return "" if eviction is None else f"evicted {eviction.words}"
 
 
-def _checks(workload: QueuedWorkload, now: datetime) -> str:
+def _checks(workload: QueuedWorkload, when: Telling) -> str:
     waiting = [check for check in workload.checks if check.state != "Ready"]
     if not waiting:
         return ""
     shown = ", ".join(f"{c.name} ({c.state}: {c.message})" if c.message else f"{c.name} ({c.state})" for c in waiting)
     words = f"waits for {'check' if len(waiting) == 1 else 'checks'} {shown}"
     # A check that is to be tried again later keeps the quota until then: Kueue looks at the time first.
-    left = backoff_left(workload, now) if any(check.state == "Retry" for check in waiting) else None
-    return f"{words}; it is evicted in {span(left)}" if left else words
+    end = moment(workload.requeue_at) if any(check.state == "Retry" for check in waiting) else None
+    return f"{words}; it is evicted {when.ahead(end)}" if end is not None and _is_told(end, when) else words
 
 
-def _backoff(workload: QueuedWorkload, now: datetime) -> str:
+def _backoff(workload: QueuedWorkload, when: Telling) -> str:
     eviction = eviction_of(workload) or Eviction("")
     why = f"evicted {eviction.words}; " if eviction.reason else ""
-    left = backoff_left(workload, now)
-    when = (
+    end = moment(workload.requeue_at)
+    again = (
         "is tried again"
-        if left is None
-        else f"is tried again in {span(left)}"
-        if left
+        if end is None
+        else f"is tried again {when.ahead(end)}"
+        if _is_told(end, when)
         else "is about to be tried again"
     )
-    return f"{why}{when}{f', for the {_ordinal(workload.requeue_count)} time' if workload.requeue_count else ''}"
+    return f"{why}{again}{f', for the {_ordinal(workload.requeue_count)} time' if workload.requeue_count else ''}"
+
+
+def _is_told(end: datetime, when: Telling) -> bool:
+    """Whether the end of a backoff is worth a word: it is to come, or is told as the time that it is."""
+    return when.kept or end > when.now
 
 
 def _ordinal(count: int) -> str:
     suffix = "th" if count % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
     return f"{count}{suffix}"
-
-
-def backoff_left(workload: QueuedWorkload, now: datetime) -> timedelta | None:
-    """Until when it is not tried again, nothing once that is over; None where Kueue set no time."""
-    end = moment(workload.requeue_at)
-    return None if end is None else max(timedelta(), end - now)

@@ -14,10 +14,10 @@ from typing import Final
 
 from gangctl.kueue.blocked import Blocked
 from gangctl.kueue.evictions import DEACTIVATED, PODS_READY_TIMEOUT, eviction_of
-from gangctl.kueue.moments import age, span
+from gangctl.kueue.moments import Telling, age, moment, span
 from gangctl.kueue.objects import ClusterQueue, Condition, QueuedWorkload
 from gangctl.kueue.order import head_of
-from gangctl.kueue.states import Phase, backoff_left, phase_of
+from gangctl.kueue.states import Phase, phase_of
 
 JOBSET_FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
 PATIENCE: Final = timedelta(minutes=5)
@@ -73,22 +73,24 @@ def stuck_workload(
     blocked: Blocked | None = None,
     ready_timeout: timedelta | None = None,
     patience: timedelta = PATIENCE,
+    kept: bool = False,
 ) -> Stuck | None:
     """What keeps one Workload from getting on, or None.
 
     ``blocked`` is what closes its queue. ``ready_timeout`` is that of Kueue's ``waitForPodsReady``, None where that is
-    off or not known.
+    off or not known. ``kept`` texts name times (:class:`~gangctl.kueue.moments.Telling`).
     """
+    when = Telling(now, kept)
     phase = phase_of(workload, queue_open=None if blocked is None else False)
     if phase.waits:
-        return _waiting(workload, phase, now, blocked)
+        return _waiting(workload, phase, when, blocked)
     match phase:
         case Phase.EVICTING:
-            return _evicting(workload, owner, now, patience) or _finished(workload, owner, now, patience)
+            return _evicting(workload, owner, when, patience) or _finished(workload, owner, now, patience)
         case Phase.QUOTA_RESERVED:
             return _finished(workload, owner, now, patience)
         case Phase.ADMITTED:
-            return _finished(workload, owner, now, patience) or _not_ready(workload, now, ready_timeout)
+            return _finished(workload, owner, now, patience) or _not_ready(workload, when, ready_timeout)
         case Phase.DEACTIVATED:
             return _deactivated(workload)
         case Phase.FAILED:
@@ -97,7 +99,7 @@ def stuck_workload(
             return None
 
 
-def _waiting(workload: QueuedWorkload, phase: Phase, now: datetime, blocked: Blocked | None) -> Stuck | None:
+def _waiting(workload: QueuedWorkload, phase: Phase, when: Telling, blocked: Blocked | None) -> Stuck | None:
     eviction = eviction_of(workload)
     if blocked is not None:
         return Stuck(Trouble.QUEUE_BLOCKED, blocked.message, "nothing in this queue is admitted until then")
@@ -111,8 +113,8 @@ def _waiting(workload: QueuedWorkload, phase: Phase, now: datetime, blocked: Blo
         )
     if eviction is None or eviction.reason != PODS_READY_TIMEOUT:
         return None
-    left = backoff_left(workload, now)
-    again = f", and it is tried again in {span(left)}" if left else ""
+    end = moment(workload.requeue_at)
+    again = f", and it is tried again {when.ahead(end)}" if end is not None and (when.kept or end > when.now) else ""
     return Stuck(
         Trouble.EVICTED_AS_NOT_READY,
         f"Kueue evicted it {workload.requeue_count or 1} times because its pods were not all ready in time{again}",
@@ -121,14 +123,14 @@ def _waiting(workload: QueuedWorkload, phase: Phase, now: datetime, blocked: Blo
     )
 
 
-def _evicting(workload: QueuedWorkload, owner: Owner, now: datetime, patience: timedelta) -> Stuck | None:
+def _evicting(workload: QueuedWorkload, owner: Owner, when: Telling, patience: timedelta) -> Stuck | None:
     evicted = workload.conditions.get("Evicted")
-    since = None if evicted is None or not evicted.status else age(evicted.since, now)
-    if owner.pods != 0 or since is None or since < patience:
+    since = None if evicted is None or not evicted.status else moment(evicted.since)
+    if owner.pods != 0 or since is None or when.now - since < patience:
         return None
     return Stuck(
         Trouble.EVICTED_HOLDS_QUOTA,
-        f"it was evicted {span(since)} ago and has no pods, and still holds its quota (kueue issue 14811)",
+        f"it was evicted {when.ago(since)} and has no pods, and still holds its quota (kueue issue 14811)",
         "delete its Workload: Kueue makes a new one, and the quota is free",
     )
 
@@ -144,19 +146,18 @@ def _finished(workload: QueuedWorkload, owner: Owner, now: datetime, patience: t
     )
 
 
-def _not_ready(workload: QueuedWorkload, now: datetime, timeout: timedelta | None) -> Stuck | None:
+def _not_ready(workload: QueuedWorkload, when: Telling, timeout: timedelta | None) -> Stuck | None:
     ready = workload.conditions.get("PodsReady")
     if ready is None or ready.status or timeout is None:
         return None
     recovering = ready.reason == "WaitForRecovery"
-    since = age(ready.since if recovering else workload.conditions["Admitted"].since, now)
-    if since is None or since < timeout / 2:
+    since = moment(ready.since if recovering else workload.conditions["Admitted"].since)
+    if since is None or when.now - since < timeout / 2:
         return None
-    left = max(timedelta(), timeout - since)
     return Stuck(
         Trouble.PODS_NOT_READY,
-        f"its pods are not all ready after {span(since)} ({ready.reason}), and Kueue evicts it "
-        + (f"in {span(left)}" if left else "now"),
+        f"its pods are not all ready {when.lasting(since, 'after')} ({ready.reason}), and Kueue evicts it "
+        f"{when.ahead(since + timeout)}",
         "find out which pods are not ready: waitForPodsReady of Kueue sets the timeout",
     )
 
@@ -185,11 +186,17 @@ def _failed(finished: Condition) -> Stuck | None:
 
 
 def blocking_head(
-    ordered: Sequence[QueuedWorkload], cluster_queue: ClusterQueue, now: datetime, *, never: Collection[str] = ()
+    ordered: Sequence[QueuedWorkload],
+    cluster_queue: ClusterQueue,
+    now: datetime,
+    *,
+    never: Collection[str] = (),
+    kept: bool = False,
 ) -> Stuck | None:
     """The head of a StrictFIFO queue that others wait for although Kueue has found that it does not fit.
 
     ``ordered`` is as :func:`gangctl.kueue.order.in_order` puts it; ``never`` are UIDs of those that can never fit.
+    ``kept`` texts name times (:class:`~gangctl.kueue.moments.Telling`).
     """
     head = head_of(ordered, cluster_queue)
     if head is None or (len(ordered) == 1 and head.uid not in never):
@@ -198,7 +205,7 @@ def blocking_head(
     if quota is None or not quota.message:
         return None
     behind = len(ordered) - 1
-    since = age(quota.since or head.created, now)
+    since = moment(quota.since or head.created)
     name = f'"{head.namespace}/{head.owner_name or head.name}"'
     if head.uid in never:
         evidence = f'{name} can never fit, and is the head of StrictFIFO ClusterQueue "{cluster_queue.name}"'
@@ -206,7 +213,7 @@ def blocking_head(
     else:
         evidence = f'{name} does not fit now, and is the head of StrictFIFO ClusterQueue "{cluster_queue.name}"'
         remedy = "it goes once quota is free; queueingStrategy BestEffortFIFO would let others pass"
-    waited = f" for {span(since)}" if since is not None else ""
+    waited = f" {Telling(now, kept).lasting(since)}" if since is not None else ""
     return Stuck(Trouble.HEAD_BLOCKS_QUEUE, f"{evidence}{waited}; {behind} behind it wait", remedy)
 
 
@@ -220,11 +227,13 @@ def without_workload(
     priority_class: str = "",
     priority_classes: Collection[str] | None = None,
     patience: timedelta = timedelta(seconds=30),
+    made: str = "",
 ) -> Stuck | None:
     """Why a queued, suspended JobSet has no Workload of Kueue after ``waited``; what is None is not known.
 
     ``managed`` says whether Kueue's ``managedJobsNamespaceSelector`` takes its namespace, ``priority_class`` is the
     JobSet's label and ``priority_classes`` those that exist, ``frameworks`` those of ``integrations``.
+    ``made`` is told instead of ``waited`` where it is given: when the JobSet was made.
     """
     if waited < patience:
         return None
@@ -254,6 +263,6 @@ def without_workload(
         )
     return Stuck(
         Trouble.WORKLOAD_MISSING,
-        f"Kueue has made no Workload for it in {span(waited)}",
+        f"Kueue has made no Workload for it {f'since {made}' if made else f'in {span(waited)}'}",
         "see whether Kueue runs, and what it logs about this JobSet",
     )

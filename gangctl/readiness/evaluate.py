@@ -30,11 +30,12 @@ COUNTING_SECONDS: Final = 5
 missing may have succeeded, and a gang that runs to its end is not degraded."""
 
 
-def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None) -> Readiness:
+def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *, kept: bool = False) -> Readiness:
     """What is known of one JobSet as phases, counts, times and causes; total.
 
     ``now`` and the times are Unix seconds. ``before`` is what was found the last time, if this process looked before.
     It tells what no object does: that a gang was ready, and when something began of which the traces are gone.
+    ``kept`` is for what is written down: its texts name times, others say how long ago these were.
     """
     groups = members(snapshot)
     free_at = _free_at(snapshot)
@@ -50,7 +51,7 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None) ->
     if readiness.phase.over:
         return readiness
     settled = readiness.phase.settled
-    causes, later = (find_broken_promises if settled else find_causes)(snapshot, groups, readiness, now)
+    causes, later = (find_broken_promises if settled else find_causes)(snapshot, groups, readiness, now, kept=kept)
     lost = next((cause for cause in causes if cause.reason in PROMISES), None)
     times = [at for at in (later, found.look_again) if at is not None]
     return replace(readiness, causes=() if settled else causes, lost=lost, look_again=min(times, default=None))

@@ -98,6 +98,37 @@ def test_evicted_because_its_pods_were_not_ready() -> None:
     named(found(evicted), Trouble.EVICTED_AS_NOT_READY, "3 times", "tried again in 1m30s", "dependsOn")
 
 
+KEPT: list[tuple[QueuedWorkload, Owner, str]] = [
+    (holding(Admitted=yes(), Evicted=yes("Preempted", since=ago(minutes=6))), GONE, "evicted at 2026-03-01T11:54:00Z"),
+    (
+        holding(Admitted=yes(since=ago(minutes=20)), PodsReady=no("WaitForStart")),
+        Owner(pods=4),
+        "not all ready since 2026-03-01T11:40:00Z (WaitForStart), and Kueue evicts it at 2026-03-01T12:10:00Z",
+    ),
+    (
+        queued(QuotaReserved=no("Pending"), Evicted=yes("PodsReadyTimeout"), requeue_at=ago(seconds=-90)),
+        GONE,
+        "tried again at 2026-03-01T12:01:30Z",
+    ),
+]
+
+
+@pytest.mark.parametrize(("workload", "owner", "words"), KEPT)
+def test_what_is_kept_names_times_and_is_the_same_at_every_moment(
+    workload: QueuedWorkload, owner: Owner, words: str
+) -> None:
+    texts = {
+        stuck.message
+        for hours in (0, 2, 48)
+        for stuck in [
+            stuck_workload(workload, owner, NOW + hours * HOUR, ready_timeout=timedelta(minutes=30), kept=True)
+        ]
+        if stuck is not None
+    }
+    assert len(texts) == 1
+    assert words in texts.pop()
+
+
 @pytest.mark.parametrize("state", ["Retry", "Rejected"])
 def test_a_check_that_failed_while_no_quota_was_held(state: str) -> None:
     checks = (CheckState("good", "Ready"), CheckState("bad", state))
@@ -135,6 +166,9 @@ def test_the_head_of_a_strict_queue_keeps_others_waiting() -> None:
     named(stuck, Trouble.HEAD_BLOCKS_QUEUE, '"t/head" does not fit now', "for 4h", "2 behind it wait")
     stuck = blocking_head(line, STRICT, NOW, never={HEAD.uid})
     named(stuck, Trouble.HEAD_BLOCKS_QUEUE, '"t/head" can never fit', "delete or shrink it")
+    named(
+        blocking_head(line, STRICT, NOW, kept=True), Trouble.HEAD_BLOCKS_QUEUE, "since 2026-03-01T08:00:00Z; 2 behind"
+    )
     assert blocking_head(line, ClusterQueue(name="q"), NOW) is None, "others pass in BestEffortFIFO"
 
 

@@ -1,7 +1,8 @@
 """Computes how far JobSets have come, again whenever something of theirs has changed, and of no others.
 
 Changes come from informers and mark keys; the agenda says when each is looked at. A look reads what is known now, calls
-a pure function (:mod:`gangctl.readiness.evaluate`) and tells observers what is different. The leader does it.
+a pure function (:mod:`gangctl.readiness.evaluate`) and tells observers what is different. What they are told is written
+down, in events and ``Gang`` objects, so that its texts name times and no ages. The leader does it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -33,11 +34,18 @@ from gangctl.readiness.result import Readiness
 Key = tuple[str, str]
 Door = tuple[str, str]
 """Namespace and LocalQueue."""
-Evaluate = Callable[[Snapshot, float, Readiness | None], Readiness]
 
 _GROUPS: Final = ("workloads", "podgroups")
 
 _log = structlog.get_logger(__name__)
+
+
+class Evaluate(Protocol):
+    """:func:`gangctl.readiness.evaluate.evaluate`."""
+
+    def __call__(self, snapshot: Snapshot, now: float, before: Readiness | None, /, *, kept: bool) -> Readiness:
+        """How far one JobSet has come."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +152,7 @@ class ReadinessController:
             return
         wall = self._clock.wall()
         try:
-            now = self._evaluate(self._snapshot(jobset, wall), wall.timestamp(), before)
+            now = self._evaluate(self._snapshot(jobset, wall), wall.timestamp(), before, kept=True)
         except Exception:  # noqa: BLE001 -- one JobSet that nobody understands must not hide all the others
             if key not in self._broken:
                 self._broken.add(key)

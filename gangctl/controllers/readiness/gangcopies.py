@@ -6,7 +6,6 @@ There may be 10,000 of them with hundreds of groups each, so the status itself i
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -24,9 +23,6 @@ GANGS: Final = Resource(_GROUP, _VERSION, PLURAL, KIND)
 _DIGEST_BYTES: Final = 16
 _MOMENTS: Final = frozenset({"since", "lastTransitionTime"})
 """Of these alone nothing is written: after a restart of gangctl some are when it first looked."""
-_WORDS: Final = frozenset({"message", "evidence"})
-_AGE: Final = re.compile(r"\b(?:\d+[dhms]){1,2}\b")
-"""How long something has been so (:func:`gangctl.kueue.moments.span`): that time has passed is no news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +82,11 @@ def gist(readiness: Readiness) -> tuple[str, str]:
     return readiness.phase.value, f"{readiness.counts.ready}/{readiness.counts.wanted}"
 
 
-def _timeless(value: Any, *, words: bool = False) -> Any:
-    if isinstance(value, str):
-        return _AGE.sub("", value) if words else value
+def _timeless(value: Any) -> Any:
     if isinstance(value, list):
-        return [_timeless(each, words=words) for each in value]
+        return [_timeless(each) for each in value]
     if isinstance(value, dict):
-        return {key: _timeless(each, words=key in _WORDS) for key, each in value.items() if key not in _MOMENTS}
+        return {key: _timeless(each) for key, each in value.items() if key not in _MOMENTS}
     return value
 
 

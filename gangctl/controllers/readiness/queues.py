@@ -62,7 +62,7 @@ class QueueStandings:
             stuck = self._unqueued(jobset, now)
         else:
             owner = Owner(jobset.finished, pods)
-            stuck = stuck_workload(workload, owner, now, blocked=obstacle, ready_timeout=self._timeout())
+            stuck = stuck_workload(workload, owner, now, blocked=obstacle, ready_timeout=self._timeout(), kept=True)
             if stuck is None and waits and not never and head is not None and head.uid != workload.uid:
                 stuck = head.stuck
         return QueueFacts(jobset.queue, cluster_queue, workload, obstacle, stuck, never)
@@ -88,6 +88,7 @@ class QueueStandings:
             podset_limit=self._view.facts.podset_limit,
             frameworks=configuration.frameworks if configuration.known else None,
             managed=None if selector is None or labels is None else selects(selector, labels),
+            made=jobset.created,
         )
 
     def _head(self, name: str, now: datetime) -> _Head | None:
@@ -111,7 +112,7 @@ class QueueStandings:
         if head is None:
             return _Head("", None, until)
         never = {head.uid} if self._never((head.namespace, head.owner_name)) else set[str]()
-        return _Head(head.uid, blocking_head(ordered, queue, now, never=never), until)
+        return _Head(head.uid, blocking_head(ordered, queue, now, never=never, kept=True), until)
 
 
 def current(workloads: list[QueuedWorkload]) -> QueuedWorkload | None:

@@ -72,14 +72,14 @@ MOST_CAUSES: Final = 16
 
 
 def find_causes(
-    snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float
+    snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float, *, kept: bool = False
 ) -> tuple[tuple[Cause, ...], float | None]:
     """Why it is not ready, and when (Unix seconds) time alone will have changed that; total.
 
     ``groups`` are all of the JobSet (:func:`gangctl.readiness.membership.members`); ``readiness`` is the one found for
-    them, without causes.
+    them, without causes. ``kept`` texts name times, others say how long ago these were.
     """
-    scene = _scene(snapshot, groups, readiness, now)
+    scene = _scene(snapshot, groups, readiness, now, kept=kept)
     found = [each for finder in FINDERS for each in finder(scene)]
     if not any(isinstance(each, Cause) for each in found):
         found += unknown.unknown(scene)
@@ -87,15 +87,15 @@ def find_causes(
 
 
 def find_broken_promises(
-    snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float
+    snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float, *, kept: bool = False
 ) -> tuple[tuple[Cause, ...], float | None]:
     """As :func:`find_causes`, and only what makes it a gang in name: also of one that is ready."""
-    scene = _scene(snapshot, groups, readiness, now)
+    scene = _scene(snapshot, groups, readiness, now, kept=kept)
     return _ranked([each for finder in PROMISES.values() for each in finder(scene)], now)
 
 
-def _scene(snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float) -> Scene:
-    return Scene(snapshot, [group for group in groups if not group.finished], readiness, now, len(groups))
+def _scene(snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float, *, kept: bool) -> Scene:
+    return Scene(snapshot, [group for group in groups if not group.finished], readiness, now, len(groups), kept)
 
 
 def _ranked(found: Sequence[Finding], now: float) -> tuple[tuple[Cause, ...], float | None]:

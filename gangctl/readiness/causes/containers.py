@@ -152,7 +152,7 @@ def _slow(
         reason,
         words(len(found)),
         evidence=[
-            f"the first of them for {scene.ago(since)}: {listed(pod.name for _, pod in found)}",
+            f"the first of them {scene.lasting(since)}: {listed(pod.name for _, pod in found)}",
             f"on {listed(pod.node for _, pod in found)}",
             *([f"containers wait: {', '.join(reasons)}"] if reasons else []),
         ],

@@ -70,7 +70,7 @@ def _tell(scene: Scene, found: Sequence[tuple[Group, int]], *, partial: bool) ->
     condition = "PodGroupInitiallyScheduled" if capabilities and capabilities.min_count_mutable else "PodGroupScheduled"
     evidence = [
         f"group {group.name}: {_placed(group)} of {len(group.bound)} pods have nodes, {group.minimum} have to start "
-        f"together, and the last was placed {scene.ago(at)} ago"
+        f"together, and the last was placed {scene.ago(at)}"
         for group, at in sorted(found, key=lambda each: each[0].name)[:4]
     ]
     if capabilities is not None and capabilities.pod_groups:

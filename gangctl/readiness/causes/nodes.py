@@ -46,5 +46,5 @@ def node_lost(scene: Scene) -> Iterator[Finding]:
 
 
 def _state(scene: Scene, node: NodeFacts) -> str:
-    since = f", for {scene.ago(node.since)}" if node.since else ""
+    since = f", {scene.lasting(node.since)}" if node.since else ""
     return f"node {node.name} is not ready{f' ({node.reason})' if node.reason else ''}{since}"

@@ -81,7 +81,7 @@ def pod_group_missing(scene: Scene) -> Iterator[Finding]:
     names = [plan.workload.name] if kind == "Workload" else [group.name for group in missing]
     evidence = [f"there is no {kind} {listed(names)}"]
     if waiting:
-        evidence.append(f"{some(len(waiting), 'pod')} without a node wait for it, for {scene.ago(since)}")
+        evidence.append(f"{some(len(waiting), 'pod')} without a node wait for it, {scene.lasting(since)}")
     if kind == "PodGroup" and snapshot.workload is None:
         evidence.append(f"there is no Workload {plan.workload.name} either")
     yield scene.cause(

@@ -39,7 +39,7 @@ def pods_gated(scene: Scene) -> Iterator[Finding]:
         Reason.PODS_GATED,
         f"{some(len(found), 'pod')} {'has' if len(found) == 1 else 'have'} scheduling gates"
         + (f": {names}" if names else ""),
-        evidence=[f"gated: {listed(pod.name for _, pod in found)}", f"the newest is {scene.ago(since)} old", *owners],
+        evidence=[f"gated: {listed(pod.name for _, pod in found)}", f"the newest {scene.old(since)}", *owners],
         remedy="see what Kueue logs about these pods, and whether the Topology of their flavor has room"
         if known and len(known) == len(gates)
         else "whoever put the gates there takes them off; if they are gone, remove them from spec.schedulingGates",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Final
 
 from gangctl.gang.reasons import Reason
@@ -17,8 +16,6 @@ from gangctl.readiness.facts import QueueFacts
 from gangctl.readiness.reading import unix
 
 WORKLOADS: Final = "workloads.kueue.x-k8s.io"
-_TOO_LATE: Final = "9999-12-31T23:59:59Z"
-_LAST: Final = datetime.fromisoformat(_TOO_LATE).timestamp()
 
 
 def in_queue(scene: Scene) -> Iterator[Finding]:
@@ -30,15 +27,12 @@ def in_queue(scene: Scene) -> Iterator[Finding]:
     if facts.workload is None:
         yield from _without_workload(scene, facts)
         return
-    status = status_of(facts.workload, _clock(scene.now), queue_open=None if facts.blocked is None else False)
+    queue_open = None if facts.blocked is None else False
+    status = status_of(facts.workload, scene.clock, queue_open=queue_open, kept=scene.kept)
     if status.phase.waits and (facts.never or facts.blocked is not None):
         yield from _closed(scene, facts, status)
     elif facts.stuck is None or facts.stuck.trouble is Trouble.PODS_NOT_READY:
         yield from _standing(scene, facts, facts.workload, status)
-
-
-def _clock(now: float) -> datetime:
-    return datetime.fromtimestamp(min(max(now, 0.0), _LAST), UTC)
 
 
 def _pods(scene: Scene) -> int:
@@ -99,7 +93,7 @@ def _without_workload(scene: Scene, facts: QueueFacts) -> Iterator[Finding]:
     yield scene.cause(
         Reason.WAITING_FOR_QUOTA,
         f'Kueue has made no Workload for it yet, for LocalQueue "{facts.local_queue}"',
-        evidence=["it has no Workload of Kueue", f"the JobSet is {scene.ago(since)} old"],
+        evidence=["it has no Workload of Kueue", f"the JobSet {scene.old(since)}"],
         remedy="wait; if none comes, see whether Kueue runs and manages JobSets and this namespace",
         command=_describe(scene, facts),
         pods=_pods(scene),
@@ -270,7 +264,7 @@ def _admitted(scene: Scene, workload: QueuedWorkload, status: Status) -> Iterato
     yield scene.cause(
         Reason.SUSPENDED,
         "Kueue has admitted it, and it is still suspended",
-        evidence=[f"admitted {scene.ago(since)} ago", "spec.suspend is true"],
+        evidence=[f"admitted {scene.ago(since)}", "spec.suspend is true"],
         remedy="see what Kueue logs about this JobSet: it sets spec.suspend to false, and may be refused"
         if late
         else "wait: Kueue sets spec.suspend to false",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from gangctl.api.scheduling import Capabilities
 from gangctl.errors import one_line
 from gangctl.gang.assess import Lifecycle
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.moments import span
+from gangctl.kueue.moments import Telling, span
 from gangctl.readiness.facts import PodFacts, Snapshot
 from gangctl.readiness.membership import Group
 from gangctl.readiness.reading import unix
@@ -30,6 +30,7 @@ MESSAGE_CHARACTERS: Final = 400
 LINE_CHARACTERS: Final = 600
 MOST_EVIDENCE: Final = 8
 MOST_GROUPS: Final = 256
+_LAST: Final = datetime.fromisoformat("9999-12-31T23:59:59Z").timestamp()
 LISTED: Final = 4
 """Names in one sentence; more are counted."""
 
@@ -55,6 +56,8 @@ class Scene:
     now: float
     count: int
     """Groups of the JobSet, settled ones included."""
+    kept: bool = False
+    """Whether texts are kept and read later: they name times then (:class:`~gangctl.kueue.moments.Telling`)."""
 
     @property
     def capabilities(self) -> Capabilities | None:
@@ -85,9 +88,26 @@ class Scene:
         jobset = self.snapshot.jobset
         return max(self.readiness.admitted_at or unix(jobset.created), unix(jobset.resumed_at))
 
-    def ago(self, since: float) -> str:
-        """How long ago that was."""
-        return span(timedelta(seconds=max(0.0, self.now - since)))
+    @property
+    def clock(self) -> datetime:
+        """What time it is, as far as there is a date for it."""
+        return _dated(self.now)
+
+    def ago(self, at: int) -> str:
+        """When that was."""
+        return self._telling.ago(_dated(at))
+
+    def lasting(self, since: int) -> str:
+        """How long it has been so."""
+        return self._telling.lasting(_dated(since))
+
+    def old(self, made: int) -> str:
+        """How old something is that was made then, with its verb."""
+        return f"was made {self.ago(made)}" if self.kept else f"is {span(self._telling.now - _dated(made))} old"
+
+    @property
+    def _telling(self) -> Telling:
+        return Telling(self.clock, self.kept)
 
     def kubectl(self, words: str) -> str:
         """A command of kubectl in the namespace of the JobSet."""
@@ -129,6 +149,10 @@ class Scene:
             since=since,
             blocking=blocking,
         )
+
+
+def _dated(seconds: float) -> datetime:
+    return datetime.fromtimestamp(min(max(seconds, 0.0), _LAST), UTC)
 
 
 def sentence(text: str, limit: int) -> str:

@@ -133,7 +133,7 @@ def _unschedulable(scene: Scene, found: Sequence[_Refused], short: str) -> Findi
         f"the scheduler finds no nodes for {_who(found)}{together}" + (f": {short}" if short else ""),
         evidence=[
             *_said(found),
-            *([f"refused for the first time {scene.ago(since)} ago"] if since else []),
+            *([f"refused for the first time {scene.ago(since)}"] if since else []),
         ],
         remedy=_help(found[0].refusal),
         command=scene.gangctl(f"fit {scene.snapshot.jobset.name} --now")
@@ -206,7 +206,7 @@ def _backoff(scene: Scene, found: Sequence[_Refused]) -> Iterator[Finding]:
     yield scene.cause(
         Reason.SCHEDULER_BACKOFF,
         f"the scheduler has refused {_who(found)}, and by gangctl's count there is room now",
-        evidence=[f"refused for the first time {scene.ago(since)} ago", *_said(found)],
+        evidence=[f"refused for the first time {scene.ago(since)}", *_said(found)],
         remedy=f"wait: it tries again within {_BACKOFF} s of what may help, and after {_FLUSH // 60} minutes in any "
         "case; if it goes on refusing, something counts that gangctl does not see, such as volumes or affinity",
         command=_describe(scene, found),
@@ -296,7 +296,7 @@ def _silent(scene: Scene, found: Sequence[tuple[Group, list[PodFacts], int]], *,
         message,
         evidence=[
             f"without a node and without a word of the scheduler: {listed(pod.name for pod in pods)}",
-            f"the oldest of them is {scene.ago(oldest(pod.created for pod in pods))} old",
+            f"the oldest of them {scene.old(oldest(pod.created for pod in pods))}",
             *(
                 f"group {g.name}: {len(g.bound)} pods are there, {g.minimum} have to start together"
                 for g, *_ in found[:2]

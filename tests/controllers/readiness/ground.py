@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from gangctl.api.meta import JOB_INDEX, JOBSET_NAME, JOBSET_UID, REPLICATED_JOB_NAME, RESTART_ATTEMPT
@@ -13,7 +14,7 @@ from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.controllers.caches import GangCaches
-from gangctl.controllers.readiness.controller import Evaluate, Gangs, ReadinessController
+from gangctl.controllers.readiness.controller import Gangs, ReadinessController
 from gangctl.controllers.readiness.observer import ReadinessObserver
 from gangctl.controllers.readiness.queues import QueueStandings
 from gangctl.controllers.readiness.sources import ReadinessSources
@@ -28,6 +29,7 @@ from tests.jobsets import jobset, rj
 
 Object = dict[str, Any]
 NAMESPACE = "t"
+_EVALUATE = partial(evaluate, kept=True)
 
 
 class Quiet(ReadinessSources):
@@ -76,7 +78,7 @@ class Ground:
 
     def __init__(
         self,
-        how: Evaluate = evaluate,
+        how: Callable[[Snapshot, float, Readiness | None], Readiness] = _EVALUATE,
         *,
         queues: Callable[[Ground], QueueStandings] | None = None,
         observers: tuple[ReadinessObserver, ...] = (),
@@ -99,7 +101,8 @@ class Ground:
             clock=self.clock,
         )
 
-    def _evaluate(self, snapshot: Snapshot, now: float, before: Readiness | None) -> Readiness:
+    def _evaluate(self, snapshot: Snapshot, now: float, before: Readiness | None, /, *, kept: bool) -> Readiness:
+        assert kept, "what is told is written down, and read later"
         self.looked.append(snapshot.jobset.name)
         self.snapshots[snapshot.jobset.name] = snapshot
         return self.how(snapshot, now, before)

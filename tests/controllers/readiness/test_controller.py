@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -9,6 +11,7 @@ from gangctl.controllers.readiness.observer import ReadinessObserver
 from gangctl.gang.generation import ApiState
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.report import gang_status
 from gangctl.readiness.result import Readiness
 from tests.controllers.readiness.ground import NAMESPACE, Ground
 from tests.readiness.standings import standing
@@ -167,6 +170,25 @@ async def test_what_is_wished_too_soon_comes_a_second_later() -> None:
     async with ground.leading():
         await ground.later(0)
         assert 8 <= len(await ground.later(10)) <= 10
+
+
+async def test_what_is_told_is_told_once_however_long_it_lasts(ground: Ground) -> None:
+    ground.jobset("a")
+    ground.job("a")
+    for index in range(2):
+        ground.pod("a", index, node="n1")
+    ground.node("n1", ready=False)
+    async with ground.leading():
+        await ground.later(1000)
+        ground.notes.news()
+        ground.controller.mark_all()
+        assert await ground.later() == ["a"]
+        assert ground.notes.news() == [], "that time has passed is no news"
+        found = ground.controller.readiness((NAMESPACE, "a"))
+        assert found is not None
+        told = str(gang_status(found))
+        assert "2026-01-01T00:00:05Z" in told
+        assert re.search(r"\d[dhms] (ago|old)|for \d+[dhms]", told) is None
 
 
 async def test_one_that_nobody_understands_hides_no_other() -> None:

@@ -502,18 +502,6 @@ def test_a_namespace_that_ends_takes_no_more() -> None:
     play(acts)
 
 
-@pytest.mark.parametrize("age", ["3s", "4m10s", "2h", "3h5m", "2d1h"])
-def test_ages_in_words_are_no_news(age: str) -> None:
-    def said(age: str, nodes: int = 4, name: str = "g-5m") -> bytes:
-        evidence = [f"refused for the first time {age} ago", f"0/{nodes} nodes are available"]
-        causes = [{"message": f"NotReady for {age}", "evidence": evidence, "groups": [name]}]
-        return digest({"message": f"NotReady for {age}", "causes": causes})
-
-    assert said(age) == said("7s")
-    assert said(age) != said(age, nodes=5)
-    assert said(age) != said(age, name="g-6m")
-
-
 statuses = st.recursive(
     st.one_of(st.integers(), st.text(), st.booleans()),
     lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.sampled_from(["a", "since", "phase"]), inner)),

@@ -111,6 +111,10 @@ def test_one_for_which_kueue_has_made_nothing(room: Room) -> None:
     assert found is not None
     assert found.stuck is not None
     assert found.stuck.trouble is Trouble.WORKLOAD_MISSING
+    assert EARLIER in found.stuck.evidence
+    later = room.standings.of(jobset, 0, NOW + timedelta(hours=1))
+    assert later is not None
+    assert later.stuck == found.stuck, "what is written down is true at every moment"
     fresh = room.standings.of(jobset, 0, datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC))
     assert fresh is not None
     assert fresh.stuck is None
@@ -126,6 +130,7 @@ def test_the_head_of_a_strict_queue_is_in_the_way_of_those_behind_it(room: Room)
     assert head is not None
     assert (behind.stuck.trouble, head.stuck) == (Trouble.HEAD_BLOCKS_QUEUE, None)
     assert "t/first" in behind.stuck.evidence
+    assert f"since {EARLIER}" in behind.stuck.evidence, "what is written down is true at every moment"
 
 
 def test_another_head_is_told_of(room: Room) -> None:

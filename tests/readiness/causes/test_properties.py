@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,10 +21,11 @@ from gangctl.readiness.causes.ranking import place_of
 from gangctl.readiness.causes.scene import LINE_CHARACTERS, MESSAGE_CHARACTERS, MOST_EVIDENCE
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import NodeFacts, PodFacts, QueueFacts, Snapshot
+from gangctl.readiness.report import gang_status
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import no, queued, yes
 from tests.readiness.causes.finding import RECORDED, refused_job, refused_jobset
-from tests.readiness.snapshots import NOW, RUNNING, Changes, Scene, rfc3339
+from tests.readiness.snapshots import NOW, REFUSED, RUNNING, Changes, Scene, rfc3339
 from tests.strategies import PROPERTY
 
 SHAPES = (
@@ -37,6 +39,8 @@ texts = st.sampled_from(
     + [pod["message"] for minor in RECORDED.values() for pod in minor["taint-and-cpu"]["pods"]]
     + [minor["job/quota"] for minor in RECORDED.values()]
 )
+AGE = re.compile(r"\b(\d+[dhms]){1,2} (ago|old)\b|\b(for|in|after) (\d+[dhms]){1,2}\b")
+"""As spans are told (:mod:`gangctl.kueue.moments`)."""
 times = st.sampled_from([0, NOW - 4000, NOW - 400, NOW - 40, NOW - 3, NOW + 60])
 
 
@@ -190,6 +194,24 @@ def test_any_moment_has_an_answer(snapshot: Snapshot, now: float) -> None:
     readiness = evaluate(snapshot, now)
     assert list(readiness.causes) == sorted(readiness.causes, key=place_of)
     assert readiness == evaluate(snapshot, now)
+
+
+@PROPERTY
+@given(snapshots(), st.floats(0, 1))
+def test_what_is_kept_stays_true_until_it_is_looked_at_again(snapshot: Snapshot, share: float) -> None:
+    first = evaluate(snapshot, NOW, kept=True)
+    end = first.look_again or NOW + 100_000
+    later = evaluate(snapshot, NOW + int((end - NOW - 1) * share), first, kept=True)
+    assert gang_status(later)["causes"] == gang_status(first)["causes"]
+    told = [text for cause in first.causes for text in (cause.message, *cause.evidence)]
+    assert [text for text in told if AGE.search(text)] == []
+
+
+def test_only_what_is_kept_names_times() -> None:
+    scene = Scene(SHAPES[0])
+    snapshot = scene.snapshot(scene.pods(REFUSED))
+    assert "refused for the first time 6m40s ago" in evaluate(snapshot, NOW).causes[0].evidence
+    assert "refused for the first time at 2026-03-01T11:53:20Z" in evaluate(snapshot, NOW, kept=True).causes[0].evidence
 
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
