@@ -10,13 +10,19 @@ from tests.controlplane.api import Object
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.causes import POOL, Place, Situations, placed, refused, running
-from tests.live.gang_situations import SITUATIONS
+from tests.live.gang_situations import RUNS, SITUATIONS
 
 HANGS: Final = "kube-scheduler hangs"
 STOPPED: Final = "kube-controller-manager hangs"
 AWAY: Final = "gangctl is away"
 BLIND: Final = "kube-scheduler knows no groups"
 OFF: Final = "the API group is off"
+
+IMPATIENT: Final = "Kueue waits for ready pods"
+NOBODY: Final = "nobody"
+"""A scheduler that does not run, and that gangctl is told to take for one that honours groups."""
+BRITTLE: Final = "brittle"
+"""A scheduler with an extender that does not answer."""
 
 OLDER: Final = Situations("1.36")
 
@@ -26,6 +32,19 @@ async def silent(place: Place) -> None:
     await place.nodes(1, "4")
     await place.create(place.gang(2))
     await place.pods(2)
+
+
+@SITUATIONS(Reason.SCHEDULER_SILENT, "schedulerName of a scheduler that does not run (--gang-scheduler)", when=RUNS)
+async def no_such_scheduler(place: Place) -> None:
+    await place.create(place.gang(2, pod={"schedulerName": NOBODY}))
+    await place.pods(2)
+
+
+@SITUATIONS(Reason.SCHEDULER_ERROR, "scheduler with an extender that does not answer (--gang-scheduler)", when=RUNS)
+async def dead_extender(place: Place) -> None:
+    await place.nodes(1, "4")
+    await place.create(place.gang(2, pod={"schedulerName": BRITTLE}))
+    await place.pods(2, refused)
 
 
 @SITUATIONS(
@@ -120,7 +139,7 @@ async def tail_without_gangctl(place: Place) -> AsyncGenerator[None]:
         yield
 
 
-@OLDER(Reason.GANG_TAIL_BLOCKED, "one pod succeeded and one is replaced: minCount is immutable", when="everything runs")
+@OLDER(Reason.GANG_TAIL_BLOCKED, "one pod succeeded and one is replaced: minCount is immutable", when=RUNS)
 async def tail_immutable(place: Place) -> None:
     async for _ in tail(place):
         pass

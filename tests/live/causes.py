@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -289,8 +289,9 @@ class Theatre:
         end = time.monotonic() + seconds
         while left:
             for situation in list(left):
-                told = await self._why(situation)
-                self.told[situation.id] = told
+                told = await why(self.plane, self.place(situation).namespace)
+                seconds = time.monotonic() - self._begun[situation.id]
+                self.told[situation.id] = told = replace(told, seconds=seconds)
                 if told.first == situation.reason and told.blocking == situation.blocking:
                     left.remove(situation)
             if left and time.monotonic() > end:
@@ -298,27 +299,27 @@ class Theatre:
             if left:
                 await asyncio.sleep(0.5)
 
-    async def _why(self, situation: Situation) -> Told:
-        arguments = ("why", NAME, "-n", self.place(situation).namespace, "--kubeconfig", str(self.plane.kubeconfig))
-        loop = asyncio.get_running_loop()
-        answer = await loop.run_in_executor(_ASKER, lambda: run_gangctl(*arguments, "-o", "json"))
-        seconds = time.monotonic() - self._begun[situation.id]
-        if not answer.out:
-            return Told(code=answer.code, message=answer.err, seconds=seconds)
-        status = answer.json["status"]
-        causes = status.get("causes") or []
-        if status["phase"] == "Ready":
-            # Of what runs there is nothing to explain, but that it is ready by luck: that is for people to read.
-            text = (await loop.run_in_executor(_ASKER, lambda: run_gangctl(*arguments))).out
-            causes = [{"reason": each, "blocking": False, "message": text} for each in _IN_BRACKETS.findall(text)]
-        return Told(
-            phase=status["phase"],
-            reasons=tuple(each["reason"] for each in causes),
-            blocking=bool(causes and causes[0]["blocking"]),
-            message=causes[0]["message"] if causes else "",
-            code=answer.code,
-            seconds=seconds,
-        )
+
+async def why(plane: ControlPlane, namespace: str, name: str = NAME) -> Told:
+    """What ``gangctl why`` says of one gang to the administrator."""
+    arguments = ("why", name, "-n", namespace, "--kubeconfig", str(plane.kubeconfig))
+    loop = asyncio.get_running_loop()
+    answer = await loop.run_in_executor(_ASKER, lambda: run_gangctl(*arguments, "-o", "json"))
+    if not answer.out:
+        return Told(code=answer.code, message=answer.err)
+    status = answer.json["status"]
+    causes = status.get("causes") or []
+    if status["phase"] == "Ready":
+        # Of what runs there is nothing to explain, but that it is ready by luck: that is for people to read.
+        text = (await loop.run_in_executor(_ASKER, lambda: run_gangctl(*arguments))).out
+        causes = [{"reason": each, "blocking": False, "message": text} for each in _IN_BRACKETS.findall(text)]
+    return Told(
+        phase=status["phase"],
+        reasons=tuple(each["reason"] for each in causes),
+        blocking=bool(causes and causes[0]["blocking"]),
+        message=causes[0]["message"] if causes else "",
+        code=answer.code,
+    )
 
 
 async def node_is(plane: ControlPlane, name: str, *, ready: bool) -> None:

@@ -267,6 +267,13 @@ async def suspended(place: Place) -> None:
     await place.create(place.gang(2, suspend=True))
 
 
+@SITUATIONS(
+    Reason.UNKNOWN, "`spec.managedBy` of another controller, which runs it elsewhere", when=RUNS, blocking=False
+)
+async def managed_elsewhere(place: Place) -> None:
+    await place.create(place.gang(2, managedBy="example.com/elsewhere"))
+
+
 @SITUATIONS(Reason.PODS_TERMINATING, "JobSet deleted whose pods take their time to end", when=RUNS, blocking=False)
 async def deleted(place: Place) -> None:
     await place.nodes(1, "4")

@@ -9,6 +9,7 @@ from gangctl.gang.reasons import Reason
 from tests.controlplane.api import Object
 from tests.controlplane.wait import wait_for
 from tests.jobsets import jobset, rj
+from tests.live.broken_situations import IMPATIENT
 from tests.live.causes import NAME, Place, running
 from tests.live.gang_situations import RUNS, SITUATIONS
 from tests.live.queued import KUEUE
@@ -162,3 +163,15 @@ async def many_podsets(place: Place) -> None:
     await door(place)
     many = [rj(f"w{index}", 1, 1, 1) for index in range(19)]
     await submit(place, jobset(NAME, *many, mode="Gang"))
+
+
+@SITUATIONS(Reason.NAMESPACE_NOT_MANAGED, "namespace kube-system, which Kueue leaves out by default", when=RUNS)
+async def kube_system(place: Place) -> None:
+    await door(place)
+    await submit(place, place.gang(1))
+
+
+@SITUATIONS(Reason.EVICTED_AS_NOT_READY, "waitForPodsReady, and pods that nobody has room for", when=IMPATIENT)
+async def not_ready_in_time(place: Place) -> None:
+    await door(place)
+    await submit(place, place.gang(2))

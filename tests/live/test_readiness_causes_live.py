@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
+import yaml
 
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.probe import answers
+from tests.controlplane.process import Process
 from tests.live import broken_situations as broken
 from tests.live import kueue
 from tests.live.broken_situations import OLDER
@@ -55,12 +59,15 @@ def check(situation: Situation, told: Told) -> None:
 
 
 async def _play_newest() -> Mapping[str, Told]:
+    schedulers = [f"--gang-scheduler={each}" for each in ("default-scheduler", broken.NOBODY, broken.BRITTLE)]
     planes = ControlPlane.start("1.37", ("jobset", "kueue"), gates=TOPOLOGY)
-    async with planes as plane, Gangctl(plane) as gangctl, _kubelet(plane) as kubelet:
+    async with planes as plane, Gangctl(plane, *schedulers) as gangctl, _kubelet(plane) as kubelet, brittle(plane):
         await kueue.configure(plane)
         theatre = Theatre(plane, gangctl, kubelet)
         await theatre.prepare(SITUATIONS.known)
         await _act(theatre, SITUATIONS.at(RUNS), 45)
+        await _impatient(plane)
+        await theatre.make(SITUATIONS.at(broken.IMPATIENT))
         plane.pause("kube-scheduler")
         await _act(theatre, SITUATIONS.at(broken.HANGS), 25)
         plane.resume("kube-scheduler")
@@ -69,6 +76,7 @@ async def _play_newest() -> Mapping[str, Told]:
         plane.resume("kube-controller-manager")
         await gangctl.process.kill()
         await _act(theatre, SITUATIONS.at(broken.AWAY), 30)
+        await theatre.ask(SITUATIONS.at(broken.IMPATIENT), 20)
         await gangctl.process.start()
         await _blind(plane)
         await _act(theatre, SITUATIONS.at(broken.BLIND), 40)
@@ -105,3 +113,44 @@ async def _blind(plane: ControlPlane) -> None:
     off = gates.replace("=true", "=false")
     scheduler.command = [off if part == gates else part for part in scheduler.command]
     await plane.restart("kube-scheduler")
+
+
+async def _impatient(plane: ControlPlane) -> None:
+    """Restart Kueue so that it evicts, soon, what has no ready pods, and tries it again much later."""
+    config = plane.directory / "kueue.yaml"
+    text = yaml.safe_load(config.read_text())
+    text["featureGates"]["DisableWaitForPodsReady"] = False
+    again = {"timestamp": "Eviction", "backoffBaseSeconds": 600, "backoffMaxSeconds": 600}
+    text["waitForPodsReady"] = {"timeout": "5s", "requeuingStrategy": again}
+    config.write_text(yaml.safe_dump(text))
+    await plane.restart("kueue")
+
+
+@asynccontextmanager
+async def brittle(plane: ControlPlane) -> AsyncIterator[None]:
+    """A second scheduler, with an extender that does not answer."""
+    kubeconfig = plane.kubeconfig_for("system:kube-scheduler")
+    config = plane.site.write(
+        "brittle.yaml",
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {"kubeconfig": str(kubeconfig)},
+            "profiles": [{"schedulerName": broken.BRITTLE}],
+            "extenders": [{"urlPrefix": "http://127.0.0.1:9/", "filterVerb": "filter", "httpTimeout": "1s"}],
+        },
+    )
+    main = plane.process("kube-scheduler")
+    kept = ("--kubeconfig", "--leader-elect", "--secure-port", "--kube-api")
+    port = plane.site.ports.take()
+    command = [part for part in main.command if not part.startswith(kept)]
+    command += [f"--config={config}", f"--secure-port={port}"]
+    healthy = f"https://127.0.0.1:{port}/healthz"
+    process = Process("brittle", command, plane.site.log("brittle"), ready=lambda: answers(healthy, ca=plane.ca))
+    plane.guests["brittle"] = process
+    await process.start()
+    try:
+        yield
+    finally:
+        await process.stop()

@@ -14,6 +14,7 @@ from tests.controlplane.api import ApiFailure, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
+from tests.live.causes import why
 from tests.live.cluster import Cluster, refused
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl, create_namespaces
 from tests.live.observe import gang_of
@@ -102,3 +103,11 @@ async def test_where_the_field_is_dropped() -> None:
             return True
 
         await wait_for(told, what="the event")
+
+        async def named() -> bool:
+            found = await why(cluster.plane, "t")
+            if (found.first, found.blocking) != ("GangAPIUnavailable", True):
+                raise NotYet(str(found))
+            return True
+
+        await wait_for(named, what="gangctl why to name it")

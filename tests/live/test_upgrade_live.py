@@ -19,6 +19,7 @@ from tests.controlplane.nodes import add_nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
+from tests.live.causes import why
 from tests.live.cluster import Cluster, reference_of, refused
 from tests.live.gangctl import Gangctl, create_namespaces
 from tests.live.observe import said
@@ -194,6 +195,8 @@ async def _on_1_36(upgraded: Upgraded, runs: dict[str, str]) -> None:
         assert f"{name}-w-0 name no gang" in event["note"]
         assert event["type"] == "Warning"
         assert reference_of((await cluster.jobs())[f"{name}-w-0"]) is None
+    told = await why(upgraded.plane, "t", "waiting")
+    assert (told.first, told.blocking) == ("FieldDropped", True), told
     gangs = await cluster.gangs()
     assert [group for group in gangs.groups if not group.startswith("new36-")] == []
     assert "FieldDropped" not in await cluster.reasons("finished")

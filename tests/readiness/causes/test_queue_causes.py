@@ -74,6 +74,23 @@ def test_every_trouble_of_kueue_is_a_reason(trouble: Trouble) -> None:
     assert (cause.message, cause.remedy, cause.blocking) == ("this was seen", "do that", True)
 
 
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Trouble.WORKLOAD_MISSING,
+        Trouble.FRAMEWORK_NOT_ENABLED,
+        Trouble.FAILED_CHECK_WITHOUT_QUOTA,
+        Trouble.EVICTED_HOLDS_QUOTA,
+        Trouble.FINISHED_HOLDS_QUOTA,
+    ],
+    ids=str,
+)
+def test_troubles_that_no_cluster_shows_at_will_are_named_first(trouble: Trouble) -> None:
+    made = {Trouble.WORKLOAD_MISSING, Trouble.FRAMEWORK_NOT_ENABLED}
+    workload = None if trouble in made else queued(QuotaReserved=no("Pending"))
+    assert reasons(waiting(workload, stuck=Stuck(trouble, "this was seen", "do that")))[0] is Reason(trouble)
+
+
 def test_gates_of_others_block_and_that_of_gangctl_goes_by_itself() -> None:
     theirs = queued(QuotaReserved=no("AdmissionGated"), gates=("example.com/budget", "gangctl.dev/gang"))
     cause = the(Reason.ADMISSION_GATED, waiting(theirs))

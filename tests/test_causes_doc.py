@@ -1,0 +1,37 @@
+"""The table of causes in docs/readiness.md is what the tests have: every cause, and tests that exist."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.ranking import TIERS, WAITING
+from tests.docpages import ROOT
+from tests.live.causes_found import BEGIN, END, PAGE, Row, rows, table
+
+ROWS = rows()
+RANKED = {*WAITING, *(reason for _, reasons in TIERS for reason in reasons)}
+
+
+def test_the_page_has_the_table() -> None:
+    """``python -m tests.live.causes_found`` writes it."""
+    shown = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+    assert shown.strip() == table()
+
+
+def test_every_cause_is_in_it() -> None:
+    assert {row.reason for row in ROWS} == RANKED
+
+
+def test_what_a_real_control_plane_can_have_is_made_there() -> None:
+    assert {row.reason for row in ROWS if not row.real} & {row.reason for row in ROWS if row.real} == set()
+    assert Reason.UNSCHEDULABLE in {row.reason for row in ROWS if row.real}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.test.rpartition("/")[2])
+def test_it_names_tests_that_exist(row: Row) -> None:
+    path, _, name = row.test.partition("::")
+    found = re.search(rf"^(async )?def {name.partition('[')[0]}\(", (ROOT / path).read_text("utf-8"), re.MULTILINE)
+    assert found, row.test
