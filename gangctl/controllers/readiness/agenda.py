@@ -1,7 +1,8 @@
 """When to look at what: changes of one key are looked at together, and however many there are, others get their turn.
 
 A gang of a thousand pods starts in a thousand steps, and after a change of leaders all gangs are new; the same event
-loop answers webhooks meanwhile.
+loop answers webhooks meanwhile. What has changed itself goes before what may be concerned by a change elsewhere: a
+queue that opens concerns ten thousand gangs, and a pod that fails meanwhile one.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class Agenda(Generic[K]):
         self._clock = clock or Clock()
         self._changed: dict[K, float] = {}
         self._batch: OrderedDict[K, float] = OrderedDict()
+        self._later: OrderedDict[K, float] = OrderedDict()
+        """What is looked at when there is nothing else to look at."""
         self._resting: dict[K, float] = {}
         """Until when those that take long are left alone."""
         self._due: dict[K, float] = {}
@@ -59,7 +62,13 @@ class Agenda(Generic[K]):
     def mark(self, key: K) -> None:
         """Look at it soon: something about it has changed."""
         if key not in self._batch and key not in self._changed:
-            self._changed[key] = self._clock.now()
+            self._changed[key] = self._later.pop(key, self._clock.now())
+            self._wake.set()
+
+    def mark_later(self, key: K) -> None:
+        """Look at it once those that were marked, and those marked meanwhile, have had their turn."""
+        if not any(key in kept for kept in (self._batch, self._changed, self._later)):
+            self._later[key] = self._clock.now()
             self._wake.set()
 
     def again(self, key: K, seconds: float | None) -> None:
@@ -77,7 +86,7 @@ class Agenda(Generic[K]):
 
     def clear(self) -> None:
         """Forget everything that was to be looked at; not while it runs."""
-        for kept in (self._changed, self._batch, self._resting, self._due, self._alarms):
+        for kept in (self._changed, self._batch, self._later, self._resting, self._due, self._alarms):
             kept.clear()
 
     async def run(self) -> None:
@@ -92,7 +101,7 @@ class Agenda(Generic[K]):
         while True:
             self._wake.clear()
             self._ring()
-            if self._changed:
+            if self._changed or self._later:
                 return
             seconds = self._alarms[0][0] - self._clock.now() if self._alarms else None
             timer = None if seconds is None else self._clock.call_later(max(0.0, seconds), self._wake.set)
@@ -111,19 +120,24 @@ class Agenda(Generic[K]):
                 del self._due[key]
                 self.mark(key)
 
-    def _take(self) -> None:
-        """Everything that has changed and does not rest is the next batch."""
+    def _take(self, age: float = 0.0) -> None:
+        """Everything that has changed, so long ago at least, and does not rest is the next batch."""
         self._ring()
         now = self._clock.now()
         self._resting = {key: until for key, until in self._resting.items() if until > now}
         changed, self._changed = self._changed, {}
         for key, since in changed.items():
-            (self._changed if key in self._resting else self._batch)[key] = since
+            waits = key in self._resting or now - since < age
+            (self._changed if waits else self._batch)[key] = since
 
     async def _work(self) -> None:
-        began = self._clock.now()
-        while self._batch:
-            key, since = self._batch.popitem(last=False)
+        """Look at the batch, and then at what can wait; at what has changed meanwhile between the two."""
+        taken = began = self._clock.now()
+        while self._batch or self._later:
+            key, since = (self._batch or self._later).popitem(last=False)
+            if self._resting.get(key, 0.0) > began:
+                self._changed[key] = since
+                continue
             before = self._clock.now()
             self._look(key, since)
             now = self._clock.now()
@@ -132,3 +146,6 @@ class Agenda(Generic[K]):
             if now - began >= self._slice:
                 await self._clock.sleep(now - began)
                 began = self._clock.now()
+            if began - taken >= self._together:
+                taken = began
+                self._take(self._together)

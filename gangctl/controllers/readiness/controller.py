@@ -8,7 +8,7 @@ down, in events and ``Gang`` objects, so that its texts name times and no ages. 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Protocol
@@ -96,16 +96,14 @@ class ReadinessController:
             self._agenda.mark(key)
 
     def mark_all(self) -> None:
-        """Look at every JobSet soon: something that all depend on has changed."""
-        for key in self._gangs.caches.jobsets.store.keys():  # noqa: SIM118 - a store is no mapping
-            self.mark(key)
+        """Look at every JobSet: something that all depend on has changed. Those that change themselves go first."""
+        self._mark_later(self._gangs.caches.jobsets.store.keys())
 
-    def mark_at(self, concerned: Callable[[Door], bool]) -> None:
-        """Look at those soon that have come through one of these doors and have not finished."""
+    def mark_at(self, concerned: Callable[[Door], bool] = lambda _: True) -> None:
+        """Look at those that have come through one of these doors and have not finished, in the same way."""
         for door, keys in self._doors.items():
             if concerned(door):
-                for key in keys:
-                    self.mark(key)
+                self._mark_later(keys)
 
     def readiness(self, key: Key) -> Readiness | None:
         """How far a JobSet has come, as it was told last; None for one that is not followed, and for a standby."""
@@ -213,6 +211,11 @@ class ReadinessController:
             nodes=self._sources.nodes_by_name,
             groups_known=all(informer is None or informer.synced.is_set() for informer in found),
         )
+
+    def _mark_later(self, keys: Iterable[Key]) -> None:
+        if self._active:
+            for key in keys:
+                self._agenda.mark_later(key)
 
     def _on_job(self, old: JobProgress | None, new: JobProgress | None) -> None:
         job = new or old

@@ -118,8 +118,48 @@ async def test_what_takes_long_is_looked_at_more_rarely_than_the_rest(rig: Rig) 
     assert counts["small"] >= 40
 
 
+async def test_one_that_changes_does_not_wait_for_thousands_that_may_be_concerned(rig: Rig) -> None:
+    crowd = [f"crowd-{number}" for number in range(3000)]
+    rig.costs = dict.fromkeys(crowd, 0.001)
+    for key in crowd:
+        rig.agenda.mark_later(key)
+    await rig.clock.advance(1)
+    rig.agenda.mark("a")
+    rig.agenda.mark(crowd[-1])
+    await rig.clock.advance(1)
+    among = [rig.keys.index(key) for key in ("a", crowd[-1])]
+    assert max(among) < 1000
+    at, _, since = rig.looks[among[0]]
+    assert at - since <= 2 * TOGETHER_SECONDS + 0.01
+    assert rig.looks[among[1]][2] == pytest.approx(0), "it was marked a second before it changed"
+    await rig.clock.advance(10)
+    assert sorted(rig.keys) == sorted(["a", *crowd])
+
+
+async def test_one_that_changes_all_the_time_is_looked_at_no_more_often_among_thousands(rig: Rig) -> None:
+    crowd = [f"crowd-{number}" for number in range(3000)]
+    rig.costs = dict.fromkeys(crowd, 0.001)
+    for key in crowd:
+        rig.agenda.mark_later(key)
+    for _ in range(300):
+        rig.agenda.mark("a")
+        await rig.clock.advance(0.01)
+    times = [at for at, key, _ in rig.looks if key == "a"]
+    assert len(times) >= 10
+    assert min(later - earlier for earlier, later in pairwise(times)) >= TOGETHER_SECONDS - 1e-9
+
+
+async def test_what_can_wait_and_takes_long_rests_too(rig: Rig) -> None:
+    rig.costs["huge"] = 0.3
+    for _ in range(100):
+        rig.agenda.mark_later("huge")
+        await rig.clock.advance(0.1)
+    assert 2 <= len(rig.looks) <= 5
+
+
 async def test_what_is_cleared_is_not_looked_at(rig: Rig) -> None:
     rig.agenda.mark("a")
+    rig.agenda.mark_later("d")
     rig.agenda.again("b", 5)
     rig.agenda.clear()
     rig.agenda.mark("c")
