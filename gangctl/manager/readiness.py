@@ -67,7 +67,7 @@ class ReadinessPart:
         )
         gangs.follow(self.controller.mark)
         if queues is not None:
-            queues.follow(self.controller.mark, self.controller.mark_all)
+            queues.follow(self.controller.mark, self.controller.mark_at)
             queues.view.subscribe(self._affected)
             queues.sources.workloads.informer.subscribe(self._workload_changed)
 

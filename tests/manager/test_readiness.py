@@ -28,7 +28,7 @@ class Room:
 
     def marked(self) -> list[tuple[str, str]]:
         agenda = self.part.controller._agenda
-        found = list(agenda._changed)
+        found = [*agenda._changed, *agenda._later]
         agenda.clear()
         return found
 
@@ -72,11 +72,9 @@ async def test_a_verdict_concerns_whom_it_is_about(room: Room) -> None:
     assert room.marked() == [KEY]
 
 
-async def test_kueue_that_comes_concerns_every_jobset(room: Room) -> None:
+async def test_kueue_that_comes_concerns_those_who_are_in_a_queue(room: Room) -> None:
     assert room.parts.queues is not None
-    metadata = {"name": "js", "namespace": "t", "uid": "u"}
-    room.parts.gangs.caches.jobsets._upsert({"metadata": metadata, "spec": {"replicatedJobs": []}})
-    assert room.marked() == [KEY]
+    room.part.controller._stand(("t", "alone"), standing("alone", namespace="t", local_queue=""))
     room.parts.queues._presence_changed()
     assert room.marked() == [KEY]
 
