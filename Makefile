@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 RUNTIME := $(VENV)/.runtime
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup demo test test-pure lint format types layers verify dashboards lock bench controlplane clean
+.PHONY: help setup demo test test-pure lint format types layers generate dashboards lock bench controlplane clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,7 +60,14 @@ controlplane: $(STAMP) ## build etcd, Kubernetes, JobSet, Kueue, KWOK and Promet
 bench: $(STAMP) ## the benchmarks; results are tables under benchmarks/results
 	$(BIN)/python -m benchmarks
 
-dashboards: $(STAMP) ## write grafana/dashboards anew
+GENERATORS := grafana.generate tests.live.causes_found tests.manager.metricspage tests.manifests.crds tests.manifests.webhooks \
+	tests.monitoring.prometheusrule tests.monitoring.runbooks tests.policies.table
+
+generate: $(STAMP) ## write anew all that is written from code: dashboards, definitions, rules, tables, schemas
+	for module in $(GENERATORS); do $(BIN)/python -m $$module || exit; done
+	$(BIN)/pytest -q -n0 tests/cli -k "schema_is_published or published_schema" --update-golden
+
+dashboards: $(STAMP) ## write grafana/dashboards anew, and nothing else
 	$(BIN)/python -m grafana.generate
 
 lock: $(STAMP) ## rewrite the lock files
