@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+_NAME: Final = r"(?P<name>[a-z0-9][-a-z0-9.]{0,252})"
+"""What can be the name of an object: it goes into a command that people copy, and events are written by anybody."""
 OWN: Final = ".gangctl.dev"
 """Webhooks of gangctl are named below this."""
 
@@ -48,7 +50,7 @@ def _unanswered(found: re.Match[str]) -> Denial:
 
 def _denied(found: re.Match[str]) -> Denial:
     why = found["why"] or "it does not say why"
-    if "follower pod node selector not set" in why:
+    if "follower pod node selector" in why:
         return Denial("JobSet refuses followers before their leader has a node", "", follower=True)
     return Denial(
         f'webhook "{found["name"]}" denies it: {why}',
@@ -116,11 +118,11 @@ _KNOWN: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Denial]], .
         re.compile(r'admission webhook "(?P<name>[^"]{1,253})" denied the request(?:: (?P<why>.{0,300}))?', re.DOTALL),
         _denied,
     ),
-    (re.compile(r"exceeded quota: (?P<name>[^,\s]{1,253}), (?P<rest>.{0,300})", re.DOTALL), _quota),
+    (re.compile(rf"exceeded quota: {_NAME}, (?P<rest>.{{0,300}})", re.DOTALL), _quota),
     (re.compile(r'violates PodSecurity "(?P<level>[^"]{1,80})": (?P<what>.{0,300})', re.DOTALL), _security),
     (
         re.compile(
-            r"ValidatingAdmissionPolicy '(?P<name>[^']{1,253})' (?:with binding '[^']{0,253}' )?denied request: "
+            rf"ValidatingAdmissionPolicy '{_NAME}' (?:with binding '[^']{{0,253}}' )?denied request: "
             r"(?P<why>.{0,300})",
             re.DOTALL,
         ),

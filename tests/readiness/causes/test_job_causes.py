@@ -124,6 +124,15 @@ def test_jobsets_refusal_of_followers_proves_the_deadlock(minor: str) -> None:
     assert reasons(snapshot) == [Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK]
 
 
+def test_followers_of_pods_with_a_node_selector_are_refused_in_other_words() -> None:
+    """As JobSet 0.12 says it where the pods have a nodeSelector, and the topology is not among its keys."""
+    scene = stamped_exclusive({EXCLUSIVE: "rack"})
+    why = "follower pod node selector for topology domain not found. missing selector: rack"
+    message = f'Error creating: admission webhook "vpod.kb.io" denied the request: {why}'
+    snapshot = scene.snapshot(leaders(scene, created=NOW - 2), refused=[refused_job("js-w-0", message)])
+    assert reasons(snapshot) == [Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK]
+
+
 def test_without_the_proof_the_structure_is_evidence_after_a_while() -> None:
     scene = stamped_exclusive({EXCLUSIVE: "rack"})
     the(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK, scene.snapshot(leaders(scene)))
@@ -201,3 +210,24 @@ def test_controllers_are_given_a_moment() -> None:
 def test_pods_that_are_all_there_are_not_missed() -> None:
     scene = Scene(JS)
     assert Reason.PODS_MISSING not in reasons(scene.snapshot(scene.pods(PENDING)))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "exceeded quota: $(reboot), requested: pods=1",
+        "exceeded quota: a`reboot`, requested: pods=1",
+        "ValidatingAdmissionPolicy 'x; reboot' with binding 'b' denied request: no",
+        "ValidatingAdmissionPolicy 'x --server=https://example.com' denied request: no",
+    ],
+)
+def test_events_that_somebody_made_up_give_no_command_to_copy(message: str) -> None:
+    scene = Scene(JS)
+    cause = the(Reason.POD_CREATION_REFUSED, scene.snapshot([], refused=[refused_job("js-w-0", message)]))
+    assert cause.command == "kubectl -n t get events --field-selector reason=FailedCreate"
+
+
+def test_a_node_of_no_name_is_one_word_of_the_command() -> None:
+    scene = Scene(JS)
+    pods = scene.pods(RUNNING, node="n; reboot")
+    assert the(Reason.NODE_LOST, scene.snapshot(pods, nodes={})).command == "kubectl describe node 'n; reboot'"
