@@ -1,0 +1,76 @@
+"""What KWOK does with a pod, as the pod's label says: get ready, at once or late, end, or never get anywhere."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Final
+
+from tests.controlplane.api import Object
+from tests.controlplane.components.kwok import fast_stages
+
+PLAY: Final = "gangctl.dev/play"
+LATE_SECONDS: Final = 14
+"""After so long a pod that plays ``late`` is ready."""
+_ALIVE: Final = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
+_PENDING: Final = {"key": ".status.phase", "operator": "In", "values": ["Pending"]}
+_UNTOUCHED: Final = {"key": ".status.containerStatuses", "operator": "DoesNotExist"}
+
+
+def stages() -> list[Object]:
+    """Stages for the plays ``ready``, ``late``, ``finish``, ``fail``, ``image`` and ``crash``.
+
+    A pod with another play is never told of by its node. Nodes are left alone: they are what was made.
+    """
+    fast = {stage["metadata"]["name"]: stage for stage in fast_stages()}
+    end = fast["pod-complete"]
+    nodes = copy.deepcopy(fast["node-initialize"])
+    # Without a stage for nodes it plays no pods; but what a node has is what it was made with.
+    nodes["spec"]["selector"]["matchExpressions"].append({"key": ".status.allocatable", "operator": "Exists"})
+    return [
+        nodes,
+        fast["pod-delete"],
+        _played(fast["pod-ready"], "ready"),
+        _played(fast["pod-ready"], "late", seconds=LATE_SECONDS),
+        _played(fast["pod-ready"], "finish"),
+        _played(end, "finish", name="pod-finish"),
+        _stage("fail", "Failed", {"terminated": {"exitCode": 1, "reason": "Error"}}),
+        _stage("image", "Pending", {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}),
+        _stage("crash", "Running", {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}, restarts=3),
+    ]
+
+
+def _played(stage: Object, play: str, *, name: str = "", seconds: int = 0) -> Object:
+    made = copy.deepcopy(stage)
+    made["metadata"]["name"] = name or f"pod-{play}"
+    made["spec"]["selector"]["matchLabels"] = {PLAY: play}
+    if seconds:
+        made["spec"]["delay"] = {"durationMilliseconds": seconds * 1000}
+    return made
+
+
+def _stage(play: str, phase: str, state: dict[str, Any], *, restarts: int = 0) -> Object:
+    """Containers that come into this state, and are not ready."""
+    kind, said = next(iter(state.items()))
+    lines = [
+        'conditions: [{type: Ready, status: "False", lastTransitionTime: {{ Now | Quote }}}]',
+        "containerStatuses:",
+        "{{ range .spec.containers }}",
+        "- name: {{ .name | Quote }}",
+        "  image: {{ .image | Quote }}",
+        "  ready: false",
+        f"  restartCount: {restarts}",
+        f"  state: {{{kind}: {said}}}",
+        "{{ end }}",
+        f"phase: {phase}",
+        "startTime: {{ Now | Quote }}",
+    ]
+    return {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "Stage",
+        "metadata": {"name": f"pod-{play}"},
+        "spec": {
+            "resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+            "selector": {"matchLabels": {PLAY: play}, "matchExpressions": [_ALIVE, _PENDING, _UNTOUCHED]},
+            "next": {"statusTemplate": "\n".join(lines)},
+        },
+    }

@@ -1,0 +1,91 @@
+"""Alerts and dashboards against the real thing: every one of them, on a control plane where all of it happens.
+
+Prometheus scrapes gangctl, Kueue, the scheduler and the API server every second. The rules are the shipped ones with
+their durations divided; promtool proves what they are (``tests/monitoring``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.grafana.queries import may_be_empty
+from tests.live.watched import Seen, play
+from tests.monitoring.rulefiles import alerts
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("monitoring"), pytest.mark.timeout(420)]
+
+NOTHING: Final = {
+    "gangctl-health/Calls that failed, as API servers count/B": "gangctl's webhooks are registered to fail closed",
+    "gangctl-health/Objects it could not read/A": "there is no such bug",
+    "gangctl-policies/Without an answer/C": "no worker has ended by itself",
+    "gangctl-queues/From admission to ready, p95/B": "Kueue measures this where it waits for ready pods",
+    "gangctl-scheduler/Errors in an hour/A": "the scheduler has had no error",
+}
+"""Queries that have no answer here, and why; what has one is not to be listed."""
+
+NEVER: Final[dict[str, str]] = {}
+"""Alerts that cannot be had here, and why."""
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory, prometheus_binary: Path) -> Seen:
+    """What came of it; made once for all tests."""
+    assert prometheus_binary.exists()
+    return asyncio.run(play(tmp_path_factory.mktemp("monitoring")))
+
+
+def test_every_gang_is_told_where_it_is(seen: Seen) -> None:
+    assert seen.phases == {}
+
+
+def test_every_alert_fires_when_what_it_is_about_happens(seen: Seen) -> None:
+    known = {rule.name for rule in alerts()}
+    assert seen.fired.keys() == known - NEVER.keys(), seen.stages
+
+
+@pytest.mark.parametrize(
+    ("alert", "labels", "value"),
+    [
+        ("GangNeverFits", {"namespace": "team-q", "local_queue": "main", "cluster_queue": "main"}, 1),
+        ("QueueBlocked", {"namespace": "team-q", "local_queue": "held", "cluster_queue": "held"}, 1),
+        ("QueueStarved", {"cluster_queue": "starved"}, 1),
+        ("GangMutualDeadlock", {}, 2),
+        ("GangGuaranteeLost", {"namespace": "team-a", "cause": "NotGanged"}, 1),
+        ("GangPolicyKilled", {"policy": "runaway"}, None),
+        ("GangReadySlow", {"cluster_queue": "main"}, None),
+    ],
+)
+def test_an_alert_says_whose_it_is_and_counts_nobody_twice(
+    seen: Seen, alert: str, labels: dict[str, str], value: float | None
+) -> None:
+    told = [each for each in seen.fired[alert] if labels.items() <= each["labels"].items()]
+    assert told, seen.fired[alert]
+    if value is not None:
+        assert [float(each["value"]) for each in told] == [value]
+
+
+def test_no_query_and_no_rule_fails(seen: Seen) -> None:
+    assert seen.errors == {}
+
+
+def test_every_query_has_an_answer_unless_nothing_has_happened(seen: Seen) -> None:
+    assert sorted(seen.nothing) == sorted(NOTHING)
+    panels = {tuple(name.split("/")[:2]) for name in NOTHING}
+    assert panels <= may_be_empty().keys()
+
+
+def test_series_end_with_the_gangs_that_they_are_about(seen: Seen) -> None:
+    assert seen.left == []
+    assert seen.ended_within < 15
+
+
+def test_promtool_has_nothing_to_say_of_what_is_exported(seen: Seen, promtool: Path) -> None:
+    assert "gangctl_gang_info{" in seen.exposition
+    text = seen.exposition.encode()
+    done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

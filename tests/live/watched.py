@@ -1,0 +1,294 @@
+"""A few minutes in which everything happens that gangctl's alerts and dashboards are for, and what Prometheus saw."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from gangctl.manager.readinessfamilies import STANDING, WITHOUT_SERIES
+from tests.controlplane.components.prometheus import Prometheus, QueryRefused
+from tests.controlplane.plane import ControlPlane
+from tests.grafana.queries import panel_queries, variable_queries
+from tests.live import tenants
+from tests.live.faultyproxy import FaultyProxy, everything
+from tests.live.gangctl import USER, Gangctl, install_rights
+from tests.live.monitored import (
+    Watcher,
+    configuration,
+    of_gangctl,
+    of_others,
+    scraper_token,
+    until_series,
+    write_rules,
+)
+from tests.live.plays import stages
+from tests.live.sick import Sick, sick_replicas
+from tests.live.tenancy import Tenancy
+from tests.monitoring.rulefiles import recordings
+
+CHOSEN: Final = {"namespace": tenants.QUEUED, "jobset": "huge"}
+"""The gang that the dashboard of one gang shows: in a queue, and held back."""
+FLAGS: Final = ("--gang-scheduler=default-scheduler", f"--gang-scheduler={tenants.PHANTOM}", "--policy-scan-period=5")
+
+OF_GANGS: Final = (
+    *("GangPartiallyPlaced", "GangMutualDeadlock", "GangStuckPending", "GangNeverFits", "GangUnschedulable"),
+    *("GangSchedulerFailing", "GangGroupMissing", "GangCreationRefused", "GangNodeLost", "GangImagePullFailing"),
+    *("GangContainersFailing", "GangDegraded", "GangGuaranteeLost", "GangReadySlow", "GangPolicyBroken"),
+    *("QueueBlocked", "QueueWorkloadStuck", "QueueStarved"),
+)
+OF_OVERLOAD: Final = ("GangPolicyKilled", "GangPolicyUnanswered", "GangctlWebhookSlow")
+OF_A_HELD_API: Final = ("GangctlQueueBackedUp",)
+OF_A_BROKEN_API: Final = ("GangctlReconcileErrors", "GangctlApiErrors", "GangctlEventsDropped", "GangPolicyScanStale")
+OF_NOBODY: Final = ("GangctlDown", "GangctlWebhookUnreachable")
+OF_A_SLOW_MACHINE: Final = ("GangctlReadinessLagging", "GangMetricsTruncated")
+OF_SICK_REPLICAS: Final = (
+    *("GangctlNoLeader", "GangctlCertificateExpiring", "GangctlWebhookFailing", "GangctlInformerStale"),
+)
+OF_ROGUES: Final = ("GangPolicyViolationsRising",)
+
+
+SYNCED: Final = 3
+"""Informers of a replica that knows the cluster, at least."""
+
+
+@dataclass
+class Seen:
+    """What came of it."""
+
+    phases: dict[str, str] = field(default_factory=dict)
+    """What was wrong about the phases and reasons that were told, by JobSet."""
+    fired: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    nothing: set[str] = field(default_factory=set)
+    """Panel and variable queries, and recording rules, that came to nothing."""
+    answered: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
+    errors: dict[str, str] = field(default_factory=dict)
+    """Queries and rules that failed."""
+    left: list[str] = field(default_factory=list)
+    """Series about gangs that were there after all gangs had gone."""
+    ended_within: float = 0.0
+    """Seconds from the last deletion until none was left."""
+    exposition: str = ""
+    """What gangctl said of itself when most gangs were there."""
+    stages: dict[str, float] = field(default_factory=dict)
+    """How long each part took, in seconds."""
+
+
+@asynccontextmanager
+async def _stage(seen: Seen, name: str) -> AsyncIterator[None]:
+    began = time.monotonic()
+    yield
+    seen.stages[name] = round(time.monotonic() - began, 1)
+
+
+@asynccontextmanager
+async def _meanwhile(*works: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Let them run until the block ends."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(work) for work in works]
+        yield
+        for task in tasks:
+            task.cancel()
+
+
+async def play(directory: Path) -> Seen:
+    """Everything, from the start of the control plane to its end."""
+    seen = Seen()
+    async with AsyncExitStack() as stack:
+        async with _stage(seen, "control plane"):
+            plane = await stack.enter_async_context(
+                ControlPlane.start(
+                    "1.37",
+                    ("jobset", "kueue", "kwok"),
+                    audit=False,
+                    gates={"TopologyAwareWorkloadScheduling": True},
+                    kueue_gates={"UnadmittedWorkloadsObservability": True},
+                    kueue_metrics=True,
+                    kwok_stages=stages(),
+                )
+            )
+            tenancy = Tenancy(plane)
+            await install_rights(plane)
+            await tenancy.prepare()
+        scene = await stack.enter_async_context(_scene(plane, tenancy, directory, seen))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(scene.sick_side())
+            group.create_task(scene.main_side())
+        seen.fired, seen.seconds = scene.watcher.fired, scene.watcher.seconds
+    return seen
+
+
+@dataclass
+class _Scene:
+    plane: ControlPlane
+    tenancy: Tenancy
+    network: FaultyProxy
+    gangctl: Gangctl
+    slow: Gangctl
+    sick: Sick
+    prometheus: Prometheus
+    beside: Prometheus
+    """Another one, that knows of nobody but the sick replicas."""
+    watcher: Watcher
+    seen: Seen
+
+    async def sick_side(self) -> None:
+        """What becomes of replicas that are cut off."""
+        await until_series(self.beside, f"count(gangctl_informer_synced == 1) >= {SYNCED}", 60)
+        self.sick.network.fall_silent()
+        async with _stage(self.seen, "sick replicas"):
+            async with _meanwhile(self.sick.ask_new()):
+                await self.watcher.until([name for name in OF_SICK_REPLICAS if name != "GangctlInformerStale"], 90)
+            await self.watcher.until(OF_SICK_REPLICAS, 150)
+        await self._rules_are_well(self.beside)
+
+    async def main_side(self) -> None:
+        """What becomes of gangs, and then of the gangctl that leads."""
+        async with _stage(self.seen, "gangs"):
+            await self._gangs()
+        async with _stage(self.seen, "queries"):
+            await self._ask_everything()
+        async with _stage(self.seen, "ends"):
+            await self._end()
+        async with _stage(self.seen, "faults"):
+            await self._faults()
+        await self._rules_are_well(self.prometheus)
+
+    async def _gangs(self) -> None:
+        tenancy, watcher = self.tenancy, self.watcher
+        await tenancy.make([tenants.UNGANGED])
+        await self.gangctl.process.start()
+        await tenancy.policies()
+        await tenancy.risk()
+        await tenancy.make(gang for gang in tenants.GANGS if not gang.after)
+        await tenancy.running("early", "greedy", "patient", "ready-1", "weak")
+        await tenancy.make(gang for gang in tenants.GANGS if gang.after)
+        await tenancy.disturb()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._rogues())
+            async with _meanwhile(tenancy.overload()):
+                await watcher.until(OF_OVERLOAD, 60)
+            await self._phases()
+            _, self.seen.exposition = await self.gangctl.fetch("/metrics")
+            await watcher.until(OF_GANGS, 120)
+
+    async def _rogues(self) -> None:
+        violations = "policy:gangctl_policy_violations:max"
+        await until_series(self.prometheus, f"{violations} offset 26s", 90)
+        await self.tenancy.make(tenants.ROGUES)
+        await self.watcher.until(OF_ROGUES, 40)
+        # From now on no scan gets to its end.
+        self.network.fails = lambda method, path: method == "GET" and "/jobsets?limit=" in path
+
+    async def _phases(self) -> None:
+        """Wait until every gang is told where it should be."""
+        for gang in (tenants.UNGANGED, *tenants.GANGS):
+            if gang.phase is None:
+                continue
+            reason = gang.reason.value if gang.reason is not None else ""
+            labels = f'namespace="{gang.namespace}",jobset="{gang.name}",phase="{gang.phase.label}",reason="{reason}"'
+            try:
+                await until_series(self.prometheus, f"gangctl_gang_info{{{labels}}}", 40)
+            except TimeoutError:
+                told = await self.prometheus.query(f'gangctl_gang_info{{jobset="{gang.name}"}}')
+                self.seen.phases[gang.name] = f"not {gang.phase} {reason}: {[dict(each.labels) for each in told]}"
+
+    async def _ask_everything(self) -> None:
+        """Ask what has had no answer yet."""
+        asked = {each.name: each.runnable(_chosen(each.dashboard)) for each in panel_queries()}
+        asked |= {f"{e.dashboard}/${e.variable}": e.runnable(_chosen(e.dashboard)) for e in variable_queries()}
+        # What is recorded is there for as long as what it is made of; that it ever was is enough.
+        asked |= {rule.name: f"last_over_time({rule.name}[10m])" for rule in recordings()}
+        self.seen.asked |= asked.keys()
+        self.seen.nothing |= asked.keys() - self.seen.answered
+        for name, expression in asked.items():
+            try:
+                if name in self.seen.nothing and await self._has_answer(expression):
+                    self.seen.answered.add(name)
+            except QueryRefused as refusal:
+                self.seen.errors[name] = str(refusal)
+        self.seen.nothing -= self.seen.answered
+
+    async def _has_answer(self, expression: str) -> bool:
+        return any([await each.query(expression) for each in (self.prometheus, self.beside)])
+
+    async def _rules_are_well(self, prometheus: Prometheus) -> None:
+        for rule in await prometheus.rules():
+            if rule["health"] != "ok":
+                self.seen.errors[rule["name"]] = f"{rule['health']}: {rule.get('lastError')}"
+
+    async def _end(self) -> None:
+        began = time.monotonic()
+        await self.tenancy.end()
+        names = "|".join(family.name for family in STANDING if family is not WITHOUT_SERIES)
+        try:
+            # As long as gangctl itself is scraped: nothing is told by who is not there.
+            there = f'{{__name__=~"{names}", instance!=""}} or absent(gangctl_leader)'
+            await until_series(self.prometheus, there, 30, gone=True)
+        except TimeoutError as error:
+            self.seen.left.append(str(error))
+        self.seen.ended_within = round(time.monotonic() - began, 1)
+
+    async def _faults(self) -> None:
+        network, watcher = self.network, self.watcher
+        network.hold_writes()
+        await self.tenancy.make(tenants.crowd())
+        await watcher.until(OF_A_HELD_API, 60)
+        network.fails = everything
+        network.release_writes()
+        await watcher.until(OF_A_BROKEN_API, 90)
+        await self._ask_everything()
+        # Before the first gangctl started there was none, either.
+        watcher.forget(OF_NOBODY)
+        await self.gangctl.process.kill()
+        async with _meanwhile(self.tenancy.knock()):
+            await watcher.until(OF_NOBODY, 40)
+        await self.slow.process.launch()
+        await watcher.until(OF_A_SLOW_MACHINE, 60)
+        await self._ask_everything()
+
+
+@asynccontextmanager
+async def _scene(plane: ControlPlane, tenancy: Tenancy, directory: Path, seen: Seen) -> AsyncIterator[_Scene]:
+    async with AsyncExitStack() as stack:
+        sick = await stack.enter_async_context(sick_replicas(plane, directory))
+        network = await stack.enter_async_context(FaultyProxy(plane, USER))
+        gangctl = Gangctl(plane, *FLAGS, kubeconfig=network.kubeconfig(directory / "gangctl.json"))
+        slow = Gangctl(plane, *FLAGS, name="gangctl-slow", program=("-m", "tests.live.hampered"))
+        for replica in (gangctl, slow):
+            stack.push_async_callback(replica.close)
+        written = write_rules(directory / "rules")
+        jobs = [of_gangctl(_addresses(gangctl, slow)), *of_others(plane, await scraper_token(plane.api))]
+        prometheus = await stack.enter_async_context(_prometheus(directory / "main", jobs, written))
+        beside = await stack.enter_async_context(
+            _prometheus(directory / "beside", [of_gangctl(_addresses(sick.old, sick.new))], written)
+        )
+        watcher = Watcher([prometheus, beside])
+        watching = asyncio.create_task(watcher.run())
+        try:
+            yield _Scene(plane, tenancy, network, gangctl, slow, sick, prometheus, beside, watcher, seen)
+        finally:
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+
+
+def _chosen(dashboard: str) -> dict[str, str]:
+    """One gang where one is shown, and everything elsewhere."""
+    return CHOSEN if dashboard == "gangctl-gang" else {}
+
+
+def _addresses(*replicas: Gangctl) -> list[str]:
+    return [replica.metrics_url.removeprefix("http://") for replica in replicas]
+
+
+def _prometheus(directory: Path, jobs: list[dict[str, Any]], written: list[Path]) -> Prometheus:
+    directory.mkdir()
+    return Prometheus(directory, configuration(*jobs), rules=written)
