@@ -34,6 +34,8 @@ _SAME: Final = 8192
 _CRASH_LOOP: Final = "CrashLoopBackOff"
 _DULL: Final = frozenset({"ContainerCreating", "PodInitializing", "Completed"})
 """Why a container waits or has ended, where another container may say more."""
+_RAN: Final = frozenset({"Error", "OOMKilled", "Completed"})
+"""How containers end that have run: the message is their own then, perhaps the end of a log, and is not repeated."""
 
 
 def read_pod(raw: Object) -> PodFacts | None:
@@ -162,7 +164,8 @@ def _waiting(status: Object) -> tuple[str, str]:
         if reason == _CRASH_LOOP:
             return reason, _ending(_object(_object(container.get("lastState")).get("terminated")))
         if reason and reason not in _DULL:
-            return reason, message or _ending(ended)
+            own = not message or (ended and reason in _RAN)
+            return reason, _ending(ended) if own else message
         dull = dull if dull[0] or reason == "Completed" else (reason, message)
     return dull
 

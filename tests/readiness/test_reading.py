@@ -117,8 +117,8 @@ def waits(reason: str, message: str = "") -> dict[str, Any]:
     return {"ready": False, "state": {"waiting": {"reason": reason, "message": message}}}
 
 
-def ended(reason: str, code: int) -> dict[str, Any]:
-    return {"ready": False, "state": {"terminated": {"reason": reason, "exitCode": code}}}
+def ended(reason: str, code: int, message: str = "") -> dict[str, Any]:
+    return {"ready": False, "state": {"terminated": {"reason": reason, "exitCode": code, "message": message}}}
 
 
 @pytest.mark.parametrize(
@@ -128,6 +128,9 @@ def ended(reason: str, code: int) -> dict[str, Any]:
         ([waits("ContainerCreating"), waits("ImagePullBackOff", "b")], ("ImagePullBackOff", "b")),
         ([waits("ContainerCreating")], ("ContainerCreating", "")),
         ([ended("OOMKilled", 137)], ("OOMKilled", "OOMKilled, exit code 137")),
+        ([ended("OOMKilled", 137, "password=x")], ("OOMKilled", "OOMKilled, exit code 137")),
+        ([ended("Error", 2, "the end of a log")], ("Error", "Error, exit code 2")),
+        ([ended("StartError", 128, "exec: no such file")], ("StartError", "exec: no such file")),
         ([ended("Completed", 0), waits("ContainerCreating")], ("ContainerCreating", "")),
         ([{"ready": True, "state": {"waiting": {"reason": "Odd"}}}], ("", "")),
         (

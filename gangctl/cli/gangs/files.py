@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -32,6 +33,8 @@ _CLUSTER_SCOPED: Final = frozenset(
     {"Node", "Namespace", "ClusterQueue", "Cohort", "ResourceFlavor", "AdmissionCheck", "RuntimeClass"}
 )
 _EVENT_GROUPS: Final = frozenset({"", "events.k8s.io"})
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+"""As every API server has names of these kinds. They are in the commands that people copy from the answer."""
 
 
 def read_files(filenames: Sequence[str]) -> Census:
@@ -51,6 +54,8 @@ def census_of(documents: Iterable[Document]) -> Census:
             continue
         try:
             kept = taking.take(raw)
+            if kept:
+                _check_names(raw)
         except InputError as error:
             lines.append(f"{document.where()}: {error}")
         else:
@@ -139,6 +144,15 @@ class _Taking:
             (SCHEDULING, "Workload"): lambda raw: take(census.workloads, project_scheduling(adapter, "Workload"), raw),
             (SCHEDULING, "PodGroup"): lambda raw: take(census.groups, project_scheduling(adapter, "PodGroup"), raw),
         }
+
+
+def _check_names(raw: Mapping[str, Any]) -> None:
+    """Refuse what was never in a cluster under its name."""
+    metadata = raw.get("metadata") or {}
+    for field in ("name", "namespace"):
+        value = metadata.get(field)
+        if value and not _NAME.fullmatch(str(value)):
+            raise InputError(f'metadata.{field}: "{value}" is no name: lower-case letters, digits, "-" and "."')
 
 
 def _unfinished(raw: dict[str, Any]) -> PodFacts | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
 from typing import Final
 
 from gangctl.api.jobset import ReplicatedJob
@@ -310,7 +311,9 @@ def _tell_missing(
         else "see whether JobSet's controller (namespace jobset-system) and kube-controller-manager run, and what the "
         "events of the JobSet and of its Jobs say",
         command=scene.kubectl(
-            f"get events --field-selector involvedObject.name={name}" if jobs else f"describe job {short[0][0].name}"
+            f"get events --field-selector involvedObject.name={name}"
+            if jobs
+            else f"describe job {quote(short[0][0].name)}"
         ),
         groups=held,
         pods=pods,

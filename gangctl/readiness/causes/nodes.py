@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.scene import Finding, Scene, listed, oldest, some
@@ -38,7 +39,7 @@ def node_lost(scene: Scene) -> Iterator[Finding]:
         + ([f"terminating there, which only the node can confirm: {listed(leaving)}"] if leaving else []),
         remedy="bring the node back, or delete it (or taint it out-of-service) once it is surely off:"
         " its pods are replaced then",
-        command=f"kubectl describe node {names[0]}",
+        command=f"kubectl describe node {quote(names[0])}",
         groups=[group for group, _ in found],
         pods=len(found),
         since=since,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 from typing import Final
 
 from gangctl.gang.reasons import Reason
@@ -40,7 +41,7 @@ def _pods(scene: Scene) -> int:
 
 
 def _describe(scene: Scene, facts: QueueFacts) -> str:
-    return scene.gangctl(f"queue describe {facts.local_queue}")
+    return scene.gangctl(f"queue describe {quote(facts.local_queue)}")
 
 
 def _fit(scene: Scene) -> str:
@@ -244,7 +245,7 @@ def _checks(scene: Scene, workload: QueuedWorkload, status: Status) -> Iterator[
         remedy="wait for whoever decides about the check, named by spec.controllerName of the AdmissionCheck"
         if not refused
         else "put right what the check says: Kueue gives the quota back, and queues it again",
-        command=f"kubectl describe admissionchecks.kueue.x-k8s.io {waiting[0].name}"
+        command=f"kubectl describe admissionchecks.kueue.x-k8s.io {quote(waiting[0].name)}"
         if waiting
         else scene.kubectl(f"describe {WORKLOADS} {workload.name}"),
         pods=_pods(scene),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Final
 
 from gangctl.api.meta import DEFAULT_SCHEDULER
@@ -177,7 +178,7 @@ def _topology(scene: Scene, found: Sequence[_Refused], short: str) -> Finding:
         message,
         evidence=[*([f"in the domain tried first: {short}"] if refusal.short else []), *_said(found)],
         remedy=remedy,
-        command=f"kubectl get nodes -L {key}",
+        command=f"kubectl get nodes -L {quote(key)}",
         groups=[each.group for each in found],
         pods=_pods(found),
         since=since,

@@ -81,6 +81,16 @@ def test_odd_values(spots: list[tuple[int, int]], verb: str, tmp_path: Path) -> 
     assert answer.out or answer.err
 
 
+@pytest.mark.parametrize("kind", ["JobSet", "Pod", "PodGroup", "Node"])
+@pytest.mark.parametrize("odd", ["x;reboot", "$(reboot)", "x --server=https://example.com", "a`b`", "X", "-x"])
+def test_commands_to_copy_have_names_and_nothing_else(kind: str, odd: str, tmp_path: Path) -> None:
+    found = dump.objects()
+    next(each for each in found if each["kind"] == kind)["metadata"]["name"] = odd
+    answer = ask_about(tmp_path, found, "get")
+    assert answer.code == 2
+    assert f'metadata.name: "{odd}" is no name' in answer.err
+
+
 @pytest.mark.parametrize("verb", ["describe", "why"])
 def test_texts_of_others_move_no_cursor(verb: str, tmp_path: Path) -> None:
     found = dump.objects()
