@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -96,6 +97,7 @@ def test_evicted_because_its_pods_were_not_ready() -> None:
         requeue_count=3,
     )
     named(found(evicted), Trouble.EVICTED_AS_NOT_READY, "3 times", "tried again in 1m30s", "dependsOn")
+    named(found(replace(evicted, requeue_count=1)), Trouble.EVICTED_AS_NOT_READY, "evicted it once because")
 
 
 KEPT: list[tuple[QueuedWorkload, Owner, str]] = [
