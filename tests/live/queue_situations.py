@@ -9,7 +9,7 @@ from gangctl.gang.reasons import Reason
 from tests.controlplane.api import Object
 from tests.controlplane.wait import wait_for
 from tests.jobsets import jobset, rj
-from tests.live.broken_situations import IMPATIENT
+from tests.live.broken_situations import IMPATIENT, SLOW
 from tests.live.causes import NAME, Place, running
 from tests.live.gang_situations import RUNS, SITUATIONS
 from tests.live.queued import KUEUE
@@ -151,13 +151,13 @@ async def behind_the_head(place: Place) -> None:
     await submit(place, place.gang(1))
 
 
-@SITUATIONS(Reason.PRIORITY_CLASS_MISSING, "label of a WorkloadPriorityClass that does not exist", when=RUNS)
+@SITUATIONS(Reason.PRIORITY_CLASS_MISSING, "label of a WorkloadPriorityClass that does not exist", when=SLOW)
 async def no_priority_class(place: Place) -> None:
     await door(place)
     await submit(place, place.gang(1), **{PRIORITY: "no-such-class"})
 
 
-@SITUATIONS(Reason.TOO_MANY_PODSETS, "19 replicatedJobs, made past the webhook, which refuses them", when=RUNS)
+@SITUATIONS(Reason.TOO_MANY_PODSETS, "19 replicatedJobs, made past the webhook, which refuses them", when=SLOW)
 async def many_podsets(place: Place) -> None:
     await place.skip()
     await door(place)
@@ -165,7 +165,7 @@ async def many_podsets(place: Place) -> None:
     await submit(place, jobset(NAME, *many, mode="Gang"))
 
 
-@SITUATIONS(Reason.NAMESPACE_NOT_MANAGED, "namespace kube-system, which Kueue leaves out by default", when=RUNS)
+@SITUATIONS(Reason.NAMESPACE_NOT_MANAGED, "namespace kube-system, which Kueue leaves out by default", when=SLOW)
 async def kube_system(place: Place) -> None:
     await door(place)
     await submit(place, place.gang(1))
