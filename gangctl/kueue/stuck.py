@@ -115,9 +115,10 @@ def _waiting(workload: QueuedWorkload, phase: Phase, when: Telling, blocked: Blo
         return None
     end = moment(workload.requeue_at)
     again = f", and it is tried again {when.ahead(end)}" if end is not None and (when.kept or end > when.now) else ""
+    often = "once" if workload.requeue_count <= 1 else f"{workload.requeue_count} times"
     return Stuck(
         Trouble.EVICTED_AS_NOT_READY,
-        f"Kueue evicted it {workload.requeue_count or 1} times because its pods were not all ready in time{again}",
+        f"Kueue evicted it {often} because its pods were not all ready in time{again}",
         "find out which pods did not become ready; a JobSet with dependsOn counts as ready only once its last stage "
         "runs, so waitForPodsReady.timeout of Kueue must be longer than all stages before it",
     )
