@@ -14,7 +14,6 @@ from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, read_stock
 from gangctl.cli.output import print_objects, print_sections
 from gangctl.errors import InputError
 from gangctl.fit.report import FitReport
-from gangctl.kueue.names import KUEUE_NAMESPACE
 
 NO: Final = 1
 
@@ -47,13 +46,7 @@ NO: Final = 1
     is_flag=True,
     help="Ask the nodes too, and take them for all there will ever be: without Kueue, them alone.",
 )
-@click.option(
-    "--kueue-namespace",
-    metavar="NAMESPACE",
-    default=KUEUE_NAMESPACE,
-    show_default=True,
-    help="Where Kueue runs: the ConfigMap with its configuration is read there.",
-)
+@options.kueue_namespace
 @options.output("table", "yaml", "json")
 @options.cluster
 @options.colour

@@ -8,6 +8,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from gangctl.kueue.names import KUEUE_NAMESPACE
+
 F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
 
@@ -47,6 +49,17 @@ def namespace(command: F) -> F:
         metavar="NAMESPACE",
         callback=check_namespace,
         help="Namespace of objects that do not name one; others must agree with it.",
+    )(command)
+
+
+def kueue_namespace(command: F) -> F:
+    """``--kueue-namespace``: where its configuration is."""
+    return click.option(
+        "--kueue-namespace",
+        metavar="NAMESPACE",
+        default=KUEUE_NAMESPACE,
+        show_default=True,
+        help="Where Kueue runs: the ConfigMap with its configuration is read there.",
     )(command)
 
 

@@ -37,7 +37,7 @@ from gangctl.manager.processmetrics import ProcessMetrics
 from gangctl.manager.securemetrics import SecureMetrics
 from gangctl.manager.settings import ControllerSettings, split_address
 from gangctl.manager.webhooks import listening
-from gangctl.runtime.election import ElectionOptions, LeaseElection
+from gangctl.runtime.election import ElectionOptions, LeaseElection, leadership_told
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.probes import Check, ProbeServer
@@ -281,15 +281,10 @@ async def _lead(election: LeaseElection | None, parts: Sequence[Work]) -> None:
 
 async def _together(parts: Iterable[Work]) -> None:
     """All at once; when one says that leadership is lost, all end with that."""
-    try:
+    with leadership_told():
         async with asyncio.TaskGroup() as group:
             for part in parts:
                 group.create_task(part())
-    except BaseExceptionGroup as errors:
-        lost, others = errors.split(LeadershipLostError)
-        if lost is None or others is not None:
-            raise
-        raise LeadershipLostError(str(lost.exceptions[0])) from lost
 
 
 async def _drain(recorder: EventRecorder) -> None:

@@ -17,6 +17,7 @@ import structlog
 
 from gangctl.client.pacing import Clock
 from gangctl.errors import ApiError, GangctlError, LeadershipLostError, is_transient
+from gangctl.runtime.election import leadership_told
 from gangctl.runtime.queue import QueueClosedError, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
@@ -137,14 +138,10 @@ class Controller(Generic[K]):
         """
         self.queue.attend()
         try:
-            async with asyncio.TaskGroup() as group:
-                for number in range(self._options.workers):
-                    group.create_task(self._work(), name=f"{self.name}-{number}")
-        except BaseExceptionGroup as errors:
-            lost, others = errors.split(LeadershipLostError)
-            if lost is None or others is not None:
-                raise
-            raise lost.exceptions[0] from None
+            with leadership_told():
+                async with asyncio.TaskGroup() as group:
+                    for number in range(self._options.workers):
+                        group.create_task(self._work(), name=f"{self.name}-{number}")
         finally:
             self.queue.leave()
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,21 @@ from gangctl.errors import (
 )
 
 _log = structlog.get_logger(__name__)
+
+
+@contextmanager
+def leadership_told() -> Iterator[None]:
+    """Around a TaskGroup: where its tasks end with nothing but lost leadership, the first of these errors is raised."""
+    try:
+        yield
+    except BaseExceptionGroup as errors:
+        lost: BaseException | None
+        lost, others = errors.split(LeadershipLostError)
+        if lost is None or others is not None:
+            raise
+        while isinstance(lost, BaseExceptionGroup):
+            lost = lost.exceptions[0]
+        raise lost from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,13 +70,7 @@ def of_namespace(command: F) -> F:
     """``-n``, and what says where to read, for commands about gangs of one namespace."""
     for decorate in (
         options.cluster,
-        click.option(
-            "--kueue-namespace",
-            metavar="NAMESPACE",
-            default=KUEUE_NAMESPACE,
-            show_default=True,
-            help="Where Kueue runs: the ConfigMap with its configuration is read there.",
-        ),
+        options.kueue_namespace,
         click.option(
             "-n",
             "--namespace",

@@ -21,7 +21,7 @@ from gangctl.errors import InputError
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Namespace of the LocalQueue. Default: the context's.")
 @click.option("--cluster-queue", is_flag=True, help="NAME is a ClusterQueue.")
 @flags.queue_files
-@flags.kueue_namespace
+@options.kueue_namespace
 @options.output("table", "json", "yaml", "name")
 @options.cluster
 @options.colour

@@ -28,17 +28,6 @@ def queue_files(command: F) -> F:
     )(command)
 
 
-def kueue_namespace(command: F) -> F:
-    """``--kueue-namespace``: where its configuration is."""
-    return click.option(
-        "--kueue-namespace",
-        metavar="NAMESPACE",
-        default=KUEUE_NAMESPACE,
-        show_default=True,
-        help="Where Kueue runs: the ConfigMap with its configuration is read there.",
-    )(command)
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """Which namespace was asked for: None is the context's."""

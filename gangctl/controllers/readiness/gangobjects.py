@@ -26,7 +26,6 @@ from gangctl.errors import (
     ConflictError,
     ForbiddenError,
     InvalidError,
-    LeadershipLostError,
     NotFoundError,
     OwnershipConflictError,
 )
@@ -34,6 +33,7 @@ from gangctl.readiness.report import gang_status
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.controller import Action, Controller, ControllerObserver, ControllerOptions, await_change, requeue
 from gangctl.runtime.controller import retry as again
+from gangctl.runtime.election import leadership_told
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.queue import QueueObserver, WorkQueue
 
@@ -118,14 +118,10 @@ class GangObjects(ReadinessObserver):
     async def run(self) -> None:
         """Follow the objects and write them until cancelled; then forget everything. The leader does."""
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self.informer.run(), name="gangs")
-                group.create_task(self._controller.run(), name=NAME)
-        except BaseExceptionGroup as errors:
-            lost, others = errors.split(LeadershipLostError)
-            if lost is None or others is not None:
-                raise
-            raise lost.exceptions[0] from None
+            with leadership_told():
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self.informer.run(), name="gangs")
+                    group.create_task(self._controller.run(), name=NAME)
         finally:
             self.informer.forget()
             for each in (self._wanted, self._own, self._written, self._foreign):
