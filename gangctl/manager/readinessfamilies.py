@@ -12,7 +12,6 @@ JOBSET: Final = ("namespace", "jobset")
 START: Final = ("cluster_queue", "level")
 
 STATES: Final = ("desired", "minimum", "wanted", "created", "scheduled", "ready", "succeeded")
-LEVELS: Final = ("None", "JobSet", "ReplicatedJob", "Replica", "Mixed")
 
 _PHASES: Final = ", ".join(phase.label for phase in GangPhase)
 _WITHOUT_QUEUE: Final = "Queues are empty for a JobSet without one."

@@ -28,8 +28,15 @@ def unreachable_minimum(scene: Scene) -> Iterator[Finding]:
         if waits and max(possible, counted) < group.minimum:
             ended = group.succeeded > 0 and group.minimum <= group.desired
             (tails if ended else others).append((group, possible))
-    yield from _tail(scene, tails)
-    yield from _too_many(scene, others)
+    mutable = scene.capabilities is not None and scene.capabilities.min_count_mutable
+    for found, tell in ((tails, _tail), (others, _too_many)):
+        if not found:
+            continue
+        since = oldest(pod.created for group, _ in found for pod in group.bound if not pod.node)
+        if mutable and scene.now - since < QUICK:
+            yield Until(since + QUICK)
+        else:
+            yield tell(scene, found, since, mutable=mutable)
 
 
 def _possible(scene: Scene, group: Group) -> int:
@@ -44,14 +51,7 @@ def _possible(scene: Scene, group: Group) -> int:
     )
 
 
-def _tail(scene: Scene, found: list[tuple[Group, int]]) -> Iterator[Finding]:
-    if not found:
-        return
-    since = oldest(pod.created for group, _ in found for pod in group.bound if not pod.node)
-    mutable = scene.capabilities is not None and scene.capabilities.min_count_mutable
-    if mutable and scene.now - since < QUICK:
-        yield Until(since + QUICK)
-        return
+def _tail(scene: Scene, found: list[tuple[Group, int]], since: int, *, mutable: bool) -> Finding:
     group, possible = min(found, key=lambda each: each[0].name)
     waiting = [pod for each, _ in found for pod in each.bound if not pod.node]
     if mutable:
@@ -67,7 +67,7 @@ def _tail(scene: Scene, found: list[tuple[Group, int]]) -> Iterator[Finding]:
             "again, from a checkpoint if it has one; failurePolicy with restartStrategy BlockingRecreate does it whole"
         )
         command = scene.kubectl(f"get jobset {scene.snapshot.jobset.name} -o jsonpath='{{.status}}'")
-    yield scene.cause(
+    return scene.cause(
         Reason.GANG_TAIL_BLOCKED,
         f"{are(len(waiting), 'pod', 'waits', 'wait')} for a quorum that cannot be met again, because pods of the gang "
         "have finished",
@@ -85,16 +85,9 @@ def _tail(scene: Scene, found: list[tuple[Group, int]]) -> Iterator[Finding]:
     )
 
 
-def _too_many(scene: Scene, found: list[tuple[Group, int]]) -> Iterator[Finding]:
-    if not found:
-        return
-    since = oldest(pod.created for group, _ in found for pod in group.bound if not pod.node)
-    mutable = scene.capabilities is not None and scene.capabilities.min_count_mutable
-    if mutable and scene.now - since < QUICK:
-        yield Until(since + QUICK)
-        return
+def _too_many(scene: Scene, found: list[tuple[Group, int]], since: int, *, mutable: bool) -> Finding:
     group, _ = min(found, key=lambda each: each[0].name)
-    yield scene.cause(
+    return scene.cause(
         Reason.MIN_COUNT_UNREACHABLE,
         f"minCount of group {group.name} is {group.minimum}, and it can never have that many pods",
         evidence=[
