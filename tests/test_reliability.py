@@ -13,7 +13,7 @@ NAMES = sorted({name for row in ROWS for name in re.findall(r"`(tests/[\w/]+\.py
 
 
 def test_every_row_of_the_checklist_is_there() -> None:
-    assert [int(row.split("|")[1]) for row in ROWS] == list(range(1, 25))
+    assert [int(row.split("|")[1]) for row in ROWS] == list(range(1, 29))
 
 
 def test_only_these_rows_wait_for_a_room_of_their_own() -> None:
