@@ -110,16 +110,19 @@ class ReadinessController:
         return self._known.get(key)
 
     async def run(self, known: Callable[[], Awaitable[None]]) -> None:
-        """Follow and compute until cancelled, and then forget everything; ``known`` waits for what others follow."""
+        """Follow and compute until cancelled, and then forget everything; ``known`` waits for what others follow.
+
+        That comes first: the webhooks answer from it, and 100,000 pods would keep it waiting.
+        """
         try:
+            await known()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._sources.run(), name="readiness-sources")
-                group.create_task(self._compute(known), name="readiness")
+                group.create_task(self._compute(), name="readiness")
         finally:
             self._forget()
 
-    async def _compute(self, known: Callable[[], Awaitable[None]]) -> None:
-        await known()
+    async def _compute(self) -> None:
         await self._sources.known()
         self._active = True
         self.mark_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
@@ -229,3 +230,21 @@ async def test_what_the_cluster_can_do_is_looked_up_each_time(ground: Ground) ->
         ground.controller.mark_all()
         assert await ground.later() == ["a"]
         assert ground.snapshots["a"].api.reason == "gone"
+
+
+async def test_pods_are_listed_once_what_webhooks_answer_from_is_known(ground: Ground) -> None:
+    others = asyncio.Event()
+
+    async def known() -> None:
+        await others.wait()
+
+    ground.jobset("a")
+    task = asyncio.create_task(ground.controller.run(known))
+    await ground.clock.advance(60)
+    followed = [ground.sources.pods.known]
+    others.set()
+    assert await ground.later() == ["a"]
+    followed.append(ground.sources.pods.known)
+    assert followed == [False, True]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
