@@ -178,6 +178,10 @@ class _Scene:
             await self._phases()
             _, self.seen.exposition = await self.gangctl.fetch("/metrics")
             await watcher.until(OF_GANGS, 120)
+            # A queue that is held was there before the one that starves.
+            starves = 'ALERTS{alertname="QueueStarved",alertstate="firing",cluster_queue="starved"}'
+            await until_series(self.prometheus, starves, 90)
+            await watcher.look()
 
     async def _rogues(self) -> None:
         violations = "policy:gangctl_policy_violations:max"
