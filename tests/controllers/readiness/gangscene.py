@@ -1,0 +1,149 @@
+"""Gang objects as they are written into a sandbox, in virtual time: ``play(acts)`` runs one test."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from gangctl.api.jobset import JobSet
+from gangctl.client.client import Client, Settings
+from gangctl.client.credentials import StaticCredentials
+from gangctl.client.transport import Transport, TransportOptions
+from gangctl.controllers.projections import project_jobset
+from gangctl.controllers.readiness.definition import definitions
+from gangctl.controllers.readiness.gangobjects import GangObjects
+from gangctl.errors import LeadershipLostError
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import Cause, Counts, Readiness
+from gangctl.runtime.controller import ControllerObserver
+from gangctl.sandbox.api import SYSTEM, DeleteOptions
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.server import Sandbox, SandboxOptions
+from tests.faults import virtual_time
+from tests.jobsets import jobset, rj
+
+Object = dict[str, Any]
+USER = "gangctl"
+NAMESPACE = "t"
+GANGS = "gangs.gangctl.dev"
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+NAMESPACES = "namespaces"
+JOBSETS = "jobsets.jobset.x-k8s.io"
+LONG_SECONDS = 600.0
+"""Longer than every back-off."""
+
+
+class Errors(ControllerObserver):
+    """Counts errors by their class."""
+
+    def __init__(self) -> None:
+        self.kinds: list[str] = []
+
+    def failed(self, kind: str) -> None:
+        self.kinds.append(kind)
+
+
+class Scene:
+    """A sandbox, JobSets in it, and Gang objects that are written by whoever leads."""
+
+    def __init__(self, sandbox: Sandbox, client: Client) -> None:
+        self.sandbox = sandbox
+        self.api = sandbox.api
+        self.client = client
+        self.cache: dict[tuple[str, str], JobSet] = {}
+        self.unfollowed: set[str] = set()
+        self.errors = Errors()
+        self.leads = True
+        self.objects = self._make()
+
+    def _make(self) -> GangObjects:
+        def guard() -> None:
+            if not self.leads:
+                raise LeadershipLostError("another one leads")
+
+        return GangObjects(
+            self.client,
+            Client(self.client._transport, Settings(guard=guard)),
+            jobset=self.cache.get,
+            follows=lambda each: each.name not in self.unfollowed,
+            controller_observer=self.errors,
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[GangObjects]:
+        """A gangctl that has just begun to lead, and one that knows nothing of those before it."""
+        self.objects = self._make()
+        task = asyncio.create_task(self.objects.run())
+        try:
+            yield self.objects
+            await asyncio.sleep(0)
+            assert not task.done()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def define(self) -> None:
+        (body,) = definitions().values()
+        await self.api.create(self.api.kind(DEFINITIONS), "", body, SYSTEM)
+
+    async def jobset(self, name: str = "js") -> Readiness:
+        """Create a JobSet; where it stands at first."""
+        raw = jobset(name, rj("w", 1, 8, 8, mode="Gang"), namespace=NAMESPACE)
+        raw["metadata"].pop("uid", None)
+        created = await self.api.create(self.api.kind(JOBSETS), NAMESPACE, raw, SYSTEM)
+        self.cache[NAMESPACE, name] = project_jobset(created)
+        uid = str(created["metadata"]["uid"])
+        return Readiness(NAMESPACE, name, uid, GangPhase.PENDING, 1_700_000_000, Counts(8, 8, 8), ())
+
+    async def delete_jobset(self, name: str = "js") -> None:
+        self.cache.pop((NAMESPACE, name), None)
+        await self.api.delete(self.api.kind(JOBSETS), NAMESPACE, name, SYSTEM, DeleteOptions(propagation="Background"))
+
+    async def gang(self, name: str = "js") -> Object | None:
+        try:
+            return await self.api.get(self.api.kind(GANGS), NAMESPACE, name)
+        except StatusError:
+            return None
+
+    async def phase(self, name: str = "js") -> str:
+        gang = await self.gang(name)
+        return str((gang or {}).get("status", {}).get("phase", ""))
+
+    def writes(self) -> list[str]:
+        """What gangctl wrote: ``create``, ``patch status``, ``delete``."""
+        return [f"{each.verb} {each.subresource}".strip() for each in self.sandbox.audit.writes_by(USER)]
+
+
+Play = Callable[[Scene], Awaitable[None]]
+
+
+def play(acts: Play, *, defined: bool = True) -> None:
+    """Run a test in virtual time."""
+
+    async def main() -> None:
+        async with Sandbox(SandboxOptions(tls=False)) as sandbox:
+            credentials = StaticCredentials(sandbox.url, token=sandbox.token(USER))
+            async with Transport(credentials, TransportOptions(attempts=1)) as transport:
+                scene = Scene(sandbox, Client(transport))
+                namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+                await scene.api.create(scene.api.kind(NAMESPACES), "", namespace, SYSTEM)
+                if defined:
+                    await scene.define()
+                    await asyncio.sleep(1)
+                await acts(scene)
+
+    virtual_time.run(main())
+
+
+def at(before: Readiness, phase: GangPhase, ready: int = 0, **changes: Any) -> Readiness:
+    """The same a second later, in another phase."""
+    counts = Counts(8, 8, 8, 8, 8, ready)
+    return dataclasses.replace(before, phase=phase, since=before.since + 1, counts=counts, **changes)
+
+
+def because(before: Readiness, message: str) -> Readiness:
+    return dataclasses.replace(before, causes=(Cause(Reason.UNSCHEDULABLE, message, since=before.since),))

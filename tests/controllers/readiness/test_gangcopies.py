@@ -1,0 +1,22 @@
+"""What is kept of a Gang object tells whether another one would say more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.controllers.readiness.gangcopies import digest
+
+statuses = st.recursive(
+    st.one_of(st.integers(), st.text(), st.booleans()),
+    lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.sampled_from(["a", "since", "phase"]), inner)),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["phase", "ready", "groups"]), statuses), statuses)
+def test_a_digest_sees_everything_but_moments(status: dict[str, Any], other: Any) -> None:
+    assert digest(status) == digest(dict(reversed(status.items()))) == digest({**status, "since": other})
+    assert (digest(status) == digest({**status, "reason": other})) is False
