@@ -100,22 +100,25 @@ def read_refusal(raw: Object) -> Refused | None:
     kind = _name(about.get("kind"))
     if not kind or REFUSING_KINDS.get(_text(raw.get("reason"))) != kind:
         return None
-    metadata = _object(raw.get("metadata"))
-    series = _object(raw.get("series"))
-    times = (
-        series.get("lastObservedTime"),
-        raw.get("deprecatedLastTimestamp"),
-        raw.get("eventTime"),
-        metadata.get("creationTimestamp"),
-    )
     return Refused(
-        namespace=_name(about.get("namespace") or metadata.get("namespace")),
+        namespace=_name(about.get("namespace") or _object(raw.get("metadata")).get("namespace")),
         kind=kind,
         name=_name(about.get("name")),
         uid=_name(about.get("uid")),
         message=_message(raw.get("note")),
-        at=next((found for found in map(unix, times) if found), 0),
+        at=event_seen_at(raw),
     )
+
+
+def event_seen_at(raw: Object) -> int:
+    """When what an event of ``events.k8s.io/v1`` tells happened last, Unix seconds; 0 where it does not say."""
+    times = (
+        _object(raw.get("series")).get("lastObservedTime"),
+        raw.get("deprecatedLastTimestamp"),
+        raw.get("eventTime"),
+        _object(raw.get("metadata")).get("creationTimestamp"),
+    )
+    return next((found for found in map(unix, times) if found), 0)
 
 
 def group_reference(workload: str, pod_group: str, replica_key: str) -> str:

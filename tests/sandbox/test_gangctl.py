@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +9,8 @@ import pytest
 
 from gangctl.sandbox.api import Caller
 from gangctl.sandbox.server import Sandbox, SandboxOptions
-from tests.controlplane.ports import Ports
-from tests.controlplane.probe import answers
 from tests.controlplane.wait import wait_for
+from tests.sandbox.gangctlprocess import controller
 
 ADMIN = Caller("admin", ("system:masters",))
 MINORS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
@@ -30,20 +27,8 @@ def _jobset() -> dict[str, Any]:
 
 @pytest.mark.parametrize("minor", MINORS)
 async def test_gangctl_makes_a_jobset_a_gang(minor: str, tmp_path: Path) -> None:
-    ports = Ports()
-    webhooks, probes = ports.take(), ports.take()
     async with Sandbox(SandboxOptions(minor=minor)) as sandbox:
-        kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(sandbox.kubeconfig("gangctl"))
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gangctl", "controller", "--kubeconfig", str(kubeconfig)),
-            *("--webhook-url", f"https://127.0.0.1:{webhooks}"),
-            *("--webhook-bind-address", f"127.0.0.1:{webhooks}"),
-            *("--metrics-bind-address", f"127.0.0.1:{probes}", "--leader-elect=false"),
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        try:
-            await wait_for(lambda: answers(f"http://127.0.0.1:{probes}/readyz"), what="gangctl")
+        async with controller(sandbox, tmp_path):
             jobsets, workloads = (
                 sandbox.api.kind("jobsets.jobset.x-k8s.io"),
                 sandbox.api.kind("workloads.scheduling.k8s.io"),
@@ -59,9 +44,5 @@ async def test_gangctl_makes_a_jobset_a_gang(minor: str, tmp_path: Path) -> None
             workload = (await sandbox.api.list(workloads, "default")).items[0]
             assert workload["apiVersion"] == f"scheduling.k8s.io/{MINORS[minor]}"
             assert workload["metadata"]["ownerReferences"][0]["uid"] == created["metadata"]["uid"]
-        finally:
-            process.terminate()
-            assert await process.wait() == 0
-            ports.release()
-    refused = [record for record in sandbox.audit.by("gangctl") if record.code >= 400 and record.verb != "get"]
-    assert refused == []
+        refused = [record for record in sandbox.audit.by("gangctl") if record.code >= 400 and record.verb != "get"]
+        assert refused == []

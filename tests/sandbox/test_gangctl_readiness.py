@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,10 +11,9 @@ import aiohttp
 from gangctl.sandbox.api import Caller
 from gangctl.sandbox.server import Sandbox
 from tests.cases import object_name
-from tests.controlplane.ports import Ports
-from tests.controlplane.probe import answers
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
+from tests.sandbox.gangctlprocess import controller
 
 ADMIN = Caller("admin", ("system:masters",))
 NAMESPACE = "default"
@@ -102,31 +99,14 @@ class Ground:
 @asynccontextmanager
 async def following(tmp_path: Path, *names: str) -> AsyncIterator[Ground]:
     """gangctl beside these JobSets, once all of their pods are ready."""
-    ports = Ports()
-    webhooks, probes = ports.take(), ports.take()
-    async with Sandbox() as sandbox:
-        kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(sandbox.kubeconfig("gangctl"))
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gangctl", "controller", "--kubeconfig", str(kubeconfig)),
-            *("--webhook-url", f"https://127.0.0.1:{webhooks}"),
-            *("--webhook-bind-address", f"127.0.0.1:{webhooks}"),
-            *("--metrics-bind-address", f"127.0.0.1:{probes}", "--leader-elect=false"),
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        try:
-            await wait_for(lambda: answers(f"http://127.0.0.1:{probes}/readyz"), what="gangctl")
-            ground = Ground(sandbox, f"http://127.0.0.1:{probes}")
-            node = {"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-            await sandbox.api.create(sandbox.api.kind("nodes"), "", node, ADMIN)
-            for name in names:
-                await ground.jobset(name)
-            await ground.ready_pods(**dict.fromkeys(names, PODS))
-            yield ground
-        finally:
-            process.terminate()
-            assert await process.wait() == 0
-            ports.release()
+    async with Sandbox() as sandbox, controller(sandbox, tmp_path) as url:
+        ground = Ground(sandbox, url)
+        node = {"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        await sandbox.api.create(sandbox.api.kind("nodes"), "", node, ADMIN)
+        for name in names:
+            await ground.jobset(name)
+        await ground.ready_pods(**dict.fromkeys(names, PODS))
+        yield ground
 
 
 async def test_only_what_has_changed_is_evaluated(tmp_path: Path) -> None:

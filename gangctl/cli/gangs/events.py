@@ -9,7 +9,7 @@ from gangctl.cli.gangs.census import Key, Told
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import EVENTS
 from gangctl.errors import one_line
-from gangctl.readiness.reading import unix
+from gangctl.readiness.reading import event_seen_at
 
 MOST: Final = 10
 _MOST_GROUPS: Final = 8
@@ -32,12 +32,6 @@ async def read_events(client: Client, key: Key, groups: Sequence[str]) -> list[T
 def read_event(raw: Object) -> Told:
     """What one event of ``events.k8s.io/v1`` tells; total."""
     about, metadata, series = (_object(raw.get(key)) for key in ("regarding", "metadata", "series"))
-    times = (
-        series.get("lastObservedTime"),
-        raw.get("deprecatedLastTimestamp"),
-        raw.get("eventTime"),
-        metadata.get("creationTimestamp"),
-    )
     count = series.get("count") or raw.get("deprecatedCount")
     return Told(
         namespace=str(about.get("namespace") or metadata.get("namespace") or ""),
@@ -46,7 +40,7 @@ def read_event(raw: Object) -> Told:
         type=str(raw.get("type") or ""),
         reason=str(raw.get("reason") or ""),
         note=one_line(str(raw.get("note") or "")),
-        at=next((at for at in map(unix, times) if at), 0),
+        at=event_seen_at(raw),
         count=count if isinstance(count, int) else 1,
     )
 
