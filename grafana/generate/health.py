@@ -40,7 +40,6 @@ def board() -> Board:
 
 
 def _numbers() -> list[dashboard.Panel]:
-    denied = promql.target("gangctl_admission_duration_seconds_count", 'verdict="unready"')
     return [
         number(
             "Replicas up",
@@ -74,6 +73,14 @@ def _numbers() -> list[dashboard.Panel]:
             nothing="no webhooks",
             links=[links.runbook("GangctlCertificateExpiring")],
         ),
+        *_troubles(),
+        *_tables(),
+    ]
+
+
+def _troubles() -> list[dashboard.Panel]:
+    denied = promql.target("gangctl_admission_duration_seconds_count", 'verdict="unready"')
+    return [
         number(
             "Caches not synced",
             "Caches that do not hold a complete list. It decides nothing until they do; after a start that is seconds.",
@@ -121,7 +128,6 @@ def _numbers() -> list[dashboard.Panel]:
             nothing="not scraped",
             links=[links.runbook("GangctlDown")],
         ),
-        *_tables(),
     ]
 
 
@@ -168,6 +174,12 @@ def _tables() -> list[dashboard.Panel]:
             nothing="no gangs in this cluster",
             links=[links.runbook("GangGuaranteeLost")],
         ),
+        *_certificates_and_features(),
+    ]
+
+
+def _certificates_and_features() -> list[dashboard.Panel]:
+    return [
         rows(
             "Certificates end in",
             "The serving certificate of the webhooks, and the authority that signed it.",

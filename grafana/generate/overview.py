@@ -74,6 +74,12 @@ def _numbers() -> list[dashboard.Panel]:
             steps=[(1, _BAD)],
             links=[links.runbook("GangDegraded")],
         ),
+        *_standing(),
+    ]
+
+
+def _standing() -> list[dashboard.Panel]:
+    return [
         number(
             "Guarantee lost",
             "JobSets that asked for a gang and are scheduled pod by pod, because a feature gate is off or a field was "

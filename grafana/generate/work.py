@@ -96,6 +96,12 @@ def keys() -> list[dashboard.Panel]:
             unit="s",
             width=8,
         ),
+        *_lines(),
+    ]
+
+
+def _lines() -> list[dashboard.Panel]:
+    return [
         graph(
             "Keys in line",
             "Work that waits. A line that does not come back to 0 is more work than it gets done.",
