@@ -75,6 +75,7 @@ class GangStatus(TypedDict):
     ready: Annotated[str, "Ready pods of those wanted, for people: 3/8."]
     reason: Annotated[str, "Why it is not ready: the most likely cause, empty where there is nothing to explain."]
     message: Annotated[str, "That cause in a sentence."]
+    lost: Annotated[str, "Why it is a gang in name only, whatever its phase: a reason, empty where the promise holds."]
     level: Annotated[str, "What its gangs consist of: None, JobSet, ReplicatedJob, Replica or Mixed."]
     localQueue: Annotated[str, "Its queue of Kueue, empty without one."]
     clusterQueue: Annotated[str, "The ClusterQueue behind it."]
@@ -113,6 +114,7 @@ def gang_status(readiness: Readiness) -> GangStatus:
         "ready": f"{readiness.counts.ready}/{readiness.counts.wanted}",
         "reason": first.reason.value if first else "",
         "message": first.message if first else "",
+        "lost": readiness.lost.reason.value if readiness.lost else "",
         "level": readiness.level,
         "localQueue": readiness.local_queue,
         "clusterQueue": readiness.cluster_queue,
