@@ -11,26 +11,20 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final, Self
-
-import aiohttp
+from typing import Final
 
 from benchmarks import crowd
 from benchmarks.burst import percentile
 from benchmarks.exposed import Exposed, since
+from benchmarks.flips import GANGS, ROW, Flips, Sightings, visibility
+from benchmarks.meters import Admission, Scrape, Usage, end, percentiles, scrape, seconds_text
 from benchmarks.table import Table
 from gangctl.controllers.readiness.definition import definitions
-from tests.controlplane import manifests, pod_status
-from tests.controlplane.api import ApiClient, path_of
+from tests.controlplane import manifests
 from tests.controlplane.build import ensure_manifests
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
-from tests.jobsets import jobset, rj
 from tests.live.admission import install
-from tests.live.cluster import JOBSETS
 from tests.live.definitions import serve
 from tests.live.gangctl import USER, Gangctl, install_rights
 
@@ -41,190 +35,14 @@ TRANSITIONS: Final = 100
 """A second."""
 TRANSITION_SECONDS: Final = 60
 SCRAPE_SECONDS: Final = 2.0
-CREATES: Final = 4.0
-"""A second, dry runs, to see what admission takes meanwhile."""
 START_BUDGET, MEMORY_BUDGET = 30.0, 400.0
 SERIES_BUDGET, SCRAPE_BUDGET, LAG_BUDGET = 30_000, 1.0, 1.0
 
-GANGS: Final = path_of("gangctl.dev/v1alpha1", "gangs")
 _EVALUATIONS: Final = "gangctl_readiness_evaluations_total"
 _REQUESTS: Final = "gangctl_kube_requests_total"
 _TOOK: Final = "gangctl_readiness_evaluation_duration_seconds"
 _LATE: Final = "gangctl_event_loop_lag_seconds"
 _LAG: Final = "gangctl_readiness_lag_seconds"
-_ROW: Final = "gangctl_gang_info"
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a process has taken: megabytes resident now and at most, seconds of CPU."""
-
-    megabytes: float
-    most_megabytes: float
-    cpu_seconds: float
-
-    @classmethod
-    def of(cls, pid: int) -> Usage:
-        """From Linux' /proc."""
-        status, stat = (Path(f"/proc/{pid}/{name}").read_text(encoding="ascii") for name in ("status", "stat"))
-        found = dict(line.split(":", 1) for line in status.splitlines())
-        ticks = stat.rpartition(")")[2].split()[11:13]
-        now, most = (int(found[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
-        return cls(now, most, sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"))
-
-
-@dataclass(frozen=True, slots=True)
-class Scrape:
-    """One scrape: when it was asked for, how long it took, and what came."""
-
-    asked: float
-    seconds: float
-    body: bytes
-
-    @property
-    def exposed(self) -> Exposed:
-        """What it says."""
-        return Exposed(self.body.decode())
-
-
-async def scrape(gangctl: Gangctl) -> Scrape:
-    """Everything, as Prometheus asks for it."""
-    began = time.monotonic()
-    timeout = aiohttp.ClientTimeout(total=60)
-    async with (
-        aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
-        session.get(f"{gangctl.metrics_url}/metrics") as answer,
-    ):
-        body = await answer.read()
-    return Scrape(began, time.monotonic() - began, body)
-
-
-@dataclass
-class Admission:
-    """Dry-run creates through gangctl's webhooks at a slow pace while the block runs."""
-
-    api: ApiClient
-    seconds: list[float] = field(default_factory=list)
-    _driver: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        """Begin."""
-        self._driver = asyncio.create_task(self._drive())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """End; a create that failed is raised here."""
-        if self._driver is not None:
-            await _end(self._driver)
-
-    async def _drive(self) -> None:
-        body = jobset("asking", rj("w", 2, 4, 4, mode="Gang"), namespace=crowd.Key(0).namespace)
-        path = path_of(JOBSETS, "jobsets", namespace=crowd.Key(0).namespace)
-
-        async def create() -> None:
-            began = time.monotonic()
-            await self.api.create(path, body, dryRun="All")
-            self.seconds.append(time.monotonic() - began)
-
-        async with asyncio.TaskGroup() as group:
-            due = time.monotonic()
-            while True:
-                group.create_task(create())
-                due += 1 / CREATES
-                await asyncio.sleep(max(0.0, due - time.monotonic()))
-
-    def __str__(self) -> str:
-        """The percentiles, and the worst."""
-        if not self.seconds:
-            return "none"
-        return f"{_percentiles(self.seconds)}, worst {_seconds(max(self.seconds))} ({len(self.seconds)} creates)"
-
-
-@dataclass
-class Flips:
-    """Pods that cease to be ready, and become ready again: each a transition of its gang."""
-
-    api: ApiClient
-    ready: dict[tuple[str, str], bool] = field(default_factory=dict)
-    done: list[tuple[tuple[str, str], float, str]] = field(default_factory=list)
-    """Of which gang, when it was answered, and the phase it is in since then."""
-
-    async def flip(self, key: crowd.Key) -> None:
-        """Turn one pod's condition over."""
-        gang = (key.namespace, key.name)
-        ready = not self.ready.get(gang, True)
-        reason = {} if ready else {"reason": "ContainersNotReady"}
-        condition = {"status": str(ready), "lastTransitionTime": pod_status.now(), **reason}
-        conditions = [{"type": kind, **condition} for kind in ("ContainersReady", "Ready")]
-        path = path_of("v1", "pods", namespace=key.namespace, name=key.pod(0))
-        await self.api.patch(f"{path}/status", {"status": {"conditions": conditions}}, kind="strategic")
-        self.ready[gang] = ready
-        self.done.append((gang, time.monotonic(), "ready" if ready else "degraded"))
-
-    async def drive(self, keys: Sequence[crowd.Key], pace: float, seconds: float) -> None:
-        """So many a second, whatever answers take, one gang after the other."""
-        async with asyncio.TaskGroup() as group:
-            began = time.monotonic()
-            for number in range(round(pace * seconds)):
-                await asyncio.sleep(max(0.0, began + number / pace - time.monotonic()))
-                group.create_task(self.flip(keys[number % len(keys)]))
-
-
-@dataclass
-class Sightings:
-    """When a watch showed a Gang in another phase."""
-
-    seen: dict[tuple[str, str], list[tuple[float, str]]] = field(default_factory=dict)
-
-    async def follow(self, api: ApiClient) -> None:
-        """Watch until cancelled."""
-        version = str((await api.get(GANGS, limit=1))["metadata"]["resourceVersion"])
-        async for event in api.watch(GANGS, resourceVersion=version, timeoutSeconds=3600):
-            metadata = event.object["metadata"]
-            phase = str(event.object.get("status", {}).get("phase", "")).lower()
-            self.seen.setdefault((metadata["namespace"], metadata["name"]), []).append((time.monotonic(), phase))
-
-    def delays(self, flips: Flips) -> tuple[list[float], int]:
-        """Seconds from each answer to its phase in the Gang, and how many were never seen there."""
-        delays, missed = [], 0
-        for gang, answered, phase in flips.done:
-            # The watch may be quicker than the answer.
-            sights = (at for at, said in self.seen.get(gang, ()) if said == phase and at > answered - 1)
-            at = next(sights, None)
-            if at is None:
-                missed += 1
-            else:
-                delays.append(max(0.0, at - answered))
-        return delays, missed
-
-
-def visibility(scrapes: Iterable[Scrape], flips: Flips) -> tuple[float, float, int]:
-    """Seconds after which half, and 99 of 100, of the changes are in what a scrape says; and of how many looks.
-
-    Each change is looked up in each scrape that was asked for in the ten seconds after its answer and before its gang's
-    next one; a scrape shows all changes that are older than the age that is wanted.
-    """
-    looks: list[tuple[float, bool]] = []
-    moments: dict[tuple[str, str], list[tuple[float, str]]] = {}
-    for gang, answered, phase in flips.done:
-        moments.setdefault(gang, []).append((answered, phase))
-    for each in scrapes:
-        exposed = each.exposed
-        phases = {(row["namespace"], row["jobset"]): row["phase"] for row, _ in exposed.rows(_ROW)}
-        for gang, changes in moments.items():
-            last = next(((at, phase) for at, phase in reversed(changes) if at <= each.asked), None)
-            if last is not None and each.asked - last[0] < 10 and gang in phases:
-                looks.append((each.asked - last[0], phases[gang] == last[1]))
-    return _age_of(looks, 0.5), _age_of(looks, 0.99), len(looks)
-
-
-def _age_of(looks: Sequence[tuple[float, bool]], share: float) -> float:
-    """The least age by tenths of a second from which on that share of changes is shown."""
-    for tenth in range(100):
-        older = [shown for age, shown in looks if tenth / 10 <= age < (tenth + 1) / 10]
-        if older and sum(older) / len(older) >= share:
-            return (tenth + 1) / 10
-    return float("inf")
 
 
 class Run:
@@ -283,8 +101,8 @@ class Run:
             await self._computed(gangctl)
         pid, took = gangctl.process.pid, time.monotonic() - began
         usage = Usage.of(pid)
-        self.row("start: ready for webhooks", _seconds(ready))
-        self.row("start: all readiness published", _seconds(took), f"{START_BUDGET:g} s")
+        self.row("start: ready for webhooks", seconds_text(ready))
+        self.row("start: all readiness published", seconds_text(took), f"{START_BUDGET:g} s")
         self.row("start: CPU", f"{usage.cpu_seconds:.1f} s")
         self.row("start: JobSet creates meanwhile", admission)
         await gangctl.settle()
@@ -298,7 +116,7 @@ class Run:
         self.row("resident memory", memory, f"{MEMORY_BUDGET:g} MB")
         self.row("series", f"{scrapes[-1].exposed.series:,}", f"{SERIES_BUDGET:,}")
         took = percentile([each.seconds for each in scrapes], 0.5)
-        self.row("scrape", f"{_seconds(took)}, {len(scrapes[-1].body) / 1e6:.1f} MB", f"{SCRAPE_BUDGET:g} s")
+        self.row("scrape", f"{seconds_text(took)}, {len(scrapes[-1].body) / 1e6:.1f} MB", f"{SCRAPE_BUDGET:g} s")
         writes = self.plane.writes_by(USER, position)
         mine = [each for each in writes.objects if each["objectRef"]["resource"] not in _OF_A_START]
         self.row("start: writes", f"{len(mine)}, events {len(writes.events)}", 0)
@@ -368,7 +186,7 @@ class Run:
                 return True
 
             await wait_for(written, timeout=900, interval=2, what="all Gangs to be written")
-        self.row("--gang-objects for the first time: all written", _seconds(time.monotonic() - began))
+        self.row("--gang-objects for the first time: all written", seconds_text(time.monotonic() - began))
         self.row("JobSet creates meanwhile", admission)
 
     async def _restart(self, gangctl: Gangctl) -> None:
@@ -376,7 +194,7 @@ class Run:
         position, began = self.plane.audit_position, time.monotonic()
         await gangctl.process.start()
         await self._computed(gangctl)
-        self.row("restart with --gang-objects: all readiness published", _seconds(time.monotonic() - began))
+        self.row("restart with --gang-objects: all readiness published", seconds_text(time.monotonic() - began))
         await gangctl.settle()
         await asyncio.sleep(10)
         writes = self.plane.writes_by(USER, position)
@@ -387,7 +205,7 @@ class Run:
 
     async def _many(self, gangctl: Gangctl) -> None:
         before = await scrape(gangctl)
-        rows = {(row["namespace"], row["jobset"]) for row, _ in before.exposed.rows(_ROW) if row["phase"] == "ready"}
+        rows = {(row["namespace"], row["jobset"]) for row, _ in before.exposed.rows(ROW) if row["phase"] == "ready"}
         keys = [key for key in self._ready() if (key.namespace, key.name) in rows]
         pids = self._pids(gangctl)
         used = {name: Usage.of(pid).cpu_seconds for name, pid in pids.items()}
@@ -400,12 +218,12 @@ class Run:
             took = time.monotonic() - began
         await asyncio.sleep(5)
         for task in (scraping, watching):
-            await _end(task)
+            await end(task)
         after = await scrape(gangctl)
         cpu = {name: Usage.of(pid).cpu_seconds - used[name] for name, pid in pids.items()}
         what = f"{TRANSITIONS} transitions/s for {TRANSITION_SECONDS} s"
         done = since(before.exposed, after.exposed)
-        self.row(f"{what}: all answered", f"{len(flips.done):,} of {len(keys):,} gangs after {_seconds(took)}")
+        self.row(f"{what}: all answered", f"{len(flips.done):,} of {len(keys):,} gangs after {seconds_text(took)}")
         self.row(f"{what}: evaluations", f"{done.sum(_EVALUATIONS):,.0f}")
         self.row(f"{what}: CPU", ", ".join(f"{name} {seconds:.1f} s" for name, seconds in cpu.items()))
         asked = Counter[str]()
@@ -420,23 +238,15 @@ class Run:
         shown = f"at most {half:.1f} s / {most:.1f} s ({looks:,} looks in {len(scrapes)} scrapes)"
         self.row("from the API's answer to metrics, p50 / p99", shown, f"{LAG_BUDGET:g} s")
         delays, missed = sightings.delays(flips)
-        seen = f"{_percentiles(delays)} ({missed} of {len(flips.done):,} not seen)"
+        seen = f"{percentiles(delays)} ({missed} of {len(flips.done):,} not seen)"
         self.row("from the API's answer to the Gang, p50 / p99", seen, f"{LAG_BUDGET:g} s")
         self.row("JobSet creates meanwhile", admission)
         middle = percentile([each.seconds for each in scrapes], 0.5)
-        self.row("a scrape meanwhile", _seconds(middle), f"{SCRAPE_BUDGET:g} s")
+        self.row("a scrape meanwhile", seconds_text(middle), f"{SCRAPE_BUDGET:g} s")
 
 
 _OF_A_START: Final = frozenset({"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "secrets"})
 """What gangctl needs to be asked, whatever there is in the cluster."""
-
-
-async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel what works without end; what ended it before is raised."""
-    if task.cancel():
-        await asyncio.wait({task})
-    else:
-        task.result()
 
 
 async def _scrape_on(gangctl: Gangctl, scrapes: list[Scrape]) -> None:
@@ -450,14 +260,6 @@ def _at_most(done: Exposed, histogram: str, share: float) -> str:
     buckets = sorted((float(row["le"]), count) for row, count in done.rows(f"{histogram}_bucket"))
     total = buckets[-1][1]
     return next(f"at most {limit:g} s" for limit, count in buckets if count >= share * total)
-
-
-def _percentiles(seconds: list[float]) -> str:
-    return " / ".join(_seconds(percentile(seconds, share)) for share in (0.5, 0.99)) if seconds else "none"
-
-
-def _seconds(value: float) -> str:
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
 
 
 async def readiness(minor: str, jobsets: int, table: Table) -> None:

@@ -1,0 +1,126 @@
+"""What a process takes, what it says in a scrape, and how soon an API server answers meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+import aiohttp
+
+from benchmarks import crowd
+from benchmarks.burst import percentile
+from benchmarks.exposed import Exposed
+from tests.controlplane.api import ApiClient, path_of
+from tests.jobsets import jobset, rj
+from tests.live.cluster import JOBSETS
+from tests.live.gangctl import Gangctl
+
+CREATES: Final = 4.0
+"""A second, dry runs, to see what admission takes meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process has taken: megabytes resident now and at most, seconds of CPU."""
+
+    megabytes: float
+    most_megabytes: float
+    cpu_seconds: float
+
+    @classmethod
+    def of(cls, pid: int) -> Usage:
+        """From Linux' /proc."""
+        status, stat = (Path(f"/proc/{pid}/{name}").read_text(encoding="ascii") for name in ("status", "stat"))
+        found = dict(line.split(":", 1) for line in status.splitlines())
+        ticks = stat.rpartition(")")[2].split()[11:13]
+        now, most = (int(found[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
+        return cls(now, most, sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"))
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """One scrape: when it was asked for, how long it took, and what came."""
+
+    asked: float
+    seconds: float
+    body: bytes
+
+    @property
+    def exposed(self) -> Exposed:
+        """What it says."""
+        return Exposed(self.body.decode())
+
+
+async def scrape(gangctl: Gangctl) -> Scrape:
+    """Everything, as Prometheus asks for it."""
+    began = time.monotonic()
+    timeout = aiohttp.ClientTimeout(total=60)
+    async with (
+        aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
+        session.get(f"{gangctl.metrics_url}/metrics") as answer,
+    ):
+        body = await answer.read()
+    return Scrape(began, time.monotonic() - began, body)
+
+
+@dataclass
+class Admission:
+    """Dry-run creates through gangctl's webhooks at a slow pace while the block runs."""
+
+    api: ApiClient
+    seconds: list[float] = field(default_factory=list)
+    _driver: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin."""
+        self._driver = asyncio.create_task(self._drive())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End; a create that failed is raised here."""
+        if self._driver is not None:
+            await end(self._driver)
+
+    async def _drive(self) -> None:
+        body = jobset("asking", rj("w", 2, 4, 4, mode="Gang"), namespace=crowd.Key(0).namespace)
+        path = path_of(JOBSETS, "jobsets", namespace=crowd.Key(0).namespace)
+
+        async def create() -> None:
+            began = time.monotonic()
+            await self.api.create(path, body, dryRun="All")
+            self.seconds.append(time.monotonic() - began)
+
+        async with asyncio.TaskGroup() as group:
+            due = time.monotonic()
+            while True:
+                group.create_task(create())
+                due += 1 / CREATES
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+    def __str__(self) -> str:
+        """The percentiles, and the worst."""
+        if not self.seconds:
+            return "none"
+        return f"{percentiles(self.seconds)}, worst {seconds_text(max(self.seconds))} ({len(self.seconds)} creates)"
+
+
+async def end(task: asyncio.Task[None]) -> None:
+    """Cancel what works without end; what ended it before is raised."""
+    if task.cancel():
+        await asyncio.wait({task})
+    else:
+        task.result()
+
+
+def percentiles(seconds: list[float]) -> str:
+    """The median, and what 99 of 100 do not exceed."""
+    return " / ".join(seconds_text(percentile(seconds, share)) for share in (0.5, 0.99)) if seconds else "none"
+
+
+def seconds_text(value: float) -> str:
+    """In the unit that suits it."""
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
