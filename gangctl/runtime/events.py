@@ -140,7 +140,8 @@ class EventRecorder:
                 self._dropping = True
                 _log.warning("too many events wait, new ones are dropped", waiting=self._queue.qsize())
         else:
-            self._dropping = False
+            # A writer that takes one at a time would otherwise have this told for every place that it makes.
+            self._dropping = self._dropping and self._queue.qsize() > self._options.queue_size // 2
 
     async def run(self) -> None:
         """Write events until cancelled."""

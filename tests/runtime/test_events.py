@@ -140,6 +140,24 @@ async def test_recording_never_waits_and_drops_when_too_much_waits(rig: Rig, ser
     assert rig.results.count == {"dropped": 15, "created": 6}
 
 
+async def test_that_too_much_waits_is_told_once_while_it_does(rig: Rig, server: ScriptedServer) -> None:
+    server.on("POST", PATH, obj({}, code=201))
+    recorder = rig.recorder(RecorderOptions(queue_size=4))
+    events = [replace(EVENT, note=str(number)) for number in range(40)]
+    with capture_logs() as logs:
+        for event in events[:5]:
+            recorder.record(event)
+        for event in events[5:20]:
+            await until(lambda: not recorder._queue.full())
+            recorder.record(event)
+            recorder.record(replace(event, note=f"{event.note} again"))
+        assert [line["log_level"] for line in logs] == ["warning"]
+        await recorder.drain()
+        for event in events[20:30]:
+            recorder.record(event)
+        assert [line["log_level"] for line in logs] == ["warning", "warning"]
+
+
 async def test_a_namespace_that_goes_is_not_worth_a_word(rig: Rig, server: ScriptedServer) -> None:
     causes = {"causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]}
     server.on("POST", PATH, status(403, "Forbidden", details=causes), status(404, "NotFound"))
