@@ -30,6 +30,8 @@ class Row:
     ground: str
     test: str
     """``path::name`` or ``path::name[id]``."""
+    first: bool = True
+    """Whether the test asks that it is named before all others."""
 
     @property
     def real(self) -> bool:
@@ -92,6 +94,7 @@ NOT_REAL: Final = (
         "snapshot; by design told after the cause that keeps pods from being ready, which is there on a real cluster",
         PURE,
         f"{QUEUES}::test_every_trouble_of_kueue_is_a_reason",
+        first=False,
     ),
     Row(
         Reason.QUEUE_BACKOFF,
@@ -129,7 +132,7 @@ def _lines(found: Sequence[Row]) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for reason in dict.fromkeys(row.reason for row in found):
         own = [row for row in found if row.reason is reason]
-        cells = f"`{reason.value}`", f"{len(own)} of {len(own)}"
+        cells = f"`{reason.value}`", f"{sum(row.first for row in own)} of {len(own)}"
         for row in own:
             yield f"| {cells[0]} | {row.how} | {row.ground} | {_test(row.test)} | {cells[1]} |"
             cells = "", ""

@@ -118,6 +118,7 @@ def test_an_eviction_that_is_waited_out() -> None:
         Requeued=no("PodsReadyTimeout"),
         requeue_at=ago(minutes=-1),
     )
+    assert reasons(waiting(evicted))[0] is Reason.QUEUE_BACKOFF
     cause = the(Reason.QUEUE_BACKOFF, waiting(evicted))
     assert not cause.blocking
     assert any("is tried again in 1m" in line for line in cause.evidence)
