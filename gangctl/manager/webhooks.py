@@ -106,6 +106,8 @@ class WebhookPart:
         """What keeps API servers from being answered; None when all is well."""
         if self._server is None or self._serving is None:
             return "not listening yet"
+        if not self._server.listening:
+            return "not listening any more"
         return self._registrar.problem() or await self_check(self._server.address, self._serving)
 
     def policies_unready(self) -> str | None:

@@ -95,6 +95,11 @@ class Listener:
         return str(host), int(port)
 
     @property
+    def listening(self) -> bool:
+        """Whether it accepts connections: not before its start, and not while it ends."""
+        return self._server is not None and bool(self._server.sockets)
+
+    @property
     def in_flight(self) -> int:
         """How many requests are being answered now."""
         return self._in_flight

@@ -274,13 +274,17 @@ async def test_the_log_tells_what_failed_but_not_what_it_held(hooks: Hooks) -> N
 
 async def test_stopping_finishes_what_is_in_flight(hooks: Hooks) -> None:
     server = hooks.server()
+    listening = [server.listening]
     await server.start()
+    listening.append(server.listening)
     address = server.address
     call = asyncio.create_task(post(url(server, "/wait"), b'{"last": 1}'))
     await hooks.entered.wait()
     stopping = asyncio.create_task(server.stop())
     with pytest.raises(ConnectionError):
         await until_refused(address)
+    listening.append(server.listening)
+    assert listening == [False, True, False]
     assert not stopping.done()
     hooks.release.set()
     status, text, response = await call
