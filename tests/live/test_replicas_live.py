@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -20,6 +20,7 @@ from tests.live.replicas import LEASE_SECONDS, NAMES, TIMEOUT_SECONDS, Replicas,
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
 
+IN_FLIGHT = timedelta(seconds=1)
 UNDETECTED_SECONDS = 1.5
 """How long the balancer may go on sending to a replica that does not answer."""
 
@@ -84,7 +85,10 @@ async def test_a_leader_that_leaves_hands_over_and_one_that_is_killed_is_followe
         assert took < LEASE_SECONDS
         assert all(each.seconds < TIMEOUT_SECONDS for each in load.failures)
         assert load.failures == [] or load.failures[-1].began - load.failures[0].began < UNDETECTED_SECONDS
-    assert set(deeds(replicas.writes(leader, 0))).isdisjoint(deeds(replicas.writes(follower, 0)))
+    # What was on its way when the process was killed may have been done, and is done again.
+    certain = [entry for entry in replicas.writes(follower, 0) if moment(entry) < killed - IN_FLIGHT]
+    twice = set(deeds(replicas.writes(leader, 0))) & set(deeds(certain))
+    assert {deed for deed in twice if deed[1] in {"workloads", "podgroups"}} == set()
 
 
 async def retired(cluster: Cluster, names: Sequence[str]) -> None:
