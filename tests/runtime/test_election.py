@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
@@ -24,7 +24,7 @@ from gangctl.errors import (
     NotFoundError,
     UnavailableError,
 )
-from gangctl.runtime.election import ElectionOptions, LeaseElection, leadership_told
+from gangctl.runtime.election import ElectionOptions, LeaseElection
 from tests.client.clock import VirtualClock, settle
 from tests.client.server import ScriptedServer, hang, obj, status
 
@@ -498,32 +498,3 @@ async def test_over_http_a_server_that_stops_answering_ends_leadership_in_time(s
         assert loop.time() - election._deadline < 0.5
     assert server.count("PUT") >= 2
     await settle()
-
-
-async def _lose() -> None:
-    raise LeadershipLostError("another one leads")
-
-
-async def _fail() -> None:
-    raise ValueError("something else")
-
-
-async def _within() -> None:
-    await _all(_lose())
-
-
-async def _all(*works: Coroutine[None, None, None]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for work in works:
-            group.create_task(work)
-
-
-async def test_tasks_that_end_with_leadership_say_so_and_nothing_else() -> None:
-    with pytest.raises(LeadershipLostError, match="another one leads"), leadership_told():
-        await _all(_within(), _lose())
-
-
-async def test_what_goes_wrong_beside_lost_leadership_is_not_hidden() -> None:
-    with pytest.raises(ExceptionGroup) as raised, leadership_told():
-        await _all(_lose(), _fail())
-    assert raised.value.subgroup(ValueError) is not None

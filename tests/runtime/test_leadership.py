@@ -1,0 +1,40 @@
+"""That leadership is lost is told as that, whatever tasks it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+
+import pytest
+
+from gangctl.errors import LeadershipLostError
+from gangctl.runtime.election import leadership_told
+
+
+async def _lose() -> None:
+    raise LeadershipLostError("another one leads")
+
+
+async def _fail() -> None:
+    raise ValueError("something else")
+
+
+async def _within() -> None:
+    await _all(_lose())
+
+
+async def _all(*works: Coroutine[None, None, None]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for work in works:
+            group.create_task(work)
+
+
+async def test_tasks_that_end_with_leadership_say_so_and_nothing_else() -> None:
+    with pytest.raises(LeadershipLostError, match="another one leads"), leadership_told():
+        await _all(_within(), _lose())
+
+
+async def test_what_goes_wrong_beside_lost_leadership_is_not_hidden() -> None:
+    with pytest.raises(ExceptionGroup) as raised, leadership_told():
+        await _all(_lose(), _fail())
+    assert raised.value.subgroup(ValueError) is not None
