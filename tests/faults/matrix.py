@@ -93,20 +93,9 @@ def points(records: Iterable[Record]) -> list[Point]:
     return found
 
 
-_BY_THE_CLOCK: Final = frozenset(
-    {
-        "secrets",
-        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
-        "validatingwebhookconfigurations.admissionregistration.k8s.io",
-    }
-)
-"""What is looked at every few seconds, whatever happens: the tenth look is as the second."""
-
-
 def in_turn(asked: list[Point]) -> Iterator[tuple[Point, str]]:
-    """One fault for every request, the kinds taking turns; of looks that the clock asks for the first two."""
-    chosen = [point for point in asked if point.nth <= 2 or point.verb != "get" or point.resource not in _BY_THE_CLOCK]
-    for index, point in enumerate(chosen):
+    """One fault for every request, the kinds taking turns."""
+    for index, point in enumerate(asked):
         names = list(point.kinds)
         yield point, names[index % len(names)]
 
