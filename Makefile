@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 RUNTIME := $(VENV)/.runtime
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup demo test test-pure lint format types layers generate dashboards lock bench controlplane clean
+.PHONY: help setup demo test test-pure lint format types layers generate dashboards lock bench controlplane cluster dist release clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,14 +54,21 @@ types: $(STAMP) ## mypy --strict on source and tests
 layers: $(STAMP) ## the import contracts of ARCHITECTURE.md
 	$(BIN)/lint-imports --no-logo
 
-controlplane: $(STAMP) ## build etcd, Kubernetes, JobSet, Kueue, KWOK and Prometheus into the cache (minutes)
+controlplane: $(STAMP) ## build etcd, Kubernetes, JobSet, Kueue, KWOK, Prometheus and Helm into the cache (minutes); fetch busybox
 	$(BIN)/python -m tests.controlplane build
+	$(BIN)/python -m tests.pathways.wrapper.busybox
 
-bench: $(STAMP) ## the benchmarks; results are tables under benchmarks/results
-	$(BIN)/python -m benchmarks
+cluster: $(STAMP) ## a shell in real Kubernetes on loopback, with JobSet and 24 GPUs that are played; both end with exit
+	$(BIN)/python -m tests.controlplane up --jobset --kubelet --nodes 3 \
+		--capacity cpu=64,memory=512Gi,nvidia.com/gpu=8 -- bash
 
-GENERATORS := grafana.generate tests.live.causes_found tests.manager.metricspage tests.manifests.crds tests.manifests.webhooks \
-	tests.monitoring.prometheusrule tests.monitoring.runbooks tests.policies.table
+bench: $(STAMP) ## every row of the budgets, 50 minutes on a quiet machine (WITH="soak contention-older": more); the answer is benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks all $(addprefix --with ,$(WITH))
+
+GENERATORS := grafana.generate tests.cli.reference tests.live.causes_found tests.manager.metricspage \
+	tests.manifests.crds tests.manifests.fieldspage tests.manifests.webhooks tests.monitoring.prometheusrule \
+	tests.manifests.installation tests.manifests.chart tests.monitoring.runbooks \
+	tests.policies.table
 
 generate: $(STAMP) ## write anew all that is written from code: dashboards, definitions, rules, tables, schemas
 	for module in $(GENERATORS); do $(BIN)/python -m $$module || exit; done
@@ -70,10 +77,20 @@ generate: $(STAMP) ## write anew all that is written from code: dashboards, defi
 dashboards: $(STAMP) ## write grafana/dashboards anew, and nothing else
 	$(BIN)/python -m grafana.generate
 
-lock: $(STAMP) ## rewrite the lock files
-	$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --python-version 3.11 pyproject.toml -o locks/runtime.txt
-	$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --python-version 3.11 pyproject.toml --extra cel-cpp -c locks/runtime.txt -o locks/image.txt
-	$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --python-version 3.11 pyproject.toml --group dev -c locks/runtime.txt -o locks/dev.txt
+# A file that was published within the last week is not taken: that is when a stolen account is noticed.
+LOCK := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --exclude-newer "7 days" \
+	--python-version 3.11 pyproject.toml
+
+lock: $(STAMP) ## rewrite the lock files; only what is a week old is taken
+	$(LOCK) -o locks/runtime.txt
+	$(LOCK) --extra cel-cpp -c locks/runtime.txt -o locks/image.txt
+	$(LOCK) --group dev -c locks/runtime.txt -o locks/dev.txt
+
+dist: $(STAMP) ## wheel, source distribution, bill of materials and checksums of the last commit, in dist/
+	$(BIN)/python -m release
+
+release: $(STAMP) ## the same, of a commit with the tag of its version and a day in CHANGELOG.md (docs/releasing.md)
+	$(BIN)/python -m release --tagged
 
 clean: ## remove what setup made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,39 +10,41 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
+from benchmarks.budgets import limit_of
+from benchmarks.chart import Axis, Chart, distribution
+from benchmarks.meters import compared, cpu_seconds
+from benchmarks.result import Figure, Findings, Observed, percentile
+from benchmarks.sightings import Sightings, watching
 from benchmarks.table import Table
+from tests.controlplane.minors import NEWEST
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.gangctl import Gangctl, create_namespaces
 
-JOBSETS = 300
-CLIENTS = 10
 GROUPS = 3
 JOBS = 4
-RUNS = 3
-GROUPS_BUDGET = 0.25
-JOBS_BUDGET = 1.15
 
 
-@dataclass
-class Sightings:
-    """When a watch had shown ``wanted`` objects of each JobSet."""
+@dataclass(frozen=True, slots=True)
+class Size:
+    """JobSets of one burst, clients that create them, and runs."""
 
-    wanted: int
-    counts: dict[str, int] = field(default_factory=dict)
-    complete: dict[str, float] = field(default_factory=dict)
+    jobsets: int
+    clients: int
+    runs: int
 
-    def saw(self, jobset: str) -> None:
-        """Count one more object."""
-        self.counts[jobset] = self.counts.get(jobset, 0) + 1
-        if self.counts[jobset] == self.wanted:
-            self.complete[jobset] = time.monotonic()
+
+FULL, QUICK = Size(300, 10, 3), Size(6, 2, 1)
+LEAST_SECONDS: Final = 0.001
+"""A watch may be quicker than the answer; the chart begins here."""
+GROUPS_BUDGET: Final = limit_of("burst-groups").limit
+JOBS_BUDGET: Final = limit_of("burst-jobs").limit
 
 
 @dataclass
@@ -52,36 +54,17 @@ class Run:
     groups: list[float]
     jobs: list[float]
     until_all_jobs: float
+    cpu: Mapping[str, float]
+    """Seconds by process."""
 
 
-def percentile(values: list[float], share: float) -> float:
-    """The value that ``share`` of all do not exceed."""
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
-
-
-@asynccontextmanager
-async def watching(cluster: Cluster, path: str, sightings: Sightings) -> AsyncIterator[None]:
-    """Count what a watch adds, by the name of the controlling JobSet."""
-
-    async def follow() -> None:
-        async for event in cluster.api.watch(path, resourceVersion="0", timeoutSeconds=3600):
-            if event.type == "ADDED":
-                sightings.saw(event.object["metadata"]["ownerReferences"][0]["name"])
-
-    task = asyncio.create_task(follow())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def burst(cluster: Cluster, *, gangs: bool) -> Run:
-    """Create all JobSets from several clients and wait until everything of all of them exists."""
+async def burst(cluster: Cluster, size: Size, gangctl: Gangctl | None = None) -> Run:
+    """Create all JobSets from several clients and wait until everything of all of them exists; gangs with gangctl."""
+    gangs = gangctl is not None
     mode = "Gang" if gangs else None
     created: dict[str, float] = {}
     groups, jobs = Sightings(GROUPS), Sightings(JOBS)
-    names = iter([f"b{i}" for i in range(JOBSETS)])
+    names = iter([f"b{i}" for i in range(size.jobsets)])
 
     async def client() -> None:
         for name in names:
@@ -97,36 +80,39 @@ async def burst(cluster: Cluster, *, gangs: bool) -> Run:
         watching(cluster, cluster.scheduling("podgroups"), groups),
         watching(cluster, cluster.path("batch/v1", "jobs"), jobs),
     ):
-        began = time.monotonic()
-        await asyncio.gather(*(client() for _ in range(CLIENTS)))
+        began, used = time.monotonic(), cpu_seconds(cluster.plane, gangctl)
+        await asyncio.gather(*(client() for _ in range(size.clients)))
 
         async def everything() -> bool:
-            seen = (len(groups.complete) if gangs else JOBSETS, len(jobs.complete))
-            if min(seen) < JOBSETS:
+            seen = (len(groups.complete) if gangs else size.jobsets, len(jobs.complete))
+            if min(seen) < size.jobsets:
                 raise NotYet(f"groups and Jobs complete: {seen}")
             return True
 
         await wait_for(everything, timeout=300, what="everything to exist")
-    return Run(_delays(groups, created), _delays(jobs, created), max(jobs.complete.values()) - began)
+        taken = cpu_seconds(cluster.plane, gangctl, since=used)
+    return Run(_delays(groups, created), _delays(jobs, created), max(jobs.complete.values()) - began, taken)
 
 
 def _delays(sightings: Sightings, created: Mapping[str, float]) -> list[float]:
     return [max(0.0, at - created[name]) for name, at in sightings.complete.items()]
 
 
-async def measure(minor: str) -> tuple[Run, Run]:
+async def measure(minor: str, size: Size) -> tuple[Run, Run]:
     """One burst with gangctl and one without, each on a fresh control plane."""
     async with ControlPlane.start(minor, ("jobset",), audit=False) as plane:
         await create_namespaces(plane, ["burst"])
-        without = await burst(Cluster(plane, "burst"), gangs=False)
-    async with ControlPlane.start(minor, ("jobset",), audit=False) as plane, Gangctl(plane):
+        without = await burst(Cluster(plane, "burst"), size)
+    started = ControlPlane.start(minor, ("jobset",), audit=False)
+    async with started as plane, Gangctl(plane, "--log-level", "info") as gangctl:
         await create_namespaces(plane, ["burst"])
-        with_gangs = await burst(Cluster(plane, "burst"), gangs=True)
+        with_gangs = await burst(Cluster(plane, "burst"), size, gangctl)
     return with_gangs, without
 
 
-def main(minor: str = "1.37", runs: int = RUNS) -> Table:
-    """Run it, print each run, and keep the median."""
+def main(quick: bool = False, minor: str = NEWEST) -> Findings:
+    """Run it, print each run, and keep all."""
+    size = QUICK if quick else FULL
     heading = [
         "run",
         "groups p50",
@@ -138,9 +124,10 @@ def main(minor: str = "1.37", runs: int = RUNS) -> Table:
         "without gangctl",
     ]
     table = Table("burst", [*heading, "ratio"])
-    ratios, slowdowns = [], []
-    for number in range(1, runs + 1):
-        done, bare = asyncio.run(measure(minor))
+    ratios, slowdowns, runs = [], [], []
+    for number in range(1, size.runs + 1):
+        done, bare = asyncio.run(measure(minor, size))
+        runs.append((done, bare))
         ratios.append(percentile(done.groups, 0.99) / percentile(done.jobs, 0.99))
         slowdowns.append(done.until_all_jobs / bare.until_all_jobs)
         table.add(
@@ -154,7 +141,7 @@ def main(minor: str = "1.37", runs: int = RUNS) -> Table:
         )
         print(table.markdown().splitlines()[-1], flush=True)
     setting = (
-        f"{JOBSETS} JobSets of 3 ReplicatedJobs ({JOBS} Jobs, {GROUPS} PodGroups each), {CLIENTS} clients, "
+        f"{size.jobsets} JobSets of 3 ReplicatedJobs ({JOBS} Jobs, {GROUPS} PodGroups each), {size.clients} clients, "
         f"Kubernetes {minor} with JobSet, everything on this machine."
     )
     verdict = (
@@ -162,5 +149,31 @@ def main(minor: str = "1.37", runs: int = RUNS) -> Table:
         f"Median time until every Job exists: {statistics.median(slowdowns):.2f}x of the run without gangctl "
         f"(budget {JOBS_BUDGET}x)."
     )
-    table.remarks = [setting, verdict]
-    return table
+    cpu = compared([done.cpu for done, _ in runs], [bare.cpu for _, bare in runs], "seconds of a burst")
+    table.remarks = [setting, verdict, cpu]
+    return Findings(table, _figures(runs), [_chart(runs)])
+
+
+def _figures(runs: list[tuple[Run, Run]]) -> list[Figure]:
+    groups, jobs = (
+        tuple(percentile(each, 0.99) for each in kind)
+        for kind in ([done.groups for done, _ in runs], [done.jobs for done, _ in runs])
+    )
+    observed = Observed.of([value for done, _ in runs for value in done.groups])
+    everything = tuple(done.until_all_jobs for done, _ in runs)
+    return [
+        Figure("burst-groups", groups, jobs, observed),
+        Figure("burst-jobs", everything, tuple(bare.until_all_jobs for _, bare in runs)),
+    ]
+
+
+def _chart(runs: list[tuple[Run, Run]]) -> Chart:
+    drawn = Chart("burst", "From the answer to a create", Axis("s", logarithmic=True), Axis("% of JobSets"))
+    kinds = {
+        "all PodGroups seen": [done.groups for done, _ in runs],
+        "all Jobs seen": [done.jobs for done, _ in runs],
+        "all Jobs seen, without gangctl": [bare.jobs for _, bare in runs],
+    }
+    for label, each in kinds.items():
+        drawn.lines.append(distribution(label, [max(value, LEAST_SECONDS) for values in each for value in values]))
+    return drawn

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from benchmarks.budgets import limit_of
+from benchmarks.result import Figure, Findings, Observed, percentile
 from benchmarks.table import Table
+from benchmarks.yardsticks import json_round_trip
 from gangctl.fit.snapshot import Held, Snapshot
 from gangctl.fit.verdict import Ask, fit
 from gangctl.kueue.objects import (
@@ -33,13 +38,15 @@ BRANCHES = 3
 FLAVORS = 8
 WORKLOADS = 5000
 PODSETS = 10
-ROUNDS = 300
-BUDGET = 50.0
+ROUNDS, QUICK_ROUNDS = 300, 3
+FRESH, QUICK_FRESH = 20, 1
+BUDGET = limit_of("verdict-time").limit
 """Milliseconds."""
 
 GIBI = 2**30
 PIECES = (84, 61, 79, 81, 30, 82, 76, 70, 44, 91)
 HOLES = 4
+NEVER, EXHAUSTING = "gang too large by far", "gang with too many choices to try"
 NAMES = [f"flavor-{number}" for number in range(FLAVORS)]
 
 
@@ -136,7 +143,7 @@ def full(snapshot: Snapshot) -> int:
     return sum(ceilings) // (4 * PODSETS * 1000)
 
 
-def measure(run: Callable[[], Any], rounds: int = ROUNDS) -> list[float]:
+def measure(run: Callable[[], Any], rounds: int) -> list[float]:
     """Milliseconds of each of many runs."""
     times = []
     gc.collect()
@@ -149,52 +156,74 @@ def measure(run: Callable[[], Any], rounds: int = ROUNDS) -> list[float]:
 
 def tell(table: Table, what: str, verdict: str, times: list[float], budget: float | None = BUDGET) -> None:
     """One row."""
-    p99 = sorted(times)[int(len(times) * 0.99) - 1] if len(times) > 1 else times[0]
+    p99 = percentile(times, 0.99)
     share = f"{p99 / budget:.2f}x" if budget is not None else ""
     table.add(what, verdict, f"{statistics.median(times):.2f}", f"{p99:.2f}", share)
 
 
-def main() -> Table:
+def questions(snapshot: Snapshot) -> dict[str, Ask]:
+    """What is asked, from what fits to what cannot be found out."""
+    most = full(snapshot)
+    return {
+        "small gang": gang(1),
+        "gang that others leave no room for": gang(28),
+        NEVER: gang(most * 2),
+        "gang larger than all flavors together": gang(most + 1),
+        "gang as large as all flavors together, in unequal pieces": gang(most - 1, step=97),
+        EXHAUSTING: puzzle(),
+    }
+
+
+def main(quick: bool = False) -> Findings:
     """Measure each verdict on an index that is there, after a change, and on one that is new."""
+    rounds, times_fresh = (QUICK_ROUNDS, QUICK_FRESH) if quick else (ROUNDS, FRESH)
     table = Table("fit", ["question", "verdict", "median ms", "p99 ms", f"of {BUDGET:.0f} ms (p99)"])
     held = world()
     snapshot = Snapshot(held, runtime_classes=(), queue_limit=18, configuration=CONFIGURATION)
-    most = full(snapshot)
-    questions = {
-        "small gang": gang(1),
-        "gang that others leave no room for": gang(28),
-        "gang too large by far": gang(most * 2),
-        "gang larger than all flavors together": gang(most + 1),
-        "gang as large as all flavors together, in unequal pieces": gang(most - 1, step=97),
-        "gang with too many choices to try": puzzle(),
-    }
-    for name, ask in questions.items():
+    asked = questions(snapshot)
+    took: list[list[float]] = []
+    verdicts = {}
+    for name, ask in asked.items():
         report = fit(ask, snapshot)
-        tell(table, name, f"{report['verdict']}, {report['reason']}", measure(lambda ask=ask: fit(ask, snapshot)))  # type: ignore[misc]
+        verdicts[name] = report["verdict"]
+        took.append(measure(partial(fit, ask, snapshot), rounds))
+        tell(table, name, f"{report['verdict']}, {report['reason']}", took[-1])
     first = next(each for each in held if isinstance(each, ClusterQueue))
     last = [each for each in held if isinstance(each, ClusterQueue) and each.cohort][-1]
     for name, changed in (("its own queue", first), ("another queue of the tree", last)):
-        larger = [replace(changed, groups=groups(40 + number % 2, 16)) for number in range(2)]
-        turn = iter(range(10**9))
-
-        def change_and_ask(larger: list[ClusterQueue] = larger, turn: Iterator[int] = turn) -> None:
-            snapshot.take(larger[next(turn) % 2])
-            fit(questions["gang too large by far"], snapshot)
-
-        tell(table, f"the same too large by far, after a change of {name}", "never", measure(change_and_ask))
+        took.append(measure(_changing(snapshot, changed, asked[NEVER]), rounds))
+        tell(table, f"the same too large by far, after a change of {name}", "never", took[-1])
 
     def anew() -> Snapshot:
         return Snapshot(held, runtime_classes=(), queue_limit=18, configuration=CONFIGURATION)
 
     fresh = []
-    for _ in range(20):
-        built = anew()
-        fresh += measure(lambda built=built: fit(questions["small gang"], built), 1)  # type: ignore[misc]
+    for _ in range(times_fresh):
+        fresh += measure(partial(fit, asked["small gang"], anew()), 1)
     tell(table, "small gang, the first question to a new index", "", fresh)
-    tell(table, "the index itself, read objects in", "", measure(anew, 20), None)
+    tell(table, "the index itself, read objects in", "", measure(anew, times_fresh), None)
     table.remarks.append(
         f"One tree of cohorts, {DEPTH} deep, with {QUEUES} ClusterQueues of {FLAVORS} flavors and 3 resources; "
         f"{WORKLOADS} Workloads hold quota; the gang has {PODSETS} podsets. Where the budget of steps runs out the "
         "verdict is `unknown`."
     )
-    return table
+    everything = [value for times in took for value in times]
+    beside = (json_round_trip(asked[NEVER].jobset, rounds) * 1000,) * len(took)
+    return Findings(
+        table,
+        [
+            Figure("verdict-time", tuple(percentile(each, 0.99) for each in took), beside, Observed.of(everything)),
+            Figure("verdict-unknown", (float(verdicts[EXHAUSTING] != "unknown"),)),
+        ],
+    )
+
+
+def _changing(snapshot: Snapshot, changed: ClusterQueue, ask: Ask) -> Callable[[], None]:
+    """Change a queue, back and forth, and ask."""
+    larger = itertools.cycle([replace(changed, groups=groups(40 + number % 2, 16)) for number in range(2)])
+
+    def change_and_ask() -> None:
+        snapshot.take(next(larger))
+        fit(ask, snapshot)
+
+    return change_and_ask

@@ -16,6 +16,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from unittest.mock import patch
 
+from benchmarks.budgets import limit_of
+from benchmarks.result import Figure, Findings, Observed
 from benchmarks.table import Table
 from gangctl.judge.judge import Judge
 from gangctl.judge.options import JudgeOptions
@@ -24,11 +26,12 @@ from gangctl.policy.cel.engines import available
 from gangctl.policy.review import Review
 from tests.judge.world import document, jobset_review
 
-SECONDS = 10.0
+SECONDS, QUICK_SECONDS = 10.0, 1.0
 PACE_SECONDS = 0.05
 HOSTILE_PACE_SECONDS = 0.25
 LOOK_SECONDS = 0.005
-BUDGET = 2.0
+BUDGET = limit_of("hostile").limit
+SIZES = (3, 50)
 POLICIES = 20
 
 NESTED = "object.spec.replicatedJobs.all(a, object.spec.replicatedJobs.all(b, object.spec.replicatedJobs.all(c, {})))"
@@ -134,28 +137,34 @@ async def compare(engine: str, jobs: int, seconds: float) -> tuple[Run, Run]:
         return alone, await measure(judge, review, hostile=True, seconds=seconds)
 
 
-def main(seconds: float = SECONDS) -> Table:
+def main(quick: bool = False) -> Findings:
     """Compare for each engine and two sizes of JobSets."""
     headings = ["engine", "ReplicatedJobs", "hostile", "p50", "p90", "p99", "worst", "p50 ratio", "p99 ratio"]
     table = Table("hostile", [*headings, "loop lag p99", "hostile p50", "refused"])
-    worst = 0.0
+    seconds = QUICK_SECONDS if quick else SECONDS
+    runs: list[tuple[Run, Run]] = []
     with patch("gangctl.judge.school.SERVICE", "tests.judge.hostile:Service"):
         for engine in available():
-            for jobs in (3, 50):
+            for jobs in SIZES[:1] if quick else SIZES:
                 alone, beside = asyncio.run(compare(engine, jobs, seconds))
-                worst = max(worst, beside.quantile(0.5) / alone.quantile(0.5))
+                runs.append((beside, alone))
                 table.add(engine, jobs, "no", *_cells(alone, alone))
                 table.add(engine, jobs, "yes", *_cells(beside, alone))
                 print("\n".join(table.markdown().splitlines()[-2:]), flush=True)
+    beside_medians, alone_medians = (
+        tuple(run.quantile(0.5) * 1000 for run in each) for each in zip(*runs, strict=True)
+    )
+    observed = Observed.of([seconds * 1000 for run, _ in runs for seconds in run.latencies])
+    figure = Figure("hostile", beside_medians, alone_medians, observed)
     table.remarks = [
         (
             f"{POLICIES} ordinary policies of 3 rules; a review each {PACE_SECONDS * 1000:.0f} ms for {seconds:.0f} s, "
             f"in a worker; with hostile policies another every {HOSTILE_PACE_SECONDS * 1000:.0f} ms that meets them."
         ),
-        f"Worst ratio of medians: {worst:.2f}x (budget {BUDGET}x).",
+        f"Worst ratio of medians: {max(figure.ratios):.2f}x (budget {BUDGET}x).",
         "The worst one in a hundred are those that wait while the policies are found out, and behind larger reviews.",
     ]
-    return table
+    return Findings(table, [figure])
 
 
 def _cells(run: Run, alone: Run) -> list[str]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import statistics
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Self
 
 import aiohttp
 
 from benchmarks import crowd
-from benchmarks.burst import percentile
 from benchmarks.exposed import Exposed
+from benchmarks.result import percentile
 from tests.controlplane.api import ApiClient, path_of
+from tests.controlplane.plane import ControlPlane
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS
 from tests.live.gangctl import Gangctl
@@ -39,6 +43,30 @@ class Usage:
         ticks = stat.rpartition(")")[2].split()[11:13]
         now, most = (int(found[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
         return cls(now, most, sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"))
+
+
+def cpu_seconds(
+    plane: ControlPlane, gangctl: Gangctl | None = None, *, since: Mapping[str, float] = MappingProxyType({})
+) -> dict[str, float]:
+    """What each process of a control plane, gangctl, and who measures have taken, by name; ``since`` is subtracted."""
+    pids = {name: plane.process(name).pid for name in plane.components} | {"this benchmark": os.getpid()}
+    if gangctl is not None:
+        pids["gangctl"] = gangctl.process.pid
+    return {name: Usage.of(pid).cpu_seconds - since.get(name, 0.0) for name, pid in pids.items()}
+
+
+def compared(measured: Sequence[Mapping[str, float]], beside: Sequence[Mapping[str, float]], unit: str) -> str:
+    """Means of several rounds by process, the largest first: with gangctl, and without it."""
+    with_it, without = _means(measured), _means(beside)
+    by_size = sorted(with_it, key=with_it.__getitem__, reverse=True)
+    pairs = [(name, with_it[name], without.get(name, 0.0)) for name in by_size]
+    pairs.append(("all", sum(with_it.values()), sum(without.values())))
+    told = ", ".join(f"{name} {many:.1f} / {few:.1f}" for name, many, few in pairs)
+    return f"CPU with gangctl / without, {unit}: {told}."
+
+
+def _means(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: statistics.fmean(each[name] for each in rounds) for name in rounds[0]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,33 +11,56 @@ import asyncio
 import os
 import time
 from collections import Counter
+from dataclasses import dataclass
 from typing import Final
 
 from benchmarks import crowd
-from benchmarks.burst import percentile
+from benchmarks.budgets import limit_of
+from benchmarks.chart import Axis, Chart, distribution
 from benchmarks.exposed import Exposed, since
 from benchmarks.flips import GANGS, ROW, Flips, Sightings, visibility
 from benchmarks.meters import Admission, Scrape, Usage, end, percentiles, scrape, seconds_text
+from benchmarks.result import Figure, Findings, Observed, percentile
 from benchmarks.table import Table
+from benchmarks.yardsticks import listing
 from gangctl.controllers.readiness.definition import definitions
 from tests.controlplane import manifests
+from tests.controlplane.api import path_of
 from tests.controlplane.build import ensure_manifests
+from tests.controlplane.minors import NEWEST
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.admission import install
 from tests.live.definitions import serve
 from tests.live.gangctl import USER, Gangctl, install_rights
 
-JOBSETS_COUNT: Final = 10_000
-QUIET_SECONDS: Final = 60
-CHANGED: Final = 100
-TRANSITIONS: Final = 100
-"""A second."""
-TRANSITION_SECONDS: Final = 60
-SCRAPE_SECONDS: Final = 2.0
-START_BUDGET, MEMORY_BUDGET = 30.0, 400.0
-SERIES_BUDGET, SCRAPE_BUDGET, LAG_BUDGET = 30_000, 1.0, 1.0
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """JobSets, seconds without a change, gangs that change at once, and transitions a second for how long."""
+
+    jobsets: int
+    quiet_seconds: int
+    changed: int
+    transitions: int
+    transition_seconds: int
+
+
+FULL, QUICK = Size(10_000, 60, 100, 100, 60), Size(50, 3, 10, 10, 3)
+SCRAPE_SECONDS: Final = 2.0
+START_BUDGET, MEMORY_BUDGET = limit_of("cold-start-synced").limit, limit_of("cold-start-memory").limit
+SERIES_BUDGET, SCRAPE_BUDGET = limit_of("metrics-all-series").limit, limit_of("metrics-http").limit / 1000
+LAG_BUDGET: Final = limit_of("readiness-metrics").limit
+
+LISTED: Final = [
+    path_of("jobset.x-k8s.io/v1alpha2", "jobsets"),
+    path_of("batch/v1", "jobs"),
+    path_of("v1", "pods"),
+    path_of("v1", "nodes"),
+    path_of("scheduling.k8s.io/v1beta1", "workloads"),
+    path_of("scheduling.k8s.io/v1beta1", "podgroups"),
+]
+"""What the crowd is made of."""
 _EVALUATIONS: Final = "gangctl_readiness_evaluations_total"
 _REQUESTS: Final = "gangctl_kube_requests_total"
 _TOOK: Final = "gangctl_readiness_evaluation_duration_seconds"
@@ -48,11 +71,12 @@ _LAG: Final = "gangctl_readiness_lag_seconds"
 class Run:
     """One crowd, and what is measured of it."""
 
-    def __init__(self, plane: ControlPlane, jobsets: int, table: Table) -> None:
-        """Write rows into ``table``."""
+    def __init__(self, plane: ControlPlane, size: Size, findings: Findings) -> None:
+        """Write into ``findings``."""
         self.plane = plane
-        self.jobsets = jobsets
-        self._table = table
+        self.size = size
+        self._findings = findings
+        self._table = findings.table
         # With connections of its own: what is asked must not wait behind changes in this process.
         self._asking = plane.client("asking", ["system:masters"])
 
@@ -60,6 +84,12 @@ class Run:
         """Add one, and say it."""
         self._table.add(what, measured, budget)
         print(f"{what}: {measured}", flush=True)
+
+    def _figure(
+        self, limit: str, values: list[float], yardstick: tuple[float, ...] = (), single: list[float] | None = None
+    ) -> None:
+        observed = Observed.of(single) if single else None
+        self._findings.figures.append(Figure(limit, tuple(values), yardstick, observed))
 
     async def measure(self) -> None:
         """Everything, in order."""
@@ -87,13 +117,14 @@ class Run:
         async def all_of_them() -> Scrape:
             found = await scrape(gangctl)
             counted = found.exposed.sum("gangctl_gangs")
-            if counted < self.jobsets:
+            if counted < self.size.jobsets:
                 raise NotYet(f"{counted:.0f} gangs")
             return found
 
         return await wait_for(all_of_them, timeout=300, interval=1, what="all gangs to be computed")
 
     async def _start(self, gangctl: Gangctl) -> None:
+        beside = await listing(self._asking, LISTED)
         position, began = self.plane.audit_position, time.monotonic()
         await gangctl.process.start()
         ready = time.monotonic() - began
@@ -103,6 +134,8 @@ class Run:
         usage = Usage.of(pid)
         self.row("start: ready for webhooks", seconds_text(ready))
         self.row("start: all readiness published", seconds_text(took), f"{START_BUDGET:g} s")
+        self.row("listing the same objects once", seconds_text(beside))
+        self._figure("cold-start-synced", [took], (beside,))
         self.row("start: CPU", f"{usage.cpu_seconds:.1f} s")
         self.row("start: JobSet creates meanwhile", admission)
         await gangctl.settle()
@@ -114,12 +147,16 @@ class Run:
         usage = Usage.of(pid)
         memory = f"{usage.megabytes:.0f} MB, at most {usage.most_megabytes:.0f} MB"
         self.row("resident memory", memory, f"{MEMORY_BUDGET:g} MB")
-        self.row("series", f"{scrapes[-1].exposed.series:,}", f"{SERIES_BUDGET:,}")
+        self.row("series", f"{scrapes[-1].exposed.series:,}", f"{SERIES_BUDGET:,.0f}")
         took = percentile([each.seconds for each in scrapes], 0.5)
         self.row("scrape", f"{seconds_text(took)}, {len(scrapes[-1].body) / 1e6:.1f} MB", f"{SCRAPE_BUDGET:g} s")
         writes = self.plane.writes_by(USER, position)
         mine = [each for each in writes.objects if each["objectRef"]["resource"] not in _OF_A_START]
         self.row("start: writes", f"{len(mine)}, events {len(writes.events)}", 0)
+        self._figure("cold-start-writes", [float(len(mine))])
+        self._figure("cold-start-memory", [usage.most_megabytes])
+        self._figure("metrics-all-series", [float(scrapes[-1].exposed.series)])
+        self._figure("metrics-http", [each.seconds * 1000 for each in scrapes])
         phases: dict[str, float] = {}
         for labels, value in scrapes[-1].exposed.rows("gangctl_gangs"):
             phases[labels["phase"]] = phases.get(labels["phase"], 0) + value
@@ -131,17 +168,17 @@ class Run:
         before, position = (await scrape(gangctl)).exposed, self.plane.audit_position
         used = Usage.of(gangctl.process.pid)
         async with Admission(self._asking) as admission:
-            await asyncio.sleep(QUIET_SECONDS)
+            await asyncio.sleep(self.size.quiet_seconds)
         after, writes = (await scrape(gangctl)).exposed, self.plane.writes_by(USER, position)
         cpu = Usage.of(gangctl.process.pid).cpu_seconds - used.cpu_seconds
-        quiet = f"{QUIET_SECONDS} quiet seconds"
+        quiet = f"{self.size.quiet_seconds} quiet seconds"
         self.row(f"{quiet}: evaluations", f"{after.sum(_EVALUATIONS) - before.sum(_EVALUATIONS):,.0f}", "about 0")
         self.row(f"{quiet}: writes", f"{len(writes.objects)}, events {len(writes.events)}", 0)
         self.row(f"{quiet}: CPU", f"{cpu:.1f} s")
         self.row(f"{quiet}: JobSet creates", admission)
 
     async def _few(self, gangctl: Gangctl) -> None:
-        keys = self._ready()[:CHANGED]
+        keys = self._ready()[: self.size.changed]
         before = (await scrape(gangctl)).exposed
         flips = Flips(self.plane.api)
         await flips.drive(keys, 1_000, len(keys) / 1_000)
@@ -169,7 +206,7 @@ class Run:
         return {"gangctl": gangctl.process.pid, **components, "this benchmark": os.getpid()}
 
     def _ready(self) -> list[crowd.Key]:
-        return [key for key in map(crowd.Key, range(self.jobsets)) if key.ready]
+        return [key for key in map(crowd.Key, range(self.size.jobsets)) if key.ready]
 
     async def _write_gangs(self, gangctl: Gangctl) -> None:
         began = time.monotonic()
@@ -181,7 +218,7 @@ class Run:
                 page = await self.plane.api.get(GANGS, limit=1)
                 count = len(page["items"]) + page["metadata"].get("remainingItemCount", 0)
                 depth = (await scrape(gangctl)).exposed.sum("gangctl_workqueue_depth")
-                if count < self.jobsets or depth:
+                if count < self.size.jobsets or depth:
                     raise NotYet(f"{count} Gangs, {depth:.0f} waiting")
                 return True
 
@@ -214,14 +251,14 @@ class Run:
         scraping = asyncio.create_task(_scrape_on(gangctl, scrapes))
         async with Admission(self._asking) as admission:
             began = time.monotonic()
-            await flips.drive(keys, TRANSITIONS, TRANSITION_SECONDS)
+            await flips.drive(keys, self.size.transitions, self.size.transition_seconds)
             took = time.monotonic() - began
         await asyncio.sleep(5)
         for task in (scraping, watching):
             await end(task)
         after = await scrape(gangctl)
         cpu = {name: Usage.of(pid).cpu_seconds - used[name] for name, pid in pids.items()}
-        what = f"{TRANSITIONS} transitions/s for {TRANSITION_SECONDS} s"
+        what = f"{self.size.transitions} transitions/s for {self.size.transition_seconds} s"
         done = since(before.exposed, after.exposed)
         self.row(f"{what}: all answered", f"{len(flips.done):,} of {len(keys):,} gangs after {seconds_text(took)}")
         self.row(f"{what}: evaluations", f"{done.sum(_EVALUATIONS):,.0f}")
@@ -237,9 +274,22 @@ class Run:
         half, most, looks = visibility(scrapes, flips)
         shown = f"at most {half:.1f} s / {most:.1f} s ({looks:,} looks in {len(scrapes)} scrapes)"
         self.row("from the API's answer to metrics, p50 / p99", shown, f"{LAG_BUDGET:g} s")
+        self._figure("readiness-metrics", [most])
         delays, missed = sightings.delays(flips)
         seen = f"{percentiles(delays)} ({missed} of {len(flips.done):,} not seen)"
         self.row("from the API's answer to the Gang, p50 / p99", seen, f"{LAG_BUDGET:g} s")
+        # A change that no watch ever showed took longer than any.
+        told = [*delays, *[float("inf")] * missed]
+        self._figure("readiness-gangs", [percentile(told, 0.99)], single=told)
+        self._findings.charts.append(
+            Chart(
+                "readiness",
+                "From a pod's change to its Gang",
+                Axis("s"),
+                Axis("% of transitions"),
+                [distribution(what, delays)],
+            )
+        )
         self.row("JobSet creates meanwhile", admission)
         middle = percentile([each.seconds for each in scrapes], 0.5)
         self.row("a scrape meanwhile", seconds_text(middle), f"{SCRAPE_BUDGET:g} s")
@@ -262,8 +312,11 @@ def _at_most(done: Exposed, histogram: str, share: float) -> str:
     return next(f"at most {limit:g} s" for limit, count in buckets if count >= share * total)
 
 
-async def readiness(minor: str, jobsets: int, table: Table) -> None:
+async def readiness(minor: str, size: Size) -> Findings:
     """Start an API server, fill it, measure."""
+    table = Table("readiness", ["what", "measured", "budget"])
+    findings = Findings(table)
+    jobsets = size.jobsets
     definition = manifests.crds(ensure_manifests("jobset") / "crd")
     started = ControlPlane.start(minor, (), scheduler=False, controller_manager=False, crds=definition)
     async with started as plane:
@@ -275,12 +328,11 @@ async def readiness(minor: str, jobsets: int, table: Table) -> None:
             f"Kubernetes {minor}: etcd and kube-apiserver without controllers, {jobsets:,} JobSets, "
             f"{jobsets * crowd.PODS:,} pods, {objects:,} objects. Load of the machine before gangctl: {load:.1f}."
         )
-        await Run(plane, jobsets, table).measure()
+        await Run(plane, size, findings).measure()
         table.remarks.append(f"Load of the machine at the end: {os.getloadavg()[0]:.1f}.")
+    return findings
 
 
-def main(jobsets: int = JOBSETS_COUNT, minor: str = "1.37") -> Table:
+def main(quick: bool = False, minor: str = NEWEST) -> Findings:
     """Run it and print each row."""
-    table = Table("readiness", ["what", "measured", "budget"])
-    asyncio.run(readiness(minor, jobsets, table))
-    return table
+    return asyncio.run(readiness(minor, QUICK if quick else FULL))

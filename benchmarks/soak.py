@@ -14,11 +14,16 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.budgets import limit_of
+from benchmarks.chart import Axis, Chart, Line
+from benchmarks.result import Figure, Findings
 from benchmarks.table import Table
 from tests.controlplane.api import ApiFailure, Object
 from tests.controlplane.kubelet import Kubelet
+from tests.controlplane.minors import NEWEST
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
@@ -26,12 +31,21 @@ from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster
 from tests.live.gangctl import USER, Gangctl, create_namespaces
 
-MINUTES = 30
-WARM_UP_MINUTES = 5
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Samples and the seconds between them, samples at the beginning that do not count, and how long idle is."""
+
+    samples: int
+    sample_seconds: float
+    warm_up: int
+    idle_seconds: float
+
+
+FULL, QUICK = Size(30, 60, 5, 60), Size(3, 2, 1, 2)
 POOL = 40
 PACE_SECONDS = 0.25
-IDLE_SECONDS = 60
-GROWTH_BUDGET = 1.05
+GROWTH_BUDGET = limit_of("soak-memory").limit
 SEED = 20
 _GONE = {404, 409, 422}
 """What a step may meet that came too late: the JobSet has been deleted, changed or finished meanwhile."""
@@ -153,8 +167,9 @@ async def _leftovers(cluster: Cluster) -> list[str]:
     return []
 
 
-async def soak(minor: str, minutes: float, table: Table) -> list[str]:
-    """Churn, sample, delete, look; one row a minute, and the remarks."""
+async def soak(minor: str, size: Size) -> Findings:
+    """Churn, sample, delete, look; one row a sample."""
+    table = Table("soak", ["minute", "resident memory", "steps so far", "Workloads and PodGroups"])
     async with ControlPlane.start(minor, ("jobset",)) as plane, Gangctl(plane, "--log-level", "info") as gangctl:
         await create_namespaces(plane, ["soak"])
         cluster = Cluster(plane, "soak")
@@ -163,29 +178,41 @@ async def soak(minor: str, minutes: float, table: Table) -> list[str]:
         async with Kubelet(plane.api) as kubelet:
             churn = Churn(cluster, kubelet)
             began, pid = time.monotonic(), gangctl.process.pid
-            for minute in range(1, max(1, round(minutes)) + 1):
-                while time.monotonic() < began + minute * 60:
+            for sample in range(1, size.samples + 1):
+                while time.monotonic() < began + sample * size.sample_seconds:
                     await churn.step()
                     await asyncio.sleep(PACE_SECONDS)
                 memory.append(resident_megabytes(pid))
                 gangs = await cluster.gangs()
+                minute = f"{sample * size.sample_seconds / 60:.3g}"
                 table.add(minute, f"{memory[-1]:.1f} MB", sum(churn.steps.values()), len(gangs.names))
                 print(table.markdown().splitlines()[-1], flush=True)
             await churn.end()
             left = await _leftovers(cluster)
         await gangctl.settle()
         position = plane.audit_position
-        await asyncio.sleep(IDLE_SECONDS)
+        await asyncio.sleep(size.idle_seconds)
         idle = plane.writes_by(USER, position)
-        return [
-            _setting(minor, churn),
-            _memory_verdict(memory),
-            f"Left over: {len(left)} objects{': ' + ', '.join(left) if left else ''} (budget 0).",
-            (
-                f"Writes in {IDLE_SECONDS} idle seconds afterwards: {len(idle.objects)}, "
-                f"events {len(idle.events)} (budget 0)."
-            ),
-        ]
+    table.remarks = [
+        _setting(minor, churn),
+        f"Left over: {len(left)} objects{': ' + ', '.join(left) if left else ''} (budget 0).",
+        (
+            f"Writes in {size.idle_seconds:g} idle seconds afterwards: {len(idle.objects)}, "
+            f"events {len(idle.events)} (budget 0)."
+        ),
+    ]
+    settled = memory[size.warm_up :]
+    first, last = statistics.median(settled[: size.warm_up]), statistics.median(settled[-size.warm_up :])
+    table.remarks.append(
+        f"Resident memory of gangctl: median {first:.1f} MB in the {size.warm_up} minutes after a warm-up of "
+        f"{size.warm_up}, {last:.1f} MB in the last {size.warm_up}: {last / first:.3f}x (budget {GROWTH_BUDGET}x)."
+    )
+    figures = [
+        Figure("soak-memory", (last,), (first,)),
+        Figure("soak-left", (float(len(left)),)),
+        Figure("soak-idle", (float(len(idle.objects)),)),
+    ]
+    return Findings(table, figures, [_chart(memory, size)])
 
 
 def _setting(minor: str, churn: Churn) -> str:
@@ -196,19 +223,11 @@ def _setting(minor: str, churn: Churn) -> str:
     )
 
 
-def _memory_verdict(memory: list[float]) -> str:
-    settled = memory[WARM_UP_MINUTES:]
-    if len(settled) < 2 * WARM_UP_MINUTES:
-        return f"Memory: {memory[-1]:.1f} MB at the end; too short a run for a verdict."
-    first, last = statistics.median(settled[:WARM_UP_MINUTES]), statistics.median(settled[-WARM_UP_MINUTES:])
-    return (
-        f"Resident memory of gangctl: median {first:.1f} MB in the five minutes after a warm-up of {WARM_UP_MINUTES}, "
-        f"{last:.1f} MB in the last five: {last / first:.3f}x (budget {GROWTH_BUDGET}x)."
-    )
+def _chart(memory: list[float], size: Size) -> Chart:
+    points = tuple((place * size.sample_seconds / 60, value) for place, value in enumerate(memory, 1))
+    return Chart("soak", "Resident memory of gangctl", Axis("minutes"), Axis("MB"), [Line("churn", points)])
 
 
-def main(minor: str = "1.37", minutes: float = MINUTES) -> Table:
+def main(quick: bool = False, minor: str = NEWEST) -> Findings:
     """Run it and print a row each minute."""
-    table = Table("soak", ["minute", "resident memory", "steps so far", "Workloads and PodGroups"])
-    table.remarks = asyncio.run(soak(minor, minutes, table))
-    return table
+    return asyncio.run(soak(minor, QUICK if quick else FULL))

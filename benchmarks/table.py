@@ -1,14 +1,8 @@
-"""A result: a table as text, written with the machine and the moment it was measured on."""
+"""A table as text, for whoever wants to see more than the budgets ask for."""
 
 from __future__ import annotations
 
-import os
-import platform
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
-
-RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass
@@ -29,10 +23,3 @@ class Table:
         lines = [self.headings, ["---"] * len(self.headings), *self.rows]
         body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
         return "\n".join([body, *(f"\n{remark}" for remark in self.remarks)])
-
-    def write(self) -> Path:
-        """Write the result file of this benchmark."""
-        machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {datetime.now(UTC):%Y-%m-%d}"
-        path = RESULTS / f"{self.name}.md"
-        path.write_text(f"# {self.name}\n\n`python -m benchmarks {self.name}` ({machine})\n\n{self.markdown()}\n")
-        return path

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from gangctl.cli.fit import fit
+from gangctl.cli.program import program
 from gangctl.cli.queue.describe import command as describe
 from gangctl.cli.queue.listing import command as list_queues
 from gangctl.fit.report import Verdict
@@ -45,7 +46,7 @@ def test_commands_that_need_a_cluster_take_these_flags(command: str) -> None:
     """tests/cli runs them."""
     found = OURS.match(command)
     assert found is not None
-    VERBS[found[1]].make_context(found[1], shlex.split(command[found.end() :]))
+    VERBS[found[1]].make_context(found[1], shlex.split(command[found.end() :]), **program.context_settings)
 
 
 def test_what_the_example_is_told(tmp_path: Path) -> None:

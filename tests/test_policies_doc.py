@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from gangctl.cli.policy.listing import command as list_command
 from gangctl.cli.policy.scan import command as scan_command
 from gangctl.cli.policy.suite import Expected, Row, Suite
+from gangctl.cli.program import program
 from gangctl.controllers.scan import ScanOptions
 from gangctl.manager.scans import ScanMetrics
 from gangctl.policy.cel.faults import CompileKind
@@ -59,9 +60,9 @@ def test_commands_that_need_a_cluster_take_these_flags() -> None:
     """tests/cli/policy runs them."""
     for line in ONLINE:
         if line.startswith("gangctl policy scan"):
-            scan_command.make_context("scan", shlex.split(line)[3:])
+            scan_command.make_context("scan", shlex.split(line)[3:], **program.context_settings)
         elif line.startswith("gangctl policy list"):
-            list_command.make_context("list", shlex.split(line)[3:])
+            list_command.make_context("list", shlex.split(line)[3:], **program.context_settings)
         elif "-k" in line:
             assert (ROOT / line.split()[-1] / "kustomization.yaml").exists()
 

@@ -50,7 +50,7 @@ def test_commands_that_need_a_cluster_take_these_flags(line: str) -> None:
     _, verb, *arguments = shlex.split(line)
     command = program.get_command(click.Context(program), verb)
     assert command is not None
-    command.make_context(verb, arguments)
+    command.make_context(verb, arguments, **program.context_settings)
 
 
 def test_every_phase_is_explained() -> None:

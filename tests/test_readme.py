@@ -15,14 +15,13 @@ from gangctl.cli.controller import controller
 from gangctl.cli.demo import demo
 from gangctl.cli.gangs.waiting import command as wait
 from gangctl.cli.sandbox import sandbox
+from tests.quickstart import CLONE, EITHER, OWN, PLAYED, README, SECTION
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-PROSE = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
+PROSE = re.sub(r"^```.*?^```$", "", README.replace(SECTION, ""), flags=re.MULTILINE | re.DOTALL)
 COMMANDS = [line.partition("#")[0].strip() for line in re.findall(r"^    (\S.*)$", PROSE, flags=re.MULTILINE)]
-OFFLINE = [
-    command for command in COMMANDS if re.match(r"gangctl (plan|translate|convert|policy|get|describe)\b", command)
-]
+_OFFLINE = re.compile(r"gangctl (plan|translate|convert|policy|get|describe|pathways)\b")
+OFFLINE = [command for command in COMMANDS if _OFFLINE.match(command)]
 
 
 def test_every_command_is_known_here() -> None:
@@ -38,6 +37,25 @@ def test_every_command_is_known_here() -> None:
         ["gangctl", "controller"],
     ]
     assert OFFLINE
+
+
+def test_no_step_of_the_quick_start_is_missing() -> None:
+    """tests/live types them, one after the other."""
+    assert [[" ".join(step.words[:2]) for step in block] for block in (CLONE, OWN, PLAYED, EITHER)] == [
+        ["git clone", "make setup"],
+        ["kubectl apply", "kubectl --namespace"],
+        ["make cluster"],
+        [
+            "gangctl controller",
+            "curl -sf",
+            "kubectl create",
+            "kubectl apply",
+            "gangctl wait",
+            "gangctl get",
+            "gangctl describe",
+            "kill %1",
+        ],
+    ]
 
 
 @pytest.mark.parametrize("command", OFFLINE)

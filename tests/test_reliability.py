@@ -1,4 +1,4 @@
-"""docs/reliability.md names tests that exist, and leaves no row without one or a word about where it belongs."""
+"""docs/reliability.md names tests that exist, and leaves no row without one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ NAMES = sorted({name for row in ROWS for name in re.findall(r"`(tests/[\w/]+\.py
 
 
 def test_every_row_of_the_checklist_is_there() -> None:
-    assert [int(row.split("|")[1]) for row in ROWS] == list(range(1, 29))
+    assert [int(row.split("|")[1]) for row in ROWS] == list(range(1, 34))
 
 
-def test_only_these_rows_wait_for_a_room_of_their_own() -> None:
-    assert [int(row.split("|")[1]) for row in ROWS if "`tests/" not in row] == [23]
+def test_every_row_names_a_test() -> None:
+    assert [int(row.split("|")[1]) for row in ROWS if "`tests/" not in row] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -35,16 +35,25 @@ def key_path(path: str, key: str) -> str:
 class Reader:
     """One JSON object at a field path. Every method returns a value of the promised type."""
 
-    __slots__ = ("errors", "path", "value")
+    __slots__ = ("_above", "_step", "errors", "value")
 
-    def __init__(self, value: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-        """Read ``value`` found at ``path``; what is wrong is appended to ``errors``."""
+    def __init__(
+        self, value: Mapping[str, Any], path: str, errors: list[FieldError], above: Reader | None = None
+    ) -> None:
+        """Read ``value`` found at ``path``, counted from the object ``above``; what is wrong goes into ``errors``."""
         self.value = value
-        self.path = path
         self.errors = errors
+        self._above = above
+        self._step = path
+
+    @property
+    def path(self) -> str:
+        """Where it is in the whole object. Written when it is asked for: what is right needs no path."""
+        return self._step if self._above is None else self._above._path(self._step)  # noqa: SLF001 - its own kind
 
     def _path(self, key: str) -> str:
-        return f"{self.path}.{key}" if self.path else key
+        path = self.path
+        return f"{path}.{key}" if path else key
 
     def _reject(self, path: str, value: object, wanted: type) -> None:
         self._add(path, ErrorKind.TYPE_INVALID, f"must be {_NAMES[wanted]}, got {_shown(value)}")
@@ -56,12 +65,11 @@ class Reader:
     def child(self, key: str) -> Reader:
         """The object under ``key``; empty when it is absent or null."""
         value = self.value.get(key)
-        if value is None:
-            return Reader(_EMPTY, self._path(key), self.errors)
         if not isinstance(value, dict):
-            self._reject(self._path(key), value, dict)
+            if value is not None:
+                self._reject(self._path(key), value, dict)
             value = _EMPTY
-        return Reader(value, self._path(key), self.errors)
+        return Reader(value, key, self.errors, self)
 
     def children(self, key: str, most: int) -> list[Reader]:
         """The objects in the list under ``key``; none when it has more entries than ``most``."""
@@ -76,12 +84,10 @@ class Reader:
             return []
         readers = []
         for index, item in enumerate(value):
-            path = f"{self._path(key)}[{index}]"
-            if isinstance(item, dict):
-                readers.append(Reader(item, path, self.errors))
-            else:
-                self._reject(path, item, dict)
-                readers.append(Reader(_EMPTY, path, self.errors))
+            reader = Reader(item if isinstance(item, dict) else _EMPTY, f"{key}[{index}]", self.errors, self)
+            if not isinstance(item, dict):
+                self._reject(reader.path, item, dict)
+            readers.append(reader)
         return readers
 
     def optional_string(self, key: str) -> str | None:
@@ -121,7 +127,7 @@ class Reader:
     def strings(self, key: str) -> Mapping[str, str]:
         """The map of strings under ``key`` (labels, annotations)."""
         values = self.child(key).value
-        if all(type(value) is str for value in values.values()):
+        if not values or all(type(value) is str for value in values.values()):
             return values
         for name, value in values.items():
             if len(self.errors) >= _MOST_ERRORS:

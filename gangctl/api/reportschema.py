@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from inspect import cleandoc
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints, is_typeddict
@@ -11,15 +12,46 @@ _PLAIN: Final[dict[object, dict[str, Any]]] = {
     int: {"type": "integer", "minimum": 0},
     bool: {"type": "boolean"},
     NoneType: {"type": "null"},
+    Any: {},
 }
 
-Definitions = dict[str, dict[str, Any]]
+
+@dataclass(frozen=True, slots=True)
+class Minimum:
+    """Beside the description of a number: the least that it may be, where that is not 0."""
+
+    least: int
+
+
+SIGNED: Final = Minimum(-(2**31))
+"""Of 32 bits that may be negative, such as a priority."""
+
+
+class Definitions(dict[str, dict[str, Any]]):
+    """Schemas by the name of their TypedDict, as under ``$defs``."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        super().__init__()
+        self._kinds: dict[str, Any] = {}
+
+    def reference(self, kind: Any) -> dict[str, Any]:
+        """A reference to the schema of a TypedDict; TypeError where another one has its name."""
+        name = kind.__name__
+        known = self._kinds.setdefault(name, kind)
+        if known is not kind:
+            raise TypeError(f"two types are called {name}: of {known.__module__} and of {kind.__module__}")
+        if name not in self:
+            self[name] = {}
+            self[name] = object_schema(kind, self)
+        return {"$ref": f"#/$defs/{name}"}
 
 
 def object_schema(kind: Any, definitions: Definitions) -> dict[str, Any]:
     """The schema of a TypedDict, whose docstring describes it; those that it refers to go to ``definitions``.
 
-    A field's description is the first annotation of its type. TypeError for a type that no report has.
+    A field's description is the first annotation of its type; a number may have a :class:`Minimum` for a second.
+    TypeError for a type that no report has.
     """
     fields = get_type_hints(kind, include_extras=True)
     return {
@@ -35,13 +67,11 @@ def _schema(kind: Any, definitions: Definitions) -> dict[str, Any]:
     if kind in _PLAIN:
         return dict(_PLAIN[kind])
     if is_typeddict(kind):
-        if kind.__name__ not in definitions:
-            definitions[kind.__name__] = {}
-            definitions[kind.__name__] = object_schema(kind, definitions)
-        return {"$ref": f"#/$defs/{kind.__name__}"}
+        return definitions.reference(kind)
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return {**_schema(parts[0], definitions), "description": parts[1]}
+        described = {**_schema(parts[0], definitions), "description": parts[1]}
+        return described | ({"minimum": parts[2].least} if parts[2:] else {})
     if origin is Literal:
         return {"const": parts[0]} if len(parts) == 1 else {"enum": list(parts)}
     if origin is list:

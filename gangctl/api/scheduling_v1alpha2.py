@@ -29,19 +29,24 @@ class V1Alpha2:
     generation = Generation.V1ALPHA2
     reference_field = "schedulingGroup"
 
-    def _policy(self, template: Template) -> dict[str, Any]:
-        policy: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": template.min_count}}}
+    def __init__(self) -> None:
+        """Have at hand what every object needs."""
+        self._api_version = self.generation.api_version
+
+    def _with_policy(self, spec: dict[str, Any], template: Template) -> dict[str, Any]:
+        """``spec`` itself, with the policy after what it has."""
+        spec["schedulingPolicy"] = {"gang": {"minCount": template.min_count}}
         if template.topology_key:
-            policy["schedulingConstraints"] = {"topology": [{"key": template.topology_key}]}
+            spec["schedulingConstraints"] = {"topology": [{"key": template.topology_key}]}
         if template.disruption:
-            policy["disruptionMode"] = _DISRUPTION[template.disruption]
-        return policy
+            spec["disruptionMode"] = _DISRUPTION[template.disruption]
+        return spec
 
     def workload(self, workload: Workload) -> dict[str, Any]:
         """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
-        templates = [{"name": t.name, **self._policy(t)} for t in workload.templates]
+        templates = [self._with_policy({"name": t.name}, t) for t in workload.templates]
         return {
-            "apiVersion": self.generation.api_version,
+            "apiVersion": self._api_version,
             "kind": "Workload",
             "metadata": metadata(workload.namespace, workload.name, workload.owner),
             "spec": {"controllerRef": controller_ref(workload.owner), "podGroupTemplates": templates},
@@ -51,10 +56,10 @@ class V1Alpha2:
         """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
         template = {"workloadName": group.workload, "podGroupTemplateName": group.template.name}
         return {
-            "apiVersion": self.generation.api_version,
+            "apiVersion": self._api_version,
             "kind": "PodGroup",
             "metadata": metadata(group.namespace, group.name, group.owner),
-            "spec": {"podGroupTemplateRef": {"workload": template}, **self._policy(group.template)},
+            "spec": self._with_policy({"podGroupTemplateRef": {"workload": template}}, group.template),
         }
 
     def reference(self, reference: Reference) -> dict[str, str]:

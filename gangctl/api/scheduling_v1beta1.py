@@ -18,22 +18,22 @@ class V1Beta1(V1Alpha2):
 
     generation = Generation.V1BETA1
 
-    def _policy(self, template: Template) -> dict[str, Any]:
-        policy: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": template.min_count}}}
+    def _with_policy(self, spec: dict[str, Any], template: Template) -> dict[str, Any]:
+        spec["schedulingPolicy"] = {"gang": {"minCount": template.min_count}}
         if template.topology_key:
-            policy["schedulingConstraints"] = {"topology": [{"key": template.topology_key}]}
+            spec["schedulingConstraints"] = {"topology": [{"key": template.topology_key}]}
         if template.disruption:
-            policy["disruptionMode"] = {template.disruption: {}}
+            spec["disruptionMode"] = {template.disruption: {}}
         if template.priority_class:
-            policy["priorityClassName"] = template.priority_class
-        return policy
+            spec["priorityClassName"] = template.priority_class
+        return spec
 
     def pod_group(self, group: PodGroup) -> dict[str, Any]:
         """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
         reference = {"workloadName": group.workload, "templateName": group.template.name}
         return {
-            "apiVersion": self.generation.api_version,
+            "apiVersion": self._api_version,
             "kind": "PodGroup",
             "metadata": metadata(group.namespace, group.name, group.owner),
-            "spec": {"workloadRef": reference, **self._policy(group.template)},
+            "spec": self._with_policy({"workloadRef": reference}, group.template),
         }

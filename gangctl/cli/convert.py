@@ -1,17 +1,67 @@
-"""``gangctl convert``: the same gang in another notation."""
+"""``gangctl convert``: the same gang in another notation, and gangs of other schedulers as gangctl's."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Sequence
+from typing import Any, Final
 
 import click
 
+from gangctl.api.documents import Document
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
-from gangctl.cli.manifests import Problems, describe_others, is_jobset
+from gangctl.cli.manifests import Problems, describe_others, is_jobset, where
+from gangctl.cli.messages import note
 from gangctl.cli.output import print_objects
 from gangctl.gang.convert import Notation
 from gangctl.gang.convert import convert as convert_jobset
+from gangctl.migration.marks import systems_seen
+from gangctl.migration.migrate import migrate
+from gangctl.migration.systems import NAMES, System
+
+_QUEUE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def _check_queue(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
+    if value is not None and not _QUEUE.fullmatch(value):
+        raise click.BadParameter(f'"{value}" is not the name of a LocalQueue')
+    return value
+
+
+def _convert(documents: Sequence[Document], notation: Notation) -> list[dict[str, Any]]:
+    """The objects with their JobSets in a notation; InvalidInputError when one cannot be."""
+    problems = Problems()
+    objects: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for document in documents:
+        if not is_jobset(document):
+            objects.append(document.value)
+            continue
+        conversion = convert_jobset(document.value, notation)
+        if not problems.add(document, conversion.errors):
+            objects.append(conversion.value)
+        for system, (what, path) in systems_seen(document.value).items():
+            hint = f"--to annotations --from {system} makes its gang one of gangctl"
+            notes.append(f"{where(document, path)}: {what} is for {NAMES[system].title}, and stays: {hint}")
+    problems.raise_if_any()
+    for text in notes:
+        note(text)
+    return objects
+
+
+def _migrate(documents: Sequence[Document], system: System, queue: str) -> list[dict[str, Any]]:
+    """The objects without what is for another scheduler; InvalidInputError when one cannot be."""
+    migration = migrate([document.value for document in documents], system, queue=queue)
+    problems = Problems()
+    for position, document in enumerate(documents):
+        problems.add(document, [each.error for each in migration.problems if each.position == position])
+    problems.raise_if_any()
+    for each in migration.notes:
+        note(f"{where(documents[each.position], each.path)}: {each.text}")
+    if not migration.converted:
+        note(f"no JobSet of the input has anything for {NAMES[system].title}")
+    return [value for value in migration.values if value is not None]
 
 
 @click.command()
@@ -20,7 +70,19 @@ from gangctl.gang.convert import convert as convert_jobset
 @click.option(
     "--to", "notation", required=True, type=click.Choice([str(n) for n in Notation]), help="Notation to write."
 )
-def convert(*, filenames: tuple[str, ...], form: str, notation: str) -> None:
+@click.option(
+    "--from",
+    "scheduler",
+    type=click.Choice([str(system) for system in System]),
+    help="Scheduler whose gangs become gangctl's; with --to annotations.",
+)
+@click.option(
+    "--queue",
+    metavar="NAME",
+    callback=_check_queue,
+    help="LocalQueue of Kueue to put the JobSets into that come --from another scheduler.",
+)
+def convert(*, filenames: tuple[str, ...], form: str, notation: str, scheduler: str | None, queue: str | None) -> None:
     """Write a gang configuration in another notation.
 
     \b
@@ -30,17 +92,18 @@ def convert(*, filenames: tuple[str, ...], form: str, notation: str) -> None:
 
     All three are read. What the target has no word for is refused; everything else in
     the JobSets, and every other object of the input, stays as it is.
+
+    With --from, JobSets that are gangs of Volcano, KAI or coscheduling become gangs of
+    gangctl: what only that scheduler reads is removed, its PodGroups are dropped, notes
+    say what was left out. There is no way back.
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    if scheduler is not None and notation != Notation.ANNOTATIONS:
+        raise click.UsageError(f"--from writes annotations: take --to {Notation.ANNOTATIONS}, and convert the result")
+    if queue is not None and scheduler is None:
+        raise click.UsageError("--queue belongs to --from; the label of Kueue is kueue.x-k8s.io/queue-name")
     documents = read_documents(filenames)
     describe_others(documents)
-    problems = Problems()
-    objects: list[dict[str, Any]] = []
-    for document in documents:
-        if not is_jobset(document):
-            objects.append(document.value)
-            continue
-        conversion = convert_jobset(document.value, Notation(notation))
-        if not problems.add(document, conversion.errors):
-            objects.append(conversion.value)
-    problems.raise_if_any()
-    print_objects(objects, form)
+    if scheduler is None:
+        print_objects(_convert(documents, Notation(notation)), form)
+    else:
+        print_objects(_migrate(documents, System(scheduler), queue or ""), form)

@@ -20,22 +20,14 @@ NO: Final = 1
 
 @click.command()
 @click.argument("name", required=False)
-@click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    multiple=True,
-    metavar="FILE|DIR|-",
-    type=click.Path(allow_dash=True),
-    help="Read JobSets from a file, from all manifests below a directory, or from stdin (-). Can be repeated.",
+@options.paths(
+    *options.FILENAMES,
+    about="Read JobSets from a file, from all manifests below a directory, or from stdin (-). Can be repeated.",
 )
-@click.option(
+@options.paths(
     "--queues",
     "queue_files",
-    multiple=True,
-    metavar="FILE|DIR|-",
-    type=click.Path(allow_dash=True),
-    help="Read Kueue's objects, LimitRanges, RuntimeClasses, Namespaces, Nodes and Kueue's configuration from files "
+    about="Read Kueue's objects, LimitRanges, RuntimeClasses, Namespaces, Nodes and Kueue's configuration from files "
     "instead of a cluster. Can be repeated.",
 )
 @options.namespace
@@ -70,7 +62,7 @@ def fit(
     Compares what all pods of a JobSet request, as Kueue counts it, with what its queue can
     ever have and with what is free. NAME is a JobSet of the cluster; with -f JobSets of files
     are compared with the cluster of --kubeconfig or --context, or with the objects that
-    --queues names. Nothing is written.
+    --queues names. A PathwaysJob counts as the JobSet that it becomes. Nothing is written.
 
     Exit code 0, 1 when one can never fit (with --now: when one does not fit now), 2 for bad
     input, 3 when the cluster cannot be reached or does not have Kueue.

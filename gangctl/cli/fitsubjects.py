@@ -10,6 +10,7 @@ from typing import Any
 from gangctl.cli.fitnodes import onto_nodes, together
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.manifests import Problems, read_manifests
+from gangctl.cli.messages import note
 from gangctl.cli.placedpods import PlacedPod
 from gangctl.fit import verdict
 from gangctl.fit.report import FitReport
@@ -68,8 +69,10 @@ def subjects_of(question: Question, home: str) -> list[Subject]:
     problems = Problems()
     subjects = []
     for manifest in read_manifests(question.filenames, question.namespace):
-        errors = [*manifest.errors, *(requests_per_pod(manifest.raw)[1] if manifest.readable else ())]
-        if not problems.add(manifest.document, errors):
+        wrong = requests_per_pod(manifest.raw)[1] if manifest.readable else ()
+        if not problems.add(manifest.document, [*manifest.errors, *manifest.at_source(wrong)]):
+            for notice in manifest.notices:
+                note(f"{manifest.title}: {notice.reason}: {notice.message}")
             jobset = manifest.jobset
             queue = question.queue or jobset.queue
             subjects.append(Subject(manifest.raw, jobset.name, jobset.namespace or home, queue, jobset.uid))

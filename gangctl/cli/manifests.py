@@ -1,5 +1,7 @@
 """JobSets among the documents that were read: checked as the API server and JobSet would, and given a namespace.
 
+A PathwaysJob counts as the JobSet that it becomes; what is wrong with either is told at the PathwaysJob's own fields.
+
 A file has been through no schema and no webhook. What those would refuse is refused here
 too, so that a plan is never shown for a JobSet that cannot be created.
 """
@@ -10,22 +12,32 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gangctl.api.documents import Document
 from gangctl.api.jobset import JobSet, ReplicatedJob, read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
+from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import InvalidInputError, note
 from gangctl.errors import ErrorKind, FieldError, InputError
 from gangctl.gang.convert import check_words
+from gangctl.gang.reasons import Notice
 from gangctl.gang.validate import MAX_JOBS
+from gangctl.pathways.reading.pathwaysjob import is_pathways_job
+from gangctl.pathways.words import API_VERSION as PATHWAYS_API_VERSION
+from gangctl.pathways.words import KIND as PATHWAYS_JOB
 
+if TYPE_CHECKING:
+    from gangctl.cli.pathways.translation import Translation
+
+JOBSET: Final = "JobSet"
 GENERATED: Final = "xxxxx"
 """Stands for the five characters that the API server appends to ``generateName``."""
 
 _JOB_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _POD_SUFFIX: Final = "-abcde"
+_READ_AS_BOOLEAN: Final = ("a string, got False", "a string, got True")
 _BARE_WORD: Final = 'in YAML a bare Off, On, Yes or No is a boolean; write it in quotes: "Off"'
 
 
@@ -39,6 +51,22 @@ class Manifest:
     errors: tuple[FieldError, ...]
     readable: bool = True
     """Whether its types are right, so that it can be looked into further."""
+    translation: Translation | None = None
+    """Of a PathwaysJob, whose JobSet ``raw`` is."""
+
+    @property
+    def kind(self) -> str:
+        """Of the object that a person wrote."""
+        return JOBSET if self.translation is None else PATHWAYS_JOB
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What is to be said of a PathwaysJob and its rendering."""
+        return () if self.translation is None else self.translation.notices
+
+    def at_source(self, errors: Iterable[FieldError]) -> list[FieldError]:
+        """Errors of the JobSet as errors of what a person wrote."""
+        return list(errors) if self.translation is None else _at_source(self.translation, errors)
 
     @property
     def title(self) -> str:
@@ -52,29 +80,37 @@ class Problems:
     def __init__(self) -> None:
         """None yet."""
         self._lines: list[str] = []
-        self._objects = 0
+        self._objects: Counter[str] = Counter()
 
     def add(self, document: Document, errors: Iterable[FieldError]) -> bool:
         """Keep the errors of one document, and say whether there are any."""
-        lines = [f"{_place(document, error.path)}: {error}" for error in errors]
+        lines = [f"{where(document, error.path)}: {error}" for error in errors]
         self._lines += lines
-        self._objects += bool(lines)
+        self._objects[_kind(document)] += bool(lines)
         return bool(lines)
 
     def raise_if_any(self) -> None:
         """InvalidInputError with everything that was collected."""
         if self._lines:
             errors = "1 error" if len(self._lines) == 1 else f"{len(self._lines)} errors"
-            objects = "1 JobSet" if self._objects == 1 else f"{self._objects} JobSets"
-            hint = _BARE_WORD if any(line.endswith(("got False", "got True")) for line in self._lines) else ""
+            counts = sorted(self._objects.items())
+            objects = " and ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts if count)
+            hint = _BARE_WORD if any(each in line for line in self._lines for each in _READ_AS_BOOLEAN) else ""
             raise InvalidInputError(self._lines, f"{errors} in {objects}", hint=hint)
 
 
-def _place(document: Document, path: str) -> str:
+def position(document: Document, path: str) -> tuple[int, int]:
+    """Line and column of a field, or of the object where the path cannot be read."""
     try:
-        return document.where(path)
+        return document.position(path)
     except InputError:  # a key that the notation of paths cannot carry
-        return document.where()
+        return document.position("")
+
+
+def where(document: Document, path: str) -> str:
+    """The same as ``source:line:column``."""
+    line, column = position(document, path)
+    return f"{document.source}:{line}:{column}"
 
 
 def is_jobset(document: Document) -> bool:
@@ -83,17 +119,28 @@ def is_jobset(document: Document) -> bool:
     return group == JOBSET_GROUP and document.value.get("kind") == "JobSet"
 
 
+def _is_ours(document: Document) -> bool:
+    return is_jobset(document) or is_pathways_job(document.value)
+
+
 def _kind(document: Document) -> str:
     return str(document.value.get("kind") or "object without kind")
 
 
 def describe_others(documents: Sequence[Document]) -> str:
-    """What is no JobSet, counted by kind; InputError when there is nothing else."""
-    kinds = Counter(_kind(document) for document in documents if not is_jobset(document))
-    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    if kinds.total() == len(documents):
-        raise InputError(f"no JobSet in the input: found {counts}", hint=f"expected apiVersion {JOBSET_API_VERSION}")
+    """What is neither JobSet nor PathwaysJob, counted by kind; InputError when there is nothing else."""
+    others = [document for document in documents if not _is_ours(document)]
+    counts = count_kinds(others)
+    if len(others) == len(documents):
+        hint = f"expected apiVersion {JOBSET_API_VERSION}, or {PATHWAYS_API_VERSION} for a {PATHWAYS_JOB}"
+        raise InputError(f"no JobSet in the input: found {counts}", hint=hint)
     return counts
+
+
+def count_kinds(documents: Iterable[Document]) -> str:
+    """How many documents there are of each kind: ``2 ConfigMap, 1 Service``."""
+    kinds = Counter(_kind(document) for document in documents)
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
 
 
 def _with_namespace(raw: Mapping[str, Any], namespace: str | None) -> Iterator[FieldError]:
@@ -148,29 +195,70 @@ def _check_replicated_jobs(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[F
             yield from _check_job_name(jobset, rj, (entry.get("template") or {}).get("spec") or {})
 
 
+def check_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...], bool]:
+    """A JobSet as it was read, what is wrong with it, and whether its types are right."""
+    jobset, malformed = read_jobset(raw)
+    if malformed:
+        return jobset, malformed, False
+    if not jobset.name and jobset.generate_name:
+        jobset = replace(jobset, name=f"{jobset.generate_name}{GENERATED}")
+    errors = [*_check_identity(raw, jobset), *check_words(raw)]
+    if jobset.replicated_jobs:
+        errors += _check_replicated_jobs(raw, jobset)
+    return jobset, tuple(errors), True
+
+
 def read_manifest(document: Document, namespace: str | None) -> Manifest:
     """Read and check one JobSet."""
     raw = document.value
-    jobset, malformed = read_jobset(raw)
-    if malformed:
-        return Manifest(document, raw, jobset, malformed, readable=False)
-    if not jobset.name and jobset.generate_name:
-        jobset = replace(jobset, name=f"{jobset.generate_name}{GENERATED}")
-    errors = [*_with_namespace(raw, namespace), *_check_identity(raw, jobset), *check_words(raw)]
-    if jobset.replicated_jobs:
-        errors += _check_replicated_jobs(raw, jobset)
+    jobset, errors, readable = check_jobset(raw)
+    if not readable:
+        return Manifest(document, raw, jobset, errors, readable=False)
+    errors = (*_with_namespace(raw, namespace), *errors)
     if namespace and not jobset.namespace:
-        jobset = replace(jobset, namespace=namespace)
-        raw = {**raw, "metadata": {**(raw.get("metadata") or {}), "namespace": namespace}}
-    return Manifest(document, raw, jobset, tuple(errors))
+        jobset, raw = replace(jobset, namespace=namespace), placed(raw, namespace)
+    return Manifest(document, raw, jobset, errors)
 
 
-def read_manifests(filenames: Sequence[str], namespace: str | None) -> list[Manifest]:
-    """The JobSets in these files; other kinds are skipped with a note."""
+def placed(raw: dict[str, Any], namespace: str | None) -> dict[str, Any]:
+    """The object in a namespace, if one is given and it names none."""
+    metadata = raw.get("metadata") or {}
+    if not namespace or not isinstance(metadata, dict) or metadata.get("namespace"):
+        return raw
+    return {**raw, "metadata": {**metadata, "namespace": namespace}}
+
+
+def read_pathways_manifest(document: Document, namespace: str | None, generation: Generation = NEWEST) -> Manifest:
+    """Read, check and render one PathwaysJob for an API generation, and check the JobSet."""
+    from gangctl.cli.pathways.translation import field_error, translate  # noqa: PLC0415 -- JobSets do without
+    from gangctl.pathways.result import Setting  # noqa: PLC0415
+
+    raw = placed(document.value, namespace)
+    found = translate(raw, setting=Setting(topology=generation.capabilities.constraints))
+    errors = (*_with_namespace(raw, namespace), *map(field_error, found.problems))
+    if found.rendering is None or found.jobset is None:
+        return Manifest(document, raw, read_jobset({})[0], errors, readable=False, translation=found)
+    return Manifest(document, dict(found.rendering.jobset), found.jobset, errors, translation=found)
+
+
+def _at_source(translation: Translation, errors: Iterable[FieldError]) -> list[FieldError]:
+    from gangctl.cli.pathways.translation import field_error  # noqa: PLC0415 -- JobSets do without
+
+    return [field_error(each) for each in translation.at_source(errors)]
+
+
+def read_manifests(filenames: Sequence[str], namespace: str | None, generation: Generation = NEWEST) -> list[Manifest]:
+    """The JobSets in these files, and those that PathwaysJobs become in a generation; others are noted and skipped."""
     documents = read_documents(filenames)
     if others := describe_others(documents):
         note(f"skipped {others}")
-    manifests = [read_manifest(document, namespace) for document in documents if is_jobset(document)]
+    manifests = [
+        read_manifest(document, namespace)
+        if is_jobset(document)
+        else read_pathways_manifest(document, namespace, generation)
+        for document in documents
+        if _is_ours(document)
+    ]
     if any(manifest.jobset.generate_name and manifest.jobset.name.endswith(GENERATED) for manifest in manifests):
         note(f'names of JobSets with generateName are shown with "{GENERATED}" for what the API server will append')
     return manifests

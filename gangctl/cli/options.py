@@ -11,6 +11,9 @@ import click
 from gangctl.kueue.names import KUEUE_NAMESPACE
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+FILENAMES: Final = ("-f", "--filename", "filenames")
+"""Names of the option that says where objects are read."""
 Decorator = Callable[[F], F]
 
 KUBERNETES: Final = ("1.35", "1.36", "1.37")
@@ -26,19 +29,25 @@ def check_namespace(ctx: click.Context, param: click.Parameter, value: str | Non
     return value
 
 
-def files(command: F) -> F:
-    """``-f``: where to read objects."""
+def paths(*names: str, about: str, required: bool = False) -> Callable[[F], F]:
+    """An option that names files, directories and stdin, and can be repeated; ``names`` as click has them."""
     return click.option(
-        "-f",
-        "--filename",
-        "filenames",
-        required=True,
+        *names,
+        required=required,
         multiple=True,
         metavar="FILE|DIR|-",
         type=click.Path(allow_dash=True),
-        help="Read YAML or JSON from a file, from all *.yaml, *.yml and *.json below a directory, "
-        "or from stdin (-). Can be repeated.",
-    )(command)
+        help=about,
+    )
+
+
+def files(command: F) -> F:
+    """``-f``: where to read objects."""
+    about = (
+        "Read YAML or JSON from a file, from all *.yaml, *.yml and *.json below a directory, or from stdin (-). Can be "
+        "repeated."
+    )
+    return paths(*FILENAMES, about=about, required=True)(command)
 
 
 def namespace(command: F) -> F:

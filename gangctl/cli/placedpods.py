@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_NAME
+from gangctl.api.parts import object_at
 from gangctl.gang.requests import as_integers, pod_requests
 from gangctl.kueue.objects import PODS, Amounts
 
@@ -26,17 +27,12 @@ class PlacedPod:
 
 def placed(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
     """The pod, if it takes room on a node. What cannot be read of its requests is nothing."""
-    metadata, spec, status = (_object(raw, key) for key in ("metadata", "spec", "status"))
+    metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
     node = spec.get("nodeName")
     if isinstance(node, str) and node and str(status.get("phase")) not in _OVER:
         requests = as_integers(pod_requests(spec)[0])
-        labels = _object(metadata, "labels")
+        labels = object_at(metadata, "labels")
         yield PlacedPod(str(metadata.get("namespace") or ""), str(labels.get(JOBSET_NAME) or ""), node, requests)
-
-
-def _object(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = raw.get(key)
-    return value if isinstance(value, dict) else {}
 
 
 def in_use(pods: Iterable[PlacedPod], without: Callable[[PlacedPod], bool]) -> dict[str, Amounts]:

@@ -40,8 +40,9 @@ def plan(
 ) -> None:
     """Show which gangs a JobSet becomes.
 
-    Prints for each JobSet in the input the gangs it is scheduled in, how many pods each
-    needs at once (MIN), and what these pods request together. Nothing is created.
+    Prints for each JobSet in the input, and for that which a PathwaysJob becomes, the gangs it is
+    scheduled in, how many pods each needs at once (MIN), and what these pods request together.
+    Nothing is created.
     Without a UID in the file, the names of gangs are those of the placeholder UID.
     """
     planned = plan_manifests(filenames, namespace, cluster_rules(kube, kubeconfig, context, gang_schedulers))
@@ -77,7 +78,7 @@ def _section(each: PlannedManifest) -> Section:
         lines.append(f"Queue {report['queue']}")
     lines += _details(report)
     return Section(
-        title=f"JobSet {each.manifest.title}",
+        title=f"{each.manifest.kind} {each.manifest.title}",
         lines=tuple(lines),
         table=_table(report) if gangs else None,
         warnings=tuple(f"{warning['reason']}: {warning['message']}" for warning in report["warnings"]),

@@ -43,18 +43,18 @@ def _generation(kube: str | None, kubeconfig: str | None, context: str | None) -
 def plan_manifests(
     filenames: Sequence[str], namespace: str | None, rules: ClusterRules, uid: str | None = None
 ) -> list[PlannedManifest]:
-    """Plan every JobSet in these files; InvalidInputError with all errors of all of them if there are any."""
+    """Plan every JobSet and PathwaysJob in these files; InvalidInputError with all errors of all of them."""
     problems = Problems()
     found = []
-    for manifest in read_manifests(filenames, namespace):
+    for manifest in read_manifests(filenames, namespace, rules.generation):
         errors = list(manifest.errors)
         if manifest.readable:
             resolution = resolve(manifest.jobset, rules)
-            errors += [*resolution.errors, *requests_per_pod(manifest.raw)[1]]
+            errors += manifest.at_source([*resolution.errors, *requests_per_pod(manifest.raw)[1]])
         if problems.add(manifest.document, errors):
             continue
         plan = make_plan(manifest.jobset, resolution.stamps, resolution.config.options, uid)
-        planned = Planned(manifest.jobset, plan, resolution.notices, rules.generation)
+        planned = Planned(manifest.jobset, plan, (*manifest.notices, *resolution.notices), rules.generation)
         report, _ = plan_report(manifest.raw, planned)
         found.append(PlannedManifest(manifest, planned, report))
     problems.raise_if_any()

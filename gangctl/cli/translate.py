@@ -55,7 +55,8 @@ def translate(
     """Print the Workload and PodGroups of a JobSet.
 
     The objects are those that the controller creates. With the UID of a JobSet that
-    exists they can be piped to "kubectl apply -f -".
+    exists they can be piped to "kubectl apply -f -". A PathwaysJob counts as the JobSet that it
+    becomes; "gangctl pathways render" prints that.
     """
     _check_gates(gates)
     if uid is not None:

@@ -7,6 +7,7 @@ what the server answered.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -125,28 +126,40 @@ class Client:
         *,
         selection: Selection = EVERYTHING,
         limit: int = PAGE_SIZE,
+        ahead: bool = False,
     ) -> AsyncGenerator[Page, None]:
         """Yield a collection, ``limit`` objects at a time, all as of one resourceVersion.
 
         A collection that takes longer to read than the server keeps history (five
-        minutes) ends with :class:`~gangctl.errors.GoneError`: begin again.
+        minutes) ends with :class:`~gangctl.errors.GoneError`: begin again. With ``ahead`` the next
+        page is asked for while the caller is at work on this one, so that nobody waits for the other.
         """
         query = {**selection.query(), "limit": str(limit)}
-        while True:
-            request = Request(
-                "GET", resource.path(namespace), "list", resource.qualified_name, dict(query), idempotent=True
-            )
-            body = (await self.send(request)).json()
-            metadata = body.get("metadata") or {}
-            following = metadata.get("continue") or ""
-            remaining = metadata.get("remainingItemCount")
-            remaining = remaining if isinstance(remaining, int) else 0
-            yield Page(objects(body.get("items")), str(metadata.get("resourceVersion", "")), remaining)
-            if not following:
-                return
-            if following == query.get("continue"):
-                raise ServerError(0, "UnreadableBody", f"list {resource.qualified_name}: the same page again")
-            query["continue"] = following
+        path = resource.path(namespace)
+
+        def asked() -> Request:
+            return Request("GET", path, "list", resource.qualified_name, dict(query), idempotent=True)
+
+        coming: asyncio.Task[Response] | None = None
+        try:
+            while True:
+                body = (await (coming or self.send(asked()))).json()
+                metadata = body.get("metadata") or {}
+                following = metadata.get("continue") or ""
+                again = following == query.get("continue")
+                query["continue"] = following
+                coming = asyncio.create_task(self.send(asked())) if ahead and following and not again else None
+                remaining = metadata.get("remainingItemCount")
+                remaining = remaining if isinstance(remaining, int) else 0
+                yield Page(objects(body.get("items")), str(metadata.get("resourceVersion", "")), remaining)
+                if not following:
+                    return
+                if again:
+                    raise ServerError(0, "UnreadableBody", f"list {resource.qualified_name}: the same page again")
+        finally:
+            if coming is not None:
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)
 
     async def list(
         self,

@@ -10,6 +10,8 @@ _TEXTS: Final = (
     *("creationTimestamp", "deletionTimestamp", "continue"),
 )
 _OWNER_TEXTS: Final = ("apiVersion", "kind", "name", "uid")
+_TEXT: Final = (str, type(None))
+_TEXT_ONLY: Final = frozenset({str})
 
 
 def misshapen(raw: Mapping[str, Any]) -> str:
@@ -33,14 +35,19 @@ def objects(value: object) -> list[dict[str, Any]]:
 
 def _first_wrong(metadata: Mapping[str, Any]) -> str:
     for key in _TEXTS:
-        if not isinstance(metadata.get(key), str | None):
+        if not isinstance(metadata.get(key), _TEXT):
             return key
     for key in ("labels", "annotations"):
         values = metadata.get(key)
-        if not isinstance(values, dict | None) or not all(isinstance(text, str) for text in (values or {}).values()):
+        if values is not None and not (isinstance(values, dict) and _all_texts(values)):
             return key
     owners = metadata.get("ownerReferences") or []
     if not isinstance(owners, list) or len(objects(owners)) != len(owners):
         return "ownerReferences"
-    right = all(isinstance(owner.get(key), str | None) for owner in owners for key in _OWNER_TEXTS)
+    right = all(isinstance(owner.get(key), _TEXT) for owner in owners for key in _OWNER_TEXTS)
     return "" if right else "ownerReferences"
+
+
+def _all_texts(values: Mapping[str, Any]) -> bool:
+    # At one go, as a decoder makes them: there are two dozen in each of 100,000 pods.
+    return _TEXT_ONLY.issuperset(map(type, values.values())) or all(isinstance(text, str) for text in values.values())

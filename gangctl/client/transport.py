@@ -239,7 +239,8 @@ class Transport:
     def _opened_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(socket_factory=_keepalive_socket),
+                # A hundred watches, of as many namespaces, must not keep all other requests waiting.
+                connector=aiohttp.TCPConnector(limit=0, socket_factory=_keepalive_socket),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={
                     "User-Agent": self._options.user_agent,

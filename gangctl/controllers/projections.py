@@ -61,8 +61,9 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
             c.get("type") == "Complete" and c.get("status") == "True" for c in objects(status.get("conditions"))
         ),
         deleting=bool(meta.get("deletionTimestamp")),
-        failed=_count(status, "failed"),
+        failed=(failed := _count(status, "failed")),
         active=bool(status.get("active") or status.get("terminating")),
+        beside_failed=_count(status, "active") if failed else 0,
         reference_field=_reference_field(raw),
     )
 

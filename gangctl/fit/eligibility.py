@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from gangctl.api.parts import object_at, objects_at
 from gangctl.errors import one_line
 from gangctl.fit.podsets import PodSet
 from gangctl.fit.requests import Counted
@@ -18,7 +19,6 @@ from gangctl.kueue.objects import ClusterQueue, ResourceFlavor, ResourceGroup
 _REPELLING: Final = ("NoSchedule", "NoExecute")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _SHOWN: Final = 80
-_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def refusal(
@@ -44,7 +44,7 @@ def refusal(
         placement = _placement_refusal(podset, flavor, counted, group, tas_only=tas_only, levels=levels)
         if placement:
             return placement
-    taint = untolerated(flavor.taints, [*_objects(podset.pod_spec, "tolerations"), *flavor.tolerations])
+    taint = untolerated(flavor.taints, [*objects_at(podset.pod_spec, "tolerations"), *flavor.tolerations])
     if taint is not None:
         return f"its taint {_shown_taint(taint)} is not tolerated"
     if not affinity_allows(podset.pod_spec, flavor.node_labels, only_keys=flavor.node_labels.keys()):
@@ -120,7 +120,7 @@ def affinity_allows(
     that asks for nothing else takes everything. ``matchFields`` are never looked at, and a requirement that the API
     server would refuse takes everything: nothing here is refused by mistake.
     """
-    for key, value in _object(pod_spec, "nodeSelector").items():
+    for key, value in object_at(pod_spec, "nodeSelector").items():
         if (only_keys is None or key in only_keys) and isinstance(value, str) and labels.get(key) != value:
             return False
     terms = list(_terms(pod_spec))
@@ -136,14 +136,14 @@ def _is_about(requirement: Mapping[str, Any], keys: Collection[str]) -> bool:
     return isinstance(key, str) and key in keys
 
 
-def _terms(pod_spec: Mapping[str, Any]) -> Iterator[tuple[list[Mapping[str, Any]], bool]]:
+def _terms(pod_spec: Mapping[str, Any]) -> Iterator[tuple[list[dict[str, Any]], bool]]:
     """Requirements of each term of the required node affinity, one of which has to hold.
 
     With each, whether it says anything: by a term that does not, the scheduler takes no node.
     """
-    affinity = _object(_object(pod_spec, "affinity"), "nodeAffinity")
-    for term in _objects(_object(affinity, "requiredDuringSchedulingIgnoredDuringExecution"), "nodeSelectorTerms"):
-        expressions = list(_objects(term, "matchExpressions"))
+    affinity = object_at(object_at(pod_spec, "affinity"), "nodeAffinity")
+    for term in objects_at(object_at(affinity, "requiredDuringSchedulingIgnoredDuringExecution"), "nodeSelectorTerms"):
+        expressions = objects_at(term, "matchExpressions")
         yield expressions, bool(expressions or term.get("matchFields"))
 
 
@@ -178,7 +178,7 @@ def _integer(value: object) -> int | None:
 
 def _unmet(pod_spec: Mapping[str, Any], labels: Mapping[str, str]) -> str:
     """What pods ask of labels that a flavor has otherwise."""
-    selector = _object(pod_spec, "nodeSelector")
+    selector = object_at(pod_spec, "nodeSelector")
     unmet = [key for key in labels if isinstance(selector.get(key), str) and selector[key] != labels[key]]
     if unmet:
         return f"these pods ask for {', '.join(f'{_short(key)}={_short(selector[key])}' for key in unmet)}"
@@ -193,13 +193,3 @@ def _shown_taint(taint: Mapping[str, Any]) -> str:
 
 def _short(value: object) -> str:
     return one_line(value, _SHOWN) if isinstance(value, str) else type(value).__name__
-
-
-def _object(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = raw.get(key)
-    return value if isinstance(value, dict) else _NOTHING
-
-
-def _objects(raw: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
-    value = raw.get(key)
-    return (each for each in (value if isinstance(value, list) else ()) if isinstance(each, dict))

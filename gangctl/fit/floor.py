@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gangctl.api.parts import object_at
 from gangctl.fit.eligibility import affinity_allows, untolerated
 from gangctl.fit.packing import Class, Excess, Kind, Vector, excess, most, place
 from gangctl.fit.podsets import PodSet
@@ -40,7 +41,7 @@ class NodeShape:
 
 def read_node(raw: Mapping[str, Any]) -> NodeShape:
     """Project a raw Node; total."""
-    metadata, spec, status = (_object(raw, key) for key in ("metadata", "spec", "status"))
+    metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
     taints = spec.get("taints")
     found = [taint for taint in (taints if isinstance(taints, list) else ()) if isinstance(taint, dict)]
     passing = [taint for taint in found if str(taint.get("key", "")).startswith(_PASSING)]
@@ -50,17 +51,12 @@ def read_node(raw: Mapping[str, Any]) -> NodeShape:
     name = metadata.get("name")
     return NodeShape(
         name if isinstance(name, str) else "",
-        {key: value for key, value in _object(metadata, "labels").items() if isinstance(value, str)},
+        {key: value for key, value in object_at(metadata, "labels").items() if isinstance(value, str)},
         tuple(taint for taint in found if taint not in passing),
         {**allocatable, **devices},
         allocatable,
         away=bool(spec.get("unschedulable")) or any(taint.get("effect") != "PreferNoSchedule" for taint in passing),
     )
-
-
-def _object(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = raw.get(key)
-    return value if isinstance(value, dict) else {}
 
 
 def takes(node: NodeShape, podset: PodSet) -> bool:

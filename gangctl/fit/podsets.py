@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gangctl.api.parts import object_at
 from gangctl.gang.counting import pods_per_job
 from gangctl.kueue.names import (
     PODSET_GROUP,
@@ -43,12 +44,7 @@ class PodSet:
     @property
     def pod_spec(self) -> Mapping[str, Any]:
         """``spec`` of the pod template."""
-        return _object(self.template, "spec")
-
-
-def _object(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = raw.get(key)
-    return value if isinstance(value, dict) else _NOTHING
+        return object_at(self.template, "spec")
 
 
 def _count(raw: Mapping[str, Any], key: str) -> int | None:
@@ -58,7 +54,7 @@ def _count(raw: Mapping[str, Any], key: str) -> int | None:
 
 def podsets_of(jobset: Mapping[str, Any]) -> tuple[PodSet, ...]:
     """Podsets of a raw JobSet. Total: what has the wrong type is as if it were left out."""
-    entries = _object(jobset, "spec").get("replicatedJobs")
+    entries = object_at(jobset, "spec").get("replicatedJobs")
     return tuple(
         _podset(entry if isinstance(entry, dict) else _NOTHING, index)
         for index, entry in enumerate(entries if isinstance(entries, list) else ())
@@ -66,12 +62,12 @@ def podsets_of(jobset: Mapping[str, Any]) -> tuple[PodSet, ...]:
 
 
 def _podset(entry: Mapping[str, Any], index: int) -> PodSet:
-    job = _object(_object(entry, "template"), "spec")
-    template = _object(job, "template")
+    job = object_at(object_at(entry, "template"), "spec")
+    template = object_at(job, "template")
     replicas = _count(entry, "replicas")
     pods = pods_per_job(_count(job, "parallelism"), _count(job, "completions"))
     name = entry.get("name")
-    written = _object(_object(template, "metadata"), "annotations")
+    written = object_at(object_at(template, "metadata"), "annotations")
     annotations = {key: value for key, value in written.items() if isinstance(value, str)}
     topology, levels = _placement(annotations)
     grouped = TOPOLOGY_REQUIRED in annotations or TOPOLOGY_PREFERRED in annotations

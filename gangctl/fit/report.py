@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, TypedDict
 
+from gangctl.api.reportschema import SIGNED
+
 API_VERSION: Final = "gangctl.dev/v1alpha1"
 KIND: Final = "GangFit"
 
@@ -52,7 +54,7 @@ class HolderReport(TypedDict):
     namespace: str
     kind: str
     clusterQueue: str
-    priority: int
+    priority: Annotated[int, "Of its Workload; more is more important.", SIGNED]
     resources: Annotated[dict[str, int], "What it holds of the resources that are short, over all flavors."]
 
 

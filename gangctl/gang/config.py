@@ -27,6 +27,11 @@ _OPTION_NAME: Final = re.compile(r"[-A-Za-z0-9_]{1,64}")
 _MOST_ERRORS: Final = 20
 
 
+def is_label_key(text: str) -> bool:
+    """Whether a node label can have this key."""
+    return len(text) <= _LABEL_KEY_LENGTH and re.fullmatch(LABEL_KEY, text) is not None
+
+
 class GangMode(StrEnum):
     """KEP-1068 ``gangMode``; case-sensitive like every enum of Kubernetes."""
 
@@ -37,6 +42,7 @@ class GangMode(StrEnum):
 
 JOBSET_MODES: Final = (GangMode.OFF, GangMode.GANG)
 REPLICATED_JOB_MODES: Final = (GangMode.OFF, GangMode.GANG, GangMode.REPLICATED_GANG)
+_MODES: Final = {str(mode): mode for mode in REPLICATED_JOB_MODES}
 
 
 class GangOptions(BaseModel):
@@ -115,8 +121,13 @@ def _merge(
 
 
 def _replicated_job_mode(rj: ReplicatedJob, errors: list[FieldError]) -> GangMode | None:
+    text = rj.annotations.get(GANG_MODE)
+    if text is None and rj.gang_config is None:
+        return None
+    if text in _MODES and rj.gang_config in {None, text}:
+        return _MODES[text]  # paths are written for what is wrong
     return _merge(
-        (rj.annotations.get(GANG_MODE), rj.annotation_path(GANG_MODE)),
+        (text, rj.annotation_path(GANG_MODE)),
         (rj.gang_config, f"{rj.path}.gangConfig.gangMode"),
         REPLICATED_JOB_MODES,
         errors,

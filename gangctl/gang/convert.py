@@ -17,10 +17,9 @@ from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangConfig, GangMode, GangOptions, is_configured, read_config
+from gangctl.gang.edits import Object, with_key, with_metadata
 from gangctl.gang.native_read import read_scheduling
 from gangctl.gang.native_write import ROOT, write_scheduling
-
-Object = dict[str, Any]
 
 
 class Notation(StrEnum):
@@ -88,37 +87,8 @@ def _intent(raw: Mapping[str, Any], jobset: JobSet) -> tuple[GangConfig, tuple[F
     return config, (FieldError(ROOT, ErrorKind.INVALID, detail),)
 
 
-def _set(values: Mapping[str, Any], key: str, value: object, *, after: str | None = None) -> Object:
-    """A copy with ``key`` set, removed when ``value`` is None; a new key stands behind ``after``, else first."""
-    if value is None:
-        return {name: item for name, item in values.items() if name != key}
-    if key in values:
-        return {**values, key: value}
-    if after not in values:
-        return {key: value, **values}
-    copy: Object = {}
-    for name, item in values.items():
-        copy[name] = item
-        if name == after:
-            copy[key] = value
-    return copy
-
-
-def _annotated(holder: Mapping[str, Any], changes: Mapping[str, str | None]) -> Object:
-    """A copy of an object with annotations in its metadata set or removed; what becomes empty by that goes."""
-    meta = holder.get("metadata") or {}
-    before = meta.get("annotations") or {}
-    notes = {key: value for key, value in before.items() if changes.get(key, value) is not None}
-    notes |= {key: value for key, value in changes.items() if value is not None}
-    if notes == before:
-        return dict(holder)
-    after = "namespace" if "namespace" in meta else "name"
-    meta = _set(meta, "annotations", notes or None, after=after)
-    return _set(holder, "metadata", meta or None)
-
-
-def _options(options: GangOptions) -> str | None:
-    """The annotation's value, None for the defaults."""
+def options_text(options: GangOptions) -> str | None:
+    """The value of annotation ``gangctl.dev/gang-options``, None for the defaults."""
     values = options.model_dump(by_alias=True, exclude_defaults=True)
     return json.dumps(values, separators=(",", ":")) if values else None
 
@@ -135,20 +105,20 @@ def _write(raw: Mapping[str, Any], config: GangConfig, to: Notation, scheduling:
     as_notes, as_fields = to is Notation.ANNOTATIONS, to is Notation.GANGCONFIG
     entries = []
     for entry, mode in zip(raw["spec"].get("replicatedJobs") or (), config.replicated_jobs, strict=True):
-        changed = _set(entry, "gangConfig", _field(mode, wanted=as_fields), after="name")
-        template = _annotated(entry.get("template") or {}, _note(mode, wanted=as_notes))
+        changed = with_key(entry, "gangConfig", _field(mode, wanted=as_fields), after="name")
+        template = with_metadata(entry.get("template") or {}, "annotations", _note(mode, wanted=as_notes))
         entries.append(
-            _set(changed, "template", template, after="name") if template or "template" in entry else changed
+            with_key(changed, "template", template, after="name") if template or "template" in entry else changed
         )
-    spec = _set(raw["spec"], "replicatedJobs", entries) if entries else dict(raw["spec"])
-    spec = _set(spec, "gangConfig", _field(config.jobset, wanted=as_fields))
-    spec = _set(spec, "scheduling", scheduling)
+    spec = with_key(raw["spec"], "replicatedJobs", entries) if entries else dict(raw["spec"])
+    spec = with_key(spec, "gangConfig", _field(config.jobset, wanted=as_fields))
+    spec = with_key(spec, "scheduling", scheduling)
     notes = _note(config.jobset, wanted=as_notes)
     if to is Notation.SCHEDULING:
         notes[GANG_OPTIONS] = None
     elif "scheduling" in raw["spec"]:
-        notes[GANG_OPTIONS] = _options(config.options)
-    return {**_annotated(raw, notes), "spec": spec}
+        notes[GANG_OPTIONS] = options_text(config.options)
+    return {**with_metadata(raw, "annotations", notes), "spec": spec}
 
 
 def convert(raw: Object, to: Notation) -> Conversion:

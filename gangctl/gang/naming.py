@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from typing import Final
 
 MAX_LENGTH: Final = 63
@@ -20,6 +21,7 @@ UID_PLACEHOLDER: Final = "00000000-0000-0000-0000-000000000000"
 """Stands in for the UID when a JobSet that does not exist yet is previewed."""
 
 _SUFFIX: Final = 10
+_READABLE: Final = MAX_LENGTH - _SUFFIX - 1
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NOT_ALLOWED: Final = re.compile(r"[^-a-z0-9]")
 
@@ -29,10 +31,21 @@ def is_dns_label(name: str) -> bool:
     return _DNS_LABEL.fullmatch(name) is not None
 
 
+def _digest(uid: str, scope: str) -> hashlib._Hash:
+    return hashlib.sha256(f"{uid}/{scope}".encode("utf-8", "surrogatepass"))
+
+
+def _readable(prefix: str) -> str:
+    lower = prefix.lower()
+    return _NOT_ALLOWED.sub("-", lower) if _NOT_ALLOWED.search(lower) else lower
+
+
+def _joined(readable: str, digest: hashlib._Hash) -> str:
+    return f"{readable[:_READABLE]}-{digest.hexdigest()[:_SUFFIX]}".lstrip("-")
+
+
 def _hashed(prefix: str, uid: str, scope: str) -> str:
-    suffix = hashlib.sha256(f"{uid}/{scope}".encode("utf-8", "surrogatepass")).hexdigest()[:_SUFFIX]
-    readable = _NOT_ALLOWED.sub("-", prefix.lower()[: MAX_LENGTH - _SUFFIX - 1])
-    return f"{readable}-{suffix}".lstrip("-")
+    return _joined(_readable(prefix), _digest(uid, scope))
 
 
 def workload_name(jobset: str, uid: str) -> str:
@@ -53,6 +66,16 @@ def replicated_job_group_name(jobset: str, uid: str, replicated_job: str) -> str
 def job_group_name(jobset: str, uid: str, replicated_job: str, index: int) -> str:
     """Name of the group of one replica (one Job) of a ReplicatedJob."""
     return _hashed(f"{jobset}-{replicated_job}-{index}", uid, f"job/{replicated_job}/{index}")
+
+
+def job_group_names(jobset: str, uid: str, replicated_job: str, replicas: int) -> Iterator[str]:
+    """:func:`job_group_name` of every replica, in order: most of a name is the same in all."""
+    readable = _readable(f"{jobset}-{replicated_job}-")
+    common = _digest(uid, f"job/{replicated_job}/")
+    for index in range(replicas):
+        digest = common.copy()
+        digest.update(b"%d" % index)
+        yield _joined(f"{readable}{index}", digest)
 
 
 def composite_group_name(jobset: str, uid: str) -> str:

@@ -6,7 +6,6 @@ field path, because a gang that silently lost a constraint would be another gang
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,7 +13,7 @@ from typing import Any, Final
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.errors import ErrorKind, FieldError
-from gangctl.gang.config import LABEL_KEY, GangConfig, GangMode, GangOptions
+from gangctl.gang.config import GangConfig, GangMode, GangOptions, is_label_key
 from gangctl.gang.counting import job_pods, replicated_job_pods
 from gangctl.gang.native_write import ROOT
 from gangctl.gang.sequencing import is_sequenced
@@ -81,7 +80,7 @@ def _read_topology(parse: _Parse, block: Mapping[str, Any], path: str) -> str | 
     if not entries:
         return None
     key = parse.mapping(entries[0], f"{where}.topology[0]", ("key",)).get("key")
-    if not isinstance(key, str) or not re.fullmatch(LABEL_KEY, key):
+    if not isinstance(key, str) or not is_label_key(key):
         parse.refuse(f"{where}.topology[0].key", "must be the key of a node label", ErrorKind.INVALID)
         return None
     return key

@@ -46,7 +46,7 @@ def without(plan: GangPlan, outsiders: Sequence[JobProgress]) -> GangPlan:
         if job.reference is not None:
             pods[job.reference.group] = pods.get(job.reference.group, 0) + job.pods
     groups = tuple(
-        replace(group, template=replace(group.template, min_count=pods[group.name]))
+        group._replace(template=replace(group.template, min_count=pods[group.name]))
         for group in plan.groups
         if pods.get(group.name)
     )

@@ -6,7 +6,7 @@ exist at once, so that a gang starts with all its pods or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
@@ -63,6 +63,13 @@ def group_name(jobset: str, uid: str, replicated_job: str, index: int, scope: Sc
             return naming.job_group_name(jobset, uid, replicated_job, index)
 
 
+def _group_names(jobset: str, uid: str, rj: ReplicatedJob, scope: Scope) -> Iterable[str]:
+    """:func:`group_name` of all Jobs of a ReplicatedJob, each once."""
+    if scope is Scope.JOB:
+        return naming.job_group_names(jobset, uid, rj.name, rj.replicas)
+    return [group_name(jobset, uid, rj.name, 0, scope)] if rj.replicas else []
+
+
 def job_reference(jobset: str, uid: str, replicated_job: str, index: int, stamp: Stamp) -> Reference:
     """The reference of one Job's pods; needs nothing that is not in the Job's own metadata."""
     group = group_name(jobset, uid, replicated_job, index, stamp.scope)
@@ -115,9 +122,8 @@ def make_plan(
     workload = Workload(jobset.namespace, naming.workload_name(jobset.name, real), owner, tuple(templates.values()))
     groups: dict[str, PodGroup] = {}
     for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True):
-        if stamp is None or stamp.template not in templates:
+        if stamp is None or (template := templates.get(stamp.template)) is None:
             continue
-        for index in range(rj.replicas if stamp.scope is Scope.JOB else min(rj.replicas, 1)):
-            name = group_name(jobset.name, real, rj.name, index, stamp.scope)
-            groups[name] = PodGroup(jobset.namespace, name, owner, workload.name, templates[stamp.template])
+        for name in _group_names(jobset.name, real, rj, stamp.scope):
+            groups[name] = PodGroup(jobset.namespace, name, owner, workload.name, template)
     return GangPlan(jobset, real, tuple(stamps), workload, tuple(groups.values()))

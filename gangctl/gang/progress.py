@@ -33,6 +33,8 @@ class JobProgress:
     failed: int = 0
     active: bool = False
     """Whether the Job has pods that have not finished, terminating ones included."""
+    beside_failed: int = 0
+    """Pods that have not finished, of a Job that has failed ones, else 0: a replacement changes nothing but this."""
     reference_field: str = ""
     """Field of its pods' spec that names their group, empty without one."""
 

@@ -76,7 +76,6 @@ class Reason(StrEnum):
     STARTING = "ContainersStarting"
     NOT_READY = "ContainersNotReady"
     RESTARTING = "Restarting"
-    JOBSET_FAILED = "JobSetFailed"
     UNKNOWN = "Unknown"
 
     # What does not get on by itself in Kueue: gangctl.kueue.stuck.Trouble, by the same names.
@@ -94,6 +93,29 @@ class Reason(StrEnum):
     TOO_MANY_PODSETS = "TooManyPodSets"
     WORKLOAD_MISSING = "WorkloadMissing"
 
+    # What is said on a PathwaysJob (gangctl/pathways); Suspended, Restarting and NameConflict are above.
+    JOBSET_CREATED = "JobSetCreated"
+    JOBSET_CREATE_FAILED = "JobSetCreateFailed"
+    JOBSET_GONE = "JobSetGone"
+    INVALID_SPEC = "InvalidSpec"
+    SPEC_CHANGE_IGNORED = "SpecChangeIgnored"
+    ADMISSION_DENIED = "AdmissionDenied"
+    RESUMED = "Resumed"
+    SLICE_LOST = "SliceLost"
+    SLICE_RECOVERED = "SliceRecovered"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    ENV_OVERRIDDEN = "EnvOverridden"
+    METADATA_MOVED = "MetadataMoved"
+    GANG_DISABLED = "GangDisabledExclusivePlacement"
+    GANG_CHOICE = "GangChoice"
+    HEAD_MAY_BE_APART = "HeadMayBeApart"
+    HEAD_DOES_NOT_FIT = "HeadDoesNotFit"
+    FLOATING_IMAGE = "FloatingImage"
+    DIRECTORY_MISSING = "DirectoryMissing"
+    NO_EFFECT = "NoEffect"
+    PRIVILEGED_POD = "PrivilegedPod"
+
 
 _NORMAL = frozenset(
     {
@@ -108,6 +130,11 @@ _NORMAL = frozenset(
         Reason.CHECK_READY,
         Reason.CHECK_PENDING,
         Reason.GANG_READY,
+        Reason.JOBSET_CREATED,
+        Reason.RESUMED,
+        Reason.SLICE_RECOVERED,
+        Reason.COMPLETED,
+        Reason.GANG_DISABLED,
     }
 )
 

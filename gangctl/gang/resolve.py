@@ -153,15 +153,16 @@ def _leave_empty(draft: _Draft) -> None:
 def _check(draft: _Draft) -> None:
     """Rules on the groups as they now stand."""
     members = draft.members()
-    groups = [[rj for rj in members if draft.scopes[rj.index] is Scope.JOBSET]]
+    shared = [rj for rj in members if draft.scopes[rj.index] is Scope.JOBSET]
+    groups = [shared] if shared else []
     groups += [[rj] for rj in members if draft.scopes[rj.index] is not Scope.JOBSET]
     capabilities = draft.rules.generation.capabilities
-    errors, notices = check_groups(draft.jobset, [g for g in groups if g], capabilities)
+    errors, notices = check_groups(draft.jobset, groups, capabilities)
     draft.errors += errors
     draft.notices += notices
     draft.errors += check_options(draft.config.options, draft.rules.generation)
     draft.errors += check_jobs(draft.jobset)
-    draft.errors += check_templates(draft.jobset, [g for g in groups if g])
+    draft.errors += check_templates(draft.jobset, groups)
 
 
 def _stamps(draft: _Draft) -> tuple[Stamp | None, ...]:

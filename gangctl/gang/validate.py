@@ -45,9 +45,9 @@ def check_schedulers(group: Group) -> list[FieldError]:
 
 def _check_priority(group: Group, capabilities: Capabilities) -> tuple[list[FieldError], list[Notice]]:
     classes = [rj.priority_class for rj in group]
-    odd = next((rj for rj in group if rj.priority_class != classes[0]), None)
-    if odd is None:
+    if classes.count(classes[0]) == len(classes):
         return [], []
+    odd = next(rj for rj in group if rj.priority_class != classes[0])
     variants = _variants(group, classes)
     if capabilities.uniform_priority:
         detail = f"all pods of one gang need the same priority class, or the scheduler refuses the gang: {variants}"

@@ -51,6 +51,10 @@ _GRACE_SECONDS: Final = 0.1
 _OVERRUN: Final = 2.0
 """Looks at the clock are some tenths of a millisecond apart: whoever is that late took it in one piece."""
 
+_REST: Final = 3.0
+_REST_SECONDS: Final = 0.2
+"""A worker in reserve learns for a quarter of the time, and rests no longer than this between two policies."""
+
 _SPLITTERS: Final = frozenset({"findAll", "split"})
 TOO_MANY: Final = "too many requests wait to be evaluated"
 
@@ -79,14 +83,15 @@ class Judge:
 
     def _supply(self, lane: LaneName) -> Workers:
         """Workers of a lane's own: what happens in one costs the other none."""
-        return Workers(
+        workers = Workers(
             worker_spec(self._options, lane),
             spares=self._options.spares,
             ahead=self._options.ahead,
-            prepare=self._prepare,
+            prepare=lambda worker: self._prepare(worker, workers),
             observer=self._observer,
             clock=self._clock,
         )
+        return workers
 
     def _lane(self, name: LaneName) -> Lane:
         return Lane(
@@ -279,10 +284,25 @@ class Judge:
     def _replaced(self, taught: Docket) -> bool:
         return taught is not self._docket
 
-    async def _prepare(self, worker: WorkerProcess) -> None:
-        """Teach a worker in reserve what is in force."""
+    async def _prepare(self, worker: WorkerProcess, workers: Workers) -> None:
+        """Teach a worker in reserve what is in force; one that was there before with rests, unless somebody waits.
+
+        Then policies have just changed, and requests go on: all of the reserve learning at once would keep several
+        cores. One that takes the place of another is needed soon.
+        """
+        anew = self._school.has(worker)
         await self._school.set_up(worker)
-        await self._school.teach(worker, self._docket, [*filter(self._school.teachable, self._docket.entries)])
+        docket = None
+        while docket is not self._docket:
+            docket = self._docket
+            await self._school.teach(worker, docket, ())
+            for entry in filter(self._school.teachable, docket.entries):
+                began = self._clock.now()
+                await self._school.teach(worker, docket, [entry])
+                if docket is not self._docket:
+                    break
+                if anew and not workers.wanted:
+                    await self._clock.sleep(min(_REST * (self._clock.now() - began), _REST_SECONDS))
 
 
 def _steps(entry: Entry, review: Review, size: Size) -> int:

@@ -70,6 +70,10 @@ class School:
         self._known[worker] = set()
         worker.exited.add_done_callback(lambda _: self._known.pop(worker, None))
 
+    def has(self, worker: WorkerProcess) -> bool:
+        """Whether it has been taught before."""
+        return worker in self._known
+
     def teachable(self, entry: Entry) -> bool:
         """Whether workers can, as far as is known, be taught a policy."""
         return not self._unteachable.holds(entry.key, self._clock.now())

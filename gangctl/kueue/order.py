@@ -18,7 +18,7 @@ from typing import Final
 
 from gangctl.kueue.evictions import ADMISSION_CHECK, PODS_READY_TIMEOUT, eviction_of
 from gangctl.kueue.moments import moment
-from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
+from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
 from gangctl.kueue.states import Phase, is_backed_off, phase_of
 
 _UNDATED: Final = datetime.max.replace(tzinfo=UTC)
@@ -36,14 +36,6 @@ class Place:
     in_cluster_queue: int
     in_local_queue: int
     skipped: bool
-
-
-def entering(
-    workloads: Iterable[QueuedWorkload], local_queues: Iterable[LocalQueue], cluster_queue: str
-) -> list[QueuedWorkload]:
-    """Those of Workloads of any namespace whose LocalQueue leads into a ClusterQueue."""
-    doors = {(door.namespace, door.name) for door in local_queues if door.cluster_queue == cluster_queue}
-    return [workload for workload in workloads if (workload.namespace, workload.queue) in doors]
 
 
 def queued_at(workload: QueuedWorkload, *, by_eviction: bool = True) -> datetime:

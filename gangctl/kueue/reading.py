@@ -7,10 +7,11 @@ Only what has no name is refused, with InputError: nothing could refer to it. Po
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gangctl.api.meta import ADMISSION_GATED_BY, controller_owner
+from gangctl.api.parts import object_at, objects_at
 from gangctl.errors import InputError
 from gangctl.kueue.amounts import quota_amount, read_amounts, read_quantity
 from gangctl.kueue.objects import (
@@ -36,16 +37,6 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 _STOPPED: Final[dict[str, StopPolicy]] = {"Hold": "Hold", "HoldAndDrain": "HoldAndDrain"}
 
 
-def _object(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = raw.get(key)
-    return value if isinstance(value, dict) else _NOTHING
-
-
-def _objects(raw: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
-    value = raw.get(key)
-    return (each for each in (value if isinstance(value, list) else ()) if isinstance(each, dict))
-
-
 def _text(raw: Mapping[str, Any], key: str, default: str = "") -> str:
     value = raw.get(key)
     return value if isinstance(value, str) and value else default
@@ -67,7 +58,9 @@ def _integer(raw: Mapping[str, Any], key: str, default: int = 0) -> int:
 
 
 def _strings(raw: Mapping[str, Any], key: str) -> dict[str, str]:
-    return {sys.intern(name): sys.intern(value) for name, value in _object(raw, key).items() if isinstance(value, str)}
+    return {
+        sys.intern(name): sys.intern(value) for name, value in object_at(raw, key).items() if isinstance(value, str)
+    }
 
 
 def _metadata(raw: Mapping[str, Any], kind: str) -> dict[str, Any]:
@@ -85,7 +78,7 @@ def _conditions(raw: Mapping[str, Any]) -> dict[str, Condition]:
             _text(each, "message"),
             _text(each, "lastTransitionTime"),
         )
-        for each in _objects(_object(raw, "status"), "conditions")
+        for each in objects_at(object_at(raw, "status"), "conditions")
         if _text(each, "type")
     }
 
@@ -101,7 +94,7 @@ def _limit(raw: Mapping[str, Any], key: str, resource: str) -> int | None:
 
 def _flavor_quotas(raw: Mapping[str, Any]) -> FlavorQuotas:
     resources = {}
-    for each in _objects(raw, "resources"):
+    for each in objects_at(raw, "resources"):
         name = _name(each, "name")
         resources[name] = Quota(
             max(0, _limit(each, "nominalQuota", name) or 0),
@@ -114,17 +107,17 @@ def _flavor_quotas(raw: Mapping[str, Any]) -> FlavorQuotas:
 def _groups(spec: Mapping[str, Any]) -> tuple[ResourceGroup, ...]:
     return tuple(
         ResourceGroup(
-            _texts(group, "coveredResources"), tuple(_flavor_quotas(each) for each in _objects(group, "flavors"))
+            _texts(group, "coveredResources"), tuple(_flavor_quotas(each) for each in objects_at(group, "flavors"))
         )
-        for group in _objects(spec, "resourceGroups")
+        for group in objects_at(spec, "resourceGroups")
     )
 
 
 def read_cluster_queue(raw: Mapping[str, Any]) -> ClusterQueue:
     """The projection of a ClusterQueue; InputError when it has no name."""
     metadata = _metadata(raw, "ClusterQueue")
-    spec, status = _object(raw, "spec"), _object(raw, "status")
-    fungibility, preemption = _object(spec, "flavorFungibility"), _object(spec, "preemption")
+    spec, status = object_at(raw, "spec"), object_at(raw, "status")
+    fungibility, preemption = object_at(spec, "flavorFungibility"), object_at(spec, "preemption")
     return ClusterQueue(
         name=_name(metadata, "name"),
         cohort=_name(spec, "cohortName"),
@@ -134,7 +127,7 @@ def read_cluster_queue(raw: Mapping[str, Any]) -> ClusterQueue:
         stop_policy=_stop_policy(spec),
         checks=tuple(
             CheckUse(_name(each, "name"), _texts(each, "onFlavors"))
-            for each in _objects(_object(spec, "admissionChecksStrategy"), "admissionChecks")
+            for each in objects_at(object_at(spec, "admissionChecksStrategy"), "admissionChecks")
         ),
         when_can_borrow=_text(fungibility, "whenCanBorrow", "MayStopSearch"),
         when_can_preempt=_text(fungibility, "whenCanPreempt", "TryNextFlavor"),
@@ -149,33 +142,33 @@ def read_cluster_queue(raw: Mapping[str, Any]) -> ClusterQueue:
 def read_cohort(raw: Mapping[str, Any]) -> Cohort:
     """The projection of a Cohort; InputError when it has no name."""
     metadata = _metadata(raw, "Cohort")
-    spec = _object(raw, "spec")
+    spec = object_at(raw, "spec")
     return Cohort(_name(metadata, "name"), _name(spec, "parentName"), _groups(spec))
 
 
 def read_local_queue(raw: Mapping[str, Any]) -> LocalQueue:
     """The projection of a LocalQueue; InputError when it has no name."""
     metadata = _metadata(raw, "LocalQueue")
-    spec = _object(raw, "spec")
+    spec = object_at(raw, "spec")
     return LocalQueue(
         namespace=_name(metadata, "namespace"),
         name=_name(metadata, "name"),
         cluster_queue=_name(spec, "clusterQueue"),
         stop_policy=_stop_policy(spec),
         active=_conditions(raw).get("Active"),
-        pending=_integer(_object(raw, "status"), "pendingWorkloads"),
+        pending=_integer(object_at(raw, "status"), "pendingWorkloads"),
     )
 
 
 def read_flavor(raw: Mapping[str, Any]) -> ResourceFlavor:
     """The projection of a ResourceFlavor; InputError when it has no name."""
     metadata = _metadata(raw, "ResourceFlavor")
-    spec = _object(raw, "spec")
+    spec = object_at(raw, "spec")
     return ResourceFlavor(
         name=_name(metadata, "name"),
         node_labels=_strings(spec, "nodeLabels"),
-        taints=tuple(_objects(spec, "nodeTaints")),
-        tolerations=tuple(_objects(spec, "tolerations")),
+        taints=tuple(objects_at(spec, "nodeTaints")),
+        tolerations=tuple(objects_at(spec, "tolerations")),
         topology=_name(spec, "topologyName"),
     )
 
@@ -183,7 +176,7 @@ def read_flavor(raw: Mapping[str, Any]) -> ResourceFlavor:
 def read_check(raw: Mapping[str, Any]) -> AdmissionCheck:
     """The projection of an AdmissionCheck; InputError when it has no name."""
     metadata = _metadata(raw, "AdmissionCheck")
-    spec = _object(raw, "spec")
+    spec = object_at(raw, "spec")
     written = spec.get("parameters")
     parameters = None
     if isinstance(written, dict):
@@ -212,11 +205,11 @@ def _checks(status: Mapping[str, Any]) -> tuple[CheckState, ...]:
             _text(each, "lastTransitionTime"),
             _integer(each, "retryCount"),
         )
-        for each in _objects(status, "admissionChecks")
+        for each in objects_at(status, "admissionChecks")
     )
 
 
-def _counts(entries: Iterator[Mapping[str, Any]], default: int) -> dict[str, int]:
+def _counts(entries: Iterable[Mapping[str, Any]], default: int) -> dict[str, int]:
     return {sys.intern(_text(each, "name", "main")): max(0, _integer(each, "count", default)) for each in entries}
 
 
@@ -243,11 +236,11 @@ def read_workload(raw: Mapping[str, Any]) -> QueuedWorkload:
     while its ``count`` stays what was admitted.
     """
     metadata = _metadata(raw, "Workload")
-    spec, status = _object(raw, "spec"), _object(raw, "status")
+    spec, status = object_at(raw, "spec"), object_at(raw, "status")
     owner = controller_owner(metadata) or _NOTHING
-    pods = _counts(_objects(spec, "podSets"), 1)
-    admission, requeue = _object(status, "admission"), _object(status, "requeueState")
-    reclaimable = _counts(_objects(status, "reclaimablePods"), 0)
+    pods = _counts(objects_at(spec, "podSets"), 1)
+    admission, requeue = object_at(status, "admission"), object_at(status, "requeueState")
+    reclaimable = _counts(objects_at(status, "reclaimablePods"), 0)
     return QueuedWorkload(
         namespace=_name(metadata, "namespace"),
         name=_text(metadata, "name"),
@@ -259,23 +252,23 @@ def read_workload(raw: Mapping[str, Any]) -> QueuedWorkload:
         owner_uid=_text(owner, "uid"),
         queue=_name(spec, "queueName"),
         priority=_integer(spec, "priority"),
-        priority_class=_name(_object(spec, "priorityClassRef"), "name"),
+        priority_class=_name(object_at(spec, "priorityClassRef"), "name"),
         active=spec.get("active") is not False,
         created=_text(metadata, "creationTimestamp"),
         deleting=bool(metadata.get("deletionTimestamp")),
         pods=pods,
         requests={
-            _name(each, "name"): read_amounts(each.get("resources")) for each in _objects(status, "resourceRequests")
+            _name(each, "name"): read_amounts(each.get("resources")) for each in objects_at(status, "resourceRequests")
         },
         cluster_queue=_name(admission, "clusterQueue"),
-        assignments=tuple(_assignment(each, pods, reclaimable) for each in _objects(admission, "podSetAssignments")),
+        assignments=tuple(_assignment(each, pods, reclaimable) for each in objects_at(admission, "podSetAssignments")),
         conditions=_conditions(raw),
         checks=_checks(status),
         requeue_at=_text(requeue, "requeueAt"),
         requeue_count=_integer(requeue, "count"),
         gates=tuple(
             name.strip()
-            for name in _text(_object(metadata, "annotations"), ADMISSION_GATED_BY).split(",")
+            for name in _text(object_at(metadata, "annotations"), ADMISSION_GATED_BY).split(",")
             if name.strip()
         ),
     )

@@ -63,7 +63,7 @@ class CheckPart:
             self._gate = GateKeeper(
                 clients.reader, clients.writer, gangs.caches, workloads, standings=standings, say=gangs.say
             )
-            self._gates = _controller(GATES, self._gate.reconcile, WORKERS, metrics)
+            self._gates = _controller(GATES, self._gate.reconcile, WORKERS, metrics, gangs.share.admits)
         if self._check is not None or self._gate is not None:
             gangs.follow(self._jobset_changed)
             sources.workloads.informer.subscribe(self._workload_changed)
@@ -82,7 +82,8 @@ class CheckPart:
         """Say that checks are active, judge who waits, and open gates, until cancelled: the leader does."""
         async with asyncio.TaskGroup() as group:
             if self._check is not None:
-                group.create_task(self._check.declare(), name=ACTIVITY)
+                if self._gangs.share.first:
+                    group.create_task(self._check.declare(), name=ACTIVITY)
                 group.create_task(self._check.judge(self._known), name=WORKLOADS)
             if self._gate is not None:
                 group.create_task(self._open(self._gate), name=GATES)
@@ -145,7 +146,9 @@ class _CheckMode:
             applier, sources.workloads.store, self._ours, gangs.caches, standings=standings, say=gangs.say
         )
         self._activity: Controller[str] = _controller(ACTIVITY, self._ours.reconcile, 1, metrics)
-        self._workloads: Controller[Key] = _controller(WORKLOADS, self.loop.reconcile, WORKERS, metrics)
+        self._workloads: Controller[Key] = _controller(
+            WORKLOADS, self.loop.reconcile, WORKERS, metrics, gangs.share.admits
+        )
         self._checks.subscribe(self._check_changed)
 
     async def declare(self) -> None:
@@ -199,12 +202,16 @@ def _held(workload: QueuedWorkload | None) -> frozenset[str]:
 
 
 def _controller(
-    name: str, reconcile: Callable[[K], Awaitable[Action]], workers: int, metrics: RuntimeMetrics
+    name: str,
+    reconcile: Callable[[K], Awaitable[Action]],
+    workers: int,
+    metrics: RuntimeMetrics,
+    admits: Callable[[K], bool] = lambda _: True,
 ) -> Controller[K]:
     return Controller(
         name,
         reconcile,
-        queue=WorkQueue(observer=metrics.queue_observer(name)),
+        queue=WorkQueue(observer=metrics.queue_observer(name), admits=admits),
         options=ControllerOptions(workers=workers),
         error_policy=error_policy,
         observer=metrics.controller_observer(name),

@@ -21,7 +21,12 @@ from gangctl.runtime.families import Catalogue, Family
 from gangctl.runtime.metrics import RuntimeMetrics
 
 NOWHERE: Final = "http://127.0.0.1:1"
-EVERYTHING: Final[Mapping[str, Any]] = {"kueue_gate": True, "kueue_check": True, "gang_objects": True}
+EVERYTHING: Final[Mapping[str, Any]] = {
+    "kueue_gate": True,
+    "kueue_check": True,
+    "gang_objects": True,
+    "pathways": True,
+}
 """Flags that switch on what is off by default and has something to tell."""
 
 

@@ -29,6 +29,7 @@ from gangctl.runtime.controller import Action, Controller, ControllerOptions, de
 from gangctl.runtime.events import Event, EventRecorder, EventType, ObjectReference
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.queue import WorkQueue
+from gangctl.runtime.shards import Share
 
 NAME = "gangs"
 
@@ -61,16 +62,19 @@ class GangPart:
         *,
         registry: CollectorRegistry,
         suspended: Callable[[JobSet], Lifecycle] = lambda _: Lifecycle.RETIRED,
+        share: Share | None = None,
     ) -> None:
         """Make everything, start nothing; in the event loop that everything will run in.
 
-        ``suspended`` says what should exist for a JobSet while it is suspended.
+        ``suspended`` says what should exist for a JobSet while it is suspended; ``share``, which namespaces are looked
+        after here, where it is not all of them.
         """
+        self.share = share or Share()
         self._schedulers = frozenset(settings.gang_scheduler)
         self._recorder = recorder
         self._clients = clients
         self._gang_metrics = GangMetrics(registry)
-        queue: WorkQueue[Key] = WorkQueue(observer=metrics.queue_observer(NAME))
+        queue: WorkQueue[Key] = WorkQueue(observer=metrics.queue_observer(NAME), admits=self.share.admits)
         self._queue = queue
         self._followers: list[Callable[[Key], None]] = []
         clock = asyncio.get_running_loop().time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
@@ -13,6 +13,7 @@ from gangctl.client.client import Client
 from gangctl.gang.assess import Lifecycle
 from gangctl.manager.checks import CheckPart
 from gangctl.manager.gangs import Clients, GangPart
+from gangctl.manager.pathways import PathwaysPart
 from gangctl.manager.policies import PolicyPart, without_queues
 from gangctl.manager.queues import QueuePart
 from gangctl.manager.readiness import ReadinessPart
@@ -20,6 +21,7 @@ from gangctl.manager.settings import ControllerSettings
 from gangctl.manager.webhooks import WebhookPart
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import RuntimeMetrics
+from gangctl.runtime.shards import Share
 
 Work = Callable[[], Coroutine[None, None, None]]
 """Something to do until cancelled."""
@@ -39,6 +41,8 @@ class Outside:
     """Whether this replica may change the registration of webhooks."""
     applier: Client
     """Like the writer of ``clients``, for server-side apply in the name of the admission checks."""
+    share: Share = field(default_factory=Share)
+    """The namespaces that this replica looks after while it leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class Parts:
     policies: PolicyPart | None
     checks: CheckPart | None
     readiness: ReadinessPart | None
+    pathways: PathwaysPart | None
     webhooks: WebhookPart
 
     def watching(self) -> list[Work]:
@@ -62,8 +67,10 @@ class Parts:
 
     def _all(
         self,
-    ) -> tuple[GangPart, QueuePart | None, PolicyPart | None, CheckPart | None, ReadinessPart | None]:
-        return self.gangs, self.queues, self.policies, self.checks, self.readiness
+    ) -> tuple[
+        GangPart, QueuePart | None, PolicyPart | None, CheckPart | None, ReadinessPart | None, PathwaysPart | None
+    ]:
+        return self.gangs, self.queues, self.policies, self.checks, self.readiness, self.pathways
 
     def judging(self) -> AbstractAsyncContextManager[None]:
         """Policies are judged for as long as the block runs."""
@@ -83,6 +90,7 @@ def compose(outside: Outside) -> Parts:
         outside.metrics,
         registry=outside.registry,
         suspended=suspended,
+        share=outside.share,
     )
     if queues is not None:
         queues.attend(gangs, outside.registry)
@@ -120,6 +128,11 @@ def compose(outside: Outside) -> Parts:
             metrics=outside.metrics,
             registry=outside.registry,
         )
+    pathways = None
+    if settings.pathways:
+        pathways = PathwaysPart(
+            clients, settings, gangs, outside.recorder, metrics=outside.metrics, registry=outside.registry
+        )
     webhooks = WebhookPart(
         clients.reader,
         settings,
@@ -130,7 +143,7 @@ def compose(outside: Outside) -> Parts:
         may_write=outside.may_register,
         queues=queues.view if queues is not None else None,
     )
-    return Parts(gangs, queues, policies, checks, readiness, webhooks)
+    return Parts(gangs, queues, policies, checks, readiness, pathways, webhooks)
 
 
 def _retired(_: JobSet) -> Lifecycle:

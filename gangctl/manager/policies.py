@@ -232,7 +232,9 @@ class PolicyPart:
             group.create_task(self._keeper.run(), name="policies")
 
     async def lead(self) -> None:
-        """Write statuses and scan what exists until cancelled: the leader does."""
+        """Write statuses and scan what exists until cancelled: the leader does, of several the first shard's."""
+        if not self._gangs.share.first:
+            return
         await self.synced()
         for key in self._sources.keys():  # noqa: SIM118 - it is no mapping
             self._controller.enqueue(key)

@@ -2,8 +2,9 @@
 
 Start: credentials, probes, certificates, webhook listener, caches; the webhooks are
 registered once they can answer. Every replica answers webhooks; the holder of the Lease
-reconciles. End: not ready any more, and the Lease is given back first, so that another
-replica takes over; this one answers until nobody asks it, finishes what it has, and goes.
+reconciles, with shards the holder of each Lease its share of the namespaces. End: not
+ready any more, and the Lease is given back first, so that another replica takes over;
+this one answers until nobody asks it, finishes what it has, and goes.
 """
 
 from __future__ import annotations
@@ -41,8 +42,11 @@ from gangctl.runtime.election import ElectionOptions, LeaseElection, leadership_
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.probes import Check, ProbeServer
+from gangctl.runtime.shardelection import ShardElection
+from gangctl.runtime.shards import Share, lease_names
 
 LEASE: Final = "gangctl"
+"""Name of the first shard's Lease, and the beginning of the names of others."""
 SYSTEM_NAMESPACE: Final = "gangctl-system"
 EVENT_DRAIN_SECONDS: Final = 2.0
 LAME_DUCK_SECONDS: Final = 5.0
@@ -189,7 +193,8 @@ class Process:
         own_namespace = await self._own_namespace()
         log.info("starting", version=__version__, cluster=self._config.origin, own_namespace=own_namespace)
         recorder = EventRecorder(self._client, instance=self._identity, observer=self._metrics.event_observer())
-        election = self._election(own_namespace)
+        share = Share(self._settings.shards)
+        election = self._election(own_namespace, share)
         guard = election.ensure_leading if election is not None else None
         writer = Client(self._transport, Settings(guard=guard))
         parts = compose(
@@ -201,8 +206,9 @@ class Process:
                 self._metrics,
                 self._registry,
                 # During a rolling update two versions would undo each other's registration: only the leader's counts.
-                may_register=(lambda: election.is_leader) if election is not None else (lambda: True),
+                may_register=(lambda: election.leads(0)) if election is not None else (lambda: True),
                 applier=Client(self._transport, Settings(field_manager=FIELD_MANAGER, guard=guard)),
+                share=share,
             )
         )
         self._parts = parts
@@ -229,13 +235,17 @@ class Process:
         reviews = Client(self._transport, Settings(throttled=False))
         return SecureMetrics(self._client, reviews, self._settings, own_namespace, self._registry).serving()
 
-    def _election(self, own_namespace: str) -> LeaseElection | None:
+    def _election(self, own_namespace: str, share: Share) -> ShardElection | None:
         if not self._settings.leader_elect:
             self._metrics.track_election(None)
             return None
         options = election_options(self._settings.lease_duration)
         client = Client(self._transport, Settings(throttled=False))
-        election = LeaseElection(client, name=LEASE, namespace=own_namespace, identity=self._identity, options=options)
+        elections = [
+            LeaseElection(client, name=name, namespace=own_namespace, identity=self._identity, options=options)
+            for name in lease_names(LEASE, share.total)
+        ]
+        election = ShardElection(elections, share)
         self._metrics.track_election(election)
         return election
 
@@ -267,8 +277,8 @@ def election_options(seconds: float) -> ElectionOptions:
     return ElectionOptions(lease, lease * 0.75, seconds / 10, seconds / 5)
 
 
-async def _lead(election: LeaseElection | None, parts: Sequence[Work]) -> None:
-    """Do what the leader does whenever this replica holds the Lease."""
+async def _lead(election: ShardElection | None, parts: Sequence[Work]) -> None:
+    """Do what the leader does whenever this replica holds a Lease."""
     if election is None:
         await _together(parts)
         return

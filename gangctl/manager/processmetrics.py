@@ -23,7 +23,7 @@ class ProcessMetrics:
         feature = Gauge(
             "gangctl_feature_enabled",
             "What the settings switch on, 1 or 0, by feature: policies, kueue, kueue-gate, kueue-check, readiness, "
-            "gang-objects, leader-elect, metrics-secure.",
+            "gang-objects, pathways, leader-elect, metrics-secure.",
             ["feature"],
             registry=registry,
         )
@@ -34,6 +34,7 @@ class ProcessMetrics:
             ("kueue-check", settings.kueue_check),
             ("readiness", settings.readiness != "off"),
             ("gang-objects", settings.gang_objects),
+            ("pathways", settings.pathways),
             ("leader-elect", settings.leader_elect),
             ("metrics-secure", settings.metrics_secure),
         ):

@@ -58,7 +58,7 @@ class QueuePart:
     def attend(self, gangs: GangPart, registry: CollectorRegistry) -> None:
         """Tell the JobSets of ``gangs`` how they wait, and their controller when Kueue comes or goes."""
         self._gangs = gangs
-        queue: WorkQueue[Key] = WorkQueue(observer=self._metrics.queue_observer(NAME))
+        queue: WorkQueue[Key] = WorkQueue(observer=self._metrics.queue_observer(NAME), admits=gangs.share.admits)
         self.verdicts = Verdicts(
             gangs.caches.jobsets,
             self.view,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import JobSet
+from gangctl.controllers.inhabited import InhabitedNamespaces
 from gangctl.controllers.queues.view import Affected
 from gangctl.controllers.readiness.controller import Door, Gangs, ReadinessController
 from gangctl.controllers.readiness.events import ReadinessEvents
@@ -46,7 +47,13 @@ class ReadinessPart:
         """Make everything, start nothing; ``suspended`` says what should exist for a JobSet while it is suspended."""
         self._gangs = gangs
         self._queues = queues
-        self._sources = ReadinessSources(clients.reader, self._known, observer=metrics.informer_observer)
+        share = gangs.share
+        self._sources = ReadinessSources(
+            clients.reader,
+            self._known,
+            observer=metrics.informer_observer,
+            namespaces=InhabitedNamespaces(gangs.caches.jobsets, share) if share.divided else None,
+        )
         for source in reversed(self._sources.all):
             # Of the events one kind is shown, under the name of both: that of pods that are refused, which come first.
             metrics.track_informer(source.informer)
@@ -64,6 +71,7 @@ class ReadinessPart:
             evaluate,
             observers,
             queues=QueueStandings(queues.view, self._never, self._head_changed) if queues is not None else None,
+            share=share,
         )
         gangs.follow(self.controller.mark)
         if queues is not None:
@@ -121,6 +129,7 @@ def _gang_objects(clients: Clients, gangs: GangPart, metrics: RuntimeMetrics) ->
         informer_observer=metrics.informer_observer(GANGS),
         queue_observer=metrics.queue_observer(OBJECTS),
         controller_observer=metrics.controller_observer(OBJECTS),
+        share=gangs.share,
     )
     metrics.track_informer(objects.informer)
     return objects

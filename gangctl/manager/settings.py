@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -16,6 +17,8 @@ from gangctl.api.documents import DEFAULT_LIMITS, parse_documents
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.errors import ConfigError
 from gangctl.kueue.names import KUEUE_NAMESPACE
+from gangctl.pathways.options import PathwaysOptions
+from gangctl.runtime.shards import MOST_SHARDS
 
 _DAY: Final = 86_400
 _SELECTOR_TERM: Final = re.compile(
@@ -100,6 +103,11 @@ class ControllerSettings(BaseModel):
         "authority.",
     )
     leader_elect: bool = Field(default=True, description="Let only the holder of Lease gangctl write.")
+    shards: Annotated[int, Field(ge=1, le=MOST_SHARDS)] = Field(
+        default=1,
+        description="Divide the namespaces among so many shards, by a hash of their names: each has a Lease and a "
+        "leader of its own, so that there must be as many replicas, better one more. The same number in all of them.",
+    )
     lease_duration: Annotated[float, Field(ge=3)] = Field(
         default=15.0, description="Seconds within which another replica writes in the place of a leader that died."
     )
@@ -155,6 +163,16 @@ class ControllerSettings(BaseModel):
         description="Write a Gang object beside each JobSet, with what is known of its readiness. It takes the "
         "definition and the rights of manifests/gang-objects.",
     )
+    pathways: bool = Field(
+        default=False,
+        description="Be the controller of PathwaysJobs, unless the upstream one runs: create their JobSets, and keep "
+        "their statuses. It takes the definition and the rights of manifests/pathways.",
+    )
+    pathways_options: PathwaysOptions | None = Field(
+        default=None,
+        description="Options of PathwaysJobs that do not say otherwise in annotation gangctl.dev/pathways-options: a "
+        "JSON object like that, or a mapping in --config.",
+    )
     discovery_period: Annotated[float, Field(ge=1)] = Field(
         default=30.0, description="Seconds between looks at what the cluster serves."
     )
@@ -176,6 +194,17 @@ class ControllerSettings(BaseModel):
     def _word(cls, value: object) -> object:
         """YAML 1.1 reads the words on and off as true and false."""
         return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+    @field_validator("pathways_options", mode="before")
+    @classmethod
+    def _mapping(cls, value: object) -> object:
+        """A flag is text."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f'must be a JSON object such as {{"startup": "DependsOn"}}: {error}') from None
 
     @field_validator("metrics_bind_address", "metrics_secure_bind_address", "webhook_bind_address")
     @classmethod
@@ -200,11 +229,15 @@ class ControllerSettings(BaseModel):
             )
         if self.metrics_cert_dir is not None and not self.metrics_secure:
             raise ValueError("metrics-cert-dir has no effect without metrics-secure: set both, or neither")
+        if self.shards > 1 and not self.leader_elect:
+            raise ValueError("shards has no effect without leader-elect: who looks after which is settled by Leases")
         if self.kueue == "off" and (self.kueue_gate or self.kueue_check):
             flag = "kueue-gate" if self.kueue_gate else "kueue-check"
             raise ValueError(f"{flag} has no effect with kueue off: leave one of them out")
         if self.readiness == "off" and self.gang_objects:
             raise ValueError("gang-objects has no effect with readiness off: leave one of them out")
+        if self.pathways_options is not None and not self.pathways:
+            raise ValueError("pathways-options has no effect without pathways: set both, or neither")
         return self
 
     def webhook_listener(self) -> tuple[str, int]:

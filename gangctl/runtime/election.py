@@ -156,7 +156,12 @@ class LeaseElection:
         lost. The Lease is given back in every case in which it is still ours. May be
         called again to stand for election again.
         """
-        await self._acquire()
+        while not await self.attempt():
+            await self._clock.sleep(self.pause())
+        await self.hold(lead)
+
+    async def hold(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Run ``lead`` for as long as we lead, right after an :meth:`attempt` that won; see :meth:`run`."""
         self._change(leading=True)
         try:
             await self._lead(lead)
@@ -164,12 +169,8 @@ class LeaseElection:
             self._change(leading=False)
             await self._release()
 
-    async def _acquire(self) -> None:
-        while not await self._attempt():
-            await self._clock.sleep(self._pause())
-
-    def _pause(self) -> float:
-        """Until the next attempt: not longer than the Lease of a leader that may have died lasts."""
+    def pause(self) -> float:
+        """Seconds until the next attempt: not longer than the Lease of a leader that may have died lasts."""
         # Candidates that wait in step would collide for ever.
         pause = self._options.retry_seconds * (1 - 0.2 * self._randomness())
         if self._seen is None or not self._seen.holder:
@@ -214,14 +215,14 @@ class LeaseElection:
         """Renew again and again; returns when somebody else holds the Lease."""
         while True:
             await self._clock.sleep(self._options.retry_seconds)
-            if not await self._attempt() and self.holder not in {"", self.identity}:
+            if not await self.attempt() and self.holder not in {"", self.identity}:
                 return
 
     async def _wait_for_deadline(self) -> None:
         while (left := self._deadline - self._clock.now()) > 0:
             await self._clock.sleep(left)
 
-    async def _attempt(self) -> bool:
+    async def attempt(self) -> bool:
         """Take or renew the Lease unless somebody else holds it; whether we hold it now."""
         try:
             if self._stale:

@@ -84,9 +84,11 @@ class Informer(Generic[T]):
         options: InformerOptions | None = None,
         clock: Clock | None = None,
         randomness: Callable[[], float] = random.random,
+        handlers: list[Handler[T]] | None = None,
     ) -> None:
         """Do nothing yet.
 
+        Informers of several namespaces may share one ``store``, and the ``handlers`` that are told of it.
         ``on_absent`` is called when the server turns out not to serve the resource, ``on_synced`` when the store
         is complete for the first time, and for the first time after that.
         """
@@ -106,14 +108,17 @@ class Informer(Generic[T]):
         self._backoff = Backoff(
             self._options.base_delay_seconds, self._options.cap_delay_seconds, randomness=randomness
         )
-        self._handlers: list[Handler[T]] = []
+        self._handlers: list[Handler[T]] = [] if handlers is None else handlers
         self._contact: float | None = None
         self._absent = False
         self._version = ""  # where to resume; empty: list first
+        self._listed = False  # whether the store may hold what a list does not name
         self._opened: float | None = None
         self._refusals = 0
         self._trouble = ""
         self._log = _log.bind(resource=resource.qualified_name, version=resource.version)
+        if namespace is not None:
+            self._log = self._log.bind(namespace=namespace)
 
     def subscribe(self, on_change: Handler[T]) -> None:
         """Call ``on_change(old, new)`` for every change; what is in the store already is told at once."""
@@ -124,6 +129,7 @@ class Informer(Generic[T]):
     def forget(self) -> None:
         """Empty the store, without telling so, and let the next :meth:`run` begin anew; not while one runs."""
         self._version = ""
+        self._listed = False
         self.synced.clear()
         self.store.clear()
 
@@ -164,7 +170,7 @@ class Informer(Generic[T]):
         seen: set[Key] = set()
         version = ""
         pages = self._client.pages(
-            self.resource, self._namespace, selection=self._selection, limit=self._options.page_size
+            self.resource, self._namespace, selection=self._selection, limit=self._options.page_size, ahead=True
         )
         async with aclosing(pages):
             async for page in pages:
@@ -174,7 +180,9 @@ class Informer(Generic[T]):
                     key = self._upsert(raw)
                     if key is not None:
                         seen.add(key)
-        self._tell(self.store.retain(seen))
+        if self._listed:
+            self._tell(self.store.retain(seen, self._namespace))
+        self._listed = True
         self._version = version
         self._absent = False
         if not self.synced.is_set():

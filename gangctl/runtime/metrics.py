@@ -6,6 +6,7 @@ Names of objects never become labels.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -13,11 +14,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import Resource
 from gangctl.runtime.controller import ControllerObserver
-from gangctl.runtime.election import LeaseElection
 from gangctl.runtime.events import RESULTS as EVENT_RESULTS
 from gangctl.runtime.events import EventObserver
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.queue import QueueObserver, WorkQueue
+from gangctl.runtime.shardelection import ShardElection
 
 _REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _WORK_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -63,7 +64,15 @@ class RuntimeMetrics:
             registry=registry,
         )
         self._informers = _InformerFamilies(registry)
-        self._leader = Gauge("gangctl_leader", "Whether this replica leads: 1 or 0.", registry=registry)
+        self._leader = Gauge(
+            "gangctl_leader", "Whether this replica leads, with shards any of them: 1 or 0.", registry=registry
+        )
+        self._shards = Gauge(
+            "gangctl_shard_leader",
+            "Whether this replica leads a shard: 1 or 0. There is shard 0 alone unless gangctl runs with --shards.",
+            ["shard"],
+            registry=registry,
+        )
         self._events = Counter(
             "gangctl_events",
             "Events by result: created, existing, repeated, dropped (queue full), refused, unwelcome (no namespace).",
@@ -106,9 +115,16 @@ class RuntimeMetrics:
         age = informer.contact_age()
         return 0.0 if age is None else self._clock.wall().timestamp() - age
 
-    def track_election(self, election: LeaseElection | None) -> None:
-        """Export whether this replica leads: always where there is no election."""
+    def track_election(self, election: ShardElection | None) -> None:
+        """Export whether this replica leads, and which shard: always, and all, where there is no election."""
         self._leader.set_function(lambda: float(election is None or election.is_leader))
+        for number in range(election.total if election is not None else 1):
+            leads = partial(_leads, election, number)
+            self._shards.labels(str(number)).set_function(leads)
+
+
+def _leads(election: ShardElection | None, number: int) -> float:
+    return float(election is None or election.leads(number))
 
 
 class _QueueFamilies:

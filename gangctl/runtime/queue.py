@@ -72,8 +72,10 @@ class WorkQueue(Generic[K]):
         observer: QueueObserver | None = None,
         clock: Clock | None = None,
         randomness: Callable[[], float] = random.random,
+        admits: Callable[[K], bool] = lambda _: True,
     ) -> None:
-        """Start empty and open."""
+        """Start empty and open; keys that it does not admit at the moment are not kept."""
+        self._admits = admits
         self._policy = policy or RetryPolicy()
         self._observer = observer or QueueObserver()
         self._clock = clock or Clock()
@@ -125,6 +127,9 @@ class WorkQueue(Generic[K]):
         """Bring ``key`` into line, or after its present processing."""
         if self._closed:
             return
+        if not self._admits(key):
+            self.forget(key)
+            return
         if key in self._processing:
             self._again.add(key)
         elif not self._attended:
@@ -140,7 +145,7 @@ class WorkQueue(Generic[K]):
         if seconds <= 0:
             self.add(key)
             return
-        if self._closed:
+        if self._closed or not self._admits(key):
             return
         when = self._clock.now() + seconds
         waiting = self._delayed.get(key)

@@ -105,9 +105,10 @@ class Store(Generic[T]):
         self._unindex(key, old.value)
         return [Change(old.value, None)]
 
-    def retain(self, keys: Collection[Key]) -> list[Change[T]]:
-        """Forget everything but ``keys``: what a complete list did not name was deleted unseen."""
-        return [change for key in list(self._entries) if key not in keys for change in self.discard(key)]
+    def retain(self, keys: Collection[Key], namespace: str | None = None) -> list[Change[T]]:
+        """Forget everything (of a namespace) but ``keys``: what a complete list did not name was deleted unseen."""
+        gone = [key for key in self._entries if key not in keys and namespace in {None, key[0]}]
+        return [change for key in gone for change in self.discard(key)]
 
     def clear(self) -> None:
         """Forget everything at once."""

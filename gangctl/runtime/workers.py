@@ -102,6 +102,11 @@ class Workers:
         """How many are prepared and wait to be taken."""
         return len(self._ready)
 
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody waits for one."""
+        return bool(self._waiters)
+
     async def take(self) -> WorkerProcess:
         """Have one alone, waiting until one is prepared; :meth:`discard` must follow."""
         if self._keeper is None or self._keeper.done():

@@ -52,15 +52,15 @@ def _numbers() -> list[dashboard.Panel]:
             links=[links.runbook("GangctlDown")],
         ),
         number(
-            "Leaders",
-            "Has to be 1. Without a leader no gang is written and nothing is known of any; with two, one of them has a "
-            "clock that stands still, or they use different Leases.",
-            promql.total("", promql.target("gangctl_leader")),
+            "Shards led amiss",
+            "Shards that no replica leads, or two; without --shards there is one. Without a leader no gang of its "
+            "namespaces is written and nothing is known of any: there must be as many replicas as shards, better one "
+            "more. With two, one of them has a clock that stands still, or they use different Leases.",
+            promql.shards_led("!= 1"),
             unit="short",
-            steps=[(1, "green"), (2, "red")],
-            below="red",
+            steps=[(1, "red")],
             nothing="not scraped",
-            links=[links.runbook("GangctlNoLeader")],
+            links=[links.runbook("GangctlNoLeader"), links.runbook("GangctlShardWithoutLeader")],
         ),
         number(
             "Certificate ends in",

@@ -104,15 +104,15 @@ def _standing() -> list[dashboard.Panel]:
             unit="short",
         ),
         number(
-            "Leaders",
-            "Replicas of gangctl that lead: only the leader knows anything that is shown here. It has to be 1. With 0, "
-            "what is shown above is empty and not zero: go to the dashboard Controller and webhook health.",
-            promql.total("", promql.target("gangctl_leader")),
+            "Shards without leader",
+            "Shards of gangctl that no replica leads; without --shards there is one. Only leaders know what is shown "
+            "here: with one that is missing, nothing is known of the gangs in a part of the namespaces, and what "
+            "is shown above counts the others only. Go to the dashboard Controller and webhook health.",
+            promql.shards_led("== 0"),
             unit="short",
-            steps=[(1, "green"), (2, _BAD)],
-            below=_BAD,
+            steps=[(1, _BAD)],
             nothing="not scraped",
-            links=[links.runbook("GangctlNoLeader"), links.to("gangctl-health", "Health")],
+            links=[links.runbook("GangctlShardWithoutLeader"), links.to("gangctl-health", "Health")],
         ),
     ]
 

@@ -148,3 +148,9 @@ def until(timestamps: str, by: str = "") -> str:
 def or_zero(query: str) -> str:
     """Zero where there is nothing, but only while somebody leads: without a leader nothing is known."""
     return f"{query} or (sum({target('gangctl_leader')}) > 0) * 0"
+
+
+def shards_led(condition: str) -> str:
+    """How many shards have so many leaders as the condition says; nothing where no gangctl is scraped."""
+    leaders = total("cluster, shard", target("gangctl_shard_leader"))
+    return f"count({leaders} {condition}) or count({leaders}) * 0"

@@ -31,8 +31,8 @@ async def listening(answer: Callable[[web.Request], Awaitable[web.StreamResponse
         await runner.cleanup()
 
 
-async def ask(directory: Path, url: str, *arguments: str) -> Answer:
-    """Run gangctl against the server at that URL."""
+def kubeconfig(directory: Path, url: str) -> str:
+    """A kubeconfig for the server at that URL, with a context in namespace :data:`HERE`."""
     path = directory / "kubeconfig"
     config = {
         "apiVersion": "v1",
@@ -43,4 +43,9 @@ async def ask(directory: Path, url: str, *arguments: str) -> Answer:
         "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": HERE}}],
     }
     path.write_text(yaml.safe_dump(config))
-    return await asyncio.to_thread(process, *arguments, "--kubeconfig", str(path))
+    return str(path)
+
+
+async def ask(directory: Path, url: str, *arguments: str) -> Answer:
+    """Run gangctl against the server at that URL."""
+    return await asyncio.to_thread(process, *arguments, "--kubeconfig", kubeconfig(directory, url))

@@ -18,6 +18,14 @@ KNOWN = {
 }
 
 
+def answer_violations(document: Any, schema: dict[str, Any]) -> list[str]:
+    """Where what ``-o json`` printed breaks the schema of one object: several are in a ``List``."""
+    if document.get("kind") != "List":
+        return violations(document, schema)
+    assert (document["apiVersion"], document["metadata"]) == ("v1", {})
+    return [bad for i, each in enumerate(document["items"]) for bad in violations(each, schema, path=f"$[{i}]")]
+
+
 def violations(value: Any, schema: dict[str, Any], root: dict[str, Any] | None = None, path: str = "$") -> list[str]:
     """Where ``value`` breaks ``schema``."""
     root = root or schema
@@ -35,7 +43,11 @@ def violations(value: Any, schema: dict[str, Any], root: dict[str, Any] | None =
     if isinstance(value, int) and value < schema.get("minimum", value):
         return [f"{path}: {value} is too small"]
     if isinstance(value, list):
-        return [bad for i, item in enumerate(value) for bad in violations(item, schema["items"], root, f"{path}[{i}]")]
+        return [
+            bad
+            for i, item in enumerate(value)
+            for bad in violations(item, schema.get("items", {}), root, f"{path}[{i}]")
+        ]
     return _of_object(value, schema, root, path) if isinstance(value, dict) else []
 
 

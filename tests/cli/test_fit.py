@@ -210,6 +210,12 @@ class TestFormats:
         queues = cluster("8", workload("other", "q", held={"f": {"cpu": "2"}}))
         assert violations(fit(tmp_path, queued(pods=pods), queues, "-o", "json").json, fit_schema()) == []
 
+    def test_a_holder_of_negative_priority_keeps_the_schema(self, tmp_path: Path) -> None:
+        queues = cluster("8", workload("other", "q", held={"f": {"cpu": "8"}}, priority=-5))
+        answer = fit(tmp_path, queued(), queues, "-o", "json").json
+        assert [each["priority"] for each in answer["holders"]] == [-5]
+        assert violations(answer, fit_schema()) == []
+
 
 class TestBadInput:
     @pytest.mark.parametrize(

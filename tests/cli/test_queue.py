@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from gangctl.cli.queue.report import QueueDescription, QueueReport
+from gangctl.cli.schema import queue_describe_schema, queue_list_schema
 from tests.cli.conftest import Golden
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
@@ -27,8 +29,10 @@ from tests.cli.kueueobjects import (
 from tests.cli.kueueserver import config_map, labelled, serving
 from tests.cli.manifests import write
 from tests.cli.run import Answer, gangctl
+from tests.cli.schema import answer_violations, violations
 
 HERE = Path(__file__).parent
+DOCS = HERE.parents[1] / "docs"
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 
 
@@ -255,6 +259,38 @@ class TestDescribe:
         answer = ask_files(tmp_path, busy(), "describe", *arguments)
         assert (answer.code, answer.out) == (2, "")
         assert words in answer.err
+
+
+class TestSchemas:
+    def test_schema_is_published_of_a_list(self, golden: Golden) -> None:
+        golden(DOCS / "queue-list.schema.json", json.dumps(queue_list_schema(), indent=2) + "\n")
+
+    def test_schema_is_published_of_a_description(self, golden: Golden) -> None:
+        golden(DOCS / "queue-describe.schema.json", json.dumps(queue_describe_schema(), indent=2) + "\n")
+
+    @pytest.mark.parametrize("place", [("-A",), ("--cluster-queues",), ("-n", "t"), ("-n", "nowhere")])
+    def test_lists_keep_the_schema(self, place: tuple[str, ...], tmp_path: Path) -> None:
+        objects = [*busy(), local_queue("astray", "missing", "u")]
+        listed = ask_files(tmp_path, objects, "list", *place, "-o", "json").json
+        assert answer_violations(listed, queue_list_schema()) == []
+        assert listed["items"] or place == ("-n", "nowhere")
+
+    @pytest.mark.parametrize("queue", [("cq", "--cluster-queue"), ("strict", "--cluster-queue"), ("q", "-n", "t")])
+    def test_descriptions_keep_the_schema(self, queue: tuple[str, ...], tmp_path: Path) -> None:
+        described = describe(tmp_path, busy(), *queue)
+        assert violations(described, queue_describe_schema()) == []
+        assert described["members"]
+        assert violations({**described, "kind": "QueueSummary"}, queue_describe_schema())
+
+    def test_an_empty_queue_keeps_the_schema(self, tmp_path: Path) -> None:
+        described = describe(tmp_path, [local_queue("astray", "missing", "u")], "astray", "-n", "u")
+        assert violations(described, queue_describe_schema()) == []
+        assert (described["members"], described["quotas"]) == ([], [])
+
+    def test_a_negative_priority_keeps_the_schema(self, tmp_path: Path) -> None:
+        described = describe(tmp_path, busy(), "q", "-n", "t")
+        assert min(each["priority"] for each in described["members"]) == -1
+        assert violations(described, queue_describe_schema()) == []
 
 
 def _without_ages(text: str) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -8,7 +10,7 @@ from gangctl.client.client import Client, Selection, Settings
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, JOBSETS, PODS
 from gangctl.client.transport import Transport
 from gangctl.errors import ConflictError, GoneError, LeadershipLostError, NotFoundError, ServerError
-from tests.client.server import ScriptedServer, obj, page, status, text, thing
+from tests.client.server import ScriptedServer, Stream, obj, page, status, text, thing
 
 PODS_PATH = "/api/v1/namespaces/ns/pods"
 
@@ -36,6 +38,39 @@ async def test_list_follows_the_pages(server: ScriptedServer, client: Client) ->
     assert all(seen.query["limit"] == "2" for seen in server.seen)
     assert all(seen.query["labelSelector"] == "a=b,c" for seen in server.seen)
     assert all(seen.query["fieldSelector"] == "status.phase=Running" for seen in server.seen)
+
+
+async def test_the_next_page_may_be_asked_for_ahead(server: ScriptedServer, client: Client) -> None:
+    server.on("GET", "/api/v1/pods", page(thing("a"), token="t1"), page(thing("b"), token="t2"), page(thing("c")))
+    names = []
+    async with aclosing(client.pages(PODS, limit=1, ahead=True)) as pages:
+        async for each in pages:
+            names.append(each.items[0]["metadata"]["name"])
+            wanted = min(3, len(names) + 1)
+            await server.until(lambda wanted=wanted: len(server.seen) == wanted)  # type: ignore[misc]
+    assert names == ["a", "b", "c"]
+    assert [seen.query.get("continue") for seen in server.seen] == [None, "t1", "t2"]
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+async def test_pages_fail_where_the_server_does(server: ScriptedServer, client: Client, ahead: bool) -> None:
+    server.on("GET", "/api/v1/pods", page(thing("a"), token="t1"), status(410, "Expired"))
+    async with aclosing(client.pages(PODS, ahead=ahead)) as pages:
+        assert (await anext(pages)).items == [thing("a")], "the page that came before is the caller's all the same"
+        if ahead:
+            await server.until(lambda: len(server.seen) == 2)
+        with pytest.raises(GoneError):
+            await anext(pages)
+
+
+async def test_who_reads_no_further_leaves_nothing_behind(server: ScriptedServer, client: Client) -> None:
+    silent = Stream()
+    server.on("GET", "/api/v1/pods", page(thing("a"), token="t1"), silent)
+    async with aclosing(client.pages(PODS, ahead=True)) as pages:
+        await anext(pages)
+        await silent.opened.wait()
+    async with asyncio.timeout(10):
+        await silent.closed.wait()
 
 
 async def test_an_empty_list_may_have_null_items(server: ScriptedServer, client: Client) -> None:

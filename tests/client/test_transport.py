@@ -161,7 +161,8 @@ async def test_a_server_that_hangs_costs_the_timeout_and_no_more(server: Scripte
 
 async def test_a_call_has_its_own_timeout(server: ScriptedServer, transport: Transport) -> None:
     server.on("GET", "/x", hang())
-    with pytest.raises(UnavailableError, match=r"0\.1 s"):
+    # What an attempt may take is what the call has left: a busy machine has used up some of it.
+    with pytest.raises(UnavailableError, match=r"within 0\.(1|0\d+) s"):
         await transport.send(Request("GET", "/x", "get", "things", timeout_seconds=0.1))
 
 

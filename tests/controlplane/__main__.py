@@ -1,18 +1,23 @@
 """
 The harness without pytest: build the binaries ahead of time, or stand up a control plane to look at by hand.
 
-`up` prints its export line on standard output and everything else on standard error, so that a shell can read it.
+`up` prints its export line on standard output and everything else on standard error, so that a shell can read it. With
+a program it prints none: that runs in the cluster, and the cluster ends with it.
 """
 
 import argparse
 import asyncio
+import contextlib
+import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.controlplane.binaries import COMPONENTS, MissingBinary, find_binary, find_manifests
 from tests.controlplane.build import ensure_component, say
+from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.plane import ADDONS, ControlPlane
@@ -54,10 +59,25 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--kube", default=NEWEST, choices=list(MINORS), help="Kubernetes minor (default: %(default)s)")
     up.add_argument("--jobset", action="store_true", help="with the JobSet controller")
     up.add_argument("--kueue", action="store_true", help="with Kueue; needs --jobset")
-    up.add_argument("--kwok", action="store_true", help="with KWOK, which runs pods and finishes them at once")
+    kubelets = up.add_mutually_exclusive_group()
+    kubelets.add_argument("--kwok", action="store_true", help="with KWOK, which runs pods and finishes them at once")
+    kubelets.add_argument("--kubelet", action="store_true", help="with kubelets that run pods until they are deleted")
     up.add_argument("--nodes", type=_count, default=0, metavar="N", help="create N nodes of 4 CPUs (default: 0)")
+    up.add_argument(
+        "--capacity",
+        type=_resources,
+        default={},
+        metavar="NAME=AMOUNT,...",
+        help="what each of these nodes has otherwise: cpu=64,memory=512Gi,nvidia.com/gpu=8",
+    )
     up.add_argument("--audit", action="store_true", help="write DIR/audit.log")
     up.add_argument("--dir", type=Path, metavar="DIR", help="keep data and logs here (default: a temporary directory)")
+    up.add_argument(
+        "program",
+        nargs="*",
+        metavar="-- PROGRAM",
+        help="run this with its KUBECONFIG, a shell for one, and end with it, instead of staying",
+    )
     return parser
 
 
@@ -65,6 +85,13 @@ def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes")
     return int(text)
+
+
+def _resources(text: str) -> dict[str, str]:
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(name and amount for name, _, amount in pairs):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=AMOUNT,...")
+    return {name: amount for name, _, amount in pairs}
 
 
 def _build(minors: Sequence[str]) -> int:
@@ -103,16 +130,39 @@ async def _serve(given: argparse.Namespace, components: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     try:
-        async with ControlPlane.start(given.kube, components, audit=given.audit, directory=given.dir) as plane:
+        async with (
+            ControlPlane.start(given.kube, components, audit=given.audit, directory=given.dir) as plane,
+            Kubelet(plane.api) if given.kubelet else contextlib.nullcontext(),
+        ):
             if given.nodes:
-                await add_nodes(plane.api, given.nodes)
-            print(f"export KUBECONFIG={plane.kubeconfig}", flush=True)
+                await add_nodes(plane.api, given.nodes, **_capacity(given.capacity))
             say(f"Kubernetes {plane.minor.name}: {', '.join(plane.components)}")
+            if given.program:
+                say(f"logs are in {plane.directory}; {given.program[0]} runs in it, and it ends with that")
+                return await _run(given.program, plane.kubeconfig)
+            print(f"export KUBECONFIG={plane.kubeconfig}", flush=True)
             say(f"logs are in {plane.directory}; Ctrl-C ends it")
             await asyncio.Event().wait()
     except asyncio.CancelledError:
         say("stopped")
     return 0
+
+
+def _capacity(resources: Mapping[str, str]) -> dict[str, Any]:
+    """As add_nodes takes it."""
+    own = {name: amount for name, amount in resources.items() if name in {"cpu", "memory"}}
+    return {**own, "extended": {name: amount for name, amount in resources.items() if name not in own}}
+
+
+async def _run(program: Sequence[str], kubeconfig: Path) -> int:
+    """Run it with this terminal and this cluster; its exit code."""
+    process = await asyncio.create_subprocess_exec(*program, env={**os.environ, "KUBECONFIG": str(kubeconfig)})
+    try:
+        return await process.wait()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
 
 
 if __name__ == "__main__":

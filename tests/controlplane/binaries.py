@@ -123,6 +123,15 @@ COMPONENTS: dict[str, Component] = {
             "github.com/yannh/kubeconform",
             {"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"},
         ),
+        Component("helm", "helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"}),
+        # Of these two the definitions alone, for what manifests/ has of their kinds.
+        Component("cert-manager", "github.com/cert-manager/cert-manager", {}, manifests={"crd": "deploy/crds"}),
+        Component(
+            "prometheus-operator",
+            "github.com/prometheus-operator/prometheus-operator",
+            {},
+            manifests={"crd": "example/prometheus-operator-crd"},
+        ),
         # Without the clients of every cloud's service discovery, which are more than half of it.
         Component(
             "prometheus",

@@ -1,11 +1,13 @@
 """Nodes without machines: objects with capacity that are ready because their status says so."""
 
 import asyncio
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 
 from tests.controlplane.api import ApiClient, Object, path_of
 
 NODES = path_of("v1", "nodes")
+_NUMBERS = itertools.count()
 
 
 async def add_nodes(
@@ -18,18 +20,19 @@ async def add_nodes(
     labels: Mapping[str, str] | None = None,
     prefix: str = "node",
     extended: Mapping[str, str] | None = None,
+    taints: Sequence[Object] = (),
 ) -> list[str]:
     """
     Create ready nodes and return their names.
 
-    Names go on from the nodes that are there, so that a test may add more. `extended` are further resources, such as
-    accelerators.
+    No name comes twice in a process: pods of an earlier test may still be bound to a node that it has removed, and a
+    node of that name would have them. `extended` are further resources, such as accelerators.
     """
     taken = {node["metadata"]["name"] for node in await api.list(NODES)}
-    free = (name for index in range(len(taken) + count) if (name := f"{prefix}-{index}") not in taken)
-    names = [name for name, _ in zip(free, range(count), strict=False)]
+    free = (name for index in _NUMBERS if (name := f"{prefix}-{index}") not in taken)
+    names = list(itertools.islice(free, count))
     resources = {"cpu": cpu, "memory": memory, "pods": str(pods), **(extended or {})}
-    await asyncio.gather(*(_add_node(api, name, resources, labels or {}) for name in names))
+    await asyncio.gather(*(_add_node(api, name, resources, labels or {}, taints) for name in names))
     return names
 
 
@@ -37,13 +40,17 @@ async def remove_nodes(api: ApiClient, names: list[str]) -> None:
     await asyncio.gather(*(api.delete(f"{NODES}/{name}") for name in names))
 
 
-async def _add_node(api: ApiClient, name: str, resources: Mapping[str, str], labels: Mapping[str, str]) -> None:
+async def _add_node(
+    api: ApiClient, name: str, resources: Mapping[str, str], labels: Mapping[str, str], taints: Sequence[Object]
+) -> None:
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "played by the harness"}
+    # All at once, as a kubelet registers itself: a scheduler that sees a node without capacity first may leave a gang
+    # that it has refused for that waiting for more than a minute.
     body: Object = {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **labels}},
+        "spec": {"taints": list(taints)},
+        "status": {"capacity": dict(resources), "allocatable": dict(resources), "conditions": [ready]},
     }
     await api.create(NODES, body)
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "played by the harness"}
-    status = {"capacity": dict(resources), "allocatable": dict(resources), "conditions": [ready]}
-    await api.patch(f"{NODES}/{name}/status", {"status": status}, kind="merge")

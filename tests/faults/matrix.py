@@ -2,13 +2,17 @@
 
 A request is named by what it is and how often that was asked before (:class:`Point`), because two runs may ask the same
 things in another order.
+
+Most requests only look, while nothing changes, whether anything has: they come again every few seconds, and a cluster
+that takes seconds to live through once would be lived through a thousand times for them. Several such looks, with
+others between them that nothing befalls, have their faults in one run.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,13 +22,18 @@ from gangctl.sandbox.audit import Record
 from gangctl.sandbox.faults import Action, Match
 from tests.faults.scenarios import Scenario
 from tests.faults.virtual_time import run
-from tests.faults.world import USER, Outcome, world
+from tests.faults.world import USER, Outcome, World, world
 
-_PASSING: Final = frozenset({"FailedCreate", "PodGroupCreated"})
+_PASSING: Final = frozenset({"FailedCreate", "PodGroupCreated", "AdmissionDenied", "JobSetCreateFailed"})
 """Reasons of events that a fault may add: a write failed, and what was missing then came later."""
 
 _ON_THE_WAY: Final = frozenset({"said", "created"})
 """What an outcome tells of the way to the end."""
+
+_APART: Final = 5
+"""How many requests at rest there are from one that meets a fault to the next in the same run."""
+
+_LOOKS: Final = frozenset({"get", "list"})
 
 _ANY: Final[dict[str, Action]] = {
     "error": faults.error(500),
@@ -93,38 +102,51 @@ def points(records: Iterable[Record]) -> list[Point]:
     return found
 
 
-def in_turn(asked: list[Point]) -> Iterator[tuple[Point, str]]:
-    """One fault for every request, the kinds taking turns."""
-    for index, point in enumerate(asked):
-        names = list(point.kinds)
-        yield point, names[index % len(names)]
-
-
-def every(asked: list[Point]) -> Iterator[tuple[Point, str]]:
-    """Every fault for every request."""
-    for point in asked:
-        for name in point.kinds:
-            yield point, name
+Fault = tuple[Point, str]
+"""What befalls which request."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """One run: its outcome, what is left once all JobSets are deleted, what was asked, and whether the fault struck."""
+    """One run: its outcome, what is left once all JobSets are deleted, what was asked, and which faults struck."""
 
     outcome: Outcome
     left: tuple[str, ...]
     asked: list[Point]
-    struck: bool
+    at_rest: frozenset[Point]
+    """Looks and dry runs while nothing happened."""
+    struck: frozenset[Fault]
 
 
-async def _play(scenario: Scenario, minor: str, directory: Path, point: Point | None, kind: str) -> Result:
-    async with world(minor, directory, with_policies=bool(scenario.about)) as here:
-        rule = None
+Choice = Callable[[Result], Iterable[Sequence[Fault]]]
+"""The faults of every run, by what the run without any has shown."""
+
+
+def in_turn(calm: Result) -> Iterator[Sequence[Fault]]:
+    """One fault for every request, the kinds taking turns."""
+    alone: list[Fault] = []
+    at_rest: list[Fault] = []
+    for index, point in enumerate(calm.asked):
+        names = list(point.kinds)
+        (at_rest if point in calm.at_rest else alone).append((point, names[index % len(names)]))
+    yield from ([fault] for fault in alone)
+    yield from (at_rest[first::_APART] for first in range(min(_APART, len(at_rest))))
+
+
+def every(calm: Result) -> Iterator[Sequence[Fault]]:
+    """Every fault for every request, each in a run of its own."""
+    for point in calm.asked:
+        for name in point.kinds:
+            yield [(point, name)]
+
+
+async def _play(scenario: Scenario, minor: str, directory: Path, faults: Sequence[Fault]) -> Result:
+    async with world(minor, directory, about=scenario.about) as here:
+        rules = {}
 
         def arm() -> None:
-            nonlocal rule
-            if point is not None:
-                rule = here.sandbox.faults.add(point.match, point.kinds[kind], first=point.nth)
+            for point, kind in faults:
+                rules[point, kind] = here.sandbox.faults.add(point.match, point.kinds[kind], first=point.nth)
 
         if scenario.from_the_start:
             arm()
@@ -136,16 +158,31 @@ async def _play(scenario: Scenario, minor: str, directory: Path, point: Point | 
         # A request without an answer is given up after half a minute, and what it was for comes later.
         await here.rest()
         outcome = await here.outcome()
-        records = [record for record in here.sandbox.audit.since(begun) if record.user == USER]
-        asked = [point for point in points(records) if scenario.is_about(point.verb, point.resource)]
+        asked, at_rest = _points(scenario, here, begun)
         left = await here.empty()
-        return Result(outcome, left, asked, rule is not None and rule.fired > 0)
+        return Result(outcome, left, asked, at_rest, frozenset(fault for fault, rule in rules.items() if rule.fired))
 
 
-def play(scenario: Scenario, minor: str, point: Point | None = None, kind: str = "") -> Result:
-    """Run a scenario once, with one fault or none."""
+def _points(scenario: Scenario, here: World, begun: int) -> tuple[list[Point], frozenset[Point]]:
+    """What gangctl has asked since so many requests that the scenario is about, and what of that at rest."""
+    numbered = [
+        (number, record)
+        for number, record in enumerate(here.sandbox.audit.since(begun), begun)
+        if record.user == USER and scenario.is_about(record.verb, record.resource)
+    ]
+    asked = points(record for _, record in numbered)
+    at_rest = (
+        point
+        for (number, _), point in zip(numbered, asked, strict=True)
+        if (point.verb in _LOOKS or point.dry_run) and any(number in quiet for quiet in here.quiet)
+    )
+    return asked, frozenset(at_rest)
+
+
+def play(scenario: Scenario, minor: str, faults: Sequence[Fault] = ()) -> Result:
+    """Run a scenario once, with some faults or none."""
     with tempfile.TemporaryDirectory() as directory:
-        return run(_play(scenario, minor, Path(directory), point, kind))
+        return run(_play(scenario, minor, Path(directory), faults))
 
 
 def complaints(scenario: Scenario, expected: Result, seen: Result) -> list[str]:
@@ -161,23 +198,32 @@ def complaints(scenario: Scenario, expected: Result, seen: Result) -> list[str]:
     return found
 
 
-def verdict(scenario: Scenario, minor: str, choose: Callable[[list[Point]], Iterable[tuple[Point, str]]]) -> list[str]:
-    """Run a scenario with each of the chosen faults; what went wrong, one line a fault."""
+def verdict(scenario: Scenario, minor: str, choose: Choice) -> list[str]:
+    """Run a scenario with each choice of faults; what went wrong, one line a run."""
     expected = play(scenario, minor)
     assert not expected.left, f"without any fault: {expected.left} left over"
     assert expected.asked, "gangctl asked for nothing: there is nothing that could fail"
     wrong, played, struck = [], 0, 0
-    for point, kind in choose(expected.asked):
-        played += 1
+    runs = deque(choose(expected))
+    while runs:
+        faults = runs.popleft()
+        named = "; ".join(f"{point}, {kind}" for point, kind in faults)
         try:
-            seen = play(scenario, minor, point, kind)
+            seen = play(scenario, minor, faults)
         except (AssertionError, TimeoutError, ExceptionGroup) as error:
-            wrong.append(f"{point}, {kind}: {error!r}")
+            played += len(faults)
+            wrong.append(f"{named}: {error!r}")
             continue
-        struck += seen.struck
+        missed = [fault for fault in faults if fault not in seen.struck]
+        if len(faults) > 1:
+            # A fault that makes gangctl wait leaves it fewer requests for the others.
+            runs.extend([fault] for fault in missed)
+            played -= len(missed)
+        played += len(faults)
+        struck += len(seen.struck)
         found = complaints(scenario, expected, seen)
         if found:
-            wrong.append(f"{point}, {kind}: {'; '.join(found)}")
+            wrong.append(f"{named}: {'; '.join(found)}")
     # The last periodic look may fall behind the end of a run, but faults that befall nobody prove nothing.
     if struck < played * 0.9:
         wrong.append(f"only {struck} of {played} faults struck")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from tests.faults import policies
+from tests.faults import pathways, policies
 from tests.faults.world import REST_SECONDS, World
 from tests.jobsets import jobset, rj
 from tests.live.observe import foreign_workload
@@ -29,7 +29,7 @@ class Scenario:
     racing: bool = False
     """Whether how it goes depends on who is faster, without any fault: only the end must be the same."""
     about: frozenset[str] = frozenset()
-    """Resources, alone or behind a verb, whose requests are met by faults, in a world with policies; empty for all."""
+    """Resources, alone or behind a verb, whose requests are met by faults, in a world that has them; empty for all."""
 
     def is_about(self, verb: str, resource: str) -> bool:
         """Whether such a request is to be met by a fault."""
@@ -190,6 +190,21 @@ async def policies_end(world: World) -> None:
     await world.attempt(jobset("large", rj("w", 1, 3, 3, mode="Gang")))
 
 
+async def pathways_life(world: World) -> None:
+    """A PathwaysJob runs, is suspended and resumed, fails once, and ends."""
+    await world.submit()
+    # A watch that tells nothing is opened anew after more than a minute.
+    await world.rest(2 * REST_SECONDS)
+    await world.patch("pw", {"spec": {"suspend": True}})
+    await world.rest()
+    await world.patch("pw", {"spec": {"suspend": False}})
+    await world.rest()
+    await world.fail("pw")
+    await world.rest()
+    await world.finish("pw", pods=1)
+    await world.rest()
+
+
 ALL_MINORS = ("1.37", "1.36", "1.35")
 SCENARIOS = (
     Scenario("start", start, ALL_MINORS, from_the_start=True),
@@ -208,4 +223,5 @@ SCENARIOS = (
     Scenario("policies-start", policies_start, from_the_start=True, about=policies.ABOUT),
     Scenario("policies-life", policies_life, about=policies.ABOUT),
     Scenario("policies-end", policies_end, about=policies.ABOUT),
+    Scenario("pathways", pathways_life, from_the_start=True, about=pathways.ABOUT),
 )

@@ -65,3 +65,28 @@ def test_the_clock_waits_for_a_thread() -> None:
         return "in time" if loop.time() - began < 30 else "overtaken"
 
     assert run(main()) == "in time"
+
+
+def test_no_timer_fires_because_the_machine_is_slow() -> None:
+    """As it was where two control planes shared the cores: a fake's answer lost against a timer of 0.3 seconds."""
+
+    async def main() -> list[str]:
+        order: list[str] = []
+
+        def work() -> None:
+            time.sleep(0.02)
+
+        async def busy() -> None:
+            for _ in range(5):
+                work()
+                await asyncio.sleep(0)
+            order.append("done")
+
+        async def timer() -> None:
+            await asyncio.sleep(0.03)
+            order.append("timer")
+
+        await asyncio.gather(busy(), timer())
+        return order
+
+    assert run(main()) == ["done", "timer"]

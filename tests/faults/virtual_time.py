@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any, TypeVar, TypeVarTuple
@@ -22,29 +23,36 @@ _LOOPBACK_SECONDS = 0.0005
 class _Jumping(selectors.DefaultSelector):
     """Waits for sockets as any selector, but for timers by moving the clock."""
 
-    def __init__(self, jump: Callable[[float], bool]) -> None:
+    def __init__(self, jump: Callable[[float], bool], passed: Callable[[float], None]) -> None:
         super().__init__()
         self._jump = jump
+        self._passed = passed
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or timeout <= 0:
             return super().select(timeout)
-        ready = super().select(min(timeout, _LOOPBACK_SECONDS))
-        if ready or timeout <= _LOOPBACK_SECONDS or self._jump(timeout):
+        ready = super().select(_LOOPBACK_SECONDS)
+        if ready or self._jump(timeout):
             return ready
-        return super().select(timeout)
+        begun = time.monotonic()
+        ready = super().select(timeout)
+        self._passed(time.monotonic() - begun)
+        return ready
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop for :func:`run`; :meth:`time` is in seconds, ahead of the real ones."""
+    """An event loop for :func:`run`; :meth:`time` is in seconds, and stands still while anything is done.
+
+    However long the machine takes over something: no timer fires because of it.
+    """
 
     def __init__(self) -> None:
-        self._ahead = 0.0
+        self._now = 0.0
         self._threads = 0
-        super().__init__(_Jumping(self._jump))
+        super().__init__(_Jumping(self._jump, self._passed))
 
     def time(self) -> float:
-        return super().time() + self._ahead
+        return self._now
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], Any], *args: *Ts) -> asyncio.Future[Any]:
         future = super().run_in_executor(executor, func, *args)
@@ -59,8 +67,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """Move the clock, unless a thread may still have something to say at this moment."""
         if self._threads:
             return False
-        self._ahead += seconds
+        self._passed(seconds)
         return True
+
+    def _passed(self, seconds: float) -> None:
+        self._now += seconds
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

@@ -23,7 +23,7 @@ from gangctl.sandbox.players import Players, add_nodes
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.sandbox.store import Change
 from tests.controlplane.ports import Ports
-from tests.faults import policies
+from tests.faults import pathways, policies
 
 Object = dict[str, Any]
 USER = "gangctl"
@@ -32,6 +32,9 @@ ADMIN = Caller("admin", ("system:masters",))
 VERSIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
 REST_SECONDS = 50.0
 """Long enough for every back-off and a periodic look or two."""
+
+SETTLING_SECONDS = 5.0
+"""How long something may happen after a step when nothing fails; what is asked after that only looks."""
 
 READY_SECONDS = 300.0
 _HASH = re.compile(r"-[0-9a-f]{10}(?![0-9a-f])")
@@ -57,6 +60,8 @@ class Outcome:
     """Workloads and PodGroups whose owner does not exist."""
     policies: dict[str, Any] = field(default_factory=dict)
     """Where there are policies: their statuses, the reports, and what is registered for them."""
+    pathways: dict[str, Any] = field(default_factory=dict)
+    """Where there are PathwaysJobs: their statuses."""
     answers: tuple[str, ...] = ()
     """What was said to those who asked for a JobSet, in order."""
 
@@ -64,9 +69,10 @@ class Outcome:
 class World:
     """The administrator's hands, and what there is to see."""
 
-    def __init__(self, sandbox: Sandbox, players: Players, directory: Path, *, policies: bool = False) -> None:
+    def __init__(self, sandbox: Sandbox, players: Players, directory: Path, about: frozenset[str]) -> None:
         self.sandbox = sandbox
-        self.has_policies = policies
+        self.has_policies = about >= policies.ABOUT
+        self.has_pathways = about >= pathways.ABOUT
         self.api = sandbox.api
         self.players = players
         self.minor = sandbox.options.minor
@@ -74,6 +80,8 @@ class World:
         self.version = VERSIONS[self.minor]
         self._directory = directory
         self._ports = Ports()
+        self.quiet: list[range] = []
+        """Numbers of requests, in the order of the audit, that were asked when everything had settled."""
         self._created: Counter[str] = Counter()
         self._answers: list[str] = []
         self.api.store.listen(self._saw)
@@ -95,6 +103,7 @@ class World:
             "leader_elect": False,
             # Looking for definitions that are missing would double the requests, each of which is a case of its own.
             "policies": "auto" if self.has_policies else "off",
+            "pathways": self.has_pathways,
         }
         settings = load_settings(flags, None)
         started = asyncio.Event()
@@ -142,7 +151,11 @@ class World:
 
     async def rest(self, seconds: float = REST_SECONDS) -> None:
         """Let everything happen that is going to."""
-        await asyncio.sleep(seconds)
+        settling = min(seconds, SETTLING_SECONDS)
+        await asyncio.sleep(settling)
+        settled = self.sandbox.audit.total
+        await asyncio.sleep(seconds - settling)
+        self.quiet.append(range(settled, self.sandbox.audit.total))
         if self._running is not None and self._running.done():
             self._running.result()
             raise AssertionError("gangctl ended by itself")
@@ -158,6 +171,16 @@ class World:
         """Delete them."""
         for raw in objects:
             await policies.drop(self.api, raw, ADMIN, NAMESPACE)
+
+    # PathwaysJobs
+
+    async def submit(self) -> None:
+        """Create a PathwaysJob."""
+        await pathways.submit(self.api, ADMIN, NAMESPACE)
+
+    async def withdraw(self) -> None:
+        """Delete it."""
+        await pathways.delete(self.api, ADMIN, NAMESPACE)
 
     # JobSets
 
@@ -215,6 +238,9 @@ class World:
 
     async def empty(self) -> tuple[str, ...]:
         """Delete every JobSet; what is left, a while later, of the objects that belonged to them."""
+        if self.has_pathways and await pathways.found(self.api):
+            await self.withdraw()
+            await self.rest()
         for jobset in (await self.api.list(self._jobsets, NAMESPACE)).items:
             await self.delete(jobset["metadata"]["name"])
         await self.rest()
@@ -239,6 +265,7 @@ class World:
             created=dict(self._created),
             orphans=tuple(name for name, obj in gangs.items() if not _owners(obj) <= uids),
             policies=await policies.found(self.api) if self.has_policies else {},
+            pathways=await pathways.found(self.api) if self.has_pathways else {},
             answers=tuple(self._answers),
         )
 
@@ -253,8 +280,12 @@ class World:
 
     def _saw(self, storage: str, change: Change) -> None:
         """Count what is created."""
-        if change.old is None and storage.endswith(".scheduling.k8s.io"):
+        if change.old is None and (storage.endswith(".scheduling.k8s.io") or self._is_made(storage)):
             self._created[f"{storage.partition('.')[0]}/{_HASH.sub('', change.key[1])}"] += 1
+
+    def _is_made(self, storage: str) -> bool:
+        """Whether it is gangctl that makes JobSets."""
+        return self.has_pathways and storage.endswith(".jobset.x-k8s.io")
 
     @property
     def _plurals(self) -> tuple[str, ...]:
@@ -275,8 +306,8 @@ class World:
 
 
 @asynccontextmanager
-async def world(minor: str, directory: Path, *, with_policies: bool = False) -> AsyncIterator[World]:
-    """A world with room for every scenario; policies are defined there or not, and never looked for in vain."""
+async def world(minor: str, directory: Path, *, about: frozenset[str] = frozenset()) -> AsyncIterator[World]:
+    """A world with room for every scenario; what it is not ``about`` is not defined there, and not looked for."""
     async with Sandbox(SandboxOptions(minor=minor)) as sandbox, Players(sandbox.api) as players:
         await sandbox.api.create(
             sandbox.api.kind("namespaces"),
@@ -285,13 +316,15 @@ async def world(minor: str, directory: Path, *, with_policies: bool = False) -> 
             ADMIN,
         )
         await add_nodes(sandbox.api, 4, cpu="8")
-        if with_policies:
+        built = World(sandbox, players, directory, about)
+        if built.has_policies:
             await policies.define(sandbox.api, ADMIN)
-        built = World(sandbox, players, directory, policies=with_policies)
+        if built.has_pathways:
+            await pathways.define(sandbox.api, ADMIN)
         # A process that looks four times a second how late it is would keep the clock from jumping further than that.
         seldom = patch.object(processmetrics, "LoopLag", partial(LoopLag, period_seconds=3600))
         try:
-            with policies.judged_here() if with_policies else nullcontext(), seldom:
+            with policies.judged_here() if built.has_policies else nullcontext(), seldom:
                 yield built
         finally:
             await built.close()

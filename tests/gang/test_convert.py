@@ -245,6 +245,10 @@ UNSAYABLE: dict[str, tuple[object, str]] = {
     "basic-topology": (entries(target("a", **BASIC, **TOPOLOGY), target("b"), target("c")), "no word for constraints"),
     "two-topologies": ({"schedulingConstraints": {"topology": [{"key": "a"}, {"key": "b"}]}}, "at most one"),
     "topology-key": ({"schedulingConstraints": {"topology": [{"key": "a b"}]}}, "topology[0].key"),
+    "topology-key-long": (
+        {"schedulingConstraints": {"topology": [{"key": f"{'a.' * 160}b/c"}]}},
+        "topology[0].key",
+    ),
     "topology-nothing": ({"schedulingConstraints": {"topology": [{}]}}, "topology[0].key"),
     "topology-request": ({"schedulingConstraints": {"topologyRequest": 1}}, "topologyRequest: unknown field"),
     "unknown-top": ({"podGroupPolicies": []}, "podGroupPolicies: unknown field"),

@@ -11,6 +11,7 @@ from gangctl.gang.naming import (
     composite_group_name,
     is_dns_label,
     job_group_name,
+    job_group_names,
     jobset_group_name,
     replicated_job_group_name,
     template_names,
@@ -44,6 +45,13 @@ def test_any_parts_make_a_dns_label(jobset: str, uid: str, replicated_job: str, 
     ]
     assert [name for name in names if not is_dns_label(name)] == []
     assert len(set(names)) == len(names)
+
+
+@given(anything, anything, anything)
+@PROPERTY
+def test_the_names_of_all_replicas_are_those_of_each(jobset: str, uid: str, replicated_job: str) -> None:
+    each = [job_group_name(jobset, uid, replicated_job, index) for index in range(12)]
+    assert list(job_group_names(jobset, uid, replicated_job, 12)) == each
 
 
 @pytest.mark.parametrize("length", [51, 52, 53, 63, 253])

@@ -73,6 +73,31 @@ def test_nothing_is_zero_only_while_somebody_leads(panel: str, scene: Scene) -> 
     scene.answers(query, {}, {})
 
 
+def leading(shard: int, *leads: int) -> dict[str, str]:
+    """Whether each replica leads it."""
+    return {
+        gauge("gangctl_shard_leader", f'shard="{shard}"', target): f"{lead}x60"
+        for target, lead in zip((TARGET, OTHER), leads, strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    ("dashboard", "panel"), [("overview", "Shards without leader"), ("health", "Shards led amiss")]
+)
+def test_shards_without_leader_are_counted_and_none_is_zero(dashboard: str, panel: str, scene: Scene) -> None:
+    query = asked(dashboard, panel)
+    scene.answers(query, {**leading(0, 1, 0), **leading(1, 0, 1)}, {"{}": 0})
+    scene.answers(query, {**leading(0, 1, 0), **leading(1, 0, 0), **leading(2, 0, 0)}, {"{}": 2})
+    scene.answers(query, leading(0, 0, 0), {"{}": 1})
+    scene.answers(query, {}, {})
+
+
+def test_a_shard_with_two_leaders_is_seen_among_others(scene: Scene) -> None:
+    series = {**leading(0, 1, 0), **leading(1, 1, 1)}
+    scene.answers(asked("health", "Shards led amiss"), series, {"{}": 1})
+    scene.answers(asked("overview", "Shards without leader"), series, {"{}": 0})
+
+
 def test_gangs_that_two_replicas_tell_of_count_once(scene: Scene) -> None:
     blocked = [gauge("gangctl_gangs_blocked", f'{QUEUE},reason="NeverFits"', target) for target in (TARGET, OTHER)]
     elsewhere = gauge("gangctl_gangs_blocked", 'namespace="team-b",reason="NeverFits"')

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gangctl.client.pacing import Clock
 from gangctl.judge.judge import TOO_MANY, Judge
 from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet
@@ -362,6 +363,41 @@ async def test_nobody_waits_for_ever_until_workers_have_learned() -> None:
     async with judge_of(replace(FAST, ahead=False), FINE) as judge:
         await judge.prepare(PolicySet(2, (await judge.load(document("p", "true")),)))
         assert not children()
+
+
+class RestsCounted(Clock):
+    """Counts what is slept on it, and sleeps no time."""
+
+    def __init__(self) -> None:
+        self.rests: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.rests.append(seconds)
+        await asyncio.sleep(0)
+
+
+async def test_those_in_reserve_learn_with_rests_and_in_none_of_the_time_of_who_waits_for_one() -> None:
+    """All of them at once kept both cores for a second: requests took ten times as long meanwhile."""
+    clock = RestsCounted()
+    async with judge_of(FAST, FINE, clock=clock) as judge:
+        await until_warm(judge)
+        clock.rests.clear()
+        first, many = [
+            tuple([await judge.load(each) for each in (*(document(f"{name}{n}", "true") for n in range(8)), FINE)])
+            for name in "pq"
+        ]
+        await judge.install(PolicySet(2, first))
+        await until_warm(judge)
+        assert len(clock.rests) == len(judge._workers) * len(many)
+        assert all(0 < rest <= 0.2 for rest in clock.rests)
+
+        clock.rests.clear()
+        await judge.install(PolicySet(3, many))
+        fast = judge._workers["fast"]
+        waiting = asyncio.create_task(fast.take())
+        await fast.discard(await waiting)
+        await until_warm(judge)
+        assert len(clock.rests) <= len(many), "only the slow lane's: the other was waited for, and its successor is new"
 
 
 ORPHANS = """

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+from gangctl.client.pacing import Clock
 from gangctl.judge.judge import Judge
 from gangctl.judge.options import JudgeObserver, JudgeOptions, Lane
 from gangctl.judge.policyset import PolicySet
@@ -107,9 +108,12 @@ def loaded(engine: Engine, *documents: dict[str, Any]) -> tuple[LoadedPolicy, ..
 
 @asynccontextmanager
 async def judge_of(
-    options: JudgeOptions, *documents: dict[str, Any], observer: JudgeObserver | None = None
+    options: JudgeOptions,
+    *documents: dict[str, Any],
+    observer: JudgeObserver | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Judge]:
-    async with Judge(options, observer=observer) as judge:
+    async with Judge(options, observer=observer, clock=clock) as judge:
         await judge.install(PolicySet(1, tuple([await judge.load(each) for each in documents])))
         yield judge
 

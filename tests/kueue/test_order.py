@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
-from gangctl.kueue.order import entering, head_of, in_order, is_queued, places
+from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
+from gangctl.kueue.order import head_of, in_order, is_queued, places
 from tests.kueue.workloads import ago, no, queued, yes
 
 BEST = ClusterQueue(name="q", strategy="BestEffortFIFO")
@@ -114,17 +114,6 @@ def test_a_strict_line_goes_past_a_backoff_and_another_namespace() -> None:
     assert head is not None
     assert head.name == "next"
     assert head_of([], STRICT) is None
-
-
-def test_a_line_is_made_of_what_enters_by_its_doors() -> None:
-    doors = [LocalQueue("t", "main", "q"), LocalQueue("u", "main", "other"), LocalQueue("u", "side", "q")]
-    everybody = [
-        queued("a"),
-        queued("b", namespace="u"),
-        queued("c", namespace="u", queue="side"),
-        queued("d", queue="gone"),
-    ]
-    assert names(entering(everybody, doors, "q")) == ["a", "c"]
 
 
 def test_a_time_that_is_none_comes_last() -> None:

@@ -18,11 +18,12 @@ def granted(component: str) -> list[Right]:
     (role,) = [each for each in documents(MANIFESTS / component) if each["kind"] == "ClusterRole"]
     name = role["metadata"]["name"]
     return [
-        Right("ClusterRole", name, group, resource, verb)
+        Right("ClusterRole", name, group, resource, verb, one)
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
+        for one in rule.get("resourceNames") or ("",)
     ]
 
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.controlplane.api import path_of
 from tests.controlplane.plane import ControlPlane
-from tests.live.cluster import Cluster
+from tests.live.cluster import JOBSETS, Cluster
 from tests.live.gangctl import Gangctl, create_namespaces, install_rights
 
 
@@ -51,10 +52,14 @@ def rough_plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 async def rough(rough_plane: ControlPlane, request: pytest.FixtureRequest) -> Cluster:
-    """A namespace of the test's own on that plane, on which everything runs."""
+    """A namespace of the test's own on that plane, on which everything runs and no JobSets are left."""
     for component in rough_plane.components:
         if not rough_plane.process(component).running:
             await rough_plane.start_component(component)
+    # Every gangctl that starts would read them again, and Kubernetes look after hundreds of pods of nobody.
+    left = await rough_plane.api.list(path_of(JOBSETS, "jobsets"))
+    for namespace in {each["metadata"]["namespace"] for each in left}:
+        await rough_plane.api.delete(path_of(JOBSETS, "jobsets", namespace=namespace))
     slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:40].strip("-")
     name = f"{slug}-{secrets.token_hex(3)}"
     await create_namespaces(rough_plane, [name])

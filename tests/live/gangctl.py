@@ -15,17 +15,18 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.ports import Ports
 from tests.controlplane.process import Process
 from tests.controlplane.wait import NotYet, wait_for
+from tests.manifests.files import MANIFESTS
 from tests.manifests.rbac import rbac_objects
 
 USER = "gangctl"
 OWN_NAMESPACE = "gangctl-system"
 
 
-async def install_rights(plane: ControlPlane, user: str = USER) -> None:
+async def install_rights(plane: ControlPlane, user: str = USER, manifests: Path = MANIFESTS) -> None:
     """Give ``user`` the rights of the manifests, and no others; harmless when it has them."""
     namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN_NAMESPACE}}
     await _apply(plane, path_of("v1", "namespaces", name=OWN_NAMESPACE), namespace)
-    for rule in rbac_objects(user, OWN_NAMESPACE):
+    for rule in rbac_objects(user, OWN_NAMESPACE, manifests):
         meta = rule["metadata"]
         path = path_of(
             rule["apiVersion"], rule["kind"].lower() + "s", namespace=meta.get("namespace"), name=meta["name"]

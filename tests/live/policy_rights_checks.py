@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Any, Final
 
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
-from tests.live.gangctl import create_namespaces
 from tests.live.rights import Right
 from tests.live.rights_checks import Stage
 
@@ -42,11 +42,13 @@ class Policies:
         self.exception = path_of(GROUP, "gangpolicyexceptions", name=self.name)
         self.report = stage.cluster.path("wgpolicyk8s.io/v1alpha2", "policyreports", "gangctl")
 
-    async def create(self, namespace: str = "", **spec: Any) -> None:
-        """The policy; without fields of its own it has a rule and a default."""
+    async def create(self, labels: Mapping[str, str] | None = None, **spec: Any) -> None:
+        """The policy, for namespaces with ``labels`` or the stage's; without fields of its own it has a rule and a
+        default.
+        """
         if not spec:
             spec = {"validations": [{"expression": "true"}], "defaults": {"queue": "q"}}
-        here = {"matchLabels": {"kubernetes.io/metadata.name": namespace or self.stage.cluster.namespace}}
+        here = {"matchLabels": labels or {"kubernetes.io/metadata.name": self.stage.cluster.namespace}}
         spec = {"failurePolicy": "Ignore", "matchConstraints": {"namespaceSelector": here}, **spec}
         await self._create("gangpolicies", "GangPolicy", spec)
 
@@ -116,11 +118,12 @@ class Policies:
 
         await wait_for(seen, what="the report to go")
 
-    async def registered(self, *, gone: bool = False) -> None:
-        """Wait until both configurations have their webhooks, or are gone."""
+    async def registered(self, *, gone: bool = False, defaults: bool = True) -> None:
+        """Wait until both configurations, or that of rules alone, have their webhooks, or are gone."""
+        paths = [path for path in CONFIGURATIONS.values() if defaults or not path.endswith("gangctl-defaults")]
 
         async def seen() -> bool:
-            for path in CONFIGURATIONS.values():
+            for path in paths:
                 try:
                     hooks = (await self.api.get(path)).get("webhooks")
                 except ApiFailure as failure:
@@ -258,33 +261,45 @@ async def tells(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None,
 
 
 async def watches_namespaces(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """Nothing can be created in a namespace that is not known: it might be one that a policy is about."""
-    later = f"{stage.cluster.namespace}-later"
+    """Nothing can be created in a namespace that is not known: it might be one that a policy is about.
+
+    Watches that are refused again and again end in a new list, which makes known what exists: each look is into a
+    namespace of its own, and the delays between lists grow.
+    """
+    labels = {"later-than": stage.cluster.namespace}
+    later: list[Cluster] = []
     async with policies(stage) as made:
-        await made.create(later, validations=[{"expression": "true"}], failurePolicy="Fail")
+        await made.create(labels, validations=[{"expression": "true"}], failurePolicy="Fail")
+        await made.registered(defaults=False)
         await stage.gangctl.process.stop()
         yield
         await stage.launch()
         await stage.ready()
         await stage.told(rights[0])
-        await create_namespaces(stage.cluster.plane, [later])
-        cluster = Cluster(stage.cluster.plane, later)
 
         async def refusal() -> bool:
+            cluster = Cluster(stage.cluster.plane, f"{stage.cluster.namespace}-{len(later)}")
+            body = {"metadata": {"name": cluster.namespace, "labels": labels}}
+            await stage.api.create(path_of("v1", "namespaces"), body)
+            later.append(cluster)
             try:
                 await cluster.create_jobset(PLAIN, dry_run=True)
             except ApiFailure as failure:
-                if failure.status == 503:
+                if failure.status == HTTPStatus.SERVICE_UNAVAILABLE:
                     return True
                 raise
             return False
 
-        await wait_for(refusal, what="the JobSet to be refused", interval=0)
+        await wait_for(refusal, what="the JobSet to be refused", interval=0.5)
         yield
         await wait_for(
-            lambda: cluster.create_jobset(PLAIN, dry_run=True), what="the namespace to be known", tolerate=(ApiFailure,)
+            lambda: later[-1].create_jobset(PLAIN, dry_run=True),
+            what="the namespace to be known",
+            timeout=60,
+            tolerate=(ApiFailure,),
         )
-        await stage.api.delete(path_of("v1", "namespaces", name=later))
+        for each in later:
+            await stage.api.delete(path_of("v1", "namespaces", name=each.namespace))
 
 
 async def finds_what_exists(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:

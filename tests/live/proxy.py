@@ -48,6 +48,8 @@ class Proxy:
         """A status with which every request is refused, as by an API server that is overloaded (429) or broken."""
         self.requests: list[str] = []
         """Verb and path of every request that came in."""
+        self.writes_under_way = 0
+        """Writes that have come in and are not answered: what they do may be seen before the hook is told of them."""
         pair = plane.site.user(user)
         self._tls = ssl.create_default_context(cafile=str(plane.ca))
         self._tls.load_cert_chain(pair.certificate, pair.key)
@@ -119,8 +121,6 @@ class Proxy:
             await asyncio.Event().wait()
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
-        if self._session is None:
-            raise RuntimeError("the proxy is not open")
         await self._audible(request)
         self.requests.append(f"{request.method} {request.path}")
         if self.refusal is not None:
@@ -128,12 +128,22 @@ class Proxy:
             # As the real one says when it is overloaded.
             headers = {"Retry-After": "1"} if self.refusal == _TOO_MANY_REQUESTS else None
             return web.json_response(status, status=self.refusal, headers=headers)
+        writes = request.method in _WRITES
+        self.writes_under_way += writes
+        try:
+            return await self._pass_on(request, writes=writes)
+        finally:
+            self.writes_under_way -= writes
+
+    async def _pass_on(self, request: web.Request, *, writes: bool) -> web.StreamResponse:
+        if self._session is None:
+            raise RuntimeError("the proxy is not open")
         headers = {k: v for k, v in request.headers.items() if k.lower() not in _HOP_BY_HOP}
         url = self._plane.url + request.raw_path
         # An empty body would get a content type that the API server refuses.
         body = await request.read() or None
         async with self._session.request(request.method, url, data=body, headers=headers) as answer:
-            if request.method in _WRITES and answer.status < 400 and "dryRun" not in request.query_string:
+            if writes and answer.status < 400 and "dryRun" not in request.query_string:
                 text = await answer.read()
                 await self._on_write(request.method, request.path)
                 return web.Response(status=answer.status, body=text, content_type="application/json")

@@ -1,8 +1,8 @@
-"""Two gangctl behind a balancer, each as a user of its own, so that the audit log tells who wrote what."""
+"""Several gangctl behind a balancer, each as a user of its own, so that the audit log tells who wrote what."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,11 +13,14 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.balancer import Balancer
 from tests.live.gangctl import Gangctl, install_rights
+from tests.manifests.files import MANIFESTS
 
 NAMES = ("gangctl-a", "gangctl-b")
-LEASE_SECONDS = 4
+LEASE_SECONDS = 15
+"""The default. A quarter of it proved too short beside another control plane on the same two cores: a leader could not
+renew it in time, and what was done within the Lease on a quiet machine took a fifth of a second more."""
 TIMEOUT_SECONDS = 2
-DELAY_SECONDS = 1
+DELAY_SECONDS = 3
 
 
 @dataclass
@@ -58,25 +61,59 @@ def now() -> datetime:
 
 
 @asynccontextmanager
-async def two_replicas(plane: ControlPlane, kubeconfigs: Mapping[str, Path] | None = None) -> AsyncIterator[Replicas]:
-    """Both ready and behind the balancer, one of them leading; ``kubeconfigs`` by name take them another way."""
-    flags = [
+async def two_replicas(
+    plane: ControlPlane,
+    kubeconfigs: Mapping[str, Path] | None = None,
+    *,
+    program: Sequence[str] = ("-m", "gangctl"),
+    manifests: Path = MANIFESTS,
+) -> AsyncIterator[Replicas]:
+    """Both ready and behind the balancer, one of them leading; see :func:`replicas_of`."""
+    flags = dict.fromkeys(NAMES, ())
+    async with replicas_of(plane, flags, kubeconfigs, program=program, manifests=manifests) as (balancer, both):
+        yield Replicas(plane, balancer, (both[0], both[1]))
+
+
+@asynccontextmanager
+async def replicas_of(
+    plane: ControlPlane,
+    flags: Mapping[str, Sequence[str]],
+    kubeconfigs: Mapping[str, Path] | None = None,
+    *,
+    program: Sequence[str] = ("-m", "gangctl"),
+    manifests: Path = MANIFESTS,
+) -> AsyncIterator[tuple[Balancer, list[Gangctl]]]:
+    """All of them ready and behind the balancer; ``flags`` by name, further ones, say which there are.
+
+    ``kubeconfigs`` by name take them another way. ``program`` and ``manifests``, for their rights, may be those of
+    another version.
+    """
+    common = [
         "--leader-elect=true",
         *("--lease-duration", str(LEASE_SECONDS)),
         *("--webhook-timeout", str(TIMEOUT_SECONDS)),
         *("--shutdown-delay", str(DELAY_SECONDS)),
     ]
     async with Balancer() as balancer, AsyncExitStack() as stack:
-        both = []
-        for name in NAMES:
-            await install_rights(plane, name)
+        every = []
+        for name, further in flags.items():
+            await install_rights(plane, name, manifests)
             kubeconfig = (kubeconfigs or {}).get(name)
-            replica = Gangctl(plane, *flags, name=name, user=name, kubeconfig=kubeconfig, webhook_url=balancer.url)
+            replica = Gangctl(
+                plane,
+                *common,
+                *further,
+                name=name,
+                user=name,
+                kubeconfig=kubeconfig,
+                program=program,
+                webhook_url=balancer.url,
+            )
             stack.push_async_callback(replica.close)
             await replica.process.launch()
-            both.append(replica)
-        for replica in both:
+            every.append(replica)
+        for replica in every:
             await replica.process.wait_ready()
-        balancer.replicas = list(both)
-        await balancer.settled(*both)
-        yield Replicas(plane, balancer, (both[0], both[1]))
+        balancer.replicas = list(every)
+        await balancer.settled(*every)
+        yield balancer, every

@@ -71,8 +71,9 @@ def used(rights: Iterable[Right], requests: Iterable[Object]) -> frozenset[Right
 
 
 def refusals(requests: Iterable[Object]) -> list[Object]:
-    """Requests that were refused for want of a right."""
-    return [r for r in requests if r.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid"]
+    """Requests that were refused for want of a right, each once: of a watch the audit log tells that it began, too."""
+    ended = (request for request in requests if request["stage"] == "ResponseComplete")
+    return [r for r in ended if r.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid"]
 
 
 @asynccontextmanager

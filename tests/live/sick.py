@@ -75,7 +75,9 @@ async def sick_replicas(plane: ControlPlane, directory: Path) -> AsyncIterator[S
             if name == "new":
                 proxy.fails = _scheduling
             config = proxy.kubeconfig(directory / f"{name}.json")
-            flags = (*_FLAGS, "--cert-dir", str(certificates))
+            # One of two shards has no leader, either: nobody has a right to its Lease.
+            shards = "--shards=2" if name == "old" else "--shards=1"
+            flags = (*_FLAGS, shards, "--cert-dir", str(certificates))
             replica = Gangctl(plane, *flags, name=f"gangctl-{name}", kubeconfig=config)
             stack.push_async_callback(replica.close)
             await replica.process.launch()

@@ -55,16 +55,23 @@ class Assassin:
 
 
 async def kill_after_each_write(
-    gangctl: Gangctl, assassin: Assassin, act: Callable[[int], Awaitable[Condition]], among: str = ""
+    gangctl: Gangctl, proxy: Proxy, assassin: Assassin, act: Callable[[int], Awaitable[Condition]], among: str = ""
 ) -> list[str]:
     """Begin ``act(n)`` with the n-th write as the last one of a life, until it needs fewer; what the last writes were.
 
-    The condition that ``act`` returns must hold after the next start of gangctl.
+    The condition that ``act`` returns must hold after the next start of gangctl. What a write does may be seen before
+    the assassin has counted it, so the end is waited for until the proxy has answered every write.
     """
     struck: list[str] = []
     for n in range(1, 20):
         assassin.arm(n, among)
-        done = await act(n)
+        seen = await act(n)
+
+        async def done(seen: Condition = seen) -> bool:
+            ended = await seen()
+            if ended and proxy.writes_under_way:
+                raise NotYet(f"{proxy.writes_under_way} writes are not answered")
+            return ended
 
         async def over(done: Condition = done) -> bool:
             return await assassin.struck() or await done()
@@ -118,13 +125,13 @@ async def test_killed_after_every_write(plane: ControlPlane, namespace: str, run
         return gone
 
     async with Proxy(plane, USER, assassin) as proxy, running.through(proxy.kubeconfig(plane.directory / "proxy.json")):
-        creations = await kill_after_each_write(running, assassin, create)
+        creations = await kill_after_each_write(running, proxy, assassin, create)
         assassin.arm(0)
         spare = [await create(n) for n in range(len(creations) + 2, len(creations) + 8)]
         for whole in spare:
             await wait_for(whole, what="JobSets to be suspended", timeout=60)
         before = (await cluster.gangs()).uids()
-        deletions = await kill_after_each_write(running, assassin, suspend, "scheduling.k8s.io")
+        deletions = await kill_after_each_write(running, proxy, assassin, suspend, "scheduling.k8s.io")
     groups = ["POST podgroups"] * REPLICAS if cluster.has_groups else []
     assert creations == ["POST workloads", *groups, "POST events"]
     assert "DELETE workloads" in deletions

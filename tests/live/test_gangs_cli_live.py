@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,11 +17,9 @@ from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster
+from tests.live.tenantrights import grant_reading
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(180)]
-
-RBAC = "rbac.authorization.k8s.io/v1"
-READ = ["get", "list", "watch"]
 
 
 @pytest.fixture
@@ -104,14 +101,7 @@ async def test_waiting_ends_when_there_is_room(stuck: Cluster) -> None:
 
 async def test_who_may_read_only_his_namespace(stuck: Cluster) -> None:
     user = f"user-{stuck.namespace}"
-    rules: list[dict[str, Any]] = [
-        {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": READ},
-        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": READ},
-        {"apiGroups": [""], "resources": ["pods"], "verbs": READ},
-        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": READ},
-        {"apiGroups": ["scheduling.k8s.io"], "resources": ["workloads", "podgroups"], "verbs": READ},
-    ]
-    await _grant(stuck, user, rules)
+    await grant_reading(stuck, user)
     config = stuck.plane.kubeconfig_for(user)
 
     async def allowed() -> Answer:
@@ -154,16 +144,3 @@ async def test_a_dump_says_the_same(stuck: Cluster, tmp_path: Path) -> None:
         assert offline.json["details"] == live.json["details"]
         told = [[cause["reason"] for cause in each.json["status"]["causes"]] for each in (live, offline)]
         assert told[0] == told[1]
-
-
-async def _grant(cluster: Cluster, user: str, rules: list[dict[str, Any]]) -> None:
-    role: Object = {"apiVersion": RBAC, "kind": "Role", "metadata": {"name": user}, "rules": rules}
-    binding: Object = {
-        "apiVersion": RBAC,
-        "kind": "RoleBinding",
-        "metadata": {"name": user},
-        "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}],
-        "roleRef": {"kind": "Role", "name": user, "apiGroup": "rbac.authorization.k8s.io"},
-    }
-    await cluster.api.create(cluster.path(RBAC, "roles"), role)
-    await cluster.api.create(cluster.path(RBAC, "rolebindings"), binding)

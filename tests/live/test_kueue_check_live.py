@@ -272,9 +272,9 @@ async def test_killed_after_every_write(queues: Queues, kueue_plane: ControlPlan
         checking.through(proxy.kubeconfig(kueue_plane.directory / "proxy-check.json")),
     ):
         # Apart, because they overlap: which of two is the n-th of all is chance.
-        objects = await kill_after_each_write(checking, assassin, create, "scheduling.k8s.io")
-        said_so = await kill_after_each_write(checking, assassin, create, "kueue.x-k8s.io")
-        events = await kill_after_each_write(checking, assassin, create, "events.k8s.io")
+        objects = await kill_after_each_write(checking, proxy, assassin, create, "scheduling.k8s.io")
+        said_so = await kill_after_each_write(checking, proxy, assassin, create, "kueue.x-k8s.io")
+        events = await kill_after_each_write(checking, proxy, assassin, create, "events.k8s.io")
     assert objects == ["POST workloads", "POST podgroups", "POST podgroups"]
     assert [each.partition(" ")[0] for each in said_so] == ["PATCH"]
     assert events

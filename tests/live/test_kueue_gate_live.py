@@ -187,9 +187,9 @@ async def test_killed_after_every_write(queues: Queues, kueue_plane: ControlPlan
         gating.through(proxy.kubeconfig(kueue_plane.directory / "proxy-gate.json")),
     ):
         # Apart, because they overlap: which of two is the n-th of all is chance.
-        objects = await kill_after_each_write(gating, assassin, create, "scheduling.k8s.io")
-        opened = await kill_after_each_write(gating, assassin, create, "jobset.x-k8s.io")
-        events = await kill_after_each_write(gating, assassin, create, "events.k8s.io")
+        objects = await kill_after_each_write(gating, proxy, assassin, create, "scheduling.k8s.io")
+        opened = await kill_after_each_write(gating, proxy, assassin, create, "jobset.x-k8s.io")
+        events = await kill_after_each_write(gating, proxy, assassin, create, "events.k8s.io")
     assert objects == ["POST workloads", "POST podgroups", "POST podgroups"]
     assert opened == ["PATCH jobsets"]
     assert events

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from gangctl.pathways.words import TPU
 from tests.cases import object_name
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.kubelet import Kubelet
@@ -25,6 +26,8 @@ from tests.live.cluster import Cluster
 from tests.live.gangctl import USER, Gangctl, create_namespaces, install_rights
 from tests.live.kueue import POOL, Life, look, make_queue, queued, runs, until, waits
 from tests.live.observe import gang_of, no_gang, running_pods, said
+from tests.live.pathways_ground import open_ground, pods_of, readable, rendered
+from tests.live.pathways_queue import Counted, counted, queue_for, queued_pathways_job
 
 pytestmark = [pytest.mark.controlplane]
 
@@ -181,6 +184,46 @@ async def _templates(cluster: Cluster) -> Object:
     template = job["spec"]["template"]
     labels = {key: value for key, value in template["metadata"]["labels"].items() if "kueue" not in key}
     return {"labels": labels, "reference": template["spec"].get("schedulingGroup")}
+
+
+async def test_a_pathwaysjob_is_counted_whole_preempted_and_comes_back(here: Installed) -> None:
+    cluster = here.cluster
+    low, high = queued_pathways_job("low", "low"), queued_pathways_job("high", "high")
+    job = readable(low)
+    async with open_ground(cluster) as ground:
+        queue = await queue_for(ground, low)
+        await cluster.create_jobset(rendered(cluster, low))
+        held = await until(cluster, "low", "to be queued", lambda life: life.suspended and life.workload)
+        assert (held.gang, held.pods) == ({}, [])
+
+        await _hold(cluster, queue, "None")
+        first = await runs(cluster, "low", pods_of(job))
+        quota = {
+            "pathways-head": Counted(1, frozenset({"cpu", "memory"})),
+            "worker": Counted(job.vms, frozenset({TPU})),
+        }
+        assert await counted(cluster, "low") == quota
+        ground.look_at(job, await ground.started(job))
+
+        # There is quota for one only.
+        await cluster.create_jobset(rendered(cluster, high))
+        other = await runs(cluster, "high", pods_of(job))
+        evicted = await waits(cluster, "low")
+        assert (evicted.gang, evicted.evictions) == (first.gang, 1)
+        ground.look_at(readable(high), await ground.started(readable(high)))
+
+        # Its client ends, and with it everything; the other one starts again, in the same groups.
+        await here.kubelet.finish(_head(other))
+        again = await runs(cluster, "low", pods_of(job))
+        assert (again.gang, await counted(cluster, "low")) == (first.gang, quota)
+        ground.look_at(job, await ground.started(job))
+        await here.kubelet.finish(_head(again))
+        await no_gang(cluster)
+
+
+def _head(life: Life) -> Object:
+    (found,) = [pod for pod in life.pods if "-pathways-head-" in pod["metadata"]["name"]]
+    return found
 
 
 async def test_a_gang_comes_back_on_another_flavor(here: Installed, pools: list[str]) -> None:

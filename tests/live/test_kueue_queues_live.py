@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
 import pytest
@@ -19,23 +21,33 @@ from tests.live.gangctl import create_namespaces, install_rights
 from tests.live.kueue import POOL, PRIORITY, QUEUE_NAME, make_queue, runs, until
 from tests.live.policed import Policed, policing
 
-pytestmark = [pytest.mark.controlplane]
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("kueue-queues")]
 
 PODSET: Final = "kueue.x-k8s.io/podset"
 PODS: Final = 2
 
 
+@pytest.fixture(scope="module")
+def kueue_plane() -> Iterator[ControlPlane]:
+    """A plane with Kueue, on which each test has a namespace and queues of its own."""
+
+    async def start() -> ControlPlane:
+        started = await ControlPlane.start("1.37")
+        await install_rights(started)
+        await kueue.install(started)
+        return started
+
+    plane = asyncio.run(start())
+    yield plane
+    asyncio.run(plane.close())
+
+
 @pytest.fixture
-async def policed() -> AsyncIterator[Policed]:
-    plane = await ControlPlane.start("1.37")
-    try:
-        await install_rights(plane)
-        await kueue.install(plane)
-        await create_namespaces(plane, ["mapped"])
-        async with policing(Cluster(plane, "mapped"), "--discovery-period=1") as made:
-            yield made
-    finally:
-        await plane.close()
+async def policed(kueue_plane: ControlPlane) -> AsyncIterator[Policed]:
+    namespace = f"mapped-{secrets.token_hex(3)}"
+    await create_namespaces(kueue_plane, [namespace])
+    async with policing(Cluster(kueue_plane, namespace), "--discovery-period=1") as made:
+        yield made
 
 
 def gang(name: str, *, mode: str | None = "Gang", labels: Object | None = None, **pod: Any) -> Object:

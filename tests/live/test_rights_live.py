@@ -14,25 +14,31 @@ from typing import Final
 import pytest
 
 from gangctl.api.scheduling import Owner, metadata
+from gangctl.pathways.definition import definitions as pathways_definitions
+from gangctl.pathways.words import API_VERSION, PLURAL
 from tests.cases import object_name
-from tests.controlplane.api import ApiClient, path_of
+from tests.controlplane.api import ApiClient, ApiFailure, path_of
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
+from tests.live import admission as component
 from tests.live import kueue
 from tests.live import policy_rights_checks as policy_checks
 from tests.live import queue_rights_checks as queue_checks
 from tests.live import readiness_rights_checks as readiness_checks
 from tests.live import rights_checks as checks
+from tests.live.admission_rights import granted as component_rights
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.definitions import serve
 from tests.live.gangctl import Gangctl, create_namespaces, install_rights
 from tests.live.incluster import ACCOUNT, InCluster, build, deployed_arguments
 from tests.live.observe import foreign_workload, min_counts, no_gang, resize, running_pods, said
+from tests.live.pathways_place import foreign_jobset, owner_of
 from tests.live.rights import Right, granted, missing, refusals, used
 from tests.live.rights_checks import Check, Stage
+from tests.pathways.samples import pathways_job
 from tests.policy.reportcrd import policy_report_definition
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rights")]
@@ -159,12 +165,13 @@ def test_every_right_has_a_check(table: tuple[Row, ...], registration: bool) -> 
 def rights_plane() -> Iterator[ControlPlane]:
     """A cluster that also asks who may name an owner that waits for its dependents, as some distributions do.
 
-    It has Kueue, and the definition of PolicyReports, which is somebody else's.
+    It has Kueue, the definition of PathwaysJobs, and that of PolicyReports, which is somebody else's.
     """
     flags = ["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]
 
     async def start() -> ControlPlane:
-        started = await ControlPlane.start("1.37", ("jobset", "kueue"), server_flags=flags)
+        crds = [*pathways_definitions().values()]
+        started = await ControlPlane.start("1.37", ("jobset", "kueue"), server_flags=flags, crds=crds)
         await kueue.configure(started)
         await serve(started.api, [policy_report_definition()])
         return started
@@ -292,6 +299,31 @@ async def test_no_right_over_owners_is_needed(
     failure = await refused(request)
     assert failure.status == 403
     assert "cannot set blockOwnerDeletion" in failure.message
+
+
+async def test_a_right_over_pathways_jobs_lets_them_wait_for_their_jobsets(
+    rights_plane: ControlPlane, pod: InCluster, cluster: Cluster
+) -> None:
+    """A PathwaysJob that is deleted in the foreground goes after its JobSet."""
+    await component.install(cluster.api, "pathways", ACCOUNT)
+    (needed,) = [each for each in component_rights("pathways") if each.resource == "pathwaysjobs/finalizers"]
+    raw = pathways_job()
+    raw["metadata"]["namespace"] = cluster.namespace
+    job = await cluster.api.create(cluster.path(API_VERSION, PLURAL), raw)
+    body = foreign_jobset(owner={**owner_of(job), "blockOwnerDeletion": True})
+    client = ApiClient(rights_plane.url, ca=rights_plane.ca, token=pod.token)
+
+    async def taken() -> bool:
+        # The API server asks for the right once it has heard of the definition.
+        return bool(await client.create(cluster.path(JOBSETS, "jobsets"), body, dryRun="All"))
+
+    await wait_for(taken, 60, "the owner to be accepted", tolerate=(ApiFailure,))
+    async with missing(cluster.api, ACCOUNT, [needed]):
+        failure = await refused(client.create(cluster.path(JOBSETS, "jobsets"), body, dryRun="All"))
+        assert failure.status == 403
+        assert (
+            "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set" in failure.message
+        )
 
 
 @pytest.fixture

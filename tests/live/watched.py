@@ -48,7 +48,8 @@ OF_A_BROKEN_API: Final = ("GangctlReconcileErrors", "GangctlApiErrors", "Gangctl
 OF_NOBODY: Final = ("GangctlDown", "GangctlWebhookUnreachable")
 OF_A_SLOW_MACHINE: Final = ("GangctlReadinessLagging", "GangMetricsTruncated")
 OF_SICK_REPLICAS: Final = (
-    *("GangctlNoLeader", "GangctlCertificateExpiring", "GangctlWebhookFailing", "GangctlInformerStale"),
+    *("GangctlNoLeader", "GangctlShardWithoutLeader"),
+    *("GangctlCertificateExpiring", "GangctlWebhookFailing", "GangctlInformerStale"),
 )
 OF_ROGUES: Final = ("GangPolicyViolationsRising",)
 

@@ -13,12 +13,15 @@ from typing import Final, NamedTuple, get_args
 from gangctl.gang.report import Level
 from gangctl.manager import readinessfamilies as gangs
 from gangctl.manager.families import families
+from gangctl.manager.pathwaysmetrics import MOST_NAMESPACES
 from gangctl.manager.readinessmetrics import MOST_DISRUPTIONS, MOST_STARTS
+from gangctl.pathways.status.facts import Phase
 from gangctl.readiness.causes import PROMISES
 from gangctl.readiness.causes.ranking import TIERS
 from gangctl.readiness.ledger import OTHERS, Limits
 from gangctl.readiness.phases import GangPhase
 from gangctl.runtime.families import Family
+from gangctl.runtime.shards import MOST_SHARDS
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
 LIMITS: Final = Limits()
@@ -75,7 +78,9 @@ READINESS: Final[Mapping[str, Bound]] = {
 
 _RESOURCES: Final = "resources that gangctl reads or writes (about 30)"
 _POLICIES: Final = "201 policies"
-_WORK_QUEUES: Final = "7 queues: gangs, gangobjects, verdicts, policies, admission-checks, queued-workloads, gates"
+_WORK_QUEUES: Final = (
+    "8 queues: gangs, gangobjects, verdicts, policies, admission-checks, queued-workloads, gates, pathways"
+)
 OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_admission_duration_seconds": "webhook paths (6) x 4 verdicts",
     "gangctl_api_support_info": "2 resources",
@@ -86,7 +91,7 @@ OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_drift_repairs_total": "2 kinds x 4 field classes",
     "gangctl_event_loop_lag_seconds": "1",
     "gangctl_events_total": "6 results",
-    "gangctl_feature_enabled": "8 features",
+    "gangctl_feature_enabled": "9 features",
     "gangctl_fit_verdicts": "501 queues x 4 verdicts",
     "gangctl_informer_errors_total": f"{_RESOURCES} x 2 places",
     "gangctl_informer_last_contact_timestamp_seconds": _RESOURCES,
@@ -95,6 +100,8 @@ OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_kube_request_duration_seconds": f"verbs (9) x {_RESOURCES}",
     "gangctl_kube_requests_total": f"verbs (9) x {_RESOURCES} x status codes that occur",
     "gangctl_leader": "1",
+    "gangctl_pathways_jobs": f"{MOST_NAMESPACES + 1} namespaces x {len(Phase) + 1} phases",
+    "gangctl_pathways_standing_down": "1",
     "gangctl_policies": "2 states",
     "gangctl_policy_evaluation_duration_seconds": "3 lanes",
     "gangctl_policy_evaluations_total": f"{_POLICIES} x 4 results x 4 actions",
@@ -109,8 +116,9 @@ OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_policy_waiting": "3 lanes",
     "gangctl_policy_worker_deaths_total": "4 whys",
     "gangctl_reconcile_duration_seconds": _WORK_QUEUES,
-    "gangctl_reconcile_errors_total": "7 queues x classes of errors (about 20)",
-    "gangctl_reconcile_total": "7 queues x 4 results",
+    "gangctl_reconcile_errors_total": "8 queues x classes of errors (about 20)",
+    "gangctl_reconcile_total": "8 queues x 4 results",
+    "gangctl_shard_leader": f"{MOST_SHARDS} shards",
     "gangctl_translations_total": "4 levels x 7 results",
     "gangctl_watch_restarts_total": f"{_RESOURCES} x reasons (about 20)",
     "gangctl_workqueue_adds_total": _WORK_QUEUES,
@@ -185,6 +193,7 @@ SECTIONS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
         ),
     ),
     ("Webhooks and certificates", "Every replica.", ("gangctl_admission_", "gangctl_certificate_")),
+    ("PathwaysJobs", "The leader, with `--pathways`.", ("gangctl_pathways_",)),
     ("Policies", "Every replica judges; the leader scans.", ("gangctl_policies", "gangctl_policy_")),
     (
         "Work queues",
@@ -199,7 +208,10 @@ SECTIONS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     (
         "The process",
         "",
-        ("gangctl_build_info", "gangctl_feature_enabled", "gangctl_leader", "gangctl_event_loop_", "process_"),
+        (
+            *("gangctl_build_info", "gangctl_feature_enabled", "gangctl_leader", "gangctl_shard_leader"),
+            *("gangctl_event_loop_", "process_"),
+        ),
     ),
 )
 

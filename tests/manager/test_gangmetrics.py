@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 from gangctl.manager.families import families
-from tests.faults import virtual_time
+from tests.faults import pathways, policies, virtual_time
 from tests.faults.world import World, world
 from tests.jobsets import jobset, rj
 
@@ -89,7 +89,7 @@ def test_the_api_that_gangs_are_made_of_is_told(minor: str, support: set[tuple[s
 
 def test_both_formats_of_a_process_can_be_read(tmp_path: Path) -> None:
     async def story() -> tuple[str, str]:
-        async with world("1.37", tmp_path, with_policies=True) as here:
+        async with world("1.37", tmp_path, about=policies.ABOUT) as here:
             await here.start_gangctl()
             await here.create(jobset("js", rj("w", 2, 2, 2, mode="Gang")))
             await here.rest()
@@ -112,9 +112,10 @@ async def scraped(here: World, accept: str) -> str:
 
 def test_a_process_exports_what_is_listed_and_nothing_else(tmp_path: Path) -> None:
     async def story() -> dict[str, set[str]]:
-        async with world("1.37", tmp_path, with_policies=True) as here:
+        async with world("1.37", tmp_path, about=policies.ABOUT | pathways.ABOUT) as here:
             await here.start_gangctl()
             await here.create(jobset("js", rj("w", 2, 2, 2, mode="Gang")))
+            await here.submit()
             await here.rest()
             found: dict[str, set[str]] = {}
             for family in registry_of(here).collect():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from gangctl.manager.parts import Outside, Parts, compose
 from gangctl.manager.settings import load_settings
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import RuntimeMetrics
+from gangctl.runtime.shards import Share, shard_of
 from tests.jobsets import jobset, rj
 
 
@@ -33,6 +35,7 @@ def composed(**flags: Any) -> Parts:
         "metrics": RuntimeMetrics(registry),
         "registry": registry,
         "may_register": lambda: True,
+        "share": Share(flags.get("shards", 1)),
     }
     return compose(Outside(**outside))
 
@@ -79,6 +82,13 @@ async def test_readiness_is_followed_unless_told_otherwise() -> None:
     assert composed(readiness="off").readiness is None
 
 
+async def test_pathways_jobs_are_followed_by_the_leader_when_asked_to() -> None:
+    assert composed().pathways is None
+    parts = composed(pathways=True)
+    assert parts.pathways is not None
+    assert parts.pathways.lead in parts.leading()
+
+
 def test_gang_objects_need_readiness() -> None:
     with pytest.raises(ConfigError, match=r"gang-objects has no effect with readiness off"):
         load_settings({"readiness": "off", "gang_objects": True}, None)
@@ -87,3 +97,36 @@ def test_gang_objects_need_readiness() -> None:
 def test_what_needs_kueue_is_refused_without_it() -> None:
     with pytest.raises(ConfigError, match=r"kueue-gate has no effect with kueue off"):
         load_settings({"kueue": "off", "kueue_gate": True}, None)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+async def test_each_shard_has_its_keys_and_the_first_what_is_of_no_namespace(number: int) -> None:
+    parts = composed(shards=2, kueue_check=True)
+    assert parts.policies is not None
+    assert parts.checks is not None
+    assert parts.checks._check is not None
+    parts.gangs.share.take(number)
+    mine, others = (next(n for n in map(str, range(99)) if shard_of(n, 2) == each) for each in (number, 1 - number))
+    active: list[str] = []
+
+    async def declare() -> None:
+        active.append("declared")
+
+    parts.checks._check.declare = declare  # type: ignore[method-assign]
+    leading = [asyncio.create_task(part()) for part in (parts.policies.lead, parts.checks.lead)]
+    queue = parts.gangs.controller.queue
+    queue.attend()
+    for namespace in (mine, others):
+        parts.gangs.controller.enqueue((namespace, "js"))
+    assert (len(queue), await queue.get()) == (1, (mine, "js"))
+    done, _ = await asyncio.wait(leading[:1], timeout=0.1)
+    assert bool(done) is (number != 0), "statuses and scans of policies"
+    assert bool(active) is (number == 0), "activity of checks"
+    for task in leading:
+        task.cancel()
+    await asyncio.gather(*leading, return_exceptions=True)
+
+
+def test_shards_need_leases() -> None:
+    with pytest.raises(ConfigError, match=r"shards has no effect without leader-elect"):
+        load_settings({"shards": 2, "leader_elect": False}, None)

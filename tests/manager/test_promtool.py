@@ -7,14 +7,14 @@ from pathlib import Path
 
 from prometheus_client import generate_latest
 
-from tests.faults import virtual_time
+from tests.faults import policies, virtual_time
 from tests.faults.world import world
 from tests.jobsets import jobset, rj
 
 
 def test_promtool_finds_nothing_wrong_with_the_metrics_of_a_process(promtool: Path, tmp_path: Path) -> None:
     async def story() -> bytes:
-        async with world("1.37", tmp_path, with_policies=True) as here:
+        async with world("1.37", tmp_path, about=policies.ABOUT) as here:
             await here.start_gangctl()
             await here.create(jobset("js", rj("w", 2, 2, 2, mode="Gang")))
             await here.rest()

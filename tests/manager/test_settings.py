@@ -10,6 +10,7 @@ import pytest
 from gangctl.cli.controller import controller
 from gangctl.errors import ConfigError
 from gangctl.manager.settings import ControllerSettings, load_settings, parse_selector, split_address
+from gangctl.pathways.options import Startup
 
 
 def test_a_flag_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
@@ -29,6 +30,12 @@ def test_a_flag_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path)
         ({"workers": 0}, ["workers", "greater than or equal to 1"]),
         ({"kueue": "off", "kueue_gate": True}, ["kueue-gate", "kueue off"]),
         ({"kueue": "off", "kueue_check": True}, ["kueue-check", "kueue off"]),
+        ({"pathways_options": "{}"}, ["pathways-options has no effect without pathways"]),
+        ({"pathways": True, "pathways_options": "{"}, ["pathways-options", "must be a JSON object such as"]),
+        ({"pathways": True, "pathways_options": "[" * 99999}, ["pathways-options", "must be a JSON object such as"]),
+        ({"pathways": True, "pathways_options": "[]"}, ["pathways-options", "dictionary"]),
+        ({"pathways": True, "pathways_options": '{"startUp": 1}'}, ["pathways-options.startUp", "not permitted"]),
+        ({"pathways": True, "pathways_options": '{"startup": "Now"}'}, ["pathways-options.startup", "'DependsOn'"]),
     ],
 )
 def test_wrong_flags_are_named_with_what_is_allowed(flags: dict[str, Any], words: list[str]) -> None:
@@ -42,6 +49,18 @@ def test_off_is_a_word_in_a_file_too(name: str, tmp_path: Path) -> None:
     file = tmp_path / "gangctl.yaml"
     file.write_text(f"{name}: off\n")
     assert getattr(load_settings({}, str(file)), name) == "off"
+
+
+def test_options_of_pathways_are_text_in_a_flag_and_a_mapping_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "gangctl.yaml"
+    file.write_text("pathways: true\npathways-options: {startup: DependsOn, ttlSecondsAfterFinished: 60}\n")
+    found = load_settings({}, str(file)).pathways_options
+    flag = '{"startup": "DependsOn", "ttlSecondsAfterFinished": 60}'
+    assert load_settings({"pathways": True, "pathways_options": flag}, None).pathways_options == found
+    assert found is not None
+    assert found.startup is Startup.DEPENDS_ON
+    (flagged,) = [each for each in controller.params if each.name == "pathways_options"]
+    assert flagged.type.name == "text"
 
 
 def test_an_unknown_key_in_the_file_is_refused_with_its_name(tmp_path: Path) -> None:

@@ -9,16 +9,19 @@ import yaml
 
 from gangctl.controllers.checks.definition import definitions as check_definitions
 from gangctl.controllers.readiness.definition import definitions as gang_definitions
+from gangctl.pathways.definition import definitions as pathways_definitions
 from gangctl.policy.crd import definitions
 from tests.manifests.files import MANIFESTS
 
 PLACE = MANIFESTS / "policies" / "crds"
 CHECK_PLACE = MANIFESTS / "kueue-check" / "crds"
 GANG_PLACE = MANIFESTS / "gang-objects" / "crds"
+PATHWAYS_PLACE = MANIFESTS / "pathways" / "crds"
 
 _HEADER = "# Written by `python -m tests.manifests.crds` from gangctl/policy/model.py; a test compares the two.\n"
 _CHECK_HEADER = _HEADER.replace("policy/model.py", "kueue/parameters.py")
 _GANG_HEADER = _HEADER.replace("policy/model.py", "readiness/report.py")
+_PATHWAYS_HEADER = _HEADER.replace("policy/model.py", "pathways/definition.py")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -40,12 +43,22 @@ def render_for_gangs() -> dict[str, str]:
     return {name: _GANG_HEADER + _yaml(definition) for name, definition in gang_definitions().items()}
 
 
+def render_for_pathways() -> dict[str, str]:
+    return {name: _PATHWAYS_HEADER + _yaml(definition) for name, definition in pathways_definitions().items()}
+
+
 def _yaml(definition: dict[str, Any]) -> str:
     return yaml.dump(definition, Dumper=_Dumper, sort_keys=False, width=116)
 
 
 if __name__ == "__main__":
-    for place, texts in ((PLACE, render()), (CHECK_PLACE, render_for_checks()), (GANG_PLACE, render_for_gangs())):
+    written = (
+        (PLACE, render()),
+        (CHECK_PLACE, render_for_checks()),
+        (GANG_PLACE, render_for_gangs()),
+        (PATHWAYS_PLACE, render_for_pathways()),
+    )
+    for place, texts in written:
         place.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             (place / name).write_text(text)

@@ -11,17 +11,20 @@ from tests.manifests.files import MANIFESTS, documents
 
 Object = dict[str, Any]
 
+
 RBAC = MANIFESTS / "rbac"
 
 
-def rbac_objects(user: str, own_namespace: str) -> list[Object]:
+def rbac_objects(user: str, own_namespace: str, manifests: Path = MANIFESTS) -> list[Object]:
     """Roles, then bindings, for this user, with `own_namespace` in place of gangctl-system.
+
+    `manifests` may be those of another version.
 
     For a user other than `gangctl` every name ends in the user's, so that several can stand beside each other in one
     cluster, and a rule taken from one is not taken from the rest.
     """
     suffix = "" if user == "gangctl" else f":{user}"
-    found = [*_objects(RBAC), *_objects(RBAC / "registration")]
+    found = [*_objects(manifests / "rbac"), *_objects(manifests / "rbac" / "registration")]
     for each in found:
         each["metadata"]["name"] += suffix
         if "namespace" in each["metadata"]:

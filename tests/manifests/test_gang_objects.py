@@ -1,28 +1,24 @@
-"""The component of the Gang objects: its definition is that of the report, its rights are few, API servers take it."""
+"""The component of the Gang objects: its definition is that of the report, its rights are few, and no field is lost."""
 
 from __future__ import annotations
 
-import os
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from gangctl.gang.reasons import Reason
-from gangctl.manager.settings import load_settings
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_object
 from gangctl.readiness.result import Cause, Counts, GroupReadiness, Readiness
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
+from tests.manifests.component import Component, overlay
 from tests.manifests.crds import GANG_PLACE, render_for_gangs
-from tests.manifests.files import MANIFESTS, documents, one
+from tests.manifests.files import one
 from tests.manifests.kubectl import Kubectl
 
-COMPONENT = MANIFESTS / "gang-objects"
+COMPONENT = Component("gang-objects")
 GRANTED = {
     ("gangctl.dev", "gangs", "list"),
     ("gangctl.dev", "gangs", "watch"),
@@ -30,11 +26,6 @@ GRANTED = {
     ("gangctl.dev", "gangs", "delete"),
     ("gangctl.dev", "gangs/status", "patch"),
 }
-
-
-def of_kind(kind: str) -> Object:
-    (found,) = [each for each in documents(COMPONENT) if each["kind"] == kind]
-    return found
 
 
 def test_the_definition_is_what_the_types_say() -> None:
@@ -61,54 +52,18 @@ def test_every_field_of_the_status_is_described_and_none_is_demanded() -> None:
 
 
 def test_lists_every_file_beside_it() -> None:
-    listed = set(one(COMPONENT / "kustomization.yaml")["resources"])
-    beside = {path.name for path in COMPONENT.glob("*.yaml")} - {"kustomization.yaml"}
-    assert listed == {"crds", *beside}
+    assert COMPONENT.listed == {"crds", *COMPONENT.beside}
 
 
 def test_rights_are_these() -> None:
-    rules = of_kind("ClusterRole")["rules"]
-    found = [(g, r, v) for rule in rules for g in rule["apiGroups"] for r in rule["resources"] for v in rule["verbs"]]
-    assert sorted(found) == sorted(GRANTED)
-    binding = of_kind("ClusterRoleBinding")
-    assert binding["roleRef"]["name"] == of_kind("ClusterRole")["metadata"]["name"]
-    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "gangctl", "namespace": "gangctl-system"}]
-    for before, line in pairwise((COMPONENT / "clusterrole.yaml").read_text().splitlines()):
-        assert not line.startswith("  - apiGroups:") or before.startswith("  # "), line
+    assert COMPONENT.rights == sorted(GRANTED)
+    assert COMPONENT.unexplained == []
 
 
-def overlay(directory: Path) -> Path:
-    """gangctl in a cluster with the component."""
-    directory.mkdir()
-    base, component = (os.path.relpath(MANIFESTS / each, directory.resolve()) for each in ("base", "gang-objects"))
-    body: dict[str, Any] = {"resources": [base], "components": [component]}
-    (directory / "kustomization.yaml").write_text(yaml.safe_dump(body))
-    return directory
-
-
-@pytest.mark.controlplane
-async def test_an_overlay_switches_it_on(tmp_path: Path) -> None:
-    built = await Kubectl(tmp_path).run("kustomize", str(overlay(tmp_path / "overlay")))
-    objects = list(yaml.safe_load_all(built.text))
-    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
-    _, *flags = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert load_settings(dict(flag.removeprefix("--").split("=", 1) for flag in flags), None).gang_objects
-    identities = [(each["kind"], each["metadata"]["name"]) for each in objects]
-    assert len(set(identities)) == len(identities)
+def test_an_overlay_switches_it_on() -> None:
+    settings, identities = overlay("gang-objects")
+    assert settings.gang_objects
     assert ("CustomResourceDefinition", "gangs.gangctl.dev") in identities
-
-
-@pytest.mark.controlplane
-async def test_servers_take_it_without_a_warning(plane: ControlPlane, tmp_path: Path) -> None:
-    kubectl = Kubectl(tmp_path, plane.kubeconfig)
-    built = await kubectl.run("kustomize", str(overlay(tmp_path / "overlay")))
-    ours = {"gangs.gangctl.dev", "gangctl-gang-objects"}
-    objects = [each for each in yaml.safe_load_all(built.text) if each["metadata"]["name"] in ours]
-    applied = await kubectl.run(
-        *("apply", "--dry-run=server", "--validate=strict", "-f", "-"), given=yaml.safe_dump_all(objects)
-    )
-    assert len(applied.text.splitlines()) == len(objects) == 3
-    assert applied.warnings == []
 
 
 @pytest.mark.controlplane

@@ -8,25 +8,30 @@ import yaml
 from tests.manifests.files import MANIFESTS, ROOT, documents, one
 
 KUSTOMIZATIONS = sorted(path.parent for path in MANIFESTS.rglob("kustomization.yaml"))
-OURS = ("base", "out-of-cluster", "policies", "policies/crds", "rbac", "rbac/registration")
+OURS = ("base", "flowcontrol", "out-of-cluster", "policies", "policies/crds", "rbac", "rbac/registration")
 BASE = MANIFESTS / "base"
 RULES = MANIFESTS / "monitoring" / "rules"
-OBJECTS = sorted(path for path in MANIFESTS.rglob("*.yaml") if path.parent != RULES)
+CONFIGURATIONS = {
+    directory / name
+    for directory in KUSTOMIZATIONS
+    for name in one(directory / "kustomization.yaml").get("configurations", [])
+}
+OBJECTS = sorted(path for path in MANIFESTS.rglob("*.yaml") if path.parent != RULES and path not in CONFIGURATIONS)
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_lists_every_file_beside_it(name: str) -> None:
     directory = MANIFESTS / name
     listed = set(one(directory / "kustomization.yaml")["resources"])
-    beside = {path.name for path in directory.glob("*.yaml")} - {"kustomization.yaml"}
-    assert {entry for entry in listed if entry.endswith(".yaml")} == beside
+    beside = {path for path in directory.glob("*.yaml") if path.name != "kustomization.yaml"} - CONFIGURATIONS
+    assert {directory / entry for entry in listed if entry.endswith(".yaml")} == beside
 
 
 @pytest.mark.parametrize("directory", KUSTOMIZATIONS, ids=lambda path: str(path.relative_to(MANIFESTS)))
 def test_lists_nothing_that_is_not_there(directory: Path) -> None:
     kustomization = one(directory / "kustomization.yaml")
     assert kustomization["kind"] in {"Kustomization", "Component"}
-    for entry in [*kustomization.get("resources", []), *kustomization.get("components", [])]:
+    for entry in (each for key in ("resources", "components", "configurations") for each in kustomization.get(key, [])):
         assert (directory / entry).exists(), f"{entry} is not there"
 
 
@@ -48,7 +53,7 @@ def test_namespaced_objects_of_the_base_are_in_its_namespace() -> None:
 
 def test_no_name_is_used_twice() -> None:
     built = [each for name in OURS for each in documents(MANIFESTS / name)]
-    identities = [(each["kind"], each["metadata"]["name"]) for each in built if each["kind"] != "Kustomization"]
+    identities = [(each["kind"], each["metadata"]["name"]) for each in built if "metadata" in each]
     assert len(set(identities)) == len(identities)
 
 

@@ -21,6 +21,13 @@ def reconciles(done: str, errors: str) -> dict[str, str]:
     }
 
 
+def shards(instance: str, *leads: str) -> dict[str, str]:
+    """Whether one replica leads each of the shards."""
+    return {
+        f'gangctl_shard_leader{{instance="{instance}",shard="{number}"}}': values for number, values in enumerate(leads)
+    }
+
+
 def informer(contact: str, synced: str = "1x60") -> dict[str, str]:
     """What one replica heard of one resource, and when."""
     labels = 'instance="a",resource="pods"'
@@ -143,6 +150,28 @@ PROCESS: Final = (
             'gangctl_leader{job="gangctl",instance="b"}': "0x11 1x30",
         },
         silent=40,
+    ),
+    Case(
+        "GangctlShardWithoutLeader",
+        "one of three replicas dies, and another leads its shard",
+        {
+            **shards("a", "1x40", "0x40", "0x40"),
+            **shards("b", "0x40", "1x9 0x30", "0x9 1x30"),
+            **shards("c", "0x9 stale", "0x9 stale", "1x9 stale"),
+        },
+        fires=12,
+        labels={"shard": "1"},
+        says="For 2 minutes no replica has held the Lease of shard 1: in the namespaces of this shard groups are "
+        "neither made nor taken away, and gangs are not watched.",
+    ),
+    Case(
+        "GangctlShardWithoutLeader",
+        "who stood by takes over within a minute",
+        {**shards("a", "1x40", "0x40"), **shards("b", "0x40", "1x9 stale"), **shards("c", "0x40", "0x11 1x30")},
+        silent=40,
+    ),
+    Case(
+        "GangctlShardWithoutLeader", "there is one shard, of which another alert tells", shards("a", "0x40"), silent=40
     ),
     Case(
         "GangctlReconcileErrors",

@@ -17,6 +17,8 @@ from gangctl.runtime.events import RESULTS
 from gangctl.runtime.informer import Informer
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.queue import WorkQueue
+from gangctl.runtime.shardelection import ShardElection
+from gangctl.runtime.shards import Share
 from tests.client.clock import VirtualClock, until
 from tests.client.server import ScriptedServer, Stream, page, thing
 from tests.runtime.test_election import LeaseServer
@@ -149,13 +151,16 @@ async def test_informer(
 
 async def test_leader(metrics: RuntimeMetrics, registry: CollectorRegistry, clock: VirtualClock) -> None:
     client = Client(LeaseServer(), Settings(throttled=False))
-    election = LeaseElection(client, name="x", namespace="ns", identity="a", clock=clock)
+    lease = LeaseElection(client, name="x", namespace="ns", identity="a", clock=clock)
+    election = ShardElection([lease], Share(), clock=clock)
     metrics.track_election(election)
     assert registry.get_sample_value("gangctl_leader") == 0
+    assert registry.get_sample_value("gangctl_shard_leader", {"shard": "0"}) == 0
     done = asyncio.Event()
     task = asyncio.create_task(election.run(lambda: _wait(done)))
     await clock.advance(1)
     assert registry.get_sample_value("gangctl_leader") == 1
+    assert registry.get_sample_value("gangctl_shard_leader", {"shard": "0"}) == 1
     done.set()
     await task
     assert registry.get_sample_value("gangctl_leader") == 0
@@ -165,6 +170,7 @@ def test_without_an_election_it_leads(metrics: RuntimeMetrics, registry: Collect
     """Nobody is missing then: an alert about a missing leader must be silent."""
     metrics.track_election(None)
     assert registry.get_sample_value("gangctl_leader") == 1
+    assert registry.get_sample_value("gangctl_shard_leader", {"shard": "0"}) == 1
 
 
 async def _wait(done: asyncio.Event) -> None:

@@ -136,3 +136,14 @@ def test_reading() -> None:
     assert store.by_index("owner", "unknown") == []
     assert store.entry(("n9", "z")) is None
     assert store.discard(("n9", "z")) == []
+
+
+@given(states, states)
+def test_the_list_of_one_namespace_says_nothing_of_others(
+    before: dict[Key, Entry[Thing]], listed: dict[Key, Entry[Thing]]
+) -> None:
+    store = filled(before)
+    namespace = min(before, default=("none", ""))[0]
+    store.retain(set(listed), namespace)
+    assert contents(store) == {key: entry for key, entry in before.items() if key in listed or key[0] != namespace}
+    check_indexes(store)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 
+from gangctl.controllers.readiness.agenda import REST_SECONDS, TOGETHER_SECONDS
 from gangctl.sandbox.api import Caller
 from gangctl.sandbox.server import Sandbox
 from tests.cases import object_name
@@ -20,6 +22,8 @@ NAMESPACE = "default"
 GANGS = 12
 PODS = 3
 EVALUATIONS = "gangctl_readiness_evaluations_total"
+QUIET_SECONDS = 2 * (REST_SECONDS + TOGETHER_SECONDS)
+"""Whoever was to be evaluated has been by then."""
 
 
 class Ground:
@@ -70,17 +74,18 @@ class Ground:
 
     async def quiet(self) -> dict[str, float]:
         """Wait until nothing is evaluated any more; all metrics then."""
-        last = await self.metrics()
+        seen, since = -1.0, time.monotonic()
 
-        async def same() -> dict[str, float]:
-            nonlocal last
-            before, last = last, await self.metrics()
-            if before[EVALUATIONS] != last[EVALUATIONS]:
-                raise NotYet(f"{last[EVALUATIONS]:.0f} evaluations")
-            return last
+        async def still() -> dict[str, float]:
+            nonlocal seen, since
+            found = await self.metrics()
+            if found[EVALUATIONS] != seen:
+                seen, since = found[EVALUATIONS], time.monotonic()
+            if time.monotonic() - since < QUIET_SECONDS:
+                raise NotYet(f"{seen:.0f} evaluations")
+            return found
 
-        # Changes within a tenth of a second are looked at together: longer than that it has been quiet.
-        return await wait_for(same, what="evaluations to end", interval=0.5)
+        return await wait_for(still, what="evaluations to end", interval=0.1)
 
     async def ready_pods(self, **wanted: int) -> dict[str, float]:
         """Wait until so many pods of these gangs are ready; all metrics then."""

@@ -91,14 +91,9 @@ def files(command: F) -> F:
         metavar="TIME",
         help="When the files were written, like 2026-01-31T12:00:00Z. Default: now.",
     )(command)
-    return click.option(
-        "-f",
-        "--filename",
-        "filenames",
-        multiple=True,
-        metavar="FILE|DIR|-",
-        type=click.Path(allow_dash=True),
-        help="Read what kubectl get -o yaml printed (jobsets, jobs, pods, podgroups, workloads, events, nodes, "
+    return options.paths(
+        *options.FILENAMES,
+        about="Read what kubectl get -o yaml printed (jobsets, jobs, pods, podgroups, workloads, events, nodes, "
         "and Kueue's objects) instead of a cluster. Can be repeated.",
     )(command)
 

@@ -1,23 +1,49 @@
-"""What ``gangctl describe`` tells of one gang, as data and as a person reads it."""
+"""What ``gangctl describe`` tells of one gang, as data and as a person reads it.
+
+The shape of the data is published (``docs/describe.schema.json``): every key is always there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Annotated, Final, TypedDict
 
 from gangctl.cli.gangs.census import Census, Key, Told
-from gangctl.cli.gangs.events import last
+from gangctl.cli.gangs.events import MOST, last
 from gangctl.cli.gangs.explanation import cause_sections, headline
 from gangctl.cli.gangs.gangviews import NONE, ago, plural, sentence
 from gangctl.cli.gangs.inventory import Inventory, NodeDetail, inventory_of
 from gangctl.cli.gangs.tree import gang_tree
 from gangctl.cli.output import Section, Table
 from gangctl.errors import InputError, one_line
-from gangctl.readiness.report import gang_object, rfc3339
+from gangctl.readiness.report import Gang, gang_object, rfc3339
 from gangctl.readiness.result import Readiness
 
 _MOST_NODES: Final = 20
+
+
+class EventDetail(TypedDict):
+    """An event of the JobSet, or of one of its groups."""
+
+    object: Annotated[str, "Kind and name of what it is about: JobSet/train."]
+    type: Annotated[str, "Normal or Warning."]
+    reason: str
+    message: str
+    count: Annotated[int, "How often it was seen."]
+    lastTime: Annotated[str, "When it was seen last: RFC 3339, empty where that is not known."]
+
+
+class Details(Inventory):
+    """What ``gangctl describe`` adds to a Gang."""
+
+    events: Annotated[list[EventDetail], f"The latest first, at most {MOST}."]
+
+
+class DescribedGang(Gang):
+    """A Gang with all that belongs to it, or to the one group of it that was asked about."""
+
+    details: Details
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +56,9 @@ class Description:
     outcome: str
     """What the JobSet itself says of its end."""
 
-    def as_object(self) -> dict[str, Any]:
+    def as_object(self) -> DescribedGang:
         """The Gang, with its details."""
-        events = [
+        events: list[EventDetail] = [
             {
                 "object": f"{each.kind}/{each.name}",
                 "type": each.type,

@@ -1,4 +1,7 @@
-"""What a gang consists of, as plain data: groups, their Jobs, the pods of these and the nodes they are on."""
+"""What a gang consists of, as plain data: groups, their Jobs, the pods of these and the nodes they are on.
+
+The shape is published (``docs/describe.schema.json``): every key is always there.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ class PodDetail(TypedDict):
     name: str
     state: Annotated[str, "Ready, NotReady, Starting, Waiting, Gated, Terminating, or why it is none of these."]
     node: Annotated[str, "Empty without one."]
-    since: str
+    since: Annotated[str, "When it came into that state: RFC 3339, empty where that is not known."]
 
 
 class JobDetail(TypedDict):
@@ -25,18 +28,18 @@ class JobDetail(TypedDict):
 
     name: str
     replicatedJob: str
-    exists: bool
+    exists: Annotated[bool, "Whether it has been created."]
     wanted: Annotated[int, "Pods at once when none has finished."]
-    ready: int
-    succeeded: int
+    ready: Annotated[int, "Pods that are ready."]
+    succeeded: Annotated[int, "Pods that have finished with success."]
     pods: list[PodDetail]
 
 
 class GroupDetail(TypedDict):
     """One gang at run time, or what is scheduled pod by pod, which has no name."""
 
-    name: str
-    template: str
+    name: Annotated[str, "As in status.groups; empty for what is in no gang."]
+    template: Annotated[str, "The template of the Workload that it is made from, empty for what is in no gang."]
     jobs: list[JobDetail]
 
 
@@ -44,16 +47,16 @@ class NodeDetail(TypedDict):
     """A node that pods of the gang are on."""
 
     name: str
-    pods: int
+    pods: Annotated[int, "Pods of this gang that are there."]
     ready: Annotated[int, "Pods of this gang that are ready there."]
     state: Annotated[str, "Ready, Cordoned, or why the node is not ready; empty where nodes may not be read."]
 
 
 class Inventory(TypedDict):
-    """What ``gangctl describe`` adds to a Gang."""
+    """What a gang consists of."""
 
     groups: list[GroupDetail]
-    nodes: list[NodeDetail]
+    nodes: Annotated[list[NodeDetail], "Those that are not as they should be first."]
 
 
 def inventory_of(snapshot: Snapshot, only: str = "") -> Inventory:

@@ -1,11 +1,14 @@
-"""What runs and what waits, by queue: gangs by phase, pods, what is requested, and who waits longest. As plain data."""
+"""What runs and what waits, by queue: gangs by phase, pods, what is requested, and who waits longest. As plain data.
+
+The shape is published (``docs/top.schema.json``, written from the types below): every key is always there.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, TypedDict
+from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.jobset import read_jobset
 from gangctl.cli.gangs.census import Census
@@ -18,13 +21,14 @@ from gangctl.readiness.result import Readiness
 
 KIND: Final = "GangSummary"
 MOST_WAITING: Final = 10
+_PHASE: Final = f"One of {', '.join(GangPhase)}."
 
 
 class Pods(TypedDict):
     """Pods of several gangs."""
 
-    wanted: int
-    ready: int
+    wanted: Annotated[int, "Pods that should exist now."]
+    ready: Annotated[int, "Of those, ready."]
     stranded: Annotated[int, "They hold nodes while their group is short of its minimum."]
 
 
@@ -32,24 +36,24 @@ class WaitingReport(TypedDict):
     """A gang that is not as it should be."""
 
     namespace: str
-    name: str
-    phase: str
-    reason: str
-    message: str
+    name: Annotated[str, "Of the JobSet."]
+    phase: Annotated[str, _PHASE]
+    reason: Annotated[str, "The most likely cause, stable and CamelCase; empty where none is known."]
+    message: Annotated[str, "That cause, or what the phase means, in a sentence."]
     blocking: Annotated[bool, "Whether it does not get on by itself."]
-    stranded: int
-    since: str
+    stranded: Annotated[int, "Pods that hold nodes while their group is short of its minimum."]
+    since: Annotated[str, "When it came into that phase: RFC 3339, empty where that is not known."]
 
 
 class QueueSummary(TypedDict):
     """The gangs of a queue, or those of a namespace that are in none."""
 
     namespace: str
-    localQueue: str
-    clusterQueue: str
+    localQueue: Annotated[str, "Empty for gangs that are in none."]
+    clusterQueue: Annotated[str, "The ClusterQueue behind it, empty where that is not known."]
     gangs: int
     blocked: Annotated[int, "Gangs that something blocks that does not end by itself."]
-    phases: dict[str, int]
+    phases: Annotated[dict[str, int], "Gangs by phase; phases without any are left out."]
     pods: Pods
     requests: Annotated[dict[str, int], "Of all pods of the gangs that are not over: milli-CPU, bytes, counts."]
     oldest: Annotated[str, "Since when the one that waits longest stands as it does, empty where none waits."]
@@ -58,14 +62,14 @@ class QueueSummary(TypedDict):
 class Summary(TypedDict):
     """What ``gangctl top`` shows: trouble first."""
 
-    apiVersion: str
-    kind: str
+    apiVersion: Literal["gangctl.dev/v1alpha1"]
+    kind: Literal["GangSummary"]
     gangs: int
-    blocked: int
-    phases: dict[str, int]
+    blocked: Annotated[int, "Gangs that something blocks that does not end by itself."]
+    phases: Annotated[dict[str, int], "Gangs by phase; phases without any are left out."]
     pods: Pods
     queues: list[QueueSummary]
-    waiting: list[WaitingReport]
+    waiting: Annotated[list[WaitingReport], f"Gangs that are not as they should be, at most {MOST_WAITING}."]
 
 
 @dataclass(frozen=True, slots=True)

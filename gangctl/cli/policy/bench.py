@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from gangctl.api.scheduling import NEWEST, generation_of_minor
+from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.output import Section, Table, print_objects, print_sections
@@ -17,6 +17,7 @@ from gangctl.cli.policy.bundle import FileCatalogue, check_names, sort_documents
 from gangctl.cli.policy.court import now
 from gangctl.cli.policy.loading import Loaded, is_parameter, load
 from gangctl.cli.policy.measuring import Measured, Timing, measure, measure_binding, measure_policy
+from gangctl.cli.policy.pathways import sent_for
 from gangctl.cli.policy.requests import Setting, request_of, title_of
 from gangctl.cli.policy.specimens import SIZES, specimen
 from gangctl.errors import InputError
@@ -31,14 +32,9 @@ _COMPILATIONS: Final = 20
 
 @click.command("bench")
 @flags.files_of_policies
-@click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    multiple=True,
-    metavar="FILE|DIR|-",
-    type=click.Path(allow_dash=True),
-    help=f"Objects to measure on. Default: built-in JobSets of {' and '.join(map(str, SIZES))} ReplicatedJobs.",
+@options.paths(
+    *options.FILENAMES,
+    about=f"Objects to measure on. Default: built-in JobSets of {' and '.join(map(str, SIZES))} ReplicatedJobs.",
 )
 @click.option("--params", "param_files", multiple=True, metavar="FILE", type=click.Path(), help="Parameter objects.")
 @click.option(
@@ -77,10 +73,11 @@ def command(
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     bundle = sort_documents(read_documents(files))
     names = available() if engine_name == flags.ALL else (engine_name,)
-    subjects = _subjects(filenames)
+    generation = generation_of_minor(kube) or NEWEST
+    subjects = _subjects(filenames, generation)
     params = read_documents(param_files) if param_files else []
     check_names(params)
-    setting = Setting(now(), generation=generation_of_minor(kube) or NEWEST)
+    setting = Setting(now(), generation=generation)
     runs = []
     for engine in map(make_engine, names):
         loaded = load(bundle, engine, kube)
@@ -98,14 +95,14 @@ def command(
         print_objects([run.data() for run in runs], form)
 
 
-def _subjects(filenames: Sequence[str]) -> list[Object]:
+def _subjects(filenames: Sequence[str], generation: Generation) -> list[Object]:
     if not filenames:
         return [specimen(size) for size in SIZES]
     documents = sort_documents(read_documents(filenames)).others
     check_names(documents)
     if not documents:
         raise InputError("nothing to measure on: no object in the files of -f")
-    return [document.value for document in documents]
+    return [sent.obj for sent in sent_for(documents, "CREATE", generation) if not sent.only_if_matched]
 
 
 class _Run:

@@ -30,6 +30,7 @@ from gangctl.cli.policy.court import Court, now
 from gangctl.cli.policy.defaulting import Admission
 from gangctl.cli.policy.explain import variables_of
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, orphans
+from gangctl.cli.policy.pathways import Sent, sent_for
 from gangctl.cli.policy.queues import fit_of
 from gangctl.cli.policy.requests import GROUPS, NAMESPACE, USER, Setting, is_namespaced, title_of
 from gangctl.cli.policy.verdicts import Judged, verdict_data, verdict_section
@@ -117,7 +118,8 @@ def command(
     refused or the input is bad. JobSets are judged with the fields that the API server and
     JobSet fill in, and see the plan of "gangctl plan" as the variable gang and the answer of
     "gangctl fit" as the variable fit. Bindings, exceptions, parameter objects and Namespaces may
-    stand in any of the files.
+    stand in any of the files. Of a PathwaysJob the JobSet that it becomes is judged and, by
+    policies that are about PathwaysJobs, itself.
 
     \b
     Examples:
@@ -151,7 +153,7 @@ def command(
         _check_namespace(subjects, namespace)
     catalogue = FileCatalogue([document.value for document in params], setting.namespace)
     inquiry = Inquiry(operation, setting, catalogue, tuple(asked.old), explain)
-    judged = judge_all(loaded, engine, subjects, inquiry)
+    judged = judge_all(loaded, engine, sent_for(subjects, operation, setting.generation), inquiry)
     _print(judged, form, explain=explain, no_color=no_color)
     if not all(each.verdict.allowed for each in judged):
         raise click.exceptions.Exit(DENIED)
@@ -217,21 +219,23 @@ class Inquiry(NamedTuple):
         return same[0].value
 
 
-def judge_all(loaded: Loaded, engine: Engine, subjects: Sequence[Document], inquiry: Inquiry) -> list[Judged]:
+def judge_all(loaded: Loaded, engine: Engine, subjects: Sequence[Sent], inquiry: Inquiry) -> list[Judged]:
     """What all policies say of each object."""
     found = []
     setting = inquiry.setting
     with Court(engine, setting.generation.kubernetes) as court:
         court.install(loaded.policies, loaded.exceptions)
         admission = Admission(court, loaded.policies, setting, inquiry.catalogue)
-        for document in subjects:
-            met = admission.meet(document.value, inquiry.operation, inquiry.before(document))
+        for sent in subjects:
+            met = admission.meet(sent.obj, inquiry.operation, inquiry.before(sent.document))
             review = met.request.review
             verdict = merge([met.refusal()] if met.conflicts else court.judge(review))
+            if sent.only_if_matched and not any(outcome.matched for outcome in verdict.outcomes):
+                continue
             values = variables_of(loaded.policies, review, engine) if inquiry.explain else {}
-            title = title_of(document.value, setting)
-            judged = Judged(title, document.value, review, verdict, engine.name, values, met.defaults)
-            found.append(replace(judged, notes=met.request.notes))
+            title = title_of(sent.obj, setting)
+            judged = Judged(title, sent.obj, review, verdict, engine.name, values, met.defaults)
+            found.append(replace(judged, notes=(*sent.notes, *met.request.notes)))
     return found
 
 

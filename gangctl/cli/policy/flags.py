@@ -18,15 +18,12 @@ ALL: Final = "all"
 
 def policies(*, required: bool = True) -> Decorator[Any]:
     """``--policy``: where to read policies."""
-    return click.option(
+    return options.paths(
         "-p",
         "--policy",
         "policy_files",
         required=required,
-        multiple=True,
-        metavar="FILE|DIR|-",
-        type=click.Path(allow_dash=True),
-        help="Policies, and what belongs to them: bindings, exceptions, parameters, Namespaces. Can be repeated.",
+        about="Policies, and what belongs to them: bindings, exceptions, parameters, Namespaces. Can be repeated.",
     )
 
 

@@ -11,10 +11,12 @@ from pydantic import ValidationError as PydanticError
 
 from gangctl.api.documents import Document
 from gangctl.api.modelerrors import field_errors
+from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.kueuesnapshot import Stock, stock_of
 from gangctl.cli.messages import InvalidInputError
 from gangctl.cli.policy.bundle import Bundle, check_names, kind_of, metadata_of, name_of, sort_documents
+from gangctl.cli.policy.pathways import sent_for
 from gangctl.cli.policy.requests import NAMESPACE
 from gangctl.cli.policy.suite import FILE_NAME, KIND, Row, Selector, Suite
 from gangctl.errors import InputError
@@ -29,11 +31,10 @@ class Subject:
     kind: str
     namespace: str
     name: str
-
-    @property
-    def value(self) -> Object:
-        """The object."""
-        return self.document.value
+    value: Object
+    """The object: what the document holds, or the JobSet that a PathwaysJob becomes."""
+    only_by_kind: bool = False
+    """Whether its name alone means another: a PathwaysJob has the name of its JobSet, which is what tests are about."""
 
     @property
     def title(self) -> str:
@@ -83,6 +84,8 @@ class SuiteFile:
 
 
 def _fits(selector: Selector, subject: Subject) -> bool:
+    if subject.only_by_kind and selector.kind is None:
+        return False
     wanted = ((selector.kind, subject.kind), (selector.namespace, subject.namespace), (selector.name, subject.name))
     return all(want in {None, have} for want, have in wanted)
 
@@ -121,6 +124,7 @@ def read_suite_file(path: Path) -> SuiteFile:
     (document,) = documents
     suite = _read_suite(document)
     directory = path.parent
+    generation = generation_of_minor(suite.kubernetes or "") or NEWEST
 
     def documents_of(field: str, paths: Sequence[str]) -> list[Document]:
         return _documents(document, directory, field, paths)
@@ -129,7 +133,7 @@ def read_suite_file(path: Path) -> SuiteFile:
     exceptions = sort_documents(documents_of("exceptions", suite.exceptions))
     namespaces = sort_documents(documents_of("namespaces", suite.namespaces))
     old = {
-        index: _subjects(documents_of(f"results[{index}].old", [row.old]))
+        index: _subjects(documents_of(f"results[{index}].old", [row.old]), generation)
         for index, row in enumerate(suite.results)
         if row.old is not None
     }
@@ -142,7 +146,7 @@ def read_suite_file(path: Path) -> SuiteFile:
         policies.exceptions + exceptions.exceptions,
         policies.namespaces + namespaces.namespaces,
     )
-    subjects = _subjects(documents_of("resources", suite.resources))
+    subjects = _subjects(documents_of("resources", suite.resources), generation)
     queues = stock_of(documents_of("queues", suite.queues)) if suite.queues else None
     return SuiteFile(document, suite, bundle, subjects, tuple(params), old, queues)
 
@@ -176,15 +180,18 @@ def _documents(test: Document, directory: Path, field: str, paths: Sequence[str]
     return read_documents([str(directory / path) for path in paths]) if paths else []
 
 
-def _subjects(documents: Iterable[Document]) -> tuple[Subject, ...]:
+def _subjects(documents: Iterable[Document], generation: Generation) -> tuple[Subject, ...]:
+    """What rows select from; a PathwaysJob comes with the JobSet that it becomes, which has its name."""
     documents = [each for each in sort_documents(documents).others if kind_of(each.value)[1] != KIND]
     check_names(documents)
     return tuple(
         Subject(
-            document,
-            kind_of(document.value)[1],
-            str(metadata_of(document.value).get("namespace") or NAMESPACE),
-            name_of(document.value),
+            sent.document,
+            kind_of(sent.obj)[1],
+            str(metadata_of(sent.obj).get("namespace") or NAMESPACE),
+            name_of(sent.obj),
+            sent.obj,
+            sent.only_if_matched,
         )
-        for document in documents
+        for sent in sent_for(documents, "CREATE", generation)
     )

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from gangctl.cli import options
 from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, Stock, read_stock
 from gangctl.cli.queue.jobsets import JobSets
 from gangctl.client.client import Client
@@ -18,13 +19,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def queue_files(command: F) -> F:
     """``--queues``: files instead of a cluster."""
-    return click.option(
+    return options.paths(
         "--queues",
         "queue_files",
-        multiple=True,
-        metavar="FILE|DIR|-",
-        type=click.Path(allow_dash=True),
-        help="Read Kueue's objects from files instead of a cluster. Can be repeated.",
+        about="Read Kueue's objects from files instead of a cluster. Can be repeated.",
     )(command)
 
 

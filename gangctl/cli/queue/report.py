@@ -1,8 +1,15 @@
-"""What ``gangctl queue`` answers, as plain data: every key is always there; amounts are milli-CPU, bytes and counts."""
+"""What ``gangctl queue`` answers, as plain data: every key is always there; amounts are milli-CPU, bytes and counts.
+
+The shape is published (``docs/queue-list.schema.json`` and ``docs/queue-describe.schema.json``, written from the types
+below).
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, TypedDict
+
+from gangctl.api.reportschema import SIGNED
+from gangctl.kueue.states import Phase
 
 API_VERSION: Final = "gangctl.dev/v1alpha1"
 SUMMARY: Final = "QueueSummary"
@@ -25,7 +32,7 @@ class QuotaReport(TypedDict):
     flavor: str
     resource: str
     used: Annotated[int, "What its Workloads hold."]
-    nominal: int
+    nominal: Annotated[int, "The queue's own quota."]
     borrowed: Annotated[int, "What it uses beyond its own quota."]
     borrowable: Annotated[int | None, "The most that could ever be borrowed; null without a bound."]
     free: Annotated[int, "What could be had now, borrowing included."]
@@ -37,7 +44,7 @@ class BorrowerReport(TypedDict):
     clusterQueue: str
     flavor: str
     resource: str
-    borrowed: int
+    borrowed: Annotated[int, "What it uses beyond its own quota."]
 
 
 class MemberReport(TypedDict):
@@ -48,42 +55,48 @@ class MemberReport(TypedDict):
     ]
     apiVersion: Annotated[str, "Of what it is a Workload of."]
     kind: Annotated[str, "What it is a Workload of: JobSet, Job and others; Workload for one without an owner."]
-    name: str
+    name: Annotated[str, "Of the JobSet or other job; of the Workload for one without an owner."]
     namespace: str
     workload: Annotated[str, "Name of Kueue's Workload, in the same namespace."]
     localQueue: str
-    priority: int
+    priority: Annotated[int, "Of the Workload; more is tried first.", SIGNED]
     pods: int
-    phase: str
+    phase: Annotated[str, f"One of {', '.join(Phase)}."]
     reason: Annotated[str, "Kueue's own."]
     message: Annotated[str, "Kueue's own."]
     detail: Annotated[str, "What it waits for beyond that: checks, an end of a backoff."]
-    since: Annotated[str, "RFC 3339."]
+    since: Annotated[str, "When it came into that phase: RFC 3339, empty where that is not known."]
     stuck: Annotated[str, "Why it does not get on by itself, and what helps; empty when it does, or only waits."]
-    trouble: Annotated[str, "The same in one word; stable and CamelCase."]
+    trouble: Annotated[str, "The same in one word; stable and CamelCase, empty as stuck is."]
 
 
-class QueueReport(TypedDict):
+class QueueFacts(TypedDict):
     """One queue and the ClusterQueue behind it."""
 
     apiVersion: Literal["gangctl.dev/v1alpha1"]
-    kind: Literal["QueueSummary", "QueueDescription"]
     metadata: Identity
-    queue: QueueKind
-    clusterQueue: str
-    cohort: str
+    queue: Annotated[QueueKind, "What kind of queue it is."]
+    clusterQueue: Annotated[str, "The one behind it, or itself; it may not exist."]
+    cohort: Annotated[str, "Empty where there is none."]
     strategy: Annotated[str, "BestEffortFIFO or StrictFIFO; empty where there is no ClusterQueue."]
     state: State
     reason: Annotated[str, "Why it is not active; stable and CamelCase, empty when it is."]
-    message: str
+    message: Annotated[str, "The same in a sentence."]
     pending: Annotated[int, "Workloads of the queue without quota."]
     admitted: Annotated[int, "Workloads of the queue that hold quota."]
     quotas: Annotated[list[QuotaReport], "Of the ClusterQueue."]
 
 
-class QueueDescription(QueueReport):
-    """The same, with what is in it."""
+class QueueReport(QueueFacts):
+    """One queue and the ClusterQueue behind it."""
 
+    kind: Literal["QueueSummary"]
+
+
+class QueueDescription(QueueFacts):
+    """One queue and the ClusterQueue behind it, with what is in it."""
+
+    kind: Literal["QueueDescription"]
     members: Annotated[list[MemberReport], "Those that hold quota first, then those that wait, in order."]
     borrowers: Annotated[list[BorrowerReport], "ClusterQueues of the same cohort that use more than is theirs."]
     stuck: Annotated[list[str], "What keeps the whole queue from getting on."]

@@ -8,7 +8,7 @@ from typing import Final
 
 from gangctl.cli.fitview import amount
 from gangctl.cli.output import Section, Table
-from gangctl.cli.queue.report import BorrowerReport, MemberReport, QueueDescription, QueueReport
+from gangctl.cli.queue.report import BorrowerReport, MemberReport, QueueDescription, QueueFacts, QueueReport
 from gangctl.kueue.moments import age, span
 
 _NONE: Final = "-"
@@ -41,7 +41,7 @@ def list_sections(reports: Sequence[QueueReport]) -> list[Section]:
     return sections
 
 
-def quota_table(reports: Iterable[QueueReport], *, named: bool = True) -> Table:
+def quota_table(reports: Iterable[QueueFacts], *, named: bool = True) -> Table:
     """Quotas of ClusterQueues, by name or of the only one."""
     rows = tuple(
         (

@@ -22,6 +22,8 @@ TOGETHER_SECONDS: Final = 0.1
 """Changes within this time are looked at once."""
 SLICE_SECONDS: Final = 0.002
 """After so much work others get as much time."""
+REST_SECONDS: Final = 0.5
+"""After a look a key is left alone for so long: a JobSet begins with thirty changes, one soon after the other."""
 SHARE: Final = 0.1
 """How much of the time one key may take: what takes long to look at is looked at more rarely."""
 SOONEST_SECONDS: Final = 1.0
@@ -31,7 +33,7 @@ SOONEST_SECONDS: Final = 1.0
 class Agenda(Generic[K]):
     """Calls ``look(key, since)`` for each key that has changed, ``since`` being when the first of its changes came.
 
-    No key is looked at twice within ``together_seconds``. ``since`` is a time of the clock's monotonic seconds.
+    No key is looked at twice within ``rest_seconds``. ``since`` is a time of the clock's monotonic seconds.
     """
 
     def __init__(
@@ -39,12 +41,14 @@ class Agenda(Generic[K]):
         look: Callable[[K, float], None],
         *,
         together_seconds: float = TOGETHER_SECONDS,
+        rest_seconds: float = REST_SECONDS,
         slice_seconds: float = SLICE_SECONDS,
         clock: Clock | None = None,
     ) -> None:
         """Look at nothing yet; ``look`` must not raise."""
         self._look = look
         self._together = together_seconds
+        self._rest = rest_seconds
         self._slice = slice_seconds
         self._clock = clock or Clock()
         self._changed: dict[K, float] = {}
@@ -52,7 +56,7 @@ class Agenda(Generic[K]):
         self._later: OrderedDict[K, float] = OrderedDict()
         """What is looked at when there is nothing else to look at."""
         self._resting: dict[K, float] = {}
-        """Until when those that take long are left alone."""
+        """Until when those that were looked at are left alone."""
         self._due: dict[K, float] = {}
         self._alarms: list[tuple[float, int, K]] = []
         """In order of time; those that are not what is due are of wishes that were replaced."""
@@ -141,8 +145,7 @@ class Agenda(Generic[K]):
             before = self._clock.now()
             self._look(key, since)
             now = self._clock.now()
-            if now - before > SHARE * self._together:
-                self._resting[key] = now + (now - before) / SHARE
+            self._resting[key] = now + max(self._rest, (now - before) / SHARE)
             if now - began >= self._slice:
                 await self._clock.sleep(now - began)
                 began = self._clock.now()

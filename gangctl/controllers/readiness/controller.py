@@ -30,6 +30,7 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.assembly import Collections, assemble, is_followed
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
 from gangctl.readiness.result import Readiness
+from gangctl.runtime.shards import Share
 
 Key = tuple[str, str]
 Door = tuple[str, str]
@@ -70,8 +71,13 @@ class ReadinessController:
         *,
         queues: QueueStandings | None = None,
         clock: Clock | None = None,
+        share: Share | None = None,
     ) -> None:
-        """Subscribe to Jobs and ``sources``; of other changes :meth:`mark` tells. ``queues`` is None without Kueue."""
+        """Subscribe to Jobs and ``sources``; of other changes :meth:`mark` tells. ``queues`` is None without Kueue.
+
+        JobSets elsewhere than in ``share``, where there is one, are others' to follow.
+        """
+        self._share = share or Share()
         self._gangs = gangs
         self._sources = sources
         self._evaluate = evaluate
@@ -92,7 +98,7 @@ class ReadinessController:
 
     def mark(self, key: Key) -> None:
         """Look at a JobSet soon: something about it has changed."""
-        if self._active:
+        if self._active and self._share.admits(key):
             self._agenda.mark(key)
 
     def mark_all(self) -> None:
@@ -218,7 +224,8 @@ class ReadinessController:
     def _mark_later(self, keys: Iterable[Key]) -> None:
         if self._active:
             for key in keys:
-                self._agenda.mark_later(key)
+                if self._share.admits(key):
+                    self._agenda.mark_later(key)
 
     def _on_job(self, old: JobProgress | None, new: JobProgress | None) -> None:
         job = new or old

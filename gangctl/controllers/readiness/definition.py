@@ -35,7 +35,7 @@ def definitions() -> dict[str, dict[str, Any]]:
 
 def _schema() -> Schema:
     """Nothing is required, and what a newer gangctl adds is kept: the definition may be older than who writes."""
-    definitions: Definitions = {}
+    definitions = Definitions()
     status = _open(object_schema(GangStatus, definitions), definitions)
     status["properties"]["conditions"] |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
     # The keys of a map are the only fields that an API server insists on.

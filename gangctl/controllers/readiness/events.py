@@ -43,10 +43,9 @@ SAID_ELSEWHERE: Final = frozenset(
         Reason.GANG_TAIL_BLOCKED,
         Reason.API_UNAVAILABLE,
         Reason.SUSPENDED,
-        Reason.JOBSET_FAILED,
     }
 )
-"""By the controllers that meet it, and by whoever did it: a person who suspends, JobSet that fails."""
+"""By the controllers that meet it, and by whoever did it: a person who suspends."""
 
 
 class Announcer(Protocol):

@@ -36,6 +36,7 @@ from gangctl.runtime.controller import retry as again
 from gangctl.runtime.election import leadership_told
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.queue import QueueObserver, WorkQueue
+from gangctl.runtime.shards import Share
 
 Key = tuple[str, str]
 
@@ -64,12 +65,14 @@ class GangObjects(ReadinessObserver):
         informer_observer: InformerObserver | None = None,
         queue_observer: QueueObserver | None = None,
         controller_observer: ControllerObserver | None = None,
+        share: Share | None = None,
     ) -> None:
         """Do nothing yet.
 
         ``jobset`` finds a JobSet that exists, as far as it is known yet; ``follows`` says whether it is one that has a
-        Gang. ``writer`` stops a replica that does not lead.
+        Gang. ``writer`` stops a replica that does not lead. ``share`` is where it looks after them, if not everywhere.
         """
+        share = share or Share()
         self._writer = writer
         self._jobset = jobset
         self._follows = follows
@@ -85,7 +88,7 @@ class GangObjects(ReadinessObserver):
         self.informer: Informer[tuple[Key, GangCopy]] = Informer(
             reader,
             GANGS,
-            _project,
+            share.within(_project),
             on_absent=self._absent,
             on_synced=self._look_at_all,
             observer=informer_observer,
@@ -95,7 +98,7 @@ class GangObjects(ReadinessObserver):
         self._controller: Controller[Key] = Controller(
             NAME,
             self._reconcile,
-            queue=WorkQueue(observer=queue_observer, clock=self._clock),
+            queue=WorkQueue(observer=queue_observer, clock=self._clock, admits=share.admits),
             options=ControllerOptions(workers=WORKERS),
             observer=controller_observer,
             clock=self._clock,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from gangctl.api.meta import JOBSET_NAME
@@ -19,6 +20,7 @@ from gangctl.controllers.source import Source
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 from gangctl.readiness.reading import REFUSING_KINDS, read_node, read_pod, read_refusal
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
+from gangctl.runtime.spread import Namespaces, SpreadInformer
 from gangctl.runtime.store import Store
 
 T = TypeVar("T")
@@ -27,6 +29,8 @@ Key = tuple[str, str]
 
 LOOK_SECONDS: Final = 10.0
 """How often what may not be read is tried again."""
+PAGE_SIZE: Final = 250
+"""Of larger pages of pods, whatever they are made of, the collector of garbage looks at all while they are decoded."""
 _UNFINISHED: Final = Selection(JOBSET_NAME, "status.phase!=Succeeded,status.phase!=Failed")
 
 
@@ -40,12 +44,14 @@ class ReadinessSources:
         *,
         observer: Observer = lambda _: InformerObserver(),
         look_seconds: float = LOOK_SECONDS,
+        namespaces: Namespaces | None = None,
     ) -> None:
-        """Follow nothing yet."""
+        """Follow nothing yet; pods and refusals of these ``namespaces`` only, if not of all."""
+        self._namespaces = namespaces
         self._client = client
         self._on_known = on_known
         self._observer = observer
-        self._options = InformerOptions(cap_delay_seconds=look_seconds)
+        self._options = InformerOptions(page_size=PAGE_SIZE, cap_delay_seconds=look_seconds)
         self.pods: Source[PodFacts] = self._source(
             PODS, read_pod, Store({"jobset": _jobset_of, "node": _node_of}), _UNFINISHED
         )
@@ -108,8 +114,12 @@ class ReadinessSources:
         store: Store[T] | None = None,
         selection: Selection = EVERYTHING,
     ) -> Source[T]:
+        kind: Callable[..., Informer[T]] = Informer[T]
+        if self._namespaces is not None and resource.namespaced:
+            kind = partial(SpreadInformer[T], namespaces=self._namespaces)
+
         def make(observer: InformerObserver) -> Informer[T]:
-            return Informer(
+            return kind(
                 self._client,
                 resource,
                 project,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from gangctl.cli.schema import describe_schema, gang_schema
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import GROUP_OF_SWEEP, RUNS, WAITS, Object, ask, ask_about
+from tests.cli.schema import violations
 
 GOLDEN = Path(__file__).parents[1] / "golden"
+SCHEMA = Path(__file__).parents[3] / "docs" / "describe.schema.json"
 
 
 def tree_of(text: str) -> list[str]:
@@ -98,6 +102,24 @@ def test_json_is_the_gang_with_details() -> None:
     assert [(job["name"], job["wanted"], len(job["pods"])) for job in group["jobs"]] == [("sweep-workers-0", 6, 6)]
     assert {pod["state"] for pod in group["jobs"][0]["pods"]} == {"Unschedulable"}
     assert [(each["object"], each["reason"]) for each in details["events"]] == [("JobSet/sweep", "WorkloadCreated")]
+
+
+def test_schema_is_published(golden: Golden) -> None:
+    golden(SCHEMA, json.dumps(describe_schema(), indent=2) + "\n")
+
+
+def test_descriptions_keep_the_schema_and_are_gangs(tmp_path: Path) -> None:
+    def loosen(each: Object) -> None:
+        del each["spec"]["replicatedJobs"][0]["template"]["metadata"]
+
+    partly = ask_about(tmp_path, dump.changed("JobSet", RUNS, loosen), "describe", RUNS, "-o", "json")
+    assert all(partly.json["details"].values())
+    for answer in (ask("describe", RUNS, "-o", "json"), ask("describe", WAITS, "-o", "json"), partly):
+        described = answer.json
+        assert violations(described, describe_schema()) == []
+        del described["details"]
+        assert violations(described, describe_schema())
+        assert violations(described, gang_schema()) == []
 
 
 class TestGroup:

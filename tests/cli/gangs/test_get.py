@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from gangctl.cli.schema import gang_schema
 from gangctl.readiness.phases import GangPhase
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, STUCK, WAITS, ask, ask_about
 from tests.cli.manifests import write
 from tests.cli.run import gangctl
+from tests.cli.schema import answer_violations
 from tests.jobsets import jobset, rj
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -33,6 +35,16 @@ def test_json_is_a_list_of_gangs_and_of_one_the_gang() -> None:
         "Ready",
         "5/5",
     )
+
+
+@pytest.mark.parametrize(
+    "place", [("get",), ("get", RUNS), ("get", "-n", "elsewhere"), ("explain", WAITS), ("why", RUNS)]
+)
+def test_gangs_keep_their_schema(place: tuple[str, ...]) -> None:
+    answer = ask(*place, "-o", "json").json
+    assert answer_violations(answer, gang_schema()) == []
+    if answer["kind"] == "Gang":
+        assert answer_violations({**answer, "details": {}}, gang_schema())
 
 
 def test_yaml_is_a_stream_of_the_same() -> None:

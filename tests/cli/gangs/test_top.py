@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
 import pty
 import signal
@@ -11,14 +12,17 @@ import struct
 import termios
 from pathlib import Path
 
+from gangctl.cli.schema import top_schema
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import RUNS, WAITS, Object, ask, ask_about
 from tests.cli.gangs.place import place
 from tests.cli.kueueobjects import QUEUE
 from tests.cli.run import BIN, gangctl
+from tests.cli.schema import violations
 
 GOLDEN = Path(__file__).parents[1] / "golden"
+SCHEMA = Path(__file__).parents[3] / "docs" / "top.schema.json"
 
 
 def test_table(golden: Golden) -> None:
@@ -36,6 +40,17 @@ def test_json() -> None:
     assert queue["requests"] == {"cpu": 21_000}
     assert queue["oldest"] == "2026-11-21T15:05:55Z"
     assert [each["name"] for each in summary["waiting"]] == [WAITS]
+
+
+def test_schema_is_published(golden: Golden) -> None:
+    golden(SCHEMA, json.dumps(top_schema(), indent=2) + "\n")
+
+
+def test_summaries_keep_the_schema() -> None:
+    some, none = (ask("top", *place, "-o", "json").json for place in ((), ("-n", "elsewhere")))
+    assert violations(some, top_schema()) == violations(none, top_schema()) == []
+    assert (len(some["queues"]), len(some["waiting"]), none["queues"]) == (1, 1, [])
+    assert violations({**some, "gangs": "2"}, top_schema())
 
 
 def test_trouble_comes_first(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from gangctl.cli.schema import gang_schema
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object
 from tests.cli.gangs.place import Place, place
 from tests.cli.run import gangctl
+from tests.cli.schema import violations
 
 TITLE = f"{NAMESPACE}/{WAITS}"
 
@@ -38,6 +40,7 @@ class TestWait:
         async with place(tmp_path, dump.objects()) as here:
             scheduled = await here.ask("wait", RUNS, "--for", "scheduled", "-o", "json")
             assert (scheduled.code, scheduled.json["status"]["phase"]) == (0, "Ready")
+            assert violations(scheduled.json, gang_schema()) == []
             async with here.running("wait", RUNS, "--for", "finished", "-o", "name") as waiting:
                 await waiting.until("Ready", err=True)
                 (jobset,) = [each for each in dump.objects("JobSet") if each["metadata"]["name"] == RUNS]

@@ -19,6 +19,7 @@ from gangctl.manager.checks import CheckPart
 from gangctl.manager.settings import ControllerSettings
 from gangctl.runtime.informer import Informer
 from gangctl.runtime.metrics import RuntimeMetrics
+from gangctl.runtime.shards import Share
 from gangctl.runtime.store import Entry, Store
 from tests.jobsets import FIXTURE_UID, jobset, rj
 
@@ -55,6 +56,7 @@ class Scene:
             say=lambda _jobset, _notice: None,
             follow=self.followers.append,
             controller=SimpleNamespace(enqueue=self._ask),
+            share=Share(),
         )
         client: Any = None
         owners: Store[QueuedWorkload] = Store({"owner": lambda each: [each.owner_uid]})

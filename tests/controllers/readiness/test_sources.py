@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -139,3 +139,27 @@ async def test_what_was_followed_is_forgotten_and_followed_again(client: Client)
         assert sources.gangs_on("n1") == {}
         assert sources.nodes_by_name() is None
         assert not any(source.known for source in sources.all)
+
+
+class One:
+    """A single namespace is of interest."""
+
+    def current(self) -> list[str]:
+        return ["ns"]
+
+    def subscribe(self, on_change: Callable[[], None]) -> None:
+        """It stays the only one."""
+
+
+async def test_of_a_share_nothing_is_read_elsewhere(client: Client, server: ScriptedServer, cluster: Cluster) -> None:
+    """But for nodes, which belong to no namespace."""
+    answer = cluster._answer("pods")
+    server.on("GET", "/api/v1/namespaces/ns/pods", answer)
+    server.on("GET", "/apis/events.k8s.io/v1/namespaces/ns/events", cluster._answer("events"))
+    sources = ReadinessSources(client, namespaces=One())
+    async with running(sources):
+        assert sorted(each.name for each in sources.pods_of(("ns", "js"))) == ["p1", "p2"]
+        assert list(sources.gangs_on("n1")) == [("ns", "js")]
+        assert sources.nodes_by_name() is not None
+    paths = {seen.path for seen in server.seen}
+    assert paths == {"/api/v1/namespaces/ns/pods", "/apis/events.k8s.io/v1/namespaces/ns/events", PATHS["nodes"]}

@@ -1,0 +1,319 @@
+"""What gangctl may cost: the budgets as data, by row, and what each number is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Direction(StrEnum):
+    """Which side of the limit is the good one; the limit itself is good, but for the strict one."""
+
+    AT_MOST = "at most"
+    AT_LEAST = "at least"
+    ABOVE = "above"
+
+    def allows(self, value: float, limit: float) -> bool:
+        """Whether the value keeps the limit."""
+        match self:
+            case Direction.AT_MOST:
+                return value <= limit
+            case Direction.AT_LEAST:
+                return value >= limit
+            case Direction.ABOVE:
+                return value > limit
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One number of a row, and the benchmark that measures it.
+
+    ``unit`` is that of what is measured. With ``relative`` the limit is for the ratio of what is measured to the
+    yardstick of the same run; otherwise for the value, and the yardstick only tells how fast the machine is.
+    ``worst`` judges the worst round, where one exception is one too many; otherwise the median of the rounds counts.
+    """
+
+    id: str
+    bench: str
+    text: str
+    direction: Direction
+    limit: float
+    unit: str
+    yardstick: str = ""
+    relative: bool = False
+    worst: bool = False
+
+    @property
+    def limit_unit(self) -> str:
+        """The unit of the limit."""
+        return "x" if self.relative else self.unit
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the table: what it is about, and its limits.
+
+    ``apart`` is one that takes long and says more of something than the other rows do: measured when it is asked for.
+    """
+
+    id: str
+    text: str
+    limits: tuple[Limit, ...]
+    apart: bool = False
+
+    @property
+    def benches(self) -> tuple[str, ...]:
+        """The benchmarks that measure it, each once."""
+        return tuple(dict.fromkeys(limit.bench for limit in self.limits))
+
+
+_MOST, _LEAST, _ABOVE = Direction.AT_MOST, Direction.AT_LEAST, Direction.ABOVE
+_JSON: Final = "JSON round trip of the same JobSet"
+
+ROWS: Final = (
+    Row(
+        "contention",
+        "Pods stranded in half-started JobSets under contention, real scheduler of the newest Kubernetes.",
+        (
+            Limit("stranded", "contention", "with gangctl", _MOST, 0, "pods", worst=True),
+            Limit("stranded-without", "contention", "without, in the same run", _ABOVE, 0, "pods", worst=True),
+        ),
+    ),
+    Row(
+        "contention-older",
+        "The same with the schedulers of the older minors.",
+        (
+            Limit("stranded-older", "contention-older", "with gangctl, older minors", _MOST, 0, "pods", worst=True),
+            Limit(
+                *("stranded-older-without", "contention-older", "without, in the same run, older minors"),
+                *(_ABOVE, 0, "pods"),
+                worst=True,
+            ),
+        ),
+        apart=True,
+    ),
+    Row(
+        "translate",
+        "Pure translation of a JobSet of three ReplicatedJobs, on one core.",
+        (
+            Limit("translate-jobset", "translate", "one gang", _LEAST, 10_000, "/s", _JSON),
+            Limit("translate-group", "translate", "a gang for each ReplicatedJob", _LEAST, 10_000, "/s", _JSON),
+            Limit("translate-replica", "translate", "a gang for each of 12 replicas", _LEAST, 10_000, "/s", _JSON),
+        ),
+    ),
+    Row(
+        "admission",
+        "Admission of a 20 KB JobSet, 20 policies, paced 20 creates/s; from the API server's webhook histogram.",
+        (
+            Limit("admission-cel-cpp", "admission", "calls above 25 ms with cel-expr-python", _MOST, 1, "%"),
+            Limit("admission-cel-python", "admission", "calls above 100 ms with cel-python", _MOST, 1, "%"),
+            Limit(
+                *("admission-added", "admission", "mean added to a create with cel-expr-python", _MOST, 1, "ms"),
+                yardstick="2x what 20 native policies add, or 5 ms if that is more",
+                relative=True,
+            ),
+        ),
+    ),
+    Row(
+        "burst-groups",
+        "Burst of 300 JobSets of 4 Jobs: p99 from the answer to a create until a watch has shown all its PodGroups.",
+        (
+            Limit(
+                *("burst-groups", "burst", "until all PodGroups, p99", _MOST, 0.25, "s"),
+                yardstick="until all child Jobs, p99",
+                relative=True,
+            ),
+        ),
+    ),
+    Row(
+        "burst-jobs",
+        "The same burst: time until every child Job exists.",
+        (
+            Limit(
+                *("burst-jobs", "burst", "until every Job exists", _MOST, 1.15, "s"),
+                yardstick="the same without gangctl",
+                relative=True,
+            ),
+        ),
+    ),
+    Row(
+        "sustained",
+        "Sustained creates of JobSets for a minute.",
+        (
+            Limit(
+                *("sustained-backlog", "sustained", "growth of the backlog at 50/s, etcd and API server only"),
+                *(_MOST, 1, "%"),
+            ),
+            Limit(
+                *("sustained-accepted", "sustained", "creates accepted with everything running", _LEAST, 0.85, "/s"),
+                yardstick="without gangctl",
+                relative=True,
+            ),
+            Limit(
+                *("sustained-cpu", "sustained", "CPU of gangctl for each JobSet", _MOST, 1, "ms"),
+                yardstick="CPU of the JobSet controller for each JobSet",
+                relative=True,
+            ),
+        ),
+    ),
+    Row(
+        "cold-start",
+        "Cold start with 10,000 JobSets and 100,000 pods: raw objects in a real API server, other controllers off.",
+        (
+            Limit(
+                *("cold-start-synced", "readiness", "until everything is published", _MOST, 30, "s"),
+                yardstick="listing the same objects once",
+            ),
+            Limit("cold-start-writes", "readiness", "writes of objects", _MOST, 0, "writes", worst=True),
+            Limit("cold-start-memory", "readiness", "most resident memory", _MOST, 400, "MB", worst=True),
+        ),
+    ),
+    Row(
+        "growth",
+        "Cost of one more JobSet where there are 10,000, against where there are 100.",
+        (
+            Limit(
+                *("growth-cpu", "growth", "CPU of gangctl for each new JobSet", _MOST, 1.2, "ms"),
+                yardstick="where there are 100",
+                relative=True,
+            ),
+            Limit(
+                *("growth-reconcile", "growth", "mean time of a reconcile", _MOST, 1.2, "ms"),
+                yardstick="where there are 100",
+                relative=True,
+            ),
+        ),
+    ),
+    Row(
+        "steady",
+        "Steady state: nothing is written without need.",
+        (
+            Limit(
+                "steady-resync",
+                "steady",
+                "writes when everything is looked at again, events included",
+                _MOST,
+                0,
+                "writes",
+                worst=True,
+            ),
+            Limit(
+                "steady-idle", "steady", "writes while nothing happens, events included", _MOST, 0, "writes", worst=True
+            ),
+            Limit(
+                *("steady-objects", "steady", "writes for each new JobSet", _MOST, 1, "writes"),
+                yardstick="one Workload and its PodGroups",
+                relative=True,
+                worst=True,
+            ),
+            Limit(
+                "steady-events",
+                "steady",
+                "events for each new JobSet; GangReady, once an attempt when it is ready, is told beside",
+                _MOST,
+                1,
+                "events",
+                worst=True,
+            ),
+        ),
+    ),
+    Row(
+        "verdict",
+        "Never-fits verdict for a JobSet of 10 podsets, 500 ClusterQueues in cohorts five deep.",
+        (
+            Limit("verdict-time", "fit", "a verdict, p99 of the slowest question", _MOST, 50, "ms", _JSON, worst=True),
+            Limit(
+                "verdict-unknown", "fit", "exhausted searches not answered `unknown`", _MOST, 0, "answers", worst=True
+            ),
+        ),
+    ),
+    Row(
+        "metrics",
+        "Metrics at 10,000 JobSets.",
+        (
+            Limit("metrics-series", "scrape", "series of gangs, worst shape", _MOST, 30_000, "series", worst=True),
+            Limit(
+                *("metrics-scrape", "scrape", "writing them down as OpenMetrics", _MOST, 1_000, "ms"),
+                yardstick="as many gauges of one family",
+            ),
+            Limit("metrics-all-series", "readiness", "all series of a process", _MOST, 30_000, "series", worst=True),
+            Limit("metrics-http", "readiness", "a scrape through HTTP", _MOST, 1_000, "ms"),
+        ),
+    ),
+    Row(
+        "failover",
+        "A leader that goes is followed: until the next one's first write.",
+        (
+            Limit(
+                *("failover-killed", "failover", "the leader is killed", _MOST, 1, "s"),
+                yardstick="the Lease's duration",
+                relative=True,
+                worst=True,
+            ),
+            Limit("failover-graceful", "failover", "the leader is told to end", _MOST, 2, "s", worst=True),
+        ),
+    ),
+    Row(
+        "start",
+        "Command line: time from start to end.",
+        (
+            Limit("start-help", "start", "`gangctl --help`", _MOST, 150, "ms", "Python that does nothing"),
+            Limit("start-plan", "start", "`gangctl plan` of one file", _MOST, 500, "ms", "Python that does nothing"),
+        ),
+    ),
+    Row(
+        "readiness",
+        "100 transitions of readiness a second among 10,000 JobSets: from the API server's answer until it is seen.",
+        (
+            Limit("readiness-metrics", "readiness", "in metrics, p99", _MOST, 1, "s"),
+            Limit("readiness-gangs", "readiness", "in the Gang object, p99", _MOST, 1, "s"),
+        ),
+    ),
+    Row(
+        "hostile",
+        "What an ordinary review waits while hostile policies are at work.",
+        (
+            Limit(
+                *("hostile", "hostile", "median of ordinary reviews", _MOST, 2, "ms"),
+                yardstick="the same without hostile policies",
+                relative=True,
+                worst=True,
+            ),
+        ),
+    ),
+    Row(
+        "soak",
+        "Half an hour of churn.",
+        (
+            Limit(
+                *("soak-memory", "soak", "resident memory at the end", _MOST, 1.05, "MB"),
+                yardstick="after warming up",
+                relative=True,
+            ),
+            Limit("soak-left", "soak", "objects left over", _MOST, 0, "objects", worst=True),
+            Limit("soak-idle", "soak", "writes in a minute afterwards", _MOST, 0, "writes", worst=True),
+        ),
+        apart=True,
+    ),
+)
+"""Every row, in the order of the report."""
+
+
+def limits() -> Iterator[Limit]:
+    """Every limit of every row."""
+    for row in ROWS:
+        yield from row.limits
+
+
+APART: Final = frozenset(bench for row in ROWS if row.apart for bench in row.benches)
+"""The benchmarks that are run when they are asked for."""
+
+
+def limit_of(identifier: str) -> Limit:
+    """The limit of this id; KeyError if there is none."""
+    return _LIMITS[identifier]
+
+
+_LIMITS: Final = {limit.id: limit for limit in limits()}

@@ -1,0 +1,207 @@
+"""JobSets created for a minute without a pause: whether gangctl keeps up, what it takes from others, what it costs.
+
+First beside etcd and the API server only, at a fixed pace: how many JobSets are due by the pace and not yet whole, each
+second. Then with everything running, without gangctl and with it: as many creates as ten clients get through, one after
+the other each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+from benchmarks.chart import Axis, Chart, Line
+from benchmarks.meters import compared, cpu_seconds
+from benchmarks.result import Figure, Findings
+from benchmarks.sightings import Sightings, watching
+from benchmarks.table import Table
+from tests.controlplane import manifests
+from tests.controlplane.build import ensure_manifests
+from tests.controlplane.minors import NEWEST
+from tests.controlplane.plane import ControlPlane
+from tests.jobsets import jobset, rj
+from tests.live.cluster import Cluster
+from tests.live.gangctl import Gangctl, create_namespaces
+
+GROUPS, JOBS = 3, 4
+NAMESPACE: Final = "sustained"
+LOOK_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Seconds of each part, creates a second at the fixed pace, clients without a pace, and rounds of all."""
+
+    seconds: float
+    pace: float
+    clients: int
+    rounds: int
+
+
+FULL, QUICK = Size(60, 50, 10, 2), Size(3, 5, 2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """Creates at the pace: what was due and not whole at each second, and how many creates were answered by the end."""
+
+    backlog: list[tuple[float, float]]
+    answered: int
+    due: int
+
+    @property
+    def growth(self) -> float:
+        """Percent of the creates by which the backlog grows, over the second half: the first one warms up."""
+        half = self.backlog[len(self.backlog) // 2 :]
+        pace = self.due / self.backlog[-1][0]
+        return 100 * slope(half) / pace
+
+
+@dataclass(frozen=True, slots=True)
+class Unpaced:
+    """Creates accepted a second, and milliseconds of CPU for each JobSet that was carried out."""
+
+    accepted: float
+    gangctl: float
+    controller: float
+    cpu: Mapping[str, float]
+    """Milliseconds by process for each create that was accepted."""
+
+
+def slope(points: list[tuple[float, float]]) -> float:
+    """Of the straight line with the least squares; 0 where there are too few points for one."""
+    return statistics.linear_regression(*zip(*points, strict=True)).slope if len(points) > 1 else 0.0
+
+
+def manifest(name: str, *, gangs: bool = True) -> dict[str, Any]:
+    """A JobSet of four Jobs and, as gangs, three groups."""
+    mode = "Gang" if gangs else None
+    entries = (("driver", 1, 1), ("ps", 1, 2), ("workers", 2, 4))
+    return jobset(name, *(rj(entry, replicas, pods, pods, mode=mode) for entry, replicas, pods in entries))
+
+
+async def paced(minor: str, size: Size) -> Paced:
+    """Beside an API server without controllers."""
+    definition = manifests.crds(ensure_manifests("jobset") / "crd")
+    started = ControlPlane.start(minor, (), scheduler=False, controller_manager=False, crds=definition, audit=False)
+    async with started as plane, Gangctl(plane, "--log-level", "info"):
+        await create_namespaces(plane, [NAMESPACE])
+        cluster, groups = Cluster(plane, NAMESPACE), Sightings(GROUPS)
+        async with watching(cluster, cluster.scheduling("podgroups"), groups):
+            return await _drive(cluster, groups, size)
+
+
+async def _drive(cluster: Cluster, groups: Sightings, size: Size) -> Paced:
+    backlog: list[tuple[float, float]] = []
+    total, answered = round(size.pace * size.seconds), 0
+    began = time.monotonic()
+
+    async def create(number: int) -> None:
+        nonlocal answered
+        await cluster.create_jobset(manifest(f"paced-{number}"))
+        answered += 1
+
+    async def look() -> None:
+        while (elapsed := time.monotonic() - began) < size.seconds:
+            backlog.append((elapsed, min(total, int(elapsed * size.pace) + 1) - len(groups.complete)))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    looking = asyncio.create_task(look())
+    async with asyncio.TaskGroup() as group:
+        for number in range(total):
+            await asyncio.sleep(max(0.0, began + number / size.pace - time.monotonic()))
+            group.create_task(create(number))
+        await looking
+        in_time = answered
+    return Paced(backlog, in_time, total)
+
+
+async def unpaced(minor: str, size: Size, *, gangs: bool) -> Unpaced:
+    """With JobSet, the scheduler and Kubernetes' controllers."""
+    async with AsyncExitStack() as stack:
+        plane = await stack.enter_async_context(ControlPlane.start(minor, ("jobset",), audit=False))
+        gangctl = await stack.enter_async_context(Gangctl(plane, "--log-level", "info")) if gangs else None
+        await create_namespaces(plane, [NAMESPACE])
+        cluster, groups, jobs = Cluster(plane, NAMESPACE), Sightings(GROUPS), Sightings(JOBS)
+        await stack.enter_async_context(watching(cluster, cluster.scheduling("podgroups"), groups))
+        await stack.enter_async_context(watching(cluster, cluster.path("batch/v1", "jobs"), jobs))
+        used = cpu_seconds(plane, gangctl)
+        accepted = await _clients(cluster, size, gangs=gangs)
+        cpu = cpu_seconds(plane, gangctl, since=used)
+        # Work that is half done counts by its share: the JobSet controller is behind by then.
+        of_groups, of_jobs = sum(groups.counts.values()) / GROUPS, sum(jobs.counts.values()) / JOBS
+    return Unpaced(
+        accepted / size.seconds,
+        cpu.get("gangctl", 0.0) / max(1.0, of_groups) * 1000,
+        cpu["jobset"] / max(1.0, of_jobs) * 1000,
+        {name: seconds / max(1, accepted) * 1000 for name, seconds in cpu.items()},
+    )
+
+
+async def _clients(cluster: Cluster, size: Size, *, gangs: bool) -> int:
+    until, accepted = time.monotonic() + size.seconds, 0
+
+    async def client(number: int) -> None:
+        nonlocal accepted
+        turn = 0
+        while time.monotonic() < until:
+            await cluster.create_jobset(manifest(f"c{number}-{turn}", gangs=gangs))
+            accepted += time.monotonic() < until
+            turn += 1
+
+    await asyncio.gather(*(client(number) for number in range(size.clients)))
+    return accepted
+
+
+def main(quick: bool = False, minor: str = NEWEST) -> Findings:
+    """Each round on control planes of its own."""
+    size = QUICK if quick else FULL
+    headings = ["round", f"answered of due at {size.pace:g}/s", "backlog grows", "accepted", "without gangctl", "ratio"]
+    table = Table("sustained", [*headings, "CPU of gangctl", "CPU of JobSet"])
+    chart = Chart("sustained", f"Backlog at {size.pace:g} creates/s", Axis("s"), Axis("JobSets due and not whole"))
+    slow: list[Paced] = []
+    fast: list[tuple[Unpaced, Unpaced]] = []
+    for number in range(1, size.rounds + 1):
+        slow.append(asyncio.run(paced(minor, size)))
+        bare = asyncio.run(unpaced(minor, size, gangs=False))
+        fast.append((asyncio.run(unpaced(minor, size, gangs=True)), bare))
+        beside = fast[-1][0]
+        table.add(
+            number,
+            f"{slow[-1].answered:,} of {slow[-1].due:,}",
+            f"{slow[-1].growth:.2f}%",
+            f"{beside.accepted:.1f}/s",
+            f"{bare.accepted:.1f}/s",
+            f"{beside.accepted / bare.accepted:.2f}x",
+            *(f"{each:.1f} ms" for each in (beside.gangctl, beside.controller)),
+        )
+        print(table.markdown().splitlines()[-1], flush=True)
+        chart.lines.append(Line(f"round {number}", tuple((at, max(0.0, behind)) for at, behind in slow[-1].backlog)))
+    table.remarks.append(
+        f"JobSets of 3 ReplicatedJobs ({JOBS} Jobs, {GROUPS} PodGroups each), {size.seconds:g} s each, Kubernetes "
+        f"{minor}. Backlog: due by the pace and not all PodGroups seen by a watch; it grows by that share of the "
+        f"creates over the second half. Accepted: {size.clients} clients without a pace, everything running. CPU: for "
+        "each JobSet."
+    )
+    table.remarks.append(
+        compared([beside.cpu for beside, _ in fast], [bare.cpu for _, bare in fast], "ms for each create accepted")
+    )
+    figures = [
+        Figure("sustained-backlog", tuple(each.growth for each in slow)),
+        Figure(
+            "sustained-accepted",
+            tuple(beside.accepted for beside, _ in fast),
+            tuple(bare.accepted for _, bare in fast),
+        ),
+        Figure(
+            "sustained-cpu",
+            tuple(beside.gangctl for beside, _ in fast),
+            tuple(beside.controller for beside, _ in fast),
+        ),
+    ]
+    return Findings(table, figures, [chart])

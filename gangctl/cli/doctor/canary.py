@@ -1,0 +1,189 @@
+"""Makes two tiny gangs, watches what becomes of them, and takes them away again, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from gangctl.api.jobset import SCHEDULING_REFERENCES
+from gangctl.api.meta import JOBSET_NAME, controller_owner
+from gangctl.api.scheduling import Generation
+from gangctl.cli.doctor.facts import Canary, CanaryPod, Fact, Flock
+from gangctl.cli.doctor.gathering.gatherer import denied, unseen
+from gangctl.cli.doctor.manifest import NEVER, gang_of_two, is_stamped
+from gangctl.client.client import Client, Selection
+from gangctl.client.resources import JOBS, JOBSETS, PODS, Resource
+from gangctl.client.shape import objects
+from gangctl.controllers.discovery import served_resources
+from gangctl.controllers.writer import scheduling_resources
+from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
+from gangctl.gang.generation import pick_generation
+
+PODS_OF_ONE: Final = 2
+_LOOK_SECONDS: Final = 0.25
+_CLEANUP_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """``timeout`` is how long each step may take, ``hold`` how long nothing may be placed of the torn one (seconds)."""
+
+    namespace: str
+    timeout: float = 30.0
+    hold: float = 5.0
+
+
+async def fly(client: Client, flight: Flight) -> Fact[Canary]:
+    """Both JobSets at once, and afterwards neither; :class:`Unseen` where a right is missing."""
+    bird = _Bird(client, flight, pick_generation(await served_resources(client)).generation)
+    stem = f"gangctl-canary-{secrets.token_hex(3)}"
+    names = (f"{stem}-whole", f"{stem}-torn")
+    try:
+        whole, torn = await _both(
+            bird.watch(names[0], gang_of_two(names[0]), _is_placed),
+            bird.watch(names[1], gang_of_two(names[1], torn=True), _is_refused),
+        )
+        if any(pod.refused for pod in torn.pods):
+            torn = await bird.hold(torn)
+    except ApiError as error:
+        # Whoever may not go on must not leave anything behind either.
+        left = await bird.remove()
+        found = unseen(error)
+        return replace(found, why=f"{found.why}; left behind: {', '.join(left)}") if left else found
+    except asyncio.CancelledError:
+        await bird.remove()
+        raise
+    return Canary(whole, torn, flight.hold, tuple(await bird.remove()))
+
+
+async def _both(first: Awaitable[Flock], second: Awaitable[Flock]) -> list[Flock]:
+    """Both to their ends, also where one of them fails: nothing is created any more when they are removed."""
+    ends = await asyncio.gather(first, second, return_exceptions=True)
+    for each in ends:
+        if isinstance(each, BaseException):
+            raise each
+    return [each for each in ends if isinstance(each, Flock)]
+
+
+def _is_placed(flock: Flock) -> bool:
+    """All there is to see of the one that fits."""
+    everybody = len(flock.pods) == PODS_OF_ONE and all(pod.node for pod in flock.pods)
+    return flock.suspended or (everybody and bool(flock.groups))
+
+
+def _is_refused(flock: Flock) -> bool:
+    """The scheduler has looked at it, and has not found room, or has placed a part of it."""
+    return flock.suspended or any(pod.refused or pod.node for pod in flock.pods)
+
+
+@dataclass(slots=True)
+class _Bird:
+    client: Client
+    flight: Flight
+    generation: Generation | None
+    made: set[str] = field(default_factory=set)
+    """Names of JobSets that may exist."""
+
+    async def watch(self, name: str, manifest: dict[str, Any], done: Callable[[Flock], bool]) -> Flock:
+        """Create it, and look again and again until it is ``done`` or the time is over."""
+        self.made.add(name)
+        try:
+            created = await self.client.create(JOBSETS, manifest, self.flight.namespace)
+        except ApiError as error:
+            if isinstance(error, (ForbiddenError, InvalidError, NotFoundError)):
+                self.made.discard(name)
+            if denied(error.message):
+                raise
+            return Flock(name, refusal=error.message)
+        flock = Flock(name, stamped=is_stamped(created))
+        return await self._until(flock, done, self.flight.timeout)
+
+    async def hold(self, flock: Flock) -> Flock:
+        """Look on: a pod that is placed now is placed alone."""
+        return await self._until(flock, lambda seen: any(pod.node for pod in seen.pods), self.flight.hold)
+
+    async def _until(self, flock: Flock, done: Callable[[Flock], bool], seconds: float) -> Flock:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while True:
+            flock = await self._look(replace(flock, seconds=loop.time() - began))
+            if done(flock) or flock.seconds >= seconds:
+                return flock
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _look(self, flock: Flock) -> Flock:
+        namespace = self.flight.namespace
+        stored = await self.client.get(JOBSETS, flock.name, namespace)
+        pods = await self.client.list(PODS, namespace, selection=Selection(f"{JOBSET_NAME}={flock.name}"))
+        return replace(
+            flock,
+            suspended=(stored.get("spec") or {}).get("suspend") is True,
+            groups=tuple([f"{kind} {name}" for kind, name in await self._groups(flock.name)]),
+            pods=tuple(sorted(map(_pod, pods.items), key=lambda pod: pod.name)),
+        )
+
+    async def _groups(self, jobset: str) -> list[tuple[str, str]]:
+        """Kind and name of the objects that the JobSet controls."""
+        found = []
+        for kind, resource in self._kinds():
+            for item in (await self.client.list(resource, self.flight.namespace)).items:
+                owner = controller_owner(item["metadata"]) or {}
+                if owner.get("kind") == "JobSet" and owner.get("name") == jobset:
+                    found.append((kind, str(item["metadata"].get("name"))))
+        return found
+
+    def _kinds(self) -> list[tuple[str, Resource]]:
+        if self.generation is None:
+            return []
+        return [(str(kind), resource) for kind, resource in scheduling_resources(self.generation).items()]
+
+    async def remove(self) -> list[str]:
+        """Delete what was made and wait until nothing of it is left; what is, for as long as that was waited for."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + max(self.flight.timeout, _CLEANUP_SECONDS)
+        names = sorted(self.made)
+        while True:
+            try:
+                left = [each for name in names for each in await self._leftovers(name)]
+            except ApiError as error:
+                left = [f"JobSet {self.flight.namespace}/{name}: {error.message}" for name in names]
+                if isinstance(error, ForbiddenError):
+                    return left
+            if not left or loop.time() > deadline:
+                return left
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _leftovers(self, name: str) -> list[str]:
+        namespace = self.flight.namespace
+        left = []
+        # There is none: an earlier look has deleted it, or its creation was refused. What it left may be there yet.
+        with contextlib.suppress(NotFoundError):
+            await self.client.delete(JOBSETS, name, namespace, propagation="Background")
+            left.append(f"JobSet {namespace}/{name}")
+        for resource in (JOBS, PODS):
+            page = await self.client.list(resource, namespace, selection=Selection(f"{JOBSET_NAME}={name}"))
+            left += [f"{resource.kind} {namespace}/{item['metadata'].get('name')}" for item in page.items]
+        left += [f"{kind} {namespace}/{each}" for kind, each in await self._groups(name)]
+        return left
+
+
+def _pod(raw: dict[str, Any]) -> CanaryPod:
+    meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
+    conditions = objects(status.get("conditions"))
+    scheduled = next((each for each in conditions if each.get("type") == "PodScheduled"), {})
+    refused = scheduled.get("status") == "False"
+    reference: dict[str, Any] = next(
+        (spec[field] for field in SCHEDULING_REFERENCES if isinstance(spec.get(field), dict)), {}
+    )
+    return CanaryPod(
+        name=str(meta.get("name", "")),
+        fits=f"-{NEVER}-" not in str(meta.get("name", "")),
+        reference="/".join(str(each) for each in reference.values()),
+        node=str(spec.get("nodeName") or ""),
+        placed_at="" if refused else str(scheduled.get("lastTransitionTime") or ""),
+        refused=f"{scheduled.get('reason')}: {scheduled.get('message')}" if refused else "",
+    )

@@ -1,0 +1,41 @@
+"""The checks by the names of their subjects: which facts each needs, and what it makes of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gangctl.cli.doctor.checks import canary, gangctl, gangs, jobset, kubernetes, kueue, rights, shards
+from gangctl.cli.doctor.outcome import Check
+
+CHECKS: Final[Mapping[str, Check]] = {
+    "kubernetes-version": Check(("version",), kubernetes.version),
+    "scheduling-api": Check(("served", "version"), kubernetes.scheduling_api),
+    "pod-field": Check(("served", "pod_field", "gangs", "version"), kubernetes.pod_field),
+    "stored-objects": Check(("stored",), kubernetes.stored_objects),
+    "jobset-api": Check(("jobset_versions", "jobset_schedules"), jobset.api),
+    "jobset-controller": Check(("configurations", "deployments", "gangs", "version", "canary"), jobset.controller),
+    "jobset-webhooks": Check(("configurations", "endpoints", "dry_run"), jobset.webhooks),
+    "gangctl-webhooks": Check(("configurations",), gangctl.registered),
+    "gangctl-authority": Check(("configurations",), gangctl.authority),
+    "webhook-order": Check(("configurations",), gangctl.order),
+    "gangctl-replicas": Check(("configurations", "endpoints", "deployments"), gangctl.replicas),
+    "gangctl-leader": Check(("leases", "gangctl_namespace", "deployments"), shards.leader),
+    "admission": Check(("dry_run", "skipped"), gangctl.admission),
+    "skipped-namespaces": Check(("skipped",), gangctl.skipped),
+    "scheduler-gate": Check(("gangs", "served", "canary"), gangs.scheduler_gate),
+    "exclusive-topology": Check(("gangs",), gangs.exclusive_topology),
+    "job-controller-gangs": Check(("job_workloads",), gangs.job_controller_gangs),
+    "priorities": Check(("gangs",), gangs.priorities),
+    "terminating-groups": Check(("leaving",), gangs.terminating_groups),
+    "gangs-in-name-only": Check(("gangs",), gangs.in_name_only),
+    "kueue-api": Check(("kueue_versions", "deployments"), kueue.api),
+    "kueue-configuration": Check(("kueue_versions", "kueue_configuration"), kueue.configuration),
+    "kueue-checks": Check(("kueue_versions", "kueue_checks", "gated"), kueue.checks),
+    "rights": Check(("rights",), rights.rights),
+    "canary-admission": Check(("canary",), canary.admission),
+    "canary-groups": Check(("canary",), canary.groups),
+    "canary-scheduled": Check(("canary",), canary.scheduled),
+    "canary-all-or-nothing": Check(("canary",), canary.all_or_nothing),
+    "canary-cleanup": Check(("canary",), canary.cleanup),
+}

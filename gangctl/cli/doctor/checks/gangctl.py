@@ -1,0 +1,208 @@
+"""gangctl's own webhooks and replicas. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from cryptography import x509
+
+from gangctl.api.meta import SKIP_LABEL
+from gangctl.cli.doctor.checks import hooks
+from gangctl.cli.doctor.facts import Deployment, Facts, Object, Unseen, seen
+from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
+
+INSTALL: Final = "install gangctl: kubectl apply -k manifests/base, or run gangctl controller beside the cluster"
+NOT_THERE: Final = "gangctl is not installed here, or was unregistered: its webhook configurations are missing"
+_SHOW: Final = "kubectl get mutatingwebhookconfiguration,validatingwebhookconfiguration gangctl-gangs -o yaml"
+_SOON_SECONDS: Final = 24 * 3600
+
+
+def _ours(facts: Facts) -> list[Object]:
+    return hooks.ours(seen(facts.configurations), gangs_only=True)
+
+
+def registered(facts: Facts) -> Outcome:
+    """What is registered is what this version of gangctl wants; flags may choose failurePolicy and namespaces."""
+    found = _ours(facts)
+    if not found:
+        return failed(
+            NOT_THERE, ["no configuration gangctl-gangs"], remedy=INSTALL, command="kubectl apply -k manifests/base"
+        )
+    if different := list(hooks.differences(found)):
+        return failed(
+            "gangctl's webhooks are not registered as this version wants them",
+            different,
+            remedy="run the same version of gangctl here and there; it mends its configurations within seconds, and "
+            "those of manifests/base are applied anew",
+            command=_SHOW,
+        )
+    every = [(each, webhook) for each in found for webhook in hooks.webhooks(each)]
+    evidence = [f"{hooks.title(each)}: {len(hooks.webhooks(each))} webhooks" for each in found]
+    if lenient := sorted({f"{hooks.title(e)}: {w['name']}" for e, w in every if w.get("failurePolicy") == "Ignore"}):
+        return warning(
+            "while gangctl is away, JobSets that ask for a gang are let through without one (failurePolicy Ignore)",
+            lenient,
+            remedy="--webhook-failure-policy=Fail refuses them meanwhile, which is the default",
+            command=_SHOW,
+        )
+    service = next((each for _, webhook in every if (each := hooks.service_of(webhook))), None)
+    if service and not all(service[0] in hooks.excluded(webhook) for _, webhook in every):
+        return warning(
+            f"gangctl is asked about its own namespace {service[0]}, too: what runs there waits for it",
+            evidence,
+            remedy=f"exclude {service[0]} in every namespaceSelector, as manifests/base does",
+            command=_SHOW,
+        )
+    return ok("registered as this version wants them", *evidence, f"called through {hooks.place(every[0][1])}")
+
+
+def authority(facts: Facts) -> Outcome:
+    """Without a caBundle API servers trust nobody's answer."""
+    found = hooks.ours(seen(facts.configurations))
+    if not found:
+        return unknown(NOT_THERE)
+    broken, soon, good = [], [], []
+    for each in found:
+        for webhook in hooks.webhooks(each):
+            name = f"{hooks.title(each)}: {webhook.get('name')}"
+            trouble, end = _bundle(hooks.client_config(webhook).get("caBundle"), facts.now)
+            if trouble:
+                broken.append(f"{name} {trouble}")
+            elif end - facts.now < _SOON_SECONDS:
+                soon.append(f"{name}: the last certificate ends {_date(end)}")
+            else:
+                good.append(f"{name}: trusted until {_date(end)}")
+    if broken:
+        return failed(
+            "API servers cannot trust gangctl's answers: JobSets that ask for a gang are refused",
+            broken,
+            remedy="gangctl fills its caBundle in within seconds while it runs; with --cert-dir, whoever writes the "
+            "files does, or cert-manager's injector",
+            command="kubectl -n gangctl-system logs deploy/gangctl",
+        )
+    if soon:
+        return warning(
+            "the authority of gangctl's certificate ends within a day",
+            soon,
+            remedy="gangctl renews its own long before: see whether it runs, and what it says of its certificates",
+            command="kubectl -n gangctl-system logs deploy/gangctl",
+        )
+    return ok("every webhook has one that is valid", *good)
+
+
+def _bundle(bundle: object, now: float) -> tuple[str, float]:
+    """What is wrong with a caBundle, and when (Unix seconds) the last certificate in it ends."""
+    if not bundle or not isinstance(bundle, str):
+        return "has no caBundle", 0.0
+    try:
+        certificates = x509.load_pem_x509_certificates(base64.b64decode(bundle, validate=True))
+    except (ValueError, binascii.Error):
+        return "has a caBundle that holds no certificate", 0.0
+    end = max(each.not_valid_after_utc.timestamp() for each in certificates)
+    return (f"has a caBundle that ended {_date(end)}", end) if end <= now else ("", end)
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def order(facts: Facts) -> Outcome:
+    """Configurations are called in the order of their names."""
+    everything = [each for each in seen(facts.configurations) if each.get("kind") == hooks.MUTATING]
+    mine = [hooks.name_of(each) for each in hooks.ours(everything)]
+    if not mine:
+        return unknown(NOT_THERE)
+    others = sorted(hooks.name_of(each) for each in (*hooks.of_jobset(everything), *hooks.of_kueue(everything)))
+    early = [name for name in others if name < max(mine)]
+    if early:
+        return warning(
+            f"{', '.join(early)} is called before {max(mine)}",
+            [f"called in this order: {', '.join(sorted([*mine, *others]))}"],
+            remedy="rename that configuration so that it sorts after gangctl's: a stamp or a default queue that comes "
+            "late is not seen by who was asked before",
+            command="kubectl get mutatingwebhookconfigurations",
+        )
+    return ok("gangctl is asked first", f"called in this order: {', '.join(sorted([*mine, *others]))}")
+
+
+def replicas(facts: Facts) -> Outcome:
+    """Who answers, where gangctl runs in the cluster."""
+    found = _ours(facts)
+    if not found:
+        return unknown(NOT_THERE)
+    services = hooks.services(found)
+    if not services:
+        urls = sorted({hooks.place(webhook) for each in found for webhook in hooks.webhooks(each)})
+        return unknown("gangctl runs outside of the cluster: check admission tells whether it answers", urls)
+    ready = seen(facts.endpoints)
+    deployments = [] if isinstance(facts.deployments, Unseen) else list(_behind(facts.deployments, services))
+    evidence = [f"Service {ns}/{name}: {ready.get((ns, name), 0)} ready endpoints" for ns, name in sorted(services)]
+    evidence += [each.title for each in deployments]
+    namespace = min(services)[0]
+    if any(not ready.get(service) for service in services):
+        return failed(
+            "nobody answers behind gangctl's Service: JobSets that ask for a gang are refused",
+            evidence,
+            remedy="see why its pods are not ready: runbook GangctlDown",
+            command=f"kubectl -n {namespace} describe pods -l app.kubernetes.io/name=gangctl",
+        )
+    if any(each.ready < each.wanted for each in deployments):
+        return warning(
+            "not all replicas of gangctl are ready",
+            evidence,
+            remedy="see why its pods are not ready: runbook GangctlDown",
+            command=f"kubectl -n {namespace} describe pods -l app.kubernetes.io/name=gangctl",
+        )
+    return ok("gangctl is ready", *evidence)
+
+
+def _behind(deployments: tuple[Deployment, ...], services: set[tuple[str, str]]) -> Iterator[Deployment]:
+    namespaces = {namespace for namespace, _ in services}
+    return (each for each in deployments if each.namespace in namespaces and "gangctl" in each.name)
+
+
+def admission(facts: Facts) -> Outcome:
+    """The whole way of a request, as the API server goes it."""
+    found = seen(facts.dry_run)
+    what = f"a JobSet with gangctl.dev/gang-mode: Gang, dryRun=All in namespace {facts.namespace}"
+    if found.refusal:
+        return failed(
+            "a JobSet that asks for a gang is refused",
+            [what, f"refused: {found.refusal}"],
+            remedy="the message says who refuses it; runbook GangctlWebhookUnreachable where a webhook does not answer",
+            command="kubectl create --dry-run=server -f jobset.yaml",
+        )
+    if found.stamped:
+        return ok("gangctl answers, and stamps it", what)
+    skipped = () if isinstance(facts.skipped, Unseen) else facts.skipped
+    if facts.namespace in skipped:
+        return warning(
+            f"namespace {facts.namespace} is left alone by gangctl, so nothing is proved",
+            [what, f"the namespace has the label {SKIP_LABEL}"],
+            remedy="ask about another namespace",
+            command="gangctl doctor --only admission -n NAMESPACE",
+        )
+    return failed(
+        "a JobSet that asks for a gang is admitted without one: its pods would be scheduled one by one",
+        [what, "the answer has no stamp gangctl.dev/gang-ref"],
+        remedy="see gangctl-webhooks: gangctl is not registered, is let out by failurePolicy Ignore, or a "
+        "--namespace-selector leaves this namespace out",
+        command=_SHOW,
+    )
+
+
+def skipped(facts: Facts) -> Outcome:
+    """Break-glass is meant to be taken back."""
+    found = seen(facts.skipped)
+    if not found:
+        return ok(f"no namespace has the label {SKIP_LABEL}")
+    return warning(
+        f"JobSets in {len(found)} namespace{'' if len(found) == 1 else 's'} never become gangs",
+        [f"namespace {name} has the label {SKIP_LABEL}: true" for name in found],
+        remedy="take the label away when the emergency is over: runbook break-glass",
+        command=f"kubectl label namespace {found[0]} {SKIP_LABEL}-",
+    )

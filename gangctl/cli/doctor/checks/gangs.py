@@ -1,0 +1,151 @@
+"""What the gangs of a cluster show of its scheduler and controllers: causes that ``gangctl why`` finds. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
+from gangctl.cli.doctor.checks import canary
+from gangctl.cli.doctor.checks.kubernetes import GATES
+from gangctl.cli.doctor.facts import Facts, Gangs, Trouble, Unseen, seen
+from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
+from gangctl.gang.generation import pick_generation
+from gangctl.gang.reasons import Reason
+
+_LONG_SECONDS: Final = 300
+"""After which pods that end, or a finalizer that nobody takes off, are no longer what is usual."""
+CANARY: Final = "gangctl doctor --canary"
+
+
+def _with(gangs: Gangs, *reasons: Reason) -> list[Trouble]:
+    return [each for each in gangs.troubles if each.reason in reasons]
+
+
+def _lines(troubles: Sequence[Trouble]) -> list[str]:
+    return [line for each in troubles for line in (f"{each.gang}: {each.message}", *each.evidence[:1])]
+
+
+def _seen_in_part(gangs: Gangs, *left_out: str) -> Outcome | None:
+    """Nothing follows from gangs that are seen in part."""
+    missing = [each for each in gangs.left_out if not left_out or any(word in each for word in left_out)]
+    if missing:
+        return unknown("not all was read that tells", missing, remedy="get these rights, or ask somebody who has them")
+    return None
+
+
+def scheduler_gate(facts: Facts) -> Outcome:
+    """A group that the scheduler has said something of is the proof; pods placed without a word are the opposite."""
+    gangs = seen(facts.gangs)
+    if blind := _with(gangs, Reason.SCHEDULING_GATE_OFF):
+        return failed(
+            "the scheduler does not look at groups: it places pods one by one",
+            _lines(blind),
+            remedy=f"start kube-scheduler with the feature gate {GATES}, the same as kube-apiserver",
+            command="kubectl -n kube-system get pods -l component=kube-scheduler -o yaml",
+        )
+    if silent := _with(gangs, Reason.SCHEDULER_SILENT):
+        return failed(
+            "the scheduler says nothing of pods that wait",
+            _lines(silent),
+            remedy="see whether kube-scheduler runs and is ready: without the API that its gates need it never is",
+            command="kubectl -n kube-system logs -l component=kube-scheduler",
+        )
+    if errors := _with(gangs, Reason.SCHEDULER_ERROR):
+        return warning(
+            "the scheduler fails over gangs", _lines(errors), remedy=errors[0].remedy, command=errors[0].command
+        )
+    if gangs.groups_heard:
+        return ok("the scheduler looks at groups", f"it has said of {gangs.groups_heard} PodGroups how they stand")
+    if (nothing := _seen_in_part(gangs, "podgroups", "pods")) is not None:
+        return nothing
+    if not isinstance(facts.canary, Unseen):
+        return canary.all_or_nothing(facts)
+    generation = pick_generation(seen(facts.served)).generation
+    if gangs.count and generation is not None and not generation.capabilities.pod_groups:
+        why = "Kubernetes 1.35 has no PodGroups that the scheduler could say something of"
+    else:
+        why = f"the scheduler has said nothing of any PodGroup {gangs.where} yet"
+    return unknown(why, [f"{gangs.count} gangs {gangs.where}"], remedy="--canary shows it", command=CANARY)
+
+
+def exclusive_topology(facts: Facts) -> Outcome:
+    """JobSet admits followers after their leader is placed, and a gang is placed only as a whole."""
+    gangs = seen(facts.gangs)
+    found = _with(gangs, Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK)
+    if found:
+        return failed(
+            f"gangs wait for themselves: {EXCLUSIVE_TOPOLOGY} by webhook and a gang exclude each other",
+            _lines(found),
+            remedy=f"create these JobSets again with {NODE_SELECTOR_STRATEGY}, or with option topologyKey of "
+            "gangctl.dev/gang-options; gangctl refuses new ones",
+            command=found[0].command,
+        )
+    return _seen_in_part(gangs, "pods", "jobs") or ok("no gang does", f"{gangs.count} gangs {gangs.where}")
+
+
+def job_controller_gangs(facts: Facts) -> Outcome:
+    """On 1.36 the gate WorkloadWithJob makes a gang of each Job that names none, a JobSet's or not."""
+    found = seen(facts.job_workloads)
+    if not found:
+        return ok("no Workload is controlled by a JobSet's Job")
+    return warning(
+        "the Job controller makes gangs of its own of JobSets' Jobs: each Job starts as a whole, the JobSet does not",
+        [f"Workload {name}" for name in found],
+        remedy="switch WorkloadWithJob off on kube-controller-manager, or ask for a gang on these JobSets: a Job whose "
+        "pods name a group is left alone",
+        command="kubectl get workloads.scheduling.k8s.io -A",
+    )
+
+
+def priorities(facts: Facts) -> Outcome:
+    """The scheduler of 1.37 refuses a group whose pods have another priority."""
+    return _of_reason(
+        facts,
+        {Reason.PRIORITY_MISMATCH},
+        "pods have another priority than their group: the scheduler never places them",
+        fine="no gang of another priority than its pods",
+        needed=("podgroups", "pods"),
+    )
+
+
+def _of_reason(
+    facts: Facts, reasons: Collection[Reason], message: str, *, fine: str, needed: Sequence[str] = ()
+) -> Outcome:
+    gangs = seen(facts.gangs)
+    found = _with(gangs, *reasons)
+    if found:
+        return failed(message, _lines(found), remedy=found[0].remedy, command=found[0].command)
+    return _seen_in_part(gangs, *needed) or ok(fine, f"{gangs.count} gangs {gangs.where}")
+
+
+def terminating_groups(facts: Facts) -> Outcome:
+    """A finalizer holds a group as long as pods name it; nobody takes it off where the controller's gate is off."""
+    found = seen(facts.leaving)
+    long = [each for each in found if facts.now - each.since > _LONG_SECONDS]
+    if long:
+        return failed(
+            f"PodGroups hang in deletion for more than {_LONG_SECONDS // 60} minutes: their names cannot be used again",
+            [f"PodGroup {each.name}: {', '.join(each.finalizers) or 'no finalizer'}" for each in long],
+            remedy="end the pods that name them; where there are none, kube-controller-manager lacks the feature gate "
+            "GenericWorkload or does not run",
+            command=f"kubectl -n {long[0].name.partition('/')[0]} get pods",
+        )
+    if found:
+        return ok("none for long", *(f"PodGroup {each.name} is being deleted" for each in found))
+    return ok("none")
+
+
+def in_name_only(facts: Facts) -> Outcome:
+    """What was admitted past gangctl, or lost its reference in an upgrade."""
+    reasons = {Reason.NOT_GANGED, Reason.FIELD_DROPPED, Reason.POD_GROUP_MISSING, Reason.MIN_COUNT_UNREACHABLE}
+    gangs = seen(facts.gangs)
+    found = _with(gangs, *reasons)
+    if found:
+        return warning(
+            "JobSets ask for a gang, and are none",
+            _lines(found),
+            remedy=found[0].remedy,
+            command=found[0].command,
+        )
+    return _seen_in_part(gangs) or ok("all gangs are whole", f"{gangs.count} gangs {gangs.where}")

@@ -1,0 +1,189 @@
+"""The JobSet controller beside which gangctl works. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
+from gangctl.cli.doctor.checks import hooks
+from gangctl.cli.doctor.checks.kubernetes import minor_of
+from gangctl.cli.doctor.facts import Deployment, Facts, Unseen, seen
+from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
+
+OLDEST: Final = (0, 10)
+"""Release of JobSet from which on gangctl is tested."""
+_TAG: Final = re.compile(r":v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,5})?(?:[-+@]|\Z)")
+_INSTALL: Final = "install JobSet 0.10 or later: https://jobset.sigs.k8s.io/docs/installation"
+_CALLING: Final = re.compile(r'failed calling webhook "([^"]{1,200})"')
+
+
+def release(image: str) -> tuple[int, int] | None:
+    """Major and minor of an image's tag; None where it tells none.
+
+    >>> release("registry.k8s.io/jobset/jobset:v0.12.0@sha256:ab")
+    (0, 12)
+    """
+    found = _TAG.search(image)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def releases(deployments: Iterable[Deployment]) -> list[tuple[int, int]]:
+    """Releases that images tell, the oldest first."""
+    found = (release(image) for each in deployments for image in each.images)
+    return sorted(each for each in found if each is not None)
+
+
+def api(facts: Facts) -> Outcome:
+    """gangctl reads and stamps one version."""
+    served = seen(facts.jobset_versions)
+    version = JOBSET_API_VERSION.partition("/")[2]
+    evidence = [f"{JOBSET_GROUP} serves {', '.join(served)}"] if served else []
+    if not served:
+        return failed("JobSets are not served here", remedy=_INSTALL, command=f"kubectl get --raw /apis/{JOBSET_GROUP}")
+    if version not in served:
+        return failed(
+            f"{JOBSET_API_VERSION} is not served, and gangctl reads nothing else",
+            evidence,
+            remedy="run a gangctl that knows this JobSet, or a JobSet that serves this version",
+            command="kubectl get crd jobsets.jobset.x-k8s.io -o yaml",
+        )
+    if not isinstance(facts.jobset_schedules, Unseen) and facts.jobset_schedules:
+        evidence.append("its schema has spec.scheduling: a JobSet that uses that is left to JobSet")
+    return ok(f"{JOBSET_API_VERSION} is served", *evidence)
+
+
+def controller(facts: Facts) -> Outcome:
+    """A Deployment beside the webhook tells; else what the controller wrote of JobSets."""
+    namespaces = {namespace for namespace, _ in hooks.services(hooks.of_jobset(seen(facts.configurations)))}
+    deployments = [] if isinstance(facts.deployments, Unseen) else facts.deployments
+    beside = [each for each in deployments if each.namespace in namespaces and _is_jobset(each)]
+    evidence = [each.title for each in beside]
+    if any(each.ready < 1 for each in beside):
+        return failed(
+            "the JobSet controller is not ready: nobody makes Jobs",
+            evidence,
+            remedy="see why its pods are not ready",
+            command=f"kubectl -n {beside[0].namespace} describe pods -l control-plane=controller-manager",
+        )
+    known = releases(beside)
+    if known and known[0] < OLDEST:
+        return failed(f"JobSet {_dotted(known[0])} is older than {_dotted(OLDEST)}", evidence, remedy=_INSTALL)
+    if known:
+        return ok(f"JobSet {_dotted(known[0])} runs", *evidence, *_about_updates(facts, known[0]))
+    return _by_its_work(facts, evidence)
+
+
+def _about_updates(facts: Facts, known: tuple[int, int]) -> list[str]:
+    """A controller that was built against another minor's Job sends it back without the field that it does not know."""
+    minor = "" if isinstance(facts.version, Unseen) else minor_of(facts.version)
+    if keeps_reference(known, minor):
+        return []
+    told = (
+        f"JobSet {_dotted(known)} sends Jobs back without their pods' reference on Kubernetes {minor}, when it "
+        "suspends and resumes; gangctl's webhook jobs-repair puts it back"
+    )
+    return [told]
+
+
+def keeps_reference(release: tuple[int, int], minor: str) -> bool:
+    """Whether the API that a release was built against has the field of this minor.
+
+    >>> keeps_reference((0, 12), "1.37"), keeps_reference((0, 12), "1.35"), keeps_reference((0, 11), "1.35")
+    (True, False, True)
+    """
+    return release == (0, 11) if minor == "1.35" else release >= (0, 12)
+
+
+def _is_jobset(deployment: Deployment) -> bool:
+    return "jobset" in deployment.name or any("jobset" in image for image in deployment.images)
+
+
+def _dotted(found: tuple[int, int]) -> str:
+    return f"{found[0]}.{found[1]}"
+
+
+def _by_its_work(facts: Facts, evidence: list[str]) -> Outcome:
+    gangs = None if isinstance(facts.gangs, Unseen) else facts.gangs
+    if gangs is not None and gangs.jobsets_without_status and not gangs.jobsets_with_status:
+        names = ", ".join(gangs.jobsets_without_status[:4])
+        return failed(
+            "no JobSet has a status, though they exist for longer than a controller takes",
+            [*evidence, f"JobSets without any status: {names}"],
+            remedy="see whether the JobSet controller runs",
+            command="kubectl get deployments -A",
+        )
+    if gangs is not None and gangs.jobsets_with_status:
+        return ok(
+            "a JobSet controller works; its release is not told by an image's tag",
+            *evidence,
+            f"{gangs.jobsets_with_status} JobSets have a status",
+        )
+    if not isinstance(facts.canary, Unseen) and facts.canary.whole.pods:
+        return ok("a JobSet controller works: it has made the canary's Jobs", *evidence)
+    return unknown(
+        "no Deployment and no JobSet tells whether a JobSet controller runs",
+        evidence,
+        remedy="--canary shows it",
+        command="gangctl doctor --canary",
+    )
+
+
+def webhooks(facts: Facts) -> Outcome:
+    """They fail closed: while they do not answer, no JobSet and none of their pods can be created."""
+    found = hooks.of_jobset(seen(facts.configurations))
+    if not found:
+        return failed(
+            "JobSet's webhooks are not registered: defaults are missing, and nothing of a JobSet is checked",
+            ["no webhook configuration of JobSet"],
+            remedy=_INSTALL,
+            command="kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations",
+        )
+    evidence = [f"{hooks.title(each)}: {len(hooks.webhooks(each))} webhooks" for each in found]
+    bare = [
+        f"{hooks.title(each)}: {webhook.get('name')} has no caBundle"
+        for each in found
+        for webhook in hooks.webhooks(each)
+        if not hooks.client_config(webhook).get("caBundle")
+    ]
+    if bare:
+        return failed(
+            "API servers cannot trust the answers of JobSet's webhooks",
+            bare,
+            remedy="see what JobSet's controller says of its certificates, or cert-manager's injector",
+            command="kubectl get mutatingwebhookconfigurations -o yaml",
+        )
+    return _answering(facts, evidence, hooks.services(found))
+
+
+def _answering(facts: Facts, evidence: list[str], services: set[tuple[str, str]]) -> Outcome:
+    ready = None if isinstance(facts.endpoints, Unseen) else facts.endpoints
+    if ready is not None:
+        evidence += [
+            f"Service {ns}/{name}: {ready.get((ns, name), 0)} ready endpoints" for ns, name in sorted(services)
+        ]
+    tried = None if isinstance(facts.dry_run, Unseen) else facts.dry_run
+    called = _CALLING.search(tried.refusal) if tried is not None else None
+    silent = called is not None and "gangctl" not in called[1]
+    empty = ready is not None and any(not ready.get(each) for each in services)
+    if silent or empty:
+        refusal = [f"dry run: {tried.refusal}"] if tried is not None and silent else []
+        return failed(
+            "JobSet's webhooks do not answer: no JobSet can be created",
+            [*refusal, *evidence],
+            remedy="see whether its controller runs, and whether API servers reach its Service",
+            command="kubectl get endpointslices -A -l kubernetes.io/service-name=jobset-webhook-service",
+        )
+    if tried is not None and tried.defaulted:
+        return ok("they are registered, and answer", *evidence, "a JobSet sent with dryRun=All came back with defaults")
+    if ready is not None and services:
+        return ok("they are registered, and somebody is behind them", *evidence)
+    if tried is not None and not tried.refusal:
+        return warning(
+            "JobSet's webhooks were passed by: a JobSet came back without their defaults",
+            evidence,
+            remedy="see the namespaceSelector and failurePolicy of its configurations",
+            command="kubectl get mutatingwebhookconfigurations -o yaml",
+        )
+    return unknown("they are registered; whether they answer, a dry run shows", evidence, remedy="see check admission")

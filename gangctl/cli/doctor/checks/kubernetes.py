@@ -1,0 +1,127 @@
+"""Kubernetes itself: its version, its scheduling API, and whether pods keep what they say of their group. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gangctl.api.scheduling import GROUP, Generation
+from gangctl.cli.doctor.facts import Facts, Unseen, seen
+from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
+from gangctl.gang.generation import judge_unreadable, pick_generation
+
+_VERSION: Final = re.compile(r"v(\d{1,4}\.\d{1,4})\.")
+_MINORS: Final = tuple(sorted(generation.kubernetes for generation in Generation))
+_KNOWN: Final = f"{_MINORS[0]} to {_MINORS[-1]}"
+GATES: Final = "GenericWorkload (on 1.35 and 1.36 GangScheduling, too)"
+
+
+def minor_of(version: str) -> str:
+    """``1.37`` of ``v1.37.1``; empty for anything else.
+
+    >>> minor_of("v1.37.1-gke.2")
+    '1.37'
+    """
+    found = _VERSION.match(version)
+    return found[1] if found else ""
+
+
+def version(facts: Facts) -> Outcome:
+    """Minors that gangctl speaks; a newer one may well serve what gangctl knows."""
+    said = seen(facts.version)
+    minor = minor_of(said)
+    if minor in _MINORS:
+        return ok(f"Kubernetes {minor}", f"gitVersion {said}")
+    if _number(minor) > _number(_MINORS[-1]):
+        return warning(
+            f"Kubernetes {minor} is newer than those that this gangctl was tested with ({_KNOWN})",
+            [f"gitVersion {said}"],
+            remedy="look for a newer gangctl; as long as scheduling-api and pod-field are ok, gangs are made",
+        )
+    return failed(
+        f"gangctl knows Kubernetes {_KNOWN}",
+        [f"gitVersion {said}"],
+        remedy="upgrade the cluster: earlier minors have no API for gangs",
+        command="kubectl version",
+    )
+
+
+def _number(minor: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in minor.split(".") if part)
+
+
+def scheduling_api(facts: Facts) -> Outcome:
+    """The served resources choose the generation."""
+    served = seen(facts.served)
+    evidence = [f"{GROUP}/{version} serves {', '.join(sorted(served[version]))}" for version in sorted(served)]
+    state = pick_generation(served)
+    if state.generation is not None:
+        return ok(f"gangctl makes gangs in {state.generation.api_version}", *evidence)
+    return failed(
+        state.reason,
+        evidence or [f"no version of {GROUP} is served"],
+        remedy=f"start kube-apiserver with --runtime-config={GROUP}/{_wanted(facts)}=true and the feature gate {GATES}",
+        command=f"kubectl get --raw /apis/{GROUP}",
+    )
+
+
+def _wanted(facts: Facts) -> str:
+    minor = "" if isinstance(facts.version, Unseen) else minor_of(facts.version)
+    return next((each.value for each in Generation if each.kubernetes == minor), Generation.V1BETA1.value)
+
+
+def pod_field(facts: Facts) -> Outcome:
+    """A field of a disabled gate is dropped without a word, and kept where no group can exist."""
+    generation = pick_generation(seen(facts.served)).generation
+    found = seen(facts.pod_field)
+    if found.kept is None:
+        return _by_what_exists(facts)
+    if generation is None:
+        if not found.kept:
+            return ok(f"pods that name a group cannot hang: spec.{found.field} is dropped while no group can exist")
+        return failed(
+            f"pods keep spec.{found.field} while no group can exist: those that have one wait for ever",
+            [found.how],
+            remedy=f"serve {GROUP}/{_wanted(facts)}, or switch the feature gate GenericWorkload off until it is served",
+        )
+    if found.kept:
+        return ok(f"spec.{found.field} of pods is kept", found.how)
+    return failed(
+        f"the API server serves {generation.api_version}, and drops spec.{found.field} of pods",
+        [found.how],
+        remedy=f"enable the feature gate {GATES} on kube-apiserver, kube-scheduler and kube-controller-manager",
+        command="kubectl -n kube-system get pods -l tier=control-plane -o yaml",
+    )
+
+
+def _by_what_exists(facts: Facts) -> Outcome:
+    """Without a dry run, Jobs that have the field prove it; a schema has it whether the gate is on or not."""
+    found = seen(facts.pod_field)
+    jobs = 0 if isinstance(facts.gangs, Unseen) else facts.gangs.jobs_with_reference
+    if jobs:
+        return ok(f"spec.{found.field} of pods is kept", f"{jobs} Jobs of this cluster carry it", found.how)
+    return unknown(
+        f"a schema has spec.{found.field} whether its feature gate is on or not: only a dry run shows it",
+        [found.how],
+        remedy=f"get the right to {found.right}, or ask somebody who has it",
+        command=f"gangctl doctor --only pod-field -n {facts.namespace}",
+    )
+
+
+def stored_objects(facts: Facts) -> Outcome:
+    """Objects of an earlier minor cannot be decoded, and one of them is enough to lose all of the kind."""
+    stored = seen(facts.stored)
+    broken = {resource: text for resource, text in stored.items() if text}
+    if not stored:
+        return unknown("no Workloads are served, so none can be read")
+    if not broken:
+        return ok("all can be read", *(f"a list of {resource} succeeds" for resource in sorted(stored)))
+    verdict = next(filter(None, map(judge_unreadable, broken.values())), None)
+    return failed(
+        verdict.reason if verdict is not None else "the API server cannot list the objects of gangs",
+        [f"list {resource}: {text}" for resource, text in sorted(broken.items())],
+        remedy="remove what the earlier minor has stored: docs/upgrades.md",
+        command="etcdctl del --prefix /registry/workloads/ && etcdctl del --prefix /registry/podgroups/"
+        if verdict is not None
+        else "kubectl get --raw /readyz?verbose",
+    )

@@ -1,0 +1,134 @@
+"""What Kubernetes serves, and what it keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import Any, Final
+
+from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
+from gangctl.api.scheduling import Generation
+from gangctl.cli.doctor.facts import DryRun, PodField, UnseenError
+from gangctl.cli.doctor.gathering.gatherer import Gatherer, denied, unseen
+from gangctl.cli.doctor.manifest import gang_of_two, is_defaulted, is_stamped
+from gangctl.client.client import Client
+from gangctl.client.resources import JOBS, JOBSETS, Resource
+from gangctl.controllers.discovery import served_resources
+from gangctl.controllers.writer import scheduling_resources
+from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError, ServerError, UnavailableError
+from gangctl.gang.build import ADAPTERS
+from gangctl.gang.generation import judge_proof, pick_generation, proof_job
+
+PROBE: Final = "gangctl-doctor"
+"""Name of what is sent with dryRun=All."""
+
+
+async def version(gatherer: Gatherer) -> str:
+    """As the server says it."""
+    return str((await gatherer.client.discovery.version()).get("gitVersion", ""))
+
+
+async def served(gatherer: Gatherer) -> dict[str, frozenset[str]]:
+    """Resources by version of the scheduling API."""
+    return await served_resources(gatherer.client)
+
+
+async def generation(gatherer: Gatherer) -> Generation | None:
+    """The generation that gangs are made in."""
+    return pick_generation(await gatherer.seen("served")).generation
+
+
+async def stored(gatherer: Gatherer) -> dict[str, str]:
+    """Why the first object of each kind cannot be listed."""
+    found = await generation(gatherer)
+    resources = list(scheduling_resources(found).values()) if found is not None else []
+    told = await asyncio.gather(*(_first(gatherer, each) for each in resources))
+    return {resource.qualified_name: text for resource, text in zip(resources, told, strict=True)}
+
+
+async def _first(gatherer: Gatherer, resource: Resource) -> str:
+    """Why none can be listed: in no namespace, or in the one that is asked about."""
+    try:
+        return await _first_of(gatherer.client, resource, None)
+    except ForbiddenError:
+        return await _first_of(gatherer.client, resource, gatherer.place.namespace)
+
+
+async def _first_of(client: Client, resource: Resource, namespace: str | None) -> str:
+    try:
+        async with aclosing(client.pages(resource, namespace, limit=1)) as pages:
+            await anext(pages)
+    except (ForbiddenError, UnavailableError):
+        raise
+    except ApiError as error:
+        return error.message
+    return ""
+
+
+async def pod_field(gatherer: Gatherer) -> PodField:
+    """Whether pods keep their reference: by a dry run, or as far as the schema tells without the right to one."""
+    found = await generation(gatherer)
+    if found is not None:
+        return await _prove(gatherer, found) or await _by_schema(gatherer, found)
+    # No group can exist, whatever it would be called: each name that is kept all the same is a trap.
+    tried = [await _prove(gatherer, each) for each in (Generation.V1BETA1, Generation.V1ALPHA1)]
+    proved = [each for each in tried if each is not None]
+    return next((each for each in proved if each.kept), proved[0] if proved else None) or await _by_schema(
+        gatherer, Generation.V1BETA1
+    )
+
+
+async def _prove(gatherer: Gatherer, generation: Generation) -> PodField | None:
+    namespace, field = gatherer.place.namespace, ADAPTERS[generation].reference_field
+    try:
+        answer = await gatherer.client.create(JOBS, proof_job(generation, namespace), namespace, dry_run=True)
+    except ForbiddenError as error:
+        if denied(error.message):
+            return None
+        raise UnseenError(unseen(error)) from error
+    kept = judge_proof(generation, answer).available
+    how = f"a Job sent with dryRun=All in namespace {namespace} came back {'with' if kept else 'without'} it"
+    return PodField(field, kept, how)
+
+
+async def _by_schema(gatherer: Gatherer, generation: Generation) -> PodField:
+    field, namespace = ADAPTERS[generation].reference_field, gatherer.place.namespace
+    document = await gatherer.client.discovery.openapi_v3("api/v1")
+    known = field in _properties(document, "io.k8s.api.core.v1.PodSpec")
+    how = f"the OpenAPI schema of pods {'has' if known else 'does not have'} spec.{field}"
+    return PodField(field, None if known else False, how, f"create jobs.batch in namespace {namespace}")
+
+
+def _properties(document: dict[str, Any], schema: str) -> dict[str, Any]:
+    found: Any = document
+    for key in ("components", "schemas", schema, "properties"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+async def jobset_versions(gatherer: Gatherer) -> tuple[str, ...]:
+    """Versions of JobSet's API."""
+    return tuple(await gatherer.client.discovery.group_versions(JOBSET_GROUP))
+
+
+async def jobset_schedules(gatherer: Gatherer) -> bool:
+    """Whether JobSets of this cluster have ``spec.scheduling``."""
+    document = await gatherer.client.discovery.openapi_v3(f"apis/{JOBSET_API_VERSION}")
+    schema = "io.x-k8s.jobset.v1alpha2.JobSet"
+    spec = _properties(document, schema).get("spec")
+    properties = spec.get("properties") if isinstance(spec, dict) else None
+    return isinstance(properties, dict) and "scheduling" in properties
+
+
+async def dry_run(gatherer: Gatherer) -> DryRun:
+    """What becomes of a JobSet that asks for a gang."""
+    namespace = gatherer.place.namespace
+    if JOBSETS.version not in await gatherer.seen("jobset_versions"):
+        return DryRun(refusal=f"{JOBSET_API_VERSION} is not served")
+    try:
+        answer = await gatherer.client.create(JOBSETS, gang_of_two(PROBE), namespace, dry_run=True)
+    except (ForbiddenError, InvalidError, NotFoundError, ServerError, UnavailableError) as error:
+        if denied(error.message):
+            raise
+        return DryRun(refusal=error.message)
+    return DryRun(is_stamped(answer), is_defaulted(answer))

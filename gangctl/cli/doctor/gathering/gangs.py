@@ -1,0 +1,106 @@
+"""The gangs of a cluster, and what ``gangctl why`` would say of each; groups that are on their way out."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from gangctl.api.meta import JOBSET_NAME, controller_owner
+from gangctl.cli.doctor.facts import Gangs, Leaving, Trouble, Unseen, UnseenError, right
+from gangctl.cli.doctor.gathering.cluster import generation
+from gangctl.cli.doctor.gathering.gatherer import Gatherer
+from gangctl.cli.gangs.census import Census
+from gangctl.cli.gangs.cluster import Reader
+from gangctl.cli.gangs.sources import Scope
+from gangctl.client.client import Selection
+from gangctl.client.resources import JOBS
+from gangctl.controllers.writer import scheduling_resource, scheduling_resources
+from gangctl.errors import ClusterUnavailableError, ForbiddenError
+from gangctl.readiness.reading import unix
+from gangctl.readiness.result import Readiness
+
+_PATIENCE_SECONDS: Final = 60
+"""Within which a JobSet's controller says something of a new one."""
+
+
+async def gangs(gatherer: Gatherer) -> Gangs:
+    """Of all namespaces, else of the one that is asked about."""
+    reader, where = Reader(gatherer.client, Scope(None)), "in the cluster"
+    try:
+        census = await reader.read()
+    except ForbiddenError:
+        namespace = gatherer.place.namespace
+        reader, where = Reader(gatherer.client, Scope(namespace)), f"in namespace {namespace}"
+        census = await reader.read()
+    except ClusterUnavailableError as error:
+        raise UnseenError(Unseen(error.message)) from error
+    return summary(census, time.time(), where, [each.resource.qualified_name for each in reader.readable])
+
+
+def summary(census: Census, now: float, where: str, read: list[str]) -> Gangs:
+    """What a census shows that was read so far."""
+    keys = census.followed()
+    found = [census.readiness(key, now) for key in keys]
+    stored = [each for each in census.jobsets.values() if now - unix(each.jobset.created) > _PATIENCE_SECONDS]
+    said = {each.jobset.key for each in census.jobsets.values() if each.raw.get("status")}
+    wanted = ["pods", "jobs.batch"]
+    if census.api.generation is not None:
+        wanted += [each.qualified_name for each in scheduling_resources(census.api.generation).values()]
+    return Gangs(
+        where=where,
+        count=len(keys),
+        troubles=tuple(trouble for each in found if each is not None for trouble in _troubles(each)),
+        groups_heard=sum(1 for each in census.groups.values() if each.scheduled is not None),
+        jobs_with_reference=sum(1 for each in census.jobs.values() if each.reference_field),
+        jobsets_with_status=len(said),
+        jobsets_without_status=tuple(
+            sorted("/".join(each.jobset.key) for each in stored if each.jobset.key not in said)
+        ),
+        left_out=tuple(right("list", each) for each in wanted if each not in read),
+    )
+
+
+def _troubles(gang: Readiness) -> list[Trouble]:
+    causes = [*gang.causes, *([gang.lost] if gang.lost is not None and gang.lost not in gang.causes else [])]
+    name = f"{gang.namespace}/{gang.name}"
+    return [
+        Trouble(name, each.reason, each.message, each.evidence, each.remedy, each.command or f"gangctl why {gang.name}")
+        for each in causes
+    ]
+
+
+async def job_workloads(gatherer: Gatherer) -> tuple[str, ...]:
+    """Workloads that the Job controller made for the Jobs of JobSets."""
+    found = await generation(gatherer)
+    if found is None:
+        return ()
+    owned = {
+        (str(item["metadata"].get("namespace")), str(owner.get("name"))): str(item["metadata"].get("name"))
+        for item in await gatherer.list_widely(scheduling_resource(found, "Workload"))
+        if (owner := controller_owner(item["metadata"])) is not None and owner.get("kind") == "Job"
+    }
+    if not owned:
+        return ()
+    jobs = await gatherer.list_widely(JOBS, Selection(JOBSET_NAME))
+    children = {(_text(item, "namespace"), _text(item, "name")) for item in jobs}
+    return tuple(f"{key[0]}/{name} of Job {key[1]}" for key, name in sorted(owned.items()) if key in children)
+
+
+async def leaving(gatherer: Gatherer) -> tuple[Leaving, ...]:
+    """PodGroups with a deletionTimestamp."""
+    found = await generation(gatherer)
+    if found is None or not found.capabilities.pod_groups:
+        return ()
+    return tuple(
+        Leaving(
+            f"{_text(item, 'namespace')}/{_text(item, 'name')}",
+            unix(item["metadata"]["deletionTimestamp"]),
+            tuple(map(str, item["metadata"].get("finalizers") or ())),
+        )
+        for item in await gatherer.list_widely(scheduling_resource(found, "PodGroup"))
+        if item["metadata"].get("deletionTimestamp")
+    )
+
+
+def _text(item: dict[str, Any], key: str) -> str:
+    return str(item["metadata"].get(key) or "")

@@ -1,0 +1,93 @@
+"""Asks for each fact once, and says of what could not be learned why, and which right is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gangctl.cli.doctor.facts import Unseen, UnseenError, right
+from gangctl.client.client import EVERYTHING, Client, Selection
+from gangctl.client.resources import Resource
+from gangctl.errors import ApiError, ForbiddenError, UnauthorizedError, UnavailableError
+
+_DENIED: Final = re.compile(
+    r'cannot (?P<verb>\w{1,40}) resource "(?P<plural>[\w./-]{1,100})" in API group "(?P<group>[\w.-]{0,253})"'
+    r'(?: in the namespace "(?P<namespace>[\w-]{1,63})")?'
+)
+
+
+def denied(message: str) -> str:
+    """The right that RBAC missed, empty where it was something else that refused.
+
+    >>> denied('x is forbidden: User "u" cannot list resource "jobs" in API group "batch" in the namespace "t"')
+    'list jobs.batch in namespace t'
+    """
+    found = _DENIED.search(message)
+    if found is None:
+        return ""
+    resource = f"{found['plural']}.{found['group']}" if found["group"] else found["plural"]
+    # The API server says of a namespace that it is in itself.
+    return right(found["verb"], resource, found["namespace"] if resource != "namespaces" else None)
+
+
+def unseen(error: ApiError) -> Unseen:
+    """Why something was not learned."""
+    return Unseen(error.message, denied(error.message))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to look: ``namespace`` is for dry runs, ``gangctl_namespace`` None to be found out."""
+
+    namespace: str
+    gangctl_namespace: str | None
+    kueue_namespace: str
+
+
+@dataclass(slots=True)
+class Gatherer:
+    """Facts by name, each read by its reader when it is asked for, and remembered."""
+
+    client: Client
+    place: Place
+    readers: Mapping[str, Callable[[Gatherer], Awaitable[Any]]]
+    _tasks: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
+
+    async def gather(self, names: Iterable[str]) -> dict[str, Any]:
+        """Facts by name; :class:`ApiError` only where the cluster cannot be asked at all."""
+        wanted = list(names)
+        return dict(zip(wanted, await asyncio.gather(*map(self.fact, wanted)), strict=True))
+
+    async def fact(self, name: str) -> Any:
+        """One fact, or :class:`Unseen`."""
+        if name not in self._tasks:
+            self._tasks[name] = asyncio.create_task(self._read(name), name=f"read-{name}")
+        return await self._tasks[name]
+
+    async def seen(self, name: str) -> Any:
+        """One fact that another one needs, or UnseenError."""
+        found = await self.fact(name)
+        if isinstance(found, Unseen):
+            raise UnseenError(found)
+        return found
+
+    async def list_widely(self, resource: Resource, selection: Selection = EVERYTHING) -> list[dict[str, Any]]:
+        """Objects of all namespaces, else of the one that is asked about; ForbiddenError where neither may be read."""
+        try:
+            page = await self.client.list(resource, selection=selection)
+        except ForbiddenError:
+            page = await self.client.list(resource, self.place.namespace, selection=selection)
+        return page.items
+
+    async def _read(self, name: str) -> Any:
+        try:
+            return await self.readers[name](self)
+        except UnseenError as error:
+            return error.unseen
+        except (UnavailableError, UnauthorizedError):
+            raise
+        except ApiError as error:
+            return unseen(error)

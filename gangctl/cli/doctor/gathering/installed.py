@@ -1,0 +1,195 @@
+"""What is installed beside Kubernetes: webhooks, Deployments, the Lease, Kueue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from itertools import zip_longest
+from typing import Any, Final
+
+from gangctl.api.meta import ADMISSION_GATED_BY, SKIP_LABEL
+from gangctl.api.parts import object_at
+from gangctl.cli.doctor.checks import hooks
+from gangctl.cli.doctor.checks.shards import LEASE, is_ours, shards_of
+from gangctl.cli.doctor.facts import Deployment, Gated, Lease
+from gangctl.cli.doctor.gathering.gatherer import Gatherer
+from gangctl.client.client import Selection
+from gangctl.client.resources import (
+    JOBSETS,
+    LEASES,
+    MUTATING_WEBHOOK_CONFIGURATIONS,
+    NAMESPACES,
+    VALIDATING_WEBHOOK_CONFIGURATIONS,
+    Resource,
+)
+from gangctl.client.shape import objects
+from gangctl.controllers.queues import kinds
+from gangctl.errors import ForbiddenError, NotFoundError
+from gangctl.kueue.configuration import KueueConfiguration, read_configuration
+from gangctl.kueue.names import GATE, GROUP, VERSION
+from gangctl.kueue.objects import AdmissionCheck
+from gangctl.kueue.reading import read_check
+from gangctl.readiness.reading import unix
+from gangctl.runtime.shards import MOST_SHARDS, lease_names
+
+DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
+ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+OWN_NAMESPACE: Final = "gangctl-system"
+JOBSET_NAMESPACE: Final = "jobset-system"
+_SERVICE: Final = "kubernetes.io/service-name"
+
+
+async def configurations(gatherer: Gatherer) -> tuple[dict[str, Any], ...]:
+    """All of both kinds: others have to come later than gangctl's."""
+    resources = (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
+    pages = await asyncio.gather(*(gatherer.client.list(each) for each in resources))
+    return tuple(
+        {**item, "kind": resource.kind} for resource, page in zip(resources, pages, strict=True) for item in page.items
+    )
+
+
+async def endpoints(gatherer: Gatherer) -> dict[tuple[str, str], int]:
+    """Behind gangctl's and JobSet's webhooks."""
+    everything = await gatherer.seen("configurations")
+    services = sorted(hooks.services([*hooks.ours(everything), *hooks.of_jobset(everything)]))
+    counts = await asyncio.gather(*(_ready(gatherer, *service) for service in services))
+    return dict(zip(services, counts, strict=True))
+
+
+async def _ready(gatherer: Gatherer, namespace: str, name: str) -> int:
+    page = await gatherer.client.list(ENDPOINT_SLICES, namespace, selection=Selection(f"{_SERVICE}={name}"))
+    found = [each for item in page.items for each in objects(item.get("endpoints"))]
+    return sum(1 for each in found if object_at(each, "conditions").get("ready") is not False)
+
+
+async def gangctl_namespace(gatherer: Gatherer) -> str:
+    """As asked for, where its webhooks' Service is, or as gangctl itself chooses it outside of a cluster."""
+    if gatherer.place.gangctl_namespace is not None:
+        return gatherer.place.gangctl_namespace
+    everything = await gatherer.fact("configurations")
+    if isinstance(everything, tuple) and (services := hooks.services(hooks.ours(everything))):
+        return min(services)[0]
+    try:
+        await gatherer.client.get(NAMESPACES, OWN_NAMESPACE)
+    except NotFoundError:
+        return "default"
+    return OWN_NAMESPACE
+
+
+async def deployments(gatherer: Gatherer) -> tuple[Deployment, ...]:
+    """In the namespaces that may be read of those of gangctl, JobSet and Kueue; ForbiddenError where none may."""
+    everything = await gatherer.fact("configurations")
+    services = hooks.services(everything) if isinstance(everything, tuple) else set()
+    known = {OWN_NAMESPACE, JOBSET_NAMESPACE, gatherer.place.kueue_namespace}
+    mine = hooks.services([*hooks.ours(everything), *hooks.of_jobset(everything)]) if services else set()
+    namespaces = sorted(known | {namespace for namespace, _ in mine})
+    found = await asyncio.gather(*(_deployments(gatherer, each) for each in namespaces), return_exceptions=True)
+    refused = [each for each in found if isinstance(each, BaseException)]
+    for error in refused:
+        if not isinstance(error, ForbiddenError) or len(refused) == len(found):
+            raise error
+    return tuple(deployment for each in found if isinstance(each, list) for deployment in each)
+
+
+async def _deployments(gatherer: Gatherer, namespace: str) -> list[Deployment]:
+    page = await gatherer.client.list(DEPLOYMENTS, namespace)
+    return [_deployment(item, namespace) for item in page.items]
+
+
+def _deployment(item: dict[str, Any], namespace: str) -> Deployment:
+    spec, status = object_at(item, "spec"), object_at(item, "status")
+    containers = objects(object_at(object_at(spec, "template"), "spec").get("containers"))
+    return Deployment(
+        namespace,
+        str(item["metadata"].get("name", "")),
+        tuple(str(each.get("image", "")) for each in containers),
+        _number(spec.get("replicas"), 1),
+        _number(status.get("readyReplicas"), 0),
+        _shards([str(word) for each in containers for word in each.get("args") or []]),
+    )
+
+
+def _shards(arguments: list[str]) -> int:
+    """What ``--shards`` says among the arguments of a gangctl; 1 where there is no such flag, or none that it takes."""
+    for word, following in zip_longest(arguments, arguments[1:], fillvalue=""):
+        flag, _, value = word.partition("=")
+        said = value or following
+        if flag == "--shards" and said.isdecimal() and 1 <= int(said) <= MOST_SHARDS:
+            return int(said)
+    return 1
+
+
+def _number(value: object, default: int) -> int:
+    return value if isinstance(value, int) else default
+
+
+async def leases(gatherer: Gatherer) -> dict[str, Lease]:
+    """Those of gangctl's leaders. Who may not list them asks for those of which the Deployment's arguments tell."""
+    namespace = await gatherer.seen("gangctl_namespace")
+    try:
+        page = await gatherer.client.list(LEASES, namespace)
+    except ForbiddenError:
+        names = lease_names(LEASE, shards_of(await gatherer.fact("deployments"), namespace) or 1)
+        found = await asyncio.gather(*(_lease(gatherer, name, namespace) for name in names))
+        return {name: each for name, each in zip(names, found, strict=True) if each is not None}
+    items = {str(item["metadata"].get("name", "")): item for item in page.items}
+    return {name: _read_lease(item) for name, item in items.items() if is_ours(name)}
+
+
+async def _lease(gatherer: Gatherer, name: str, namespace: str) -> Lease | None:
+    try:
+        return _read_lease(await gatherer.client.get(LEASES, name, namespace))
+    except NotFoundError:
+        return None
+
+
+def _read_lease(item: Mapping[str, Any]) -> Lease:
+    spec = object_at(item, "spec")
+    holder = str(spec.get("holderIdentity") or "")
+    return Lease(holder, unix(spec.get("renewTime")), _number(spec.get("leaseDurationSeconds"), 0))
+
+
+async def skipped(gatherer: Gatherer) -> tuple[str, ...]:
+    """Namespaces in break-glass."""
+    page = await gatherer.client.list(NAMESPACES, selection=Selection(f"{SKIP_LABEL}=true"))
+    return tuple(sorted(str(item["metadata"].get("name", "")) for item in page.items))
+
+
+async def kueue_versions(gatherer: Gatherer) -> tuple[str, ...]:
+    """Versions of Kueue's API; none where it is not installed."""
+    return tuple(await gatherer.client.discovery.group_versions(GROUP))
+
+
+async def _has_kueue(gatherer: Gatherer) -> bool:
+    return VERSION in await gatherer.seen("kueue_versions")
+
+
+async def kueue_configuration(gatherer: Gatherer) -> KueueConfiguration:
+    """As its ConfigMap says it."""
+    if not await _has_kueue(gatherer):
+        return read_configuration(None)
+    try:
+        found = await gatherer.client.get(kinds.CONFIG_MAPS, kinds.CONFIG_NAME, gatherer.place.kueue_namespace)
+    except NotFoundError:
+        return read_configuration(None)
+    text = (found.get("data") or {}).get(kinds.CONFIG_KEY)
+    return read_configuration(text if isinstance(text, str) else None)
+
+
+async def kueue_checks(gatherer: Gatherer) -> tuple[AdmissionCheck, ...]:
+    """All AdmissionChecks."""
+    if not await _has_kueue(gatherer):
+        return ()
+    page = await gatherer.client.list(kinds.ADMISSION_CHECKS)
+    return tuple(read_check(item) for item in page.items)
+
+
+async def gated(gatherer: Gatherer) -> tuple[Gated, ...]:
+    """JobSets with gangctl's gate: of all namespaces, else of the one that is asked about."""
+    if not await _has_kueue(gatherer):
+        return ()
+    return tuple(
+        Gated(f"{meta.get('namespace')}/{meta.get('name')}", unix(meta.get("creationTimestamp")))
+        for meta in [item["metadata"] for item in await gatherer.list_widely(JOBSETS)]
+        if GATE in [name.strip() for name in ((meta.get("annotations") or {}).get(ADMISSION_GATED_BY) or "").split(",")]
+    )

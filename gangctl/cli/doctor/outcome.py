@@ -1,0 +1,99 @@
+"""What a check says, and how a check is carried out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from gangctl.cli.doctor.facts import Facts, Unseen, UnseenError
+from gangctl.cli.doctor.subjects import Subject
+from gangctl.errors import one_line
+
+_CHARACTERS: Final = 600
+_MOST_EVIDENCE: Final = 8
+
+
+class Verdict(StrEnum):
+    """From the best to the worst but for the last: what is unknown is neither."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A verdict in a sentence, what it was seen by, what to do about it, and the next command."""
+
+    verdict: Verdict
+    message: str
+    evidence: tuple[str, ...] = ()
+    remedy: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """``facts`` are the fields of :class:`Facts` that ``judge`` looks at: nothing else is read for it."""
+
+    facts: tuple[str, ...]
+    judge: Callable[[Facts], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A subject and what was found of it."""
+
+    subject: Subject
+    outcome: Outcome
+
+
+def ok(message: str, *evidence: str) -> Outcome:
+    """All is well."""
+    return Outcome(Verdict.OK, message, evidence)
+
+
+def warning(message: str, evidence: Iterable[str] = (), *, remedy: str, command: str = "") -> Outcome:
+    """Gangs run, and somebody should look."""
+    return Outcome(Verdict.WARNING, message, tuple(evidence), remedy, command)
+
+
+def failed(message: str, evidence: Iterable[str] = (), *, remedy: str, command: str = "") -> Outcome:
+    """Gangs do not run as promised."""
+    return Outcome(Verdict.FAILED, message, tuple(evidence), remedy, command)
+
+
+def unknown(message: str, evidence: Iterable[str] = (), *, remedy: str = "", command: str = "") -> Outcome:
+    """Nothing follows from what was seen."""
+    return Outcome(Verdict.UNKNOWN, message, tuple(evidence), remedy, command)
+
+
+def of_unseen(fact: Unseen) -> Outcome:
+    """What was not learned, with the right that would tell."""
+    if fact.right:
+        message = f"you may not {fact.right}"
+        return unknown(message, remedy=f"ask somebody who may, or get the right to {fact.right}")
+    return unknown(fact.why)
+
+
+def examine(subject: Subject, check: Check, facts: Facts) -> Result:
+    """Carry a check out; every text is a single bounded line."""
+    try:
+        found = check.judge(facts)
+    except UnseenError as error:
+        found = of_unseen(error.unseen)
+    evidence = tuple(one_line(line, _CHARACTERS) for line in dict.fromkeys(found.evidence) if line)
+    texts = (one_line(text, _CHARACTERS) for text in (found.remedy, found.command))
+    return Result(
+        subject, Outcome(found.verdict, one_line(found.message, _CHARACTERS), evidence[:_MOST_EVIDENCE], *texts)
+    )
+
+
+def overall(results: Iterable[Result]) -> Verdict:
+    """The worst that was found; unknown only where nothing else was."""
+    found = {each.outcome.verdict for each in results}
+    order = (Verdict.FAILED, Verdict.WARNING, Verdict.OK)
+    return next((each for each in order if each in found), Verdict.UNKNOWN)

@@ -1,0 +1,114 @@
+"""What the doctor found, as a document and as people read it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+from typing import Annotated, Final, Literal, TypedDict
+
+from gangctl.cli.doctor.outcome import Result, Verdict, overall
+from gangctl.cli.doctor.subjects import Area
+from gangctl.cli.output import INDENT, Section
+
+_WIDTH: Final = 78
+_WORDS: Final = {
+    Verdict.OK: "ok",
+    Verdict.WARNING: "WARNING",
+    Verdict.FAILED: "FAILED",
+    Verdict.UNKNOWN: "unknown",
+}
+
+VerdictWord = Literal["ok", "warning", "failed", "unknown"]
+
+
+class CheckReport(TypedDict):
+    """One check."""
+
+    id: str
+    area: str
+    question: str
+    tried: Annotated[str, "How it was looked at."]
+    verdict: VerdictWord
+    message: str
+    evidence: list[str]
+    remedy: Annotated[str, "What to do; empty where nothing is."]
+    command: Annotated[str, "The next command to run; may be empty."]
+
+
+class DoctorReport(TypedDict):
+    """What ``gangctl doctor -o json`` prints."""
+
+    cluster: Annotated[str, "Address of the API server."]
+    namespace: Annotated[str, "Where dry runs and the canary were made."]
+    gangctl: Annotated[str, "Version of the gangctl that asked."]
+    verdict: Annotated[VerdictWord, "The worst of all checks; unknown only where nothing else was found."]
+    checks: list[CheckReport]
+
+
+def doctor_report(results: Sequence[Result], *, cluster: str, namespace: str, version: str) -> DoctorReport:
+    """All checks, in their order."""
+    return {
+        "cluster": cluster,
+        "namespace": namespace,
+        "gangctl": version,
+        "verdict": overall(results).value,
+        "checks": [_check(each) for each in results],
+    }
+
+
+def _check(result: Result) -> CheckReport:
+    subject, outcome = result.subject, result.outcome
+    return {
+        "id": subject.id,
+        "area": subject.area.value,
+        "question": subject.question,
+        "tried": subject.tried,
+        "verdict": outcome.verdict.value,
+        "message": outcome.message,
+        "evidence": list(outcome.evidence),
+        "remedy": outcome.remedy,
+        "command": outcome.command,
+    }
+
+
+def sections(results: Sequence[Result], *, cluster: str) -> list[Section]:
+    """A heading for each area, a line for each check; of those that are not ok everything that is known."""
+    found = [Section(f"Doctor of {cluster}: {_summary(results)}")]
+    for area in Area:
+        lines = [line for each in results if each.subject.area is area for line in _lines(each)]
+        if lines:
+            found.append(Section(area.value, tuple(lines)))
+    return found
+
+
+def _summary(results: Sequence[Result]) -> str:
+    counts = Counter(each.outcome.verdict for each in results)
+    return ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
+
+
+def _lines(result: Result) -> Iterator[str]:
+    outcome = result.outcome
+    verdict = _WORDS[outcome.verdict]
+    yield from _wrapped(f"{verdict:<8} {result.subject.id}: {outcome.message}", "", " " * 9)
+    deeper = " " * 9
+    if outcome.verdict is not Verdict.OK:
+        yield from _wrapped(f"tried: {result.subject.tried}", deeper, deeper + INDENT)
+    for each in outcome.evidence:
+        yield from _wrapped(each, f"{deeper}- ", deeper + INDENT)
+    if outcome.remedy:
+        yield from _wrapped(f"What to do: {outcome.remedy}", deeper, deeper + INDENT)
+    if outcome.command:
+        # Never wrapped: it is there to be copied.
+        yield f"{deeper}$ {outcome.command}"
+
+
+def _wrapped(text: str, first: str, then: str) -> list[str]:
+    return wrap(
+        text,
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=then,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,90 @@
+"""What a cluster says to an installation: what would be refused there, and what is good to know."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from gangctl.api.meta import JOBSET_GROUP
+from gangctl.cli.install.components import COMPONENTS, Component
+from gangctl.client.client import Client
+from gangctl.client.config import load_cluster
+from gangctl.client.transport import Transport
+from gangctl.controllers.discovery import served_resources
+from gangctl.errors import ClusterUnavailableError
+from gangctl.gang.generation import ApiState, pick_generation
+
+_GROUPS: Final = sorted({JOBSET_GROUP} | {each.suggested_by for each in COMPONENTS if each.suggested_by})
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What of the cluster matters here: the state of its scheduling API, and the versions of each group."""
+
+    state: ApiState
+    versions: Mapping[str, tuple[str, ...]]
+
+    def has(self, api: str) -> bool:
+        """Whether GROUP/VERSION is served."""
+        group, _, version = api.partition("/")
+        return version in self.versions.get(group, ())
+
+
+def look(kubeconfig: str | None, context: str | None) -> Served:
+    """Ask the cluster of a kubeconfig, by discovery alone: that takes no right that not everybody has."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
+
+    async def ask() -> Served:
+        cluster = await load_cluster(kubeconfig=kubeconfig, context=context)
+        async with Transport(cluster) as transport:
+            return await _ask(Client(transport))
+
+    return asyncio.run(ask())
+
+
+async def _ask(client: Client) -> Served:
+    state = pick_generation(await served_resources(client))
+    found = await asyncio.gather(*map(client.discovery.group_versions, _GROUPS))
+    return Served(state, {group: tuple(versions) for group, versions in zip(_GROUPS, found, strict=True)})
+
+
+def refuse(served: Served, names: Iterable[str]) -> None:
+    """Raise ClusterUnavailableError for a component whose objects the API server would not know."""
+    for each in _chosen(names):
+        if each.api and not served.has(each.api):
+            raise ClusterUnavailableError(
+                f"component {each.name}: the cluster does not serve {each.api}, so it would refuse its objects",
+                hint=f"install {each.needs} first, or leave --component {each.name} out",
+            )
+
+
+def advice(served: Served, names: Iterable[str]) -> list[str]:
+    """What is good to know, in a sentence each."""
+    said = []
+    generation = served.state.generation
+    if generation is None:
+        said.append(f"no gang can be made in this cluster yet: {served.state.reason}")
+    else:
+        said.append(
+            f"the cluster serves {generation.api_version}; gangctl finds that out by itself, also after upgrades"
+        )
+    if not served.versions.get(JOBSET_GROUP):
+        said.append(f"the cluster does not serve {JOBSET_GROUP}: gangctl waits until JobSet is installed")
+    chosen = _chosen(names)
+    for each in chosen:
+        if each.suggested_by and not each.api and not served.versions.get(each.suggested_by):
+            said.append(f"component {each.name} does nothing before {each.needs} is installed")
+    for each in COMPONENTS:
+        if each not in chosen and each.suggested_by and served.versions.get(each.suggested_by):
+            said.append(f"the cluster serves {each.suggested_by}: --component {each.name} adds {each.adds}")
+    return said
+
+
+def _chosen(names: Iterable[str]) -> list[Component]:
+    wanted = set(names)
+    return [each for each in COMPONENTS if each.name in wanted]

@@ -1,0 +1,226 @@
+"""``gangctl install``: what makes gangctl run in a cluster, for ``kubectl apply``; and what to delete."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.install.components import NAMES
+from gangctl.cli.messages import note
+from gangctl.cli.output import print_names, print_objects
+from gangctl.errors import InputError
+from gangctl.runtime.shards import MOST_SHARDS
+
+NAMESPACE: Final = "gangctl-system"
+
+_SHARED: Final = re.compile(r"default|kube-.*")
+_FLAG: Final = re.compile(r"(?:--)?(?P<name>[a-z][a-z-]*)=(?P<value>.*)", re.DOTALL)
+_LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+def _check_image(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
+    if value is not None and not re.fullmatch(r"[\w][\w.:/@-]*", value, flags=re.ASCII):
+        raise click.BadParameter(f'"{value}" is not the name of an image, such as registry.example/gangctl:TAG')
+    return value
+
+
+@click.command("install")
+@click.option(
+    "--component",
+    "components",
+    multiple=True,
+    metavar="NAME",
+    type=click.Choice(NAMES),
+    help=f"Add one of: {', '.join(NAMES)}. Can be repeated. manifests/README.md says what each is and needs.",
+)
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAMESPACE",
+    default=NAMESPACE,
+    show_default=True,
+    callback=options.check_namespace,
+    help="Where gangctl runs.",
+)
+@click.option("--image", metavar="IMAGE", callback=_check_image, help="The image that you built (Containerfile).")
+@click.option(
+    "--replicas", type=click.IntRange(min=1, max=MOST_SHARDS + 1), metavar="NUMBER", help="How many answer webhooks."
+)
+@click.option(
+    "--shards",
+    type=click.IntRange(min=1, max=MOST_SHARDS),
+    metavar="NUMBER",
+    help="Divide the namespaces among so many leaders, with a replica more that stands by. --component shards is 2.",
+)
+@click.option("--log-level", type=click.Choice(_LEVELS), help="Least severe level of gangctl's log.")
+@click.option(
+    "--flag",
+    "flags",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A flag of gangctl controller, see its --help. Can be repeated.",
+)
+@click.option(
+    "--out-of-cluster", is_flag=True, help="Only the rights and definitions of a gangctl outside the cluster."
+)
+@click.option(
+    "--uninstall",
+    is_flag=True,
+    help="Print what to delete instead, in the order in which to do it: webhooks first. Definitions and namespace are "
+    "left out.",
+)
+@click.option(
+    "--everything", is_flag=True, help="With --uninstall: definitions, with all their objects, and namespace, too."
+)
+@options.cluster
+@options.output("yaml", "json", "name")
+def command(
+    *,
+    components: tuple[str, ...],
+    namespace: str,
+    out_of_cluster: bool,
+    uninstall: bool,
+    everything: bool,
+    shards: int | None,
+    kubeconfig: str | None,
+    context: str | None,
+    form: str,
+    **changes: Any,
+) -> None:
+    """Print what makes gangctl run in a cluster, or what to delete.
+
+    The objects are those of kubectl kustomize with manifests/base and the same components, in an
+    order in which they can be applied. Neither kustomize nor a network is needed. Without
+    --component it is gangctl with gangs, policies and its reckoning with Kueue.
+
+    They are the same for every Kubernetes, because gangctl finds out by itself what a cluster
+    serves. With --kubeconfig or --context the cluster is asked what it serves: a component that it
+    would refuse is an error (exit code 3), and what else it has is told on stderr.
+
+    \b
+    Examples:
+      gangctl install --image registry.example/gangctl:0.1.0 | kubectl apply -f -
+      gangctl install --component monitoring --component kueue-gate --context production
+      gangctl install --uninstall | kubectl delete --ignore-not-found -f -
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    _agree(components, namespace, changes, out_of_cluster=out_of_cluster, uninstall=uninstall, everything=everything)
+    _agree_on_shards(components, shards, changes)
+    from gangctl.cli.install.removal import removal  # noqa: PLC0415 -- --help does without all of these
+    from gangctl.cli.install.rendering import Choice, render  # noqa: PLC0415
+
+    flags = _flags(changes)
+    choice = Choice(
+        frozenset(components), out_of_cluster, namespace, changes["image"], changes["replicas"], flags, shards
+    )
+    objects = render(choice)
+    if flags:
+        _check_flags(objects)
+    if kubeconfig is not None or context is not None:
+        _ask(kubeconfig, context, components)
+    if uninstall:
+        objects = removal(objects, namespace, everything=everything)
+    else:
+        _tell(objects)
+    if form == "name":
+        print_names(objects)
+    else:
+        print_objects(objects, form)
+
+
+def _agree(
+    components: Sequence[str],
+    namespace: str,
+    changes: Mapping[str, Any],
+    *,
+    out_of_cluster: bool,
+    uninstall: bool,
+    everything: bool,
+) -> None:
+    """UsageError for what cannot be meant together."""
+    given = ["--flag" if name == "flags" else f"--{name.replace('_', '-')}" for name, value in changes.items() if value]
+    if out_of_cluster and (components or given):
+        raise click.UsageError(
+            f"--out-of-cluster has no Deployment: leave {given[0] if given else '--component'} out, and give the "
+            "process its flags yourself"
+        )
+    if everything and not uninstall:
+        raise click.UsageError("--everything says what --uninstall deletes: give both, or neither")
+    if uninstall and given:
+        raise click.UsageError(f"{given[0]} changes nothing of what --uninstall deletes: leave it out")
+    if not out_of_cluster and _SHARED.fullmatch(namespace):
+        raise click.UsageError(
+            f"namespace {namespace} is not gangctl's alone: the labels that it gets would refuse other people's pods, "
+            "and nobody would look at its JobSets; choose one that is"
+        )
+
+
+def _agree_on_shards(components: Sequence[str], shards: int | None, changes: Mapping[str, Any]) -> None:
+    """UsageError for a number of shards that is said twice, or for which there are too few replicas."""
+    if shards == 1 and "shards" in components:
+        raise click.UsageError("--component shards is two shards: leave it out, or --shards 1")
+    if any(re.match(r"(--)?shards=", text) for text in changes["flags"]):
+        raise click.UsageError(
+            "--flag shards would lack the rights to its Leases: give --shards NUMBER, which has them"
+        )
+    total = shards or (2 if "shards" in components else 1)
+    if changes["replicas"] is not None and changes["replicas"] < total:
+        raise click.UsageError(
+            f"--replicas {changes['replicas']} cannot lead {total} shards, one each: give {total + 1} replicas or more"
+        )
+
+
+def _flags(changes: Mapping[str, Any]) -> tuple[str, ...]:
+    """The flags of the controller, each as ``--NAME=VALUE``; UsageError for what looks different."""
+    found = []
+    for text in changes["flags"]:
+        flag = _FLAG.fullmatch(text)
+        if flag is None:
+            raise click.UsageError(f'--flag "{text}" must look like NAME=VALUE, for example kueue-namespace=kueue')
+        found.append(f"--{flag['name']}={flag['value']}")
+    if changes["log_level"] is not None:
+        found.append(f"--log-level={changes['log_level']}")
+    return tuple(found)
+
+
+def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:
+    """InputError for flags that the controller would refuse."""
+    from gangctl.errors import ConfigError  # noqa: PLC0415
+    from gangctl.manager.settings import load_settings  # noqa: PLC0415 -- pydantic, only where flags are given
+
+    (deployment,) = (each for each in objects if each["kind"] == "Deployment")
+    values: dict[str, Any] = {}
+    for argument in deployment["spec"]["template"]["spec"]["containers"][0]["args"][1:]:
+        name, _, value = argument.removeprefix("--").partition("=")
+        if name == "gang-scheduler":
+            values.setdefault(name, []).append(value)
+        else:
+            values[name] = value
+    try:
+        load_settings(values, None)
+    except ConfigError as error:
+        raise InputError(
+            f"the controller would not start: {error.message}", hint="see gangctl controller --help"
+        ) from None
+
+
+def _ask(kubeconfig: str | None, context: str | None, components: Sequence[str]) -> None:
+    """Ask the cluster, and say what it has."""
+    from gangctl.cli.install.cluster import advice, look, refuse  # noqa: PLC0415 -- the client, only where it is asked
+
+    served = look(kubeconfig, context)
+    for text in advice(served, components):
+        note(text)
+    refuse(served, components)
+
+
+def _tell(objects: Sequence[Mapping[str, Any]]) -> None:
+    """Say what somebody would notice only in the middle of the night."""
+    replicas = [each["spec"]["replicas"] for each in objects if each["kind"] == "Deployment"]
+    budgets = [each["spec"]["minAvailable"] for each in objects if each["kind"] == "PodDisruptionBudget"]
+    for count, least in zip(replicas, budgets, strict=True):
+        if count <= least:
+            note(f"{least} of {count} replicas must always answer (PodDisruptionBudget): their nodes cannot be drained")

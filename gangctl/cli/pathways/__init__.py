@@ -1,0 +1,1 @@
+"""``gangctl pathways``."""

@@ -1,0 +1,250 @@
+"""``gangctl pathways accelerators``: TPU types, and what a name stands for.
+
+The shape of the data is published (``docs/pathways-accelerators.schema.json``): every key is always there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypedDict
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.output import Section, Table, print_objects, print_sections
+from gangctl.errors import InputError
+from gangctl.pathways.accelerators.shapes import rule_of
+from gangctl.pathways.accelerators.slices import Accelerator, Slice
+from gangctl.pathways.accelerators.table import ACCELERATORS, FAMILIES, device_types, find, names
+from gangctl.pathways.accelerators.topologies import slice_of, topologies
+from gangctl.pathways.problems import InvalidReason, RefusedValueError
+from gangctl.pathways.words import GKE_ACCELERATOR, GKE_TOPOLOGY
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+KIND: Final = "Accelerator"
+
+
+class Identity(TypedDict):
+    """Which machine type."""
+
+    name: str
+
+
+class SliceReport(TypedDict):
+    """A slice of one topology."""
+
+    topology: str
+    chips: int
+    vms: Annotated[int, "VMs, which are nodes and worker pods."]
+    instanceType: Annotated[str, "As the resource manager wants to be told."]
+    allowedWith: Annotated[list[Literal["flags", "PathwaysJob"]], "Who may ask for it."]
+
+
+class AcceleratorReport(TypedDict):
+    """A machine type, with the slice that was asked for."""
+
+    apiVersion: Literal["gangctl.dev/v1alpha1"]
+    kind: Literal["Accelerator"]
+    metadata: Identity
+    generation: Annotated[str, "Of TPUs, such as v5p."]
+    families: Annotated[list[str], "Names of the generation, as in device types such as v5p-8."]
+    machineType: str
+    label: Annotated[str, "Of nodes, under cloud.google.com/gke-tpu-accelerator."]
+    key: Annotated[str, "What Pathways calls it."]
+    chipsPerVM: int
+    coresPerChip: Annotated[int, "TensorCores, the unit of names such as v5p-8."]
+    nodeSelector: Annotated[dict[str, str], "Labels of its nodes, of those with the slice that was asked for."]
+    topologies: Annotated[list[str], "That flags may ask for, ascending by chips: XPK's rule."]
+    pathwaysJobTopologies: Annotated[list[str], "That a PathwaysJob may ask for; none where it lacks the machine type."]
+    slice: Annotated[SliceReport | None, "Null where no topology was asked for."]
+
+
+def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    """Names of accelerators, and sizes once a family has been typed."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 -- only while completing
+
+    typed = incomplete.lower()
+    family = typed.partition("-")[0]
+    sizes = device_types(family) if family in FAMILIES and "-" in typed else {}
+    known = {name: row.machine_type for name, row in names().items()} | dict(sizes)
+    return [CompletionItem(name, help=meaning) for name, meaning in known.items() if name.startswith(typed)]
+
+
+def complete_topology(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    """Topologies of the accelerator that has been named."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 -- only while completing
+
+    # click leaves arguments where they are when the option being typed has no value yet.
+    named = ctx.params.get("name") or " ".join(ctx.args)
+    try:
+        accelerator, _ = find(named)
+    except RefusedValueError:
+        return []
+    return [CompletionItem(each) for each in _all_topologies(accelerator) if each.startswith(incomplete.lower())]
+
+
+@click.command("accelerators")
+@click.argument("name", required=False, shell_complete=complete_name)
+@click.option("--topology", metavar="TOPOLOGY", shell_complete=complete_topology, help="Of a slice, such as 2x2x4.")
+@options.output("table", "json", "yaml", "name")
+@options.colour
+def command(*, name: str | None, topology: str | None, form: str, no_color: bool) -> None:
+    """List TPU types, or say what a name stands for.
+
+    NAME is a device type (v5p-8, v5p-2x2x1), a machine type, a node label of GKE, a family or
+    Pathways' own key. Case does not matter. Sizes of device types are XPK's: v5p-8 is eight
+    TensorCores, which are four chips. -o name prints the key alone, with a topology as the
+    resource manager is told it.
+
+    \b
+    Examples:
+      gangctl pathways accelerators
+      gangctl pathways accelerators v5p-128
+      gangctl pathways accelerators ct6e-standard-8t --topology 2x4 -o name
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    if name is None:
+        if topology is not None:
+            raise click.UsageError("--topology needs the NAME of an accelerator")
+        reports = [_report(each, None) for each in ACCELERATORS]
+    else:
+        reports = [_named(name, topology)]
+    if form == "name":
+        for shown in dict.fromkeys(map(_shortest, reports)):
+            click.echo(shown)
+    elif form == "table":
+        sections = [_listed(reports)] if name is None else _described(reports[0])
+        print_sections(sections, no_color=no_color)
+    else:
+        print_objects(reports, form)
+
+
+def _named(name: str, topology: str | None) -> AcceleratorReport:
+    """What a name stands for; InputError where it stands for nothing."""
+    try:
+        accelerator, named = find(name)
+        if named and topology is not None and slice_of(accelerator, topology, strict=False).topology != named:
+            raise click.UsageError(f"{name} is {named} already: leave --topology out, or name a family")
+        return _report(accelerator, named or topology)
+    except RefusedValueError as refused:
+        unknown = refused.reason is InvalidReason.UNKNOWN_ACCELERATOR
+        hint = "gangctl pathways accelerators lists all machine types" if unknown else ""
+        raise InputError(refused.detail, hint=hint) from refused
+
+
+def _report(accelerator: Accelerator, topology: str | None) -> AcceleratorReport:
+    """A machine type with a slice of it; RefusedValueError where neither flags nor a PathwaysJob may ask for it."""
+    found = None if topology is None else _slice(accelerator, topology)
+    row = accelerator if found is None else found.accelerator
+    selector = {GKE_ACCELERATOR: row.label}
+    return {
+        "apiVersion": "gangctl.dev/v1alpha1",
+        "kind": KIND,
+        "metadata": {"name": row.machine_type},
+        "generation": row.generation,
+        "families": [family for family, generation in FAMILIES.items() if generation == row.generation],
+        "machineType": row.machine_type,
+        "label": row.label,
+        "key": row.key,
+        "chipsPerVM": row.chips_per_vm,
+        "coresPerChip": row.cores_per_chip,
+        "nodeSelector": selector if found is None else {**selector, GKE_TOPOLOGY: found.topology},
+        "topologies": list(topologies(row, strict=False)),
+        "pathwaysJobTopologies": list(topologies(row, strict=True)),
+        "slice": None if found is None else _slice_report(accelerator, found),
+    }
+
+
+def _slice(accelerator: Accelerator, topology: str) -> Slice:
+    """A slice that flags may ask for, or else a PathwaysJob; the refusal is that of flags, which may ask for more."""
+    try:
+        return slice_of(accelerator, topology, strict=False)
+    except RefusedValueError as refused:
+        try:
+            return slice_of(accelerator, topology, strict=True)
+        except RefusedValueError:
+            raise refused from None
+
+
+def _slice_report(asked: Accelerator, found: Slice) -> SliceReport:
+    """A slice, and who may ask the machine type that was named for it."""
+    allowed: list[Literal["flags", "PathwaysJob"]] = []
+    if found.topology in topologies(asked, strict=False):
+        allowed.append("flags")
+    if found.topology in topologies(asked, strict=True):
+        allowed.append("PathwaysJob")
+    return {
+        "topology": found.topology,
+        "chips": found.chips,
+        "vms": found.vms,
+        "instanceType": found.instance_type,
+        "allowedWith": allowed,
+    }
+
+
+def _all_topologies(accelerator: Accelerator) -> list[str]:
+    """Whoever may ask for them."""
+    allowed = (*topologies(accelerator, strict=False), *topologies(accelerator, strict=True))
+    return list(dict.fromkeys(allowed))
+
+
+def _shortest(report: AcceleratorReport) -> str:
+    return report["slice"]["instanceType"] if report["slice"] is not None else report["key"]
+
+
+def _listed(reports: list[AcceleratorReport]) -> Section:
+    """The table of machine types."""
+    headers = ("FAMILY", "MACHINE TYPE", "CHIPS/VM", "CORES/CHIP", "KEY", "FLAGS", "PATHWAYSJOB", "LABEL")
+    rows = tuple(
+        (
+            "/".join(each["families"]),
+            each["machineType"],
+            str(each["chipsPerVM"]),
+            str(each["coresPerChip"]),
+            each["key"],
+            str(len(each["topologies"])),
+            str(len(each["pathwaysJobTopologies"])),
+            each["label"],
+        )
+        for each in reports
+    )
+    title = f"{len(reports)} machine types, and how many topologies flags and PathwaysJobs may ask for"
+    return Section(title, table=Table(headers, rows, right=frozenset({2, 3, 5, 6})))
+
+
+def _described(report: AcceleratorReport) -> list[Section]:
+    """One machine type, with its slice or its topologies."""
+    selector = [("node selector", f"{key}: {value}") for key, value in report["nodeSelector"].items()]
+    rows = [
+        ("key", report["key"]),
+        ("machine type", f"{report['machineType']}, {_count(report['chipsPerVM'], 'chip')} a VM"),
+        ("generation", f"{report['generation']}, {_count(report['coresPerChip'], 'TensorCore')} a chip"),
+        ("label", report["label"]),
+        *selector,
+    ]
+    found = report["slice"]
+    if found is None:
+        rows += [("with flags", _flags_rule(report)), ("in a PathwaysJob", _counted(report["pathwaysJobTopologies"]))]
+    else:
+        rows += [
+            ("slice", f"{found['topology']}, {_count(found['chips'], 'chip')} on {_count(found['vms'], 'VM')}"),
+            ("may be asked for", " and ".join(_WHERE[each] for each in found["allowedWith"])),
+        ]
+    return [Section(_shortest(report), table=Table(("WHAT", "VALUE"), tuple(rows)))]
+
+
+_WHERE: Final = {"flags": "with flags", "PathwaysJob": "in a PathwaysJob"}
+
+
+def _flags_rule(report: AcceleratorReport) -> str:
+    rule = rule_of(find(report["machineType"])[0])
+    return f"{len(report['topologies'])}: {rule}" if rule else _counted(report["topologies"])
+
+
+def _counted(allowed: list[str]) -> str:
+    return f"{len(allowed)}: {' '.join(allowed)}" if allowed else "none"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

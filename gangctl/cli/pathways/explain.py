@@ -1,0 +1,67 @@
+"""``gangctl pathways explain``: where each field of the JobSet comes from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.output import print_objects, print_sections
+from gangctl.cli.pathways import asking
+from gangctl.errors import InputError
+
+
+@click.command()
+@asking.source
+@click.option(
+    "--field",
+    "prefixes",
+    multiple=True,
+    metavar="PATH",
+    help="Only this field of the JobSet and what is in it, such as spec.replicatedJobs[0]. Can be repeated.",
+)
+@options.output("table", "json", "yaml")
+@asking.target
+@options.cluster
+@options.colour
+def explain(
+    *,
+    prefixes: tuple[str, ...],
+    form: str,
+    kube: str | None,
+    no_gangs: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    no_color: bool,
+    **flags: Any,
+) -> None:
+    """Say of each field of the JobSet where it came from.
+
+    A field of the PathwaysJob, a flag, an option, a default of the API, the table of accelerators,
+    or a rule of gangctl, and why. What is asked is the same as of "render". "-o json" has the whole
+    values, and the line where a person wrote them.
+
+    \b
+    Examples:
+      gangctl pathways explain -f pathwaysjob.yaml
+      gangctl pathways explain -f pathwaysjob.yaml --field spec.replicatedJobs[1]
+      gangctl pathways explain --workload train --tpu-type v5p-8 --docker-image IMAGE \\
+        --command 'python train.py' --pathways-gcs-location gs://BUCKET/DIR -o json
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    from gangctl.cli.pathways import provenance  # noqa: PLC0415 -- --help does without
+    from gangctl.cli.pathways.subjects import refuse, say_notices  # noqa: PLC0415
+
+    wanted = asking.wanted(flags)
+    subjects = wanted.subjects(asking.surroundings(kubeconfig, context), kube=kube, gangs=not no_gangs)
+    refuse(subjects)
+    say_notices(subjects)
+    found = [(subject, provenance.fields_of(subject, prefixes)) for subject in subjects]
+    if not any(fields for _, fields in found):
+        hint = "without --field all are shown; replicatedJobs[0] is the head, replicatedJobs[1] the workers"
+        raise InputError(f"--field: the JobSet has nothing at {' or '.join(prefixes)}", hint=hint)
+    if form == "table":
+        sections = [each for one in found for each in provenance.explanation_sections(*one)]
+        print_sections(sections, no_color=no_color)
+    else:
+        print_objects([provenance.explanation_data(*one) for one in found], form)

@@ -1,0 +1,153 @@
+"""Each field of a rendered JobSet with its value and where that came from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from textwrap import wrap
+from typing import Any, Final
+
+from gangctl.api.documents import Document
+from gangctl.api.fieldpath import FieldPath
+from gangctl.cli.manifests import where
+from gangctl.cli.output import Section
+from gangctl.cli.pathways.report import API_VERSION, EXPLANATION, PathwaysExplanation
+from gangctl.cli.pathways.subjects import Subject
+from gangctl.cli.pathways.translation import lies_in
+from gangctl.errors import one_line
+from gangctl.pathways.origins import Origin, OriginKind
+
+_WIDTH: Final = 78
+_SHOWN: Final = 72
+"""Characters of a value for a person; ``-o json`` has all of it."""
+_REPLICATED_JOB: Final = re.compile(r"spec\.replicatedJobs\[(?P<index>\d+)\]\.?")
+_POD: Final = "template.spec.template."
+_CONTAINER: Final = re.compile(r"spec\.(?P<list>initContainers|containers)\[(?P<index>\d+)\]\.?")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One leaf of the JobSet."""
+
+    path: str
+    value: Any
+    origin: Origin
+    at: str = ""
+    """``file:line:column`` where a person wrote it; empty where nobody did."""
+
+
+def fields_of(subject: Subject, prefixes: Sequence[str] = ()) -> list[Field]:
+    """The fields in their order, those that lie in one of ``prefixes`` where there are any."""
+    rendering = subject.rendering
+    found = []
+    for path, value in _leaves(rendering.jobset, FieldPath()):
+        if not prefixes or any(lies_in(path, prefix) for prefix in prefixes):
+            origin = rendering.origins[path]
+            found.append(Field(path, value, origin, _written_at(subject.document, origin)))
+    return found
+
+
+def _written_at(document: Document | None, origin: Origin) -> str:
+    return where(document, origin.place) if document is not None and origin.kind is OriginKind.FIELD else ""
+
+
+def _leaves(value: Any, path: FieldPath) -> Iterator[tuple[str, Any]]:
+    """Values and empty containers by their path, as origins are kept."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _leaves(inner, path.child(key))
+    elif isinstance(value, list) and value:
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, path.index(index))
+    else:
+        yield str(path), value
+
+
+def explanation_data(subject: Subject, fields: Iterable[Field]) -> PathwaysExplanation:
+    """What ``-o json`` prints for one PathwaysJob."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": EXPLANATION,
+        "metadata": {"name": subject.name, "namespace": subject.namespace},
+        "fields": [
+            {
+                "path": each.path,
+                "value": each.value,
+                "origin": {
+                    "kind": each.origin.kind.value,
+                    "place": each.origin.place,
+                    "why": each.origin.why,
+                    "at": each.at,
+                },
+            }
+            for each in fields
+        ],
+    }
+
+
+def explanation_sections(subject: Subject, fields: Iterable[Field]) -> list[Section]:
+    """One for the JobSet, one for each of its two jobs and pods, and one for each container.
+
+    Paths are longer than columns may be: a line for each field, and one for where its value is from.
+    """
+    jobset = subject.rendering.jobset
+    groups: dict[str, list[tuple[str, Field]]] = {}
+    for each in fields:
+        title, short = _place(each.path, jobset)
+        groups.setdefault(title, []).append((short, each))
+    count = sum(map(len, groups.values()))
+    head = Section(f"JobSet {subject.title}: {count} field{'' if count == 1 else 's'}")
+    return [head, *(Section(title, tuple(_lines(members))) for title, members in groups.items())]
+
+
+def _lines(fields: Iterable[tuple[str, Field]]) -> Iterator[str]:
+    """Each field with its value; what neighbours have in common, their origin, stands once below them."""
+    for source, members in groupby(fields, key=lambda named: _from(named[1])):
+        yield from (f"{short}: {_shown(each.value)}" for short, each in members)
+        yield from wrap(
+            source,
+            _WIDTH,
+            initial_indent="    <- ",
+            subsequent_indent="       ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+
+def _place(path: str, jobset: Any) -> tuple[str, str]:
+    """The table that a field belongs to, and its path from there."""
+    match = _REPLICATED_JOB.match(path)
+    if match is None:
+        return "JobSet", path
+    job = jobset["spec"]["replicatedJobs"][int(match["index"])]
+    rest = path[match.end() :]
+    if not rest.startswith(_POD):
+        return f"{job['name']}: job", rest
+    rest = rest.removeprefix(_POD)
+    container = _CONTAINER.match(rest)
+    if container is None:
+        return f"{job['name']}: pod", rest
+    entry = job["template"]["spec"]["template"]["spec"][container["list"]][int(container["index"])]
+    kind = "init container" if container["list"] == "initContainers" else "container"
+    return f"{job['name']}: {kind} {entry['name']}", rest[container.end() :]
+
+
+def _shown(value: Any) -> str:
+    return one_line(value if isinstance(value, str) and value else json.dumps(value), _SHOWN)
+
+
+def _from(field: Field) -> str:
+    """In words: the place with its line, and why where that is not plain."""
+    origin = field.origin
+    place = {
+        OriginKind.FIELD: f"{origin.place} ({field.at})" if field.at else origin.place,
+        OriginKind.FLAG: origin.place,
+        OriginKind.OPTION: f"option {origin.place}",
+        OriginKind.DEFAULT: f"default of {origin.place}",
+        OriginKind.TABLE: f"accelerator {origin.place}",
+        OriginKind.RULE: "rule",
+    }[origin.kind]
+    return ": ".join(part for part in (place, origin.why) if part)

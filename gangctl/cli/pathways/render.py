@@ -1,0 +1,68 @@
+"""``gangctl pathways render``: the JobSet that a PathwaysJob, or flags, become."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.messages import note
+from gangctl.cli.output import print_names, print_objects
+from gangctl.cli.pathways import asking
+
+WARNED: Final = 1
+
+
+@click.command()
+@asking.source
+@options.output("yaml", "json", "name")
+@asking.target
+@asking.fail_on_warnings
+@options.cluster
+def render(
+    *,
+    form: str,
+    kube: str | None,
+    no_gangs: bool,
+    fail_on_warnings: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    **flags: Any,
+) -> None:
+    """Print the JobSet that a PathwaysJob, or flags, become.
+
+    With -f every PathwaysJob of the files is translated: the user's pod stays as it is, but for
+    the environment that JAX needs. With flags in its place the user's container is made, too:
+    the command runs in a wrapper that hands SIGTERM on, so that a checkpoint is written. The
+    profile xpk has the conventions of AI-Hypercomputer/xpk, without a gang; gang, the default, has
+    gangctl's own. What is good to know goes to stderr.
+
+    With --kubeconfig or --context the cluster is asked whether it has gangs, and whether any node
+    that takes the head is large enough for it. Nothing is written.
+
+    \b
+    Examples:
+      gangctl pathways render -f pathwaysjob.yaml | kubectl apply -f -
+      gangctl pathways render --workload train --tpu-type v5p-8 --num-slices 2 \\
+        --docker-image IMAGE --command 'python train.py' --pathways-gcs-location gs://BUCKET/DIR
+      gangctl pathways render --workload notebook --headless --tpu-type v6e-16 \\
+        --pathways-gcs-location gs://BUCKET/DIR --profile xpk
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    from gangctl.cli.pathways.subjects import refuse, refuse_nameless, say_notices  # noqa: PLC0415 -- --help does without
+    from gangctl.pathways.headnodes import head_requests_in_words  # noqa: PLC0415
+
+    wanted = asking.wanted(flags)
+    subjects = wanted.subjects(asking.surroundings(kubeconfig, context), kube=kube, gangs=not no_gangs)
+    refuse(subjects)
+    refuse_nameless(subjects)
+    warned = say_notices(subjects)
+    for subject in subjects:
+        note(f"{subject.title}: the head's pod requests {head_requests_in_words(subject.rendering.head_requests)}")
+    if warned and fail_on_warnings:
+        raise click.exceptions.Exit(WARNED)
+    jobsets = [subject.rendering.jobset for subject in subjects]
+    if form == "name":
+        print_names(jobsets)
+    else:
+        print_objects(jobsets, form)

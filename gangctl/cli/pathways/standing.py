@@ -1,0 +1,204 @@
+"""How a PathwaysJob stands in a cluster, as data and for a person."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gangctl.api.parts import object_at, objects_at
+from gangctl.cli.output import Section, Table
+from gangctl.cli.pathways.report import API_VERSION, STATUS, UNSEEN, PathwaysCondition, PathwaysStatus
+from gangctl.pathways.status.conclusion import next_status
+from gangctl.pathways.status.facts import Condition, JobSetFacts, PathwaysFacts, Phase, Status
+from gangctl.pathways.status.projections import read_jobset_facts, read_pathways_facts
+from gangctl.pathways.words import HEAD, PROXY_PORT, RESOURCE_MANAGER_CONTAINER
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadPod:
+    """The pod of the head that is there now."""
+
+    name: str
+    phase: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a cluster has under one name. Either of both objects may be missing, but not both."""
+
+    namespace: str
+    name: str
+    pathways_job: Object | None
+    jobset: Object | None
+    head: HeadPod | None = None
+    foreign: bool = False
+    """Whether the JobSet belongs to somebody else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is to be said of it."""
+
+    seen: Seen
+    status: Status
+    derived: bool
+    """Whether the status is concluded from the JobSet, because no controller has written one."""
+    facts: JobSetFacts | None
+
+    @property
+    def phase(self) -> str:
+        """The phase, or :data:`UNSEEN`."""
+        return self.status.phase.value if self.status.phase is not None else UNSEEN
+
+    @property
+    def condition(self) -> Condition | None:
+        """Why the phase is what it is."""
+        return self.status.condition(self.status.phase) if self.status.phase is not None else None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has failed."""
+        return self.status.phase is Phase.FAILED
+
+    @property
+    def headless(self) -> bool:
+        """Whether a client connects from outside, because there is no user pod."""
+        if self.seen.jobset is not None:
+            containers = objects_at(_head_spec(self.seen.jobset), "containers")
+            return any(each.get("name") == RESOURCE_MANAGER_CONTAINER for each in containers)
+        return "template" not in object_at(object_at(self.seen.pathways_job or {}, "spec"), "controller")
+
+    @property
+    def proxy_address(self) -> str:
+        """``grpc://HOST:PORT``, as every pod of the cluster reaches it."""
+        network = object_at(object_at(self.seen.jobset or {}, "spec"), "network")
+        subdomain = network.get("subdomain") or self.seen.name
+        return f"grpc://{self.seen.name}-{HEAD}-0-0.{subdomain}.{self.seen.namespace}.svc:{PROXY_PORT}"
+
+    def port_forward(self, flags: Sequence[str] = ()) -> str:
+        """The command that brings the proxy to this machine; empty while there is no head's pod that runs.
+
+        ``flags`` are those with which kubectl finds the same cluster.
+        """
+        head = self.seen.head
+        if head is None or head.phase != "Running":
+            return ""
+        ports = f"{PROXY_PORT}:{PROXY_PORT}"
+        return shlex.join(["kubectl", *flags, "port-forward", "-n", self.seen.namespace, f"pod/{head.name}", ports])
+
+
+def standing_of(seen: Seen) -> Standing:
+    """How it stands. What is concluded has no times but those of the JobSet: nobody has looked all the while."""
+    facts = read_jobset_facts(seen.jobset) if seen.jobset is not None else None
+    stored = read_pathways_facts(seen.pathways_job or {})
+    if stored.status.phase is not None or facts is None:
+        return Standing(seen, stored.status, derived=False, facts=facts)
+    blank = PathwaysFacts(seen.namespace, seen.name, stored.uid, stored.generation, stored.status)
+    return Standing(seen, next_status(blank, facts, ""), derived=True, facts=facts)
+
+
+def report_of(standing: Standing, flags: Sequence[str] = ()) -> PathwaysStatus:
+    """What ``-o json`` prints."""
+    seen, condition, facts = standing.seen, standing.condition, standing.facts
+    head = seen.head
+    return {
+        "apiVersion": API_VERSION,
+        "kind": STATUS,
+        "metadata": {"name": seen.name, "namespace": seen.namespace},
+        "phase": standing.phase,
+        "reason": condition.reason if condition else "",
+        "message": condition.message if condition else "",
+        "derived": standing.derived,
+        "terminalState": standing.status.terminal_state,
+        "restarts": standing.status.restarts or 0,
+        "maxRestarts": facts.max_restarts if facts else 0,
+        "slices": {
+            "ready": facts.workers.up if facts else 0,
+            "wanted": facts.workers.wanted if facts else 0,
+            "mayBeMissing": facts.elastic if facts else 0,
+        },
+        "headless": standing.headless,
+        "head": {"pod": head.name, "phase": head.phase, "node": head.node} if head else None,
+        "proxyAddress": standing.proxy_address,
+        "portForward": standing.port_forward(flags),
+        "conditions": [_condition(each) for each in standing.status.conditions],
+    }
+
+
+def _condition(condition: Condition) -> PathwaysCondition:
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.since,
+        "observedGeneration": condition.generation,
+    }
+
+
+def section_of(standing: Standing, flags: Sequence[str] = ()) -> Section:
+    """What a person reads."""
+    seen, condition, facts = standing.seen, standing.condition, standing.facts
+    what = "PathwaysJob" if seen.pathways_job is not None else "JobSet of Pathways"
+    lines = []
+    if condition is not None:
+        lines.append(f"{condition.reason}: {condition.message}" if condition.message else condition.reason)
+    if facts is not None:
+        missing = f" ({facts.elastic} may be missing)" if facts.elastic else ""
+        lines += [
+            f"Slices    {facts.workers.up} of {facts.workers.wanted} ready{missing}",
+            f"Restarts  {standing.status.restarts or 0} of {facts.max_restarts}",
+        ]
+    lines.append(f"Head      {_head_in_words(seen.head)}")
+    lines.append(f"Proxy     {standing.proxy_address}")
+    if standing.headless:
+        lines += _connecting(standing, flags)
+    rows = tuple((each.type, each.status, each.reason, each.since) for each in standing.status.conditions)
+    return Section(
+        f"{what} {seen.namespace}/{seen.name}: {standing.phase}",
+        tuple(lines),
+        Table(("CONDITION", "STATUS", "REASON", "SINCE"), rows) if rows else None,
+        tuple(_warnings(standing)),
+    )
+
+
+def _head_in_words(head: HeadPod | None) -> str:
+    if head is None:
+        return "has no pod"
+    return f"pod {head.name}, {head.phase}{f' on {head.node}' if head.node else ''}"
+
+
+def _connecting(standing: Standing, flags: Sequence[str]) -> list[str]:
+    command = standing.port_forward(flags)
+    if not command:
+        return ["Connect   once the head's pod runs: this command then says how"]
+    return [
+        f"Connect   {command}",
+        f"          JAX_PLATFORMS=proxy JAX_BACKEND_TARGET=grpc://localhost:{PROXY_PORT} python ...",
+        "          import pathwaysutils; pathwaysutils.initialize()  # before jax is used",
+    ]
+
+
+def _warnings(standing: Standing) -> list[str]:
+    seen = standing.seen
+    said = []
+    if seen.foreign:
+        said.append(f"JobSet {seen.namespace}/{seen.name} belongs to somebody else, and is left alone.")
+    if seen.pathways_job is not None and standing.derived:
+        said.append("No controller has written a status: this is what its JobSet says.")
+    if standing.phase == UNSEEN:
+        said.append("No controller has looked at it: is gangctl running with --pathways?")
+    return said
+
+
+def _head_spec(jobset: Object) -> Object:
+    for entry in objects_at(object_at(jobset, "spec"), "replicatedJobs"):
+        if entry.get("name") == HEAD:
+            job = object_at(object_at(entry, "template"), "spec")
+            return object_at(object_at(job, "template"), "spec")
+    return {}

@@ -1,0 +1,56 @@
+"""``gangctl pathways status``: how a PathwaysJob stands in a cluster, and how to reach its proxy."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.output import print_objects, print_sections
+from gangctl.cli.pathways.completing import complete_names
+
+FAILED: Final = 1
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_names)
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAMESPACE",
+    callback=options.check_namespace,
+    help="Namespace of the PathwaysJob. Default: the context's.",
+)
+@options.output("table", "json", "yaml")
+@options.cluster
+@options.colour
+def status(
+    *, name: str, namespace: str | None, form: str, kubeconfig: str | None, context: str | None, no_color: bool
+) -> None:
+    """Show a PathwaysJob in a cluster, and how to reach its proxy.
+
+    Says the phase and why, how many slices are ready, how often it was started again, and the
+    address of its proxy. For a headless one it prints the kubectl command that brings the proxy
+    to this machine. Where no controller writes a status, it follows from the JobSet, so that this
+    works for what "gangctl pathways render" printed, too.
+
+    Exit code 0, 1 when it has failed, 2 when there is none of this name, 3 when the cluster
+    cannot be reached or does not serve PathwaysJobs.
+
+    \b
+    Examples:
+      gangctl pathways status train -n research
+      gangctl pathways status notebook --context production -o json
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    from gangctl.cli.pathways.seeing import see  # noqa: PLC0415 -- half a second that --help does without
+    from gangctl.cli.pathways.standing import report_of, section_of, standing_of  # noqa: PLC0415
+
+    standing = standing_of(see(name, namespace, kubeconfig, context))
+    flags = [f"--{key}={value}" for key, value in (("kubeconfig", kubeconfig), ("context", context)) if value]
+    if form == "table":
+        print_sections([section_of(standing, flags)], no_color=no_color)
+    else:
+        print_objects([report_of(standing, flags)], form)
+    if standing.failed:
+        raise click.exceptions.Exit(FAILED)

@@ -1,0 +1,208 @@
+"""The PathwaysJobs that a verb is about: those of files, or the one that flags describe."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from gangctl.api.documents import Document
+from gangctl.api.scheduling import NEWEST, generation_of_minor
+from gangctl.cli.inputs import read_documents
+from gangctl.cli.manifests import count_kinds, placed, where
+from gangctl.cli.messages import InvalidInputError, note
+from gangctl.cli.pathways.translation import Translation, translate, translate_reading
+from gangctl.errors import InputError
+from gangctl.fit.nodes import NodeShape
+from gangctl.gang.reasons import Notice
+from gangctl.gang.resolve import ClusterRules
+from gangctl.pathways.headnodes import check_head
+from gangctl.pathways.options import PathwaysOptions
+from gangctl.pathways.problems import Problem
+from gangctl.pathways.reading.pathwaysjob import is_pathways_job
+from gangctl.pathways.result import Profile, Rendering, Setting
+from gangctl.pathways.words import API_VERSION, KIND, OPTIONS
+
+if TYPE_CHECKING:
+    from gangctl.cli.pathways.surroundings import Surroundings
+    from gangctl.pathways.flags.commandline import Flags
+
+_FLAG: Final = "--"
+_OPTION: Final = re.compile(rf"metadata\.annotations\[{re.escape(OPTIONS)}\]\.(?P<name>\w+)")
+_CAPITAL: Final = re.compile("[A-Z]")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One PathwaysJob, what it became, and where it was written: ``document`` is None for flags."""
+
+    name: str
+    namespace: str
+    translation: Translation
+    document: Document | None = None
+
+    @property
+    def title(self) -> str:
+        """Namespace and name, as a person calls it."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that is wrong."""
+        return self.translation.problems
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """Everything that is good to know."""
+        return self.translation.notices
+
+    @property
+    def rendering(self) -> Rendering:
+        """The JobSet and what belongs to it, of a PathwaysJob without problems."""
+        rendering = self.translation.rendering
+        assert rendering is not None and not self.problems  # noqa: S101, PT018 -- for mypy; who has problems is refused
+        return rendering
+
+    def line(self, problem: Problem) -> str:
+        """A problem with the place where it was written, as compilers write it; a flag is its own place."""
+        if self.document is None or problem.error.path.startswith(_FLAG):
+            return str(problem)
+        return f"{where(self.document, problem.error.path)}: {problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for: PathwaysJobs of files, or flags in place of them."""
+
+    documents: tuple[Document, ...]
+    flags: Flags | None
+    namespace: str | None
+    options: PathwaysOptions
+    profile: Profile
+
+    @property
+    def namespaces(self) -> set[str]:
+        """Where they would be created; empty stands for the context's."""
+        named = {_namespace(document) or self.namespace or "" for document in self.documents}
+        return named or {self.namespace or ""}
+
+    def subjects(
+        self, surroundings: Surroundings | None = None, *, kube: str | None = None, gangs: bool = True
+    ) -> list[Subject]:
+        """Each of them rendered, for a minor of Kubernetes, or for a cluster if there is one.
+
+        Who has problems has them in the subject.
+        """
+        generation = NEWEST if surroundings is None else surroundings.generation
+        if kube is not None:
+            generation = generation_of_minor(kube)
+        rules = ClusterRules(generation or NEWEST)
+        setting = Setting(self.profile, gangs and generation is not None, rules.generation.capabilities.constraints)
+        nodes = surroundings.nodes if surroundings is not None else None
+        if self.flags is not None:
+            from gangctl.pathways.flags.pathwaysjob import read_flags  # noqa: PLC0415 -- files do without
+
+            reading = read_flags(self.flags, self.profile, self.options)
+            translation = translate_reading(reading, setting).planned(rules)
+            found = [_subject(self.flags.workload or "", self.namespace, translation, None)]
+        else:
+            found = [self._of(document, setting, rules) for document in self.documents]
+        return [_on_nodes(each, nodes) for each in found]
+
+    def _of(self, document: Document, setting: Setting, rules: ClusterRules) -> Subject:
+        own = _namespace(document)
+        if self.namespace and own and own != self.namespace:
+            place = where(document, "metadata.namespace")
+            raise InputError(f'{place}: metadata.namespace: is "{own}" but --namespace is "{self.namespace}"')
+        raw = placed(document.value, self.namespace)
+        translation = translate(raw, self.options, setting).planned(rules)
+        problems = tuple(self._of_flag(each, document) for each in translation.problems)
+        translation = replace(translation, problems=problems)
+        return _subject(_metadata(document, "name"), own or self.namespace, translation, document)
+
+    def _of_flag(self, found: Problem, document: Document) -> Problem:
+        """A problem of an option that a flag has chosen and not the annotation, as one of the flag."""
+        match = _OPTION.match(found.error.path)
+        if match is None or match["name"] not in self.options.as_json():
+            return found
+        try:
+            own = json.loads(document.value["metadata"]["annotations"][OPTIONS])
+        except (KeyError, TypeError, ValueError):
+            own = {}
+        if match["name"] in own:
+            return found
+        flag = _FLAG + _CAPITAL.sub(lambda capital: f"-{capital[0].lower()}", match["name"])
+        return replace(found, error=replace(found.error, path=flag))
+
+
+def pathways_jobs(filenames: Sequence[str]) -> tuple[Document, ...]:
+    """The PathwaysJobs of files; other objects are skipped with a note, and InputError where there is nothing else."""
+    documents = read_documents(filenames)
+    found = tuple(document for document in documents if is_pathways_job(document.value))
+    others = count_kinds(document for document in documents if not is_pathways_job(document.value))
+    if not found:
+        raise InputError(f"no {KIND} in the input: found {others}", hint=f"expected apiVersion {API_VERSION}")
+    if others:
+        note(f"skipped {others}")
+    return found
+
+
+def _namespace(document: Document) -> str:
+    return _metadata(document, "namespace")
+
+
+def _metadata(document: Document, key: str) -> str:
+    metadata = document.value.get("metadata")
+    value = metadata.get(key) if isinstance(metadata, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _subject(name: str, namespace: str | None, translation: Translation, document: Document | None) -> Subject:
+    if translation.job is not None:  # which has one where the API server is asked to make it
+        name = translation.job.name
+    return Subject(name, namespace or "", translation, document)
+
+
+def _on_nodes(subject: Subject, nodes: Iterable[NodeShape] | None) -> Subject:
+    """With what the nodes of a cluster say about the head."""
+    translation = subject.translation
+    if nodes is None or translation.rendering is None or translation.problems:
+        return subject
+    notice = check_head(translation.rendering, nodes)
+    if notice is None:
+        return subject
+    return replace(subject, translation=replace(translation, notices=(*translation.notices, notice)))
+
+
+def refuse(subjects: Sequence[Subject]) -> None:
+    """InputError with everything that is wrong with any of them, if anything is."""
+    wrong = [subject for subject in subjects if subject.problems]
+    lines = [subject.line(each) for subject in wrong for each in subject.problems]
+    if not lines:
+        return
+    if len(lines) == 1 and wrong[0].document is None:
+        raise InputError(lines[0])
+    errors = f"{len(lines)} error{'' if len(lines) == 1 else 's'}"
+    objects = "the flags" if wrong[0].document is None else f"{len(wrong)} {KIND}{'' if len(wrong) == 1 else 's'}"
+    raise InvalidInputError(lines, f"{errors} in {objects}")
+
+
+def refuse_nameless(subjects: Iterable[Subject]) -> None:
+    """InputError for a PathwaysJob whose name the API server would make: addresses in its JobSet hold the name."""
+    for subject in subjects:
+        if subject.document is not None and not _metadata(subject.document, "name"):
+            place = where(subject.document, "metadata.generateName")
+            hint = "validate and explain do without"
+            raise InputError(f"{place}: metadata.name: a JobSet that can be created needs a name", hint=hint)
+
+
+def say_notices(subjects: Iterable[Subject]) -> bool:
+    """Tell on stderr what is good to know, and say whether any of it is a warning."""
+    warned = False
+    for subject in subjects:
+        for notice in subject.notices:
+            note(f"{subject.title}: {notice.reason}: {notice.message}")
+            warned |= notice.is_warning
+    return warned

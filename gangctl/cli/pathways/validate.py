@@ -1,0 +1,97 @@
+"""``gangctl pathways validate``: everything that is wrong with PathwaysJobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.output import print_objects, print_sections
+from gangctl.cli.pathways import asking
+
+if TYPE_CHECKING:
+    from gangctl.cli.kueuesnapshot import Stock
+    from gangctl.cli.pathways.surroundings import Surroundings
+
+NO: Final = 1
+
+
+@click.command()
+@asking.source
+@options.paths(
+    "--queues",
+    "queue_files",
+    about="Kueue's objects instead of those of a cluster: whether a queue can ever hold head and workers. Can be "
+    "repeated.",
+)
+@click.option("--local-queue", metavar="NAME", help="LocalQueue to ask about, instead of the one that the label names.")
+@options.kueue_namespace
+@options.output("table", "json", "yaml")
+@asking.target
+@asking.fail_on_warnings
+@options.cluster
+@options.colour
+def validate(
+    *,
+    queue_files: tuple[str, ...],
+    local_queue: str | None,
+    kueue_namespace: str,
+    form: str,
+    kube: str | None,
+    no_gangs: bool,
+    fail_on_warnings: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    no_color: bool,
+    **flags: Any,
+) -> None:
+    """Say what is wrong with a PathwaysJob.
+
+    Every problem of every document is told as "FILE:LINE:COLUMN: field: what is allowed (Reason)",
+    those of the JobSet at the fields of the PathwaysJob that they come from. With --queues,
+    --kubeconfig or --context it is also asked whether the queue can ever hold the head's cpu and
+    memory and the workers, as "gangctl fit" does, and in a cluster whether any node is large enough
+    for the head.
+
+    Exit code 0, 1 when it can never be admitted (with --fail-on-warnings: when there is a warning),
+    2 when something is wrong, 3 when the cluster cannot be reached.
+
+    \b
+    Examples:
+      gangctl pathways validate -f pathwaysjobs/
+      gangctl pathways validate -f pathwaysjob.yaml --queues queues.yaml
+      gangctl pathways validate -f pathwaysjob.yaml --context production -o json
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    from gangctl.cli.pathways import validation  # noqa: PLC0415 -- --help does without
+    from gangctl.cli.pathways.subjects import refuse  # noqa: PLC0415
+
+    if queue_files and (kubeconfig is not None or context is not None):
+        raise click.UsageError("--queues stands in for a cluster: leave it out, or --kubeconfig and --context")
+    if "-" in queue_files and "-" in flags["filenames"]:
+        raise click.UsageError("stdin can be only one of -f and --queues")
+    wanted = asking.wanted(flags)
+    around = asking.surroundings(kubeconfig, context, namespaces=wanted.namespaces, kueue_namespace=kueue_namespace)
+    subjects = wanted.subjects(around, kube=kube, gangs=not no_gangs)
+    stock = _stock(queue_files, around)
+    home = around.namespace if around is not None else "default"
+    found = [validation.validated(subject, stock, local_queue, home) for subject in subjects]
+    if form == "table":
+        sections = [section for each in found if not each.subject.problems for section in each.sections()]
+        if sections:
+            print_sections(sections, no_color=no_color)
+    else:
+        print_objects([each.as_object() for each in found], form)
+    refuse(subjects)
+    warned = any(notice.is_warning for subject in subjects for notice in subject.notices)
+    if any(each.never for each in found) or (warned and fail_on_warnings):
+        raise click.exceptions.Exit(NO)
+
+
+def _stock(queue_files: tuple[str, ...], around: Surroundings | None) -> Stock | None:
+    """The queues to ask; None where none are known."""
+    from gangctl.cli.kueuesnapshot import read_stock  # noqa: PLC0415 -- --help does without
+
+    if around is not None:
+        return around.stock
+    return read_stock(queue_files) if queue_files else None

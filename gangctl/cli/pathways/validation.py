@@ -1,0 +1,87 @@
+"""What checking a PathwaysJob gives: problems, what is good to know, and whether its queue can ever have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gangctl.cli.fitsubjects import Subject as Asked
+from gangctl.cli.fitsubjects import answer_of
+from gangctl.cli.fitview import fit_sections
+from gangctl.cli.kueuesnapshot import Stock
+from gangctl.cli.manifests import position
+from gangctl.cli.output import Section
+from gangctl.cli.pathways.report import API_VERSION, VALIDATION, PathwaysValidation, ProblemReport
+from gangctl.cli.pathways.subjects import Subject
+from gangctl.fit.report import FitReport
+from gangctl.pathways.headnodes import head_requests_in_words
+from gangctl.pathways.problems import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """One PathwaysJob; ``fit`` is None where no queues are known or something is wrong."""
+
+    subject: Subject
+    fit: FitReport | None = None
+
+    @property
+    def never(self) -> bool:
+        """Whether its queue can never admit it."""
+        return self.fit is not None and self.fit["verdict"] == "never"
+
+    def sections(self) -> Iterator[Section]:
+        """What a person reads of one without problems."""
+        subject = self.subject
+        job, rendering = subject.translation.job, subject.rendering
+        assert job is not None  # noqa: S101 -- for mypy; it has been rendered
+        size = f"{job.slices} x {job.slice.instance_type}"
+        lines = (
+            f"{size}, {job.vms} worker pod{'' if job.vms == 1 else 's'}",
+            f"The head's pod requests {head_requests_in_words(rendering.head_requests)}.",
+        )
+        warnings = tuple(f"{notice.reason}: {notice.message}" for notice in subject.notices)
+        yield Section(f"PathwaysJob {subject.title}: valid", lines, warnings=warnings)
+        if self.fit is not None:
+            yield from fit_sections(self.fit)
+
+    def as_object(self) -> PathwaysValidation:
+        """What ``-o json`` prints."""
+        subject = self.subject
+        return {
+            "apiVersion": API_VERSION,
+            "kind": VALIDATION,
+            "metadata": {"name": subject.name, "namespace": subject.namespace},
+            "valid": not subject.problems,
+            "problems": [_problem(subject, each) for each in subject.problems],
+            "notices": [
+                {"reason": each.reason.value, "message": each.message, "warning": each.is_warning}
+                for each in subject.notices
+            ],
+            "headRequests": {} if subject.problems else dict(subject.rendering.head_requests),
+            "fit": self.fit,
+        }
+
+
+def validated(subject: Subject, stock: Stock | None, queue: str | None, home: str) -> Validated:
+    """Ask the queues too, where there are any and nothing is wrong; ``home`` is the namespace of who names none."""
+    jobset = subject.translation.jobset
+    if stock is None or subject.problems or jobset is None:
+        return Validated(subject)
+    namespace = subject.namespace or home
+    asked = Asked(dict(subject.rendering.jobset), jobset.name, namespace, queue or jobset.queue)
+    return Validated(subject, answer_of(asked, stock, fixed_nodes=False).report)
+
+
+def _problem(subject: Subject, problem: Problem) -> ProblemReport:
+    error = problem.error
+    document = subject.document
+    line, column = position(document, error.path) if document is not None else (0, 0)
+    return {
+        "file": document.source if document is not None else "",
+        "line": line,
+        "column": column,
+        "path": error.path,
+        "reason": problem.reason.value,
+        "message": error.detail,
+    }

@@ -1,0 +1,344 @@
+"""Makes a JobSet of each PathwaysJob, once, and has its status say how that JobSet stands.
+
+A JobSet that exists is never changed or deleted: it goes with the PathwaysJob that owns it. While the upstream
+controller leads, nothing is written and nothing said; its JobSets are taken over as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
+
+import structlog
+
+from gangctl.api.meta import controller_owner
+from gangctl.client.client import Client
+from gangctl.client.pacing import Clock
+from gangctl.client.resources import JOBSETS, LEASES, Resource
+from gangctl.controllers.pathways.copies import PATHWAYS_JOBS, PathwaysCopy, project_jobset, project_pathways_job
+from gangctl.controllers.pathways.nodes import HeadNodes
+from gangctl.controllers.pathways.observer import PathwaysObserver
+from gangctl.controllers.pathways.plan import Create, Leave, Tell, created, plan
+from gangctl.controllers.pathways.refusals import obstacle
+from gangctl.controllers.pathways.upstream import Upstream
+from gangctl.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from gangctl.gang.reasons import Notice, Reason
+from gangctl.pathways.draft import Draft, draft
+from gangctl.pathways.headnodes import check_head
+from gangctl.pathways.options import PathwaysOptions
+from gangctl.pathways.result import Setting
+from gangctl.pathways.status.conclusion import next_status
+from gangctl.pathways.status.facts import JobSetFacts, Obstacle, PathwaysFacts, Status
+from gangctl.pathways.status.projections import read_jobset_facts, read_pathways_facts
+from gangctl.pathways.status.transitions import notices
+from gangctl.runtime.controller import (
+    Action,
+    Controller,
+    ControllerObserver,
+    ControllerOptions,
+    ErrorPolicy,
+    await_change,
+    default_error_policy,
+    requeue,
+    retry,
+)
+from gangctl.runtime.election import leadership_told
+from gangctl.runtime.informer import Informer, InformerObserver
+from gangctl.runtime.queue import QueueObserver, WorkQueue
+from gangctl.runtime.shards import Share
+
+Key = tuple[str, str]
+
+NAME: Final = "pathways"
+WORKERS: Final = 8
+CONFLICT_RETRY_SECONDS: Final = 30.0
+"""How often somebody else's JobSet is looked at, beside whenever it is seen to change."""
+_INTERNAL_ERROR: Final = 500
+"""What an API server answers that cannot ask a webhook, among others: worth telling whoever waits."""
+GOING_RETRY_SECONDS: Final = 2.0
+"""The same for the JobSet of a PathwaysJob that had this name before: it is on its way out."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Announcer(Protocol):
+    """Records events on PathwaysJobs; never blocks."""
+
+    def __call__(self, job: PathwaysFacts, notice: Notice) -> None:
+        """Record one event."""
+        ...
+
+
+class PathwaysController:
+    """Follows PathwaysJobs, their JobSets and the upstream controller while :meth:`run` runs: the leader does."""
+
+    def __init__(
+        self,
+        reader: Client,
+        writer: Client,
+        say: Announcer,
+        *,
+        setting: Callable[[], Setting],
+        options: PathwaysOptions,
+        observer: PathwaysObserver | None = None,
+        clock: Clock | None = None,
+        error_policy: ErrorPolicy = default_error_policy,
+        informer_observer: Callable[[Resource], InformerObserver] = lambda _: InformerObserver(),
+        queue_observer: QueueObserver | None = None,
+        controller_observer: ControllerObserver | None = None,
+        share: Share | None = None,
+    ) -> None:
+        """Do nothing yet.
+
+        ``writer`` stops a replica that does not lead; ``setting`` is what renderings depend on in this
+        cluster, ``options`` are those of PathwaysJobs that do not say otherwise. ``share`` is where it looks after
+        them, if not everywhere.
+        """
+        share = share or Share()
+        self._reader = reader
+        self._writer = writer
+        self._say = say
+        self._setting = setting
+        self._options = options
+        self._observer = observer or PathwaysObserver()
+        self._clock = clock or Clock()
+        self._nodes = HeadNodes(reader, clock=self._clock)
+        self._own: dict[Key, PathwaysCopy] = {}
+        """Own writes of statuses that the informer has not told of yet."""
+        self._ended: dict[str, JobSetFacts] = {}
+        """JobSets that had ended when they went, by UID of the PathwaysJob: there may not be time to look between."""
+        self._sent: dict[Key, Status] = {}
+        """The statuses that were written last."""
+        self._conflicts: set[Key] = set()
+        """Whose name another JobSet has."""
+        self.upstream = Upstream(reader, self._upstream_changed, clock=self._clock, observer=informer_observer(LEASES))
+        self.jobs: Informer[PathwaysCopy] = Informer(
+            reader,
+            PATHWAYS_JOBS,
+            share.within(project_pathways_job),
+            on_absent=self._absent,
+            on_synced=self.look_at_all,
+            observer=informer_observer(PATHWAYS_JOBS),
+            clock=self._clock,
+        )
+        self.jobs.subscribe(self._job_changed)
+        self.jobsets: Informer[JobSetFacts] = Informer(
+            reader,
+            JOBSETS,
+            share.within(project_jobset),
+            on_synced=self.look_at_all,
+            observer=informer_observer(JOBSETS),
+            clock=self._clock,
+        )
+        self.jobsets.subscribe(self._jobset_changed)
+        self._controller: Controller[Key] = Controller(
+            NAME,
+            self._reconcile,
+            queue=WorkQueue(observer=queue_observer, clock=self._clock, admits=share.admits),
+            options=ControllerOptions(workers=WORKERS),
+            error_policy=error_policy,
+            observer=controller_observer,
+            clock=self._clock,
+        )
+
+    async def run(self) -> None:
+        """Follow and write until cancelled, and then forget everything."""
+        try:
+            with leadership_told():
+                async with asyncio.TaskGroup() as group:
+                    for informer in (self.jobs, self.jobsets):
+                        group.create_task(informer.run(), name=f"pathways-{informer.resource.plural}")
+                    group.create_task(self.upstream.run(), name="pathways-upstream")
+                    group.create_task(self._controller.run(), name=NAME)
+        finally:
+            self.jobs.forget()
+            self.jobsets.forget()
+            for each in (self._own, self._ended, self._sent, self._conflicts):
+                each.clear()
+            self._observer.forget()
+
+    def look(self, key: Key) -> None:
+        """Hear that a JobSet has changed, whoever owns it: a name may be free again."""
+        if key in self._conflicts:
+            self._controller.enqueue(key)
+
+    def look_at_all(self) -> None:
+        """Hear that something has changed on which all depend."""
+        for key in self.jobs.store.keys():  # noqa: SIM118 - a store is no mapping
+            self._controller.enqueue(key)
+
+    def _absent(self) -> None:
+        _log.warning(
+            "no PathwaysJobs: the cluster does not have their definition",
+            hint="kubectl apply -k manifests/pathways/crds",
+        )
+
+    def _upstream_changed(self) -> None:
+        self._observer.stood_down(down=self.upstream.leads)
+        if not self.upstream.leads:
+            self.look_at_all()
+
+    def _job_changed(self, old: PathwaysCopy | None, new: PathwaysCopy | None) -> None:
+        self._observer.stands(old.facts if old is not None else None, new.facts if new is not None else None)
+        copy = new or old
+        if copy is None:
+            return
+        key = copy.facts.key
+        own = self._own.get(key)
+        if own is not None and (new is None or own.facts.uid != new.facts.uid or own.order <= new.order):
+            del self._own[key]
+        if new is None:
+            self._ended.pop(copy.facts.uid, None)
+            self._sent.pop(key, None)
+        elif old is not None and _same_but_status(old, new) and new.facts.status == self._sent.get(key):
+            # What is refused is tried again with growing delays: telling so must not be a reason to try at once.
+            return
+        self._controller.enqueue(key)
+
+    def _jobset_changed(self, old: JobSetFacts | None, new: JobSetFacts | None) -> None:
+        for each in (old, new):
+            if each is not None:
+                self._controller.enqueue(each.key)
+        if new is None and old is not None and old.end is not None:
+            self._ended[old.owner] = old
+
+    @property
+    def _may_write(self) -> bool:
+        """Whether all is known that a decision takes, and nobody else decides; who comes to know looks at all."""
+        return self.jobs.synced.is_set() and self.jobsets.synced.is_set() and self.upstream.absent
+
+    def _current(self, key: Key) -> PathwaysCopy | None:
+        """The PathwaysJob as the informer has it, or as our last write left it where that is later."""
+        cached = self.jobs.store.get(*key)
+        return None if cached is None else self._own.get(key) or cached
+
+    async def _reconcile(self, key: Key) -> Action:
+        copy = self._current(key)
+        self._conflicts.discard(key)
+        if copy is None or not self._may_write:
+            return await_change()
+        facts = copy.facts
+        jobset = self.jobsets.store.get(*key)
+        if jobset is None or jobset.owner != facts.uid:
+            jobset = self._ended.get(facts.uid)
+        made: list[Draft | Obstacle] = []
+
+        def drafted() -> Draft | Obstacle:
+            if not made:
+                made.append(draft(copy.raw, self._options, self._setting()))
+            return made[0]
+
+        try:
+            match plan(facts, jobset, drafted):
+                case Leave():
+                    return await_change()
+                case Tell(found, said):
+                    await self._tell(copy, found, said)
+                    return await_change()
+                case Create(prepared, said):
+                    return await self._create(copy, prepared, said)
+        except (ConflictError, NotFoundError):
+            # Somebody was quicker, and the informer has not told yet.
+            self._own.pop(key, None)
+            return retry()
+
+    async def _create(self, copy: PathwaysCopy, made: Draft, said: tuple[Notice, ...]) -> Action:
+        """Create the JobSet, unless something that the informers have not told yet stands against it."""
+        facts = copy.facts
+        if not await self._still_wanted(facts):
+            # Until the informer has told so, too: it may be the answer that is old.
+            return retry()
+        found = await self._existing(facts) or await self._made(facts, made, said)
+        if found is None:
+            return retry()
+        if isinstance(found, Obstacle):
+            await self._tell(copy, found)
+            if found.reason != Reason.NAME_CONFLICT:
+                return retry()
+            self._conflicts.add(facts.key)
+            return requeue(CONFLICT_RETRY_SECONDS)
+        if found.owner != facts.uid:
+            return requeue(GOING_RETRY_SECONDS)
+        await self._tell(copy, found, created(found, made))
+        return await_change()
+
+    async def _still_wanted(self, facts: PathwaysFacts) -> bool:
+        """Whether the PathwaysJob exists as it was looked at: it may be gone, or another replica may know its end."""
+        try:
+            raw = await self._reader.get(PATHWAYS_JOBS, facts.name, facts.namespace)
+        except NotFoundError:
+            return False
+        live = read_pathways_facts(raw)
+        same = (live.uid, live.generation) == (facts.uid, facts.generation)
+        return same and not live.deleting and live.status.end is None
+
+    async def _existing(self, facts: PathwaysFacts) -> JobSetFacts | Obstacle | None:
+        """The JobSet of this name, somebody else's being an obstacle; None only where the API server has none."""
+        try:
+            raw = await self._reader.get(JOBSETS, facts.name, facts.namespace)
+        except NotFoundError:
+            return None
+        found = read_jobset_facts(raw)
+        owner = controller_owner(raw["metadata"]) or {}
+        if found.owner == facts.uid or (found.owner and owner.get("name") == facts.name):
+            return found
+        return Obstacle(
+            Reason.NAME_CONFLICT.value,
+            f"JobSet {facts.namespace}/{facts.name} exists and is not owned by this PathwaysJob: it is left alone. "
+            "Delete it, or give the PathwaysJob another name",
+        )
+
+    async def _made(self, facts: PathwaysFacts, made: Draft, said: tuple[Notice, ...]) -> JobSetFacts | Obstacle | None:
+        """The JobSet that there is now, or why there is none; None where that says nothing about this PathwaysJob."""
+        if not self.upstream.absent:
+            return None
+        self._tell_now(facts, said)
+        try:
+            raw = await self._writer.create(JOBSETS, made.body(), facts.namespace)
+        except AlreadyExistsError:
+            # Ours from a request that was not answered, or somebody else's.
+            return await self._existing(facts)
+        except ApiError as error:
+            if error.namespace_terminating:
+                return None
+            if (found := obstacle(error)) is not None:
+                return found
+            if error.status == _INTERNAL_ERROR:
+                self._tell_now(facts, (Notice(Reason.JOBSET_CREATE_FAILED, error.message),))
+            raise
+        if (notice := await self._check_head(made)) is not None:
+            self._tell_now(facts, (notice,))
+        return read_jobset_facts(raw)
+
+    async def _check_head(self, made: Draft) -> Notice | None:
+        head = made.rendering.jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+        return check_head(made.rendering, await self._nodes.of(head))
+
+    async def _tell(self, copy: PathwaysCopy, found: JobSetFacts | Obstacle, said: tuple[Notice, ...] = ()) -> None:
+        """Have the status say what was found, and say what is new in it; nothing is written that stands there."""
+        facts = copy.facts
+        now = self._clock.wall().isoformat(timespec="seconds").replace("+00:00", "Z")
+        status = next_status(facts, found, now)
+        if not self.upstream.absent:
+            return
+        # First, so that it is said whatever becomes of the write.
+        self._tell_now(facts, (*said, *notices(facts.status, status, found)))
+        if status == facts.status:
+            return
+        patch: dict[str, Any] = {"metadata": {"resourceVersion": copy.version}, "status": status.as_json()}
+        self._sent[facts.key] = status
+        raw = await self._writer.merge_patch(PATHWAYS_JOBS, facts.name, patch, facts.namespace, subresource="status")
+        own = project_pathways_job(raw)
+        cached = self.jobs.store.get(*facts.key)
+        # The watch may have been quicker than the answer.
+        if cached is not None and cached.order < own.order:
+            self._own[facts.key] = own
+
+    def _tell_now(self, facts: PathwaysFacts, said: Iterable[Notice]) -> None:
+        for notice in said:
+            self._say(facts, notice)
+
+
+def _same_but_status(old: PathwaysCopy, new: PathwaysCopy) -> bool:
+    return (old.raw, old.facts.deleting) == (new.raw, new.facts.deleting)

@@ -1,0 +1,101 @@
+"""What is to be done about one PathwaysJob, as a value: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from gangctl.gang.reasons import Notice, Reason
+from gangctl.pathways.draft import Draft
+from gangctl.pathways.status.facts import JobSetFacts, Obstacle, PathwaysFacts, Phase, Status
+
+GONE: Final = Obstacle(
+    Reason.JOBSET_GONE.value,
+    "The JobSet is gone, and nobody has seen how it ended: JobSets are deleted some time after they have finished "
+    "(ttlSecondsAfterFinished), so this one is not created again",
+    final=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Nothing is done, and nothing said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """The status should follow from what was found; ``notices`` are said besides what is new in it."""
+
+    found: JobSetFacts | Obstacle
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """There should be a JobSet, and none is known; ``notices`` say that it is not the first."""
+
+    draft: Draft
+    notices: tuple[Notice, ...] = ()
+
+
+Plan = Leave | Tell | Create
+
+
+def plan(facts: PathwaysFacts, jobset: JobSetFacts | None, draft: Callable[[], Draft | Obstacle]) -> Plan:
+    """Decide; ``jobset`` is the one that this very PathwaysJob controls, ``draft`` renders it when that is needed."""
+    status = facts.status
+    if facts.deleting:
+        # Its JobSet goes with it.
+        return Leave()
+    if jobset is not None:
+        return Tell(jobset, _about(facts, jobset, draft))
+    if status.end is not None:
+        return Tell(GONE)
+    made = draft()
+    if isinstance(made, Obstacle):
+        return Tell(made)
+    if not had_jobset(status):
+        return Create(made)
+    if made.job.options.ttl_seconds_after_finished is not None:
+        return Tell(GONE)
+    return Create(made, (_again(status),))
+
+
+def had_jobset(status: Status) -> bool:
+    """Whether what was said last was said of a JobSet."""
+    if status.phase is None or status.phase is Phase.FAILED:
+        return status.end is not None
+    held = status.condition(status.phase)
+    return held is not None and held.reason != Reason.JOBSET_CREATE_FAILED
+
+
+def created(jobset: JobSetFacts, made: Draft | Obstacle) -> tuple[Notice, ...]:
+    """What is said once of a JobSet that was created."""
+    notice = Notice(Reason.JOBSET_CREATED, f"Created JobSet {jobset.name} (uid {jobset.uid})")
+    return (notice, *(made.notices if isinstance(made, Draft) else ()))
+
+
+def _about(facts: PathwaysFacts, jobset: JobSetFacts, draft: Callable[[], Draft | Obstacle]) -> tuple[Notice, ...]:
+    """What nobody has said yet of a JobSet that exists: a gangctl may have died after it was created."""
+    status = facts.status
+    if not jobset.digest or status.end is not None or jobset.end is not None:
+        return ()
+    if not had_jobset(status):
+        return created(jobset, draft())
+    if facts.generation <= max((each.generation for each in status.conditions), default=0):
+        return ()
+    made = draft()
+    if isinstance(made, Draft) and made.digest == jobset.digest:
+        return ()
+    message = (
+        "The JobSet was created from another spec and stays as it is: delete the PathwaysJob and create it again to "
+        "have the change take effect"
+    )
+    return (Notice(Reason.SPEC_CHANGE_IGNORED, message),)
+
+
+def _again(status: Status) -> Notice:
+    held = status.condition(status.phase) if status.phase is not None else None
+    when = f"was {held.type} since {held.since} and " if held is not None else ""
+    return Notice(Reason.JOBSET_GONE, f"The JobSet {when}is gone without having ended: it is created again")

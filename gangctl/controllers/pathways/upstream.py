@@ -1,0 +1,186 @@
+"""Whether the upstream controller of PathwaysJobs runs: its leader holds a Lease, wherever it is installed.
+
+It leads while it renews the Lease. That is judged as its own standby replicas do it: by how long ago, on our clock, the
+Lease was last seen to change. Before it counts as dead it is asked for once more, for a watch may be blind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from gangctl.client.client import Client, Selection
+from gangctl.client.pacing import Clock
+from gangctl.client.resources import LEASES
+from gangctl.errors import ApiError
+from gangctl.pathways.words import UPSTREAM_LEASE
+from gangctl.runtime.informer import Informer, InformerObserver
+
+DEFAULT_LEASE_SECONDS: Final = 15.0
+"""What controllers that are built like upstream's take where the Lease does not say."""
+AGAIN_SECONDS: Final = 2.0
+_OF_UPSTREAM: Final = Selection(field_selector=f"metadata.name={UPSTREAM_LEASE}")
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseFacts:
+    """A Lease of that name: who holds it, for how long, and what changes whenever it is renewed."""
+
+    namespace: str
+    holder: str
+    seconds: float
+    renewal: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Seen:
+    facts: LeaseFacts
+    at: float
+    dead: bool = False
+
+    @property
+    def expires(self) -> float:
+        return self.at + self.facts.seconds
+
+
+def read_lease(raw: dict[str, Any]) -> LeaseFacts:
+    """Project a Lease."""
+    spec = raw.get("spec")
+    spec = spec if isinstance(spec, dict) else {}
+    seconds = spec.get("leaseDurationSeconds")
+    return LeaseFacts(
+        namespace=str(raw["metadata"].get("namespace", "")),
+        holder=str(spec.get("holderIdentity") or ""),
+        seconds=float(seconds) if isinstance(seconds, int) and seconds > 0 else DEFAULT_LEASE_SECONDS,
+        renewal=tuple(str(spec.get(key, "")) for key in ("holderIdentity", "acquireTime", "renewTime")),
+    )
+
+
+class Upstream:
+    """Follows the Lease while :meth:`run` runs; ``on_change`` is called when the answer changes."""
+
+    def __init__(
+        self,
+        client: Client,
+        on_change: Callable[[], None],
+        *,
+        clock: Clock | None = None,
+        observer: InformerObserver | None = None,
+    ) -> None:
+        """Know nothing yet."""
+        self._client = client
+        self._on_change = on_change
+        self._clock = clock or Clock()
+        self._seen: dict[str, _Seen] = {}
+        self._told: bool | None = None
+        self._held = asyncio.Event()
+        self.informer: Informer[LeaseFacts] = Informer(
+            client,
+            LEASES,
+            read_lease,
+            selection=_OF_UPSTREAM,
+            on_synced=self._weigh,
+            observer=observer,
+            clock=self._clock,
+        )
+        self.informer.subscribe(self._changed)
+
+    @property
+    def known(self) -> bool:
+        """Whether the cluster has been asked for the Lease."""
+        return self.informer.synced.is_set()
+
+    @property
+    def leads(self) -> bool:
+        """Whether somebody holds it, and has not been seen to stop renewing it."""
+        return any(not seen.dead for seen in self._seen.values())
+
+    @property
+    def absent(self) -> bool:
+        """Whether it is known that nobody leads: only then may gangctl write."""
+        return self.known and not self.leads
+
+    async def run(self) -> None:
+        """Follow until cancelled, and then forget everything."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.informer.run(), name="upstream-lease")
+                group.create_task(self._await_deaths(), name="upstream-deaths")
+        finally:
+            self.informer.forget()
+            self._seen.clear()
+            self._held.clear()
+            self._told = None
+
+    def _changed(self, old: LeaseFacts | None, new: LeaseFacts | None) -> None:
+        if new is not None:
+            self._note(new)
+        elif old is not None:
+            self._seen.pop(old.namespace, None)
+        self._weigh()
+
+    def _note(self, lease: LeaseFacts) -> None:
+        seen = self._seen.get(lease.namespace)
+        if not lease.holder:
+            self._seen.pop(lease.namespace, None)
+        elif seen is None or seen.facts.renewal != lease.renewal:
+            self._seen[lease.namespace] = _Seen(lease, self._clock.now())
+
+    def _weigh(self) -> None:
+        """Tell the first time, and whenever it is different."""
+        leads = self.leads
+        if leads:
+            self._held.set()
+        else:
+            self._held.clear()
+        if not self.known or leads is self._told:
+            return
+        if leads:
+            _log.warning(
+                "PathwaysJobs are left to the upstream controller, which runs",
+                lease=UPSTREAM_LEASE,
+                namespaces=sorted(namespace for namespace, seen in self._seen.items() if not seen.dead),
+                hint="scale its Deployment to 0, and gangctl takes over",
+            )
+        elif self._told is not None:
+            _log.info("the upstream controller of PathwaysJobs does not run any more: gangctl takes over")
+        self._told = leads
+        self._on_change()
+
+    async def _await_deaths(self) -> None:
+        while True:
+            await self._held.wait()
+            alive = [seen.expires for seen in self._seen.values() if not seen.dead]
+            left = min(alive, default=math.inf) - self._clock.now()
+            if left == math.inf:
+                # Given back at this very moment.
+                continue
+            if left > 0:
+                await self._clock.sleep(left)
+            elif not await self._look():
+                await self._clock.sleep(AGAIN_SECONDS)
+
+    async def _look(self) -> bool:
+        """Read the Leases once more; those that are what they were are nobody's any more. False without an answer."""
+        try:
+            page = await self._client.list(LEASES, selection=_OF_UPSTREAM)
+        except ApiError as error:
+            _log.debug("upstream lease not read", error=str(error))
+            return False
+        leases = [read_lease(raw) for raw in page.items]
+        for gone in self._seen.keys() - {each.namespace for each in leases}:
+            del self._seen[gone]
+        for each in leases:
+            self._note(each)
+        now = self._clock.now()
+        for seen in self._seen.values():
+            seen.dead = seen.dead or seen.expires <= now
+        self._weigh()
+        return True

@@ -1,0 +1,72 @@
+"""The Pathways part of the process: PathwaysJobs are followed by the leader, and nothing of them by the others."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+
+from gangctl.controllers.pathways.controller import NAME, PathwaysController
+from gangctl.gang.reasons import Notice
+from gangctl.manager.gangs import Clients, GangPart, error_policy
+from gangctl.manager.pathwaysmetrics import PathwaysMetrics
+from gangctl.manager.settings import ControllerSettings
+from gangctl.pathways.options import PathwaysOptions
+from gangctl.pathways.result import Setting
+from gangctl.pathways.status.facts import PathwaysFacts
+from gangctl.pathways.words import API_VERSION, KIND
+from gangctl.runtime.events import Event, EventRecorder, EventType, ObjectReference
+from gangctl.runtime.metrics import RuntimeMetrics
+
+
+class PathwaysPart:
+    """Wires what is about PathwaysJobs."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        settings: ControllerSettings,
+        gangs: GangPart,
+        recorder: EventRecorder,
+        *,
+        metrics: RuntimeMetrics,
+        registry: CollectorRegistry,
+    ) -> None:
+        """Make everything, start nothing."""
+        self._gangs = gangs
+        self._recorder = recorder
+        self.controller = PathwaysController(
+            clients.reader,
+            clients.writer,
+            self._say,
+            setting=self._setting,
+            options=settings.pathways_options or PathwaysOptions(),
+            observer=PathwaysMetrics(registry),
+            error_policy=error_policy,
+            informer_observer=metrics.informer_observer,
+            queue_observer=metrics.queue_observer(NAME),
+            controller_observer=metrics.controller_observer(NAME),
+            share=gangs.share,
+        )
+        gangs.follow(self.controller.look)
+        # Of JobSets the informer of all of them is shown, which every replica has.
+        for informer in (self.controller.jobs, self.controller.upstream.informer):
+            metrics.track_informer(informer)
+
+    async def watch(self) -> None:
+        """A replica that does not lead follows nothing of it."""
+
+    async def lead(self) -> None:
+        """Create JobSets and tell how they stand, until cancelled: the leader does."""
+        # What is rendered depends on whether there are gangs.
+        await self._gangs.synced()
+        await self.controller.run()
+
+    def _setting(self) -> Setting:
+        generation = self._gangs.state.generation
+        if generation is None:
+            return Setting(gangs=False, topology=False)
+        return Setting(topology=generation.capabilities.constraints)
+
+    def _say(self, job: PathwaysFacts, notice: Notice) -> None:
+        regarding = ObjectReference(API_VERSION, KIND, job.namespace, job.name, job.uid)
+        kind: EventType = "Warning" if notice.is_warning else "Normal"
+        self._recorder.record(Event(regarding, notice.reason.value, notice.message, "Reconcile", kind))

@@ -1,0 +1,1 @@
+"""One way from the gangs of other schedulers to gangctl's annotations: Volcano, KAI, coscheduling."""

@@ -1,0 +1,152 @@
+"""PodGroups that people wrote for another scheduler, and the gangs of the pods that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gangctl.api.jobset import ReplicatedJob
+from gangctl.errors import ErrorKind
+from gangctl.gang.edits import Object
+from gangctl.migration.draft import Draft, Group, Note, check_minimum, scheduler_path
+from gangctl.migration.marks import Mark
+from gangctl.migration.systems import Names
+
+_DERIVED: Final = frozenset({"minMember", "minResources", "queue"})
+"""What gangctl counts itself, or what is told with the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """One PodGroup of the input."""
+
+    position: int
+    namespace: str
+    name: str
+    spec: Mapping[str, Any]
+    owners: frozenset[str]
+    """Names of the JobSets that own it: it was written by a controller."""
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def read_pod_groups(objects: Sequence[Object], names: Names) -> list[PodGroup]:
+    """The system's PodGroups of an input, in its order."""
+    found = []
+    for position, raw in enumerate(objects):
+        if str(raw.get("apiVersion")).partition("/")[0] != names.group_api or raw.get("kind") != "PodGroup":
+            continue
+        meta = _mapping(raw.get("metadata"))
+        references = meta.get("ownerReferences")
+        owners = [_mapping(each) for each in (references if isinstance(references, list) else ())]
+        jobsets = frozenset(_text(each.get("name")) for each in owners if each.get("kind") == "JobSet")
+        namespace, name = _text(meta.get("namespace")), _text(meta.get("name"))
+        found.append(PodGroup(position, namespace, name, _mapping(raw.get("spec")), jobsets))
+    return found
+
+
+def names_group(value: object, names: Names, group: str) -> bool:
+    """Whether anywhere in an object pods join this PodGroup."""
+    stack = [value]
+    while stack:
+        here = stack.pop()
+        if isinstance(here, dict):
+            if here.get(names.group_key) == group:
+                return True
+            stack.extend(here.values())
+        elif isinstance(here, list):
+            stack.extend(here)
+    return False
+
+
+def _namespace(raw: Object) -> str:
+    return _text(_mapping(raw.get("metadata")).get("namespace"))
+
+
+def _others(draft: Draft, objects: Sequence[Object], group: str) -> Iterator[str]:
+    """Other objects of the input whose pods join the same PodGroup."""
+    for position, raw in enumerate(objects):
+        if position == draft.position or _namespace(raw) != draft.jobset.namespace:
+            continue
+        if names_group(raw, draft.names, group):
+            yield f'{raw.get("kind")} "{_text(_mapping(raw.get("metadata")).get("name"))}"'
+
+
+def named_members(draft: Draft, rjs: Sequence[ReplicatedJob]) -> dict[str, list[tuple[ReplicatedJob, Mark]]]:
+    """Which of these ReplicatedJobs' pods join which PodGroup."""
+    members: dict[str, list[tuple[ReplicatedJob, Mark]]] = {}
+    for rj in rjs:
+        if mark := draft.group_of(rj):
+            members.setdefault(mark.value, []).append((rj, mark))
+    return members
+
+
+def _check_schedulers(draft: Draft, members: Sequence[ReplicatedJob]) -> bool:
+    first = members[0]
+    for rj in members[1:]:
+        if rj.scheduler != first.scheduler:
+            detail = (
+                f'is "{rj.scheduler}" and "{first.scheduler}" for replicated job "{first.name}" of the same group: '
+                "one scheduler must see all pods of a gang"
+            )
+            draft.refuse(scheduler_path(rj), detail, ErrorKind.INVALID)
+            return False
+    return True
+
+
+def _minimum(pod_group: PodGroup) -> int | None:
+    value = pod_group.spec.get("minMember")
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def add_named_group(
+    draft: Draft,
+    objects: Sequence[Object],
+    pod_groups: Sequence[PodGroup],
+    name: str,
+    joined: Sequence[tuple[ReplicatedJob, Mark]],
+) -> PodGroup | None:
+    """Add the gang of the pods that name one PodGroup, or refuse it; the PodGroup, where it is in the input."""
+    path = joined[0][1].path
+    members = tuple(rj for rj, _ in joined)
+    if others := ", ".join(_others(draft, objects, name)):
+        draft.refuse(path, f'PodGroup "{name}" is also that of {others}: a gang of gangctl is within one JobSet')
+        return None
+    found = [each for each in pod_groups if (each.namespace, each.name) == (draft.jobset.namespace, name)]
+    if not found:
+        where = f'namespace "{draft.jobset.namespace}"' if draft.jobset.namespace else "no namespace"
+        detail = (
+            f'no PodGroup "{name}" with {where} is in the input, and its minMember says how many pods the gang has: '
+            "add its file"
+        )
+        draft.refuse(path, detail, ErrorKind.REQUIRED)
+        return None
+    group, pod_group = Group(members, path), found[0]
+    minimum = _minimum(pod_group) or 0
+    if minimum < 1:
+        detail = f"is absent or 0, which {draft.names.title} takes for no gang: write {group.pods} to make it one"
+        draft.refuse_at(pod_group.position, "spec.minMember", detail)
+    elif check_minimum(draft, pod_group.position, "spec.minMember", minimum, group.pods) and _check_schedulers(
+        draft, members
+    ):
+        draft.groups.append(group)
+    if queue := _text(pod_group.spec.get("queue")):
+        draft.queues.append(queue)
+    drop(draft, pod_group)
+    return pod_group
+
+
+def drop(draft: Draft, pod_group: PodGroup) -> None:
+    """Leave a PodGroup out of the output, and say so."""
+    lost = sorted(set(pod_group.spec) - _DERIVED)
+    more = f"; its {', '.join(lost)} have no counterpart" if lost else ""
+    text = f'dropped {draft.names.title} PodGroup "{pod_group.name}": gangctl makes its own{more}'
+    draft.notes.append(Note(pod_group.position, "", text))
+    draft.dropped.add(pod_group.position)

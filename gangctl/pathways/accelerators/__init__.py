@@ -1,0 +1,1 @@
+"""TPUs by whatever name: machine types, topologies, slices."""

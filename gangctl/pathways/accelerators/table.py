@@ -1,0 +1,185 @@
+"""TPUs by whatever name a person gives them: the table of machine types, and the way from a name to its row.
+
+Names are looked up, never taken apart and put together again, so that a name nobody knows is refused and not passed on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Final, NoReturn
+
+from gangctl.pathways.accelerators import shapes
+from gangctl.pathways.accelerators.slices import Accelerator
+from gangctl.pathways.problems import InvalidReason, RefusedValueError
+from gangctl.pathways.wording import SHOWN, quoted
+
+_NEAR: Final = 3
+"""So many names are suggested in place of one that is refused."""
+
+
+def _generation(
+    generation: str, label: str, cores: int, dimensions: int, machines: Mapping[str, tuple[int, str]]
+) -> tuple[Accelerator, ...]:
+    return tuple(
+        Accelerator(
+            generation=generation,
+            machine_type=machine_type,
+            label=label,
+            key=key,
+            chips_per_vm=chips_per_vm,
+            cores_per_chip=cores,
+            dimensions=dimensions,
+        )
+        for machine_type, (chips_per_vm, key) in machines.items()
+    )
+
+
+ACCELERATORS: Final[tuple[Accelerator, ...]] = (
+    *_generation("v4", "tpu-v4-podslice", 2, 3, {"ct4p-hightpu-4t": (4, "tpuv4")}),
+    *_generation(
+        "v5e",
+        "tpu-v5-lite-podslice",
+        1,
+        2,
+        {
+            "ct5lp-hightpu-4t": (4, "tpuv5e"),
+            "ct5lp-hightpu-1t": (1, "tpuv5e"),
+            "ct5lp-hightpu-8t": (8, "tpuv5e1t"),
+        },
+    ),
+    *_generation(
+        "v5p",
+        "tpu-v5p-slice",
+        2,
+        3,
+        {"ct5p-hightpu-4t": (4, "tpuv5"), "ct5p-hightpu-1t": (1, "tpuv5"), "ct5p-hightpu-2t": (2, "tpuv5")},
+    ),
+    *_generation(
+        "v6e",
+        "tpu-v6e-slice",
+        1,
+        2,
+        {
+            "ct6e-standard-4t": (4, "tpuv6e"),
+            "ct6e-standard-1t": (1, "tpuv6e"),
+            "ct6e-standard-8t": (8, "tpuv6e1t"),
+        },
+    ),
+    *_generation("tpu7x", "tpu7x", 2, 3, {"tpu7x-standard-4t": (4, "tpu7x"), "tpu7x-standard-1t": (1, "tpu7x")}),
+    *_generation("tpu7", "tpu7", 2, 3, {"tpu7-standard-4t": (4, "tpu7"), "tpu7-standard-1t": (1, "tpu7")}),
+)
+"""Every machine type; the first of a generation is the one that a name without a machine type means."""
+
+FAMILIES: Final[Mapping[str, str]] = {
+    "v4": "v4",
+    "v5e": "v5e",
+    "v5litepod": "v5e",
+    "v5p": "v5p",
+    "v6e": "v6e",
+    "tpu7x": "tpu7x",
+    "tpu7": "tpu7",
+}
+"""What people call a generation."""
+
+_KINDS_OF_NAMES: Final = (
+    "allowed are a device type (v5p-8, v5p-2x2x1), a machine type (ct5p-hightpu-4t), a label of GKE (tpu-v5p-slice), "
+    f"a family ({', '.join(FAMILIES)}), or a key of Pathways (tpuv5)"
+)
+
+_UNREAL_LABELS: Final[Mapping[str, str]] = {"tpu-v5e-slice": "tpu-v5-lite-podslice"}
+"""Labels that some documents have and no node carries: pods that select them wait for ever. And the real ones."""
+
+_DEVICE_TYPE: Final = re.compile(
+    rf"(?P<family>{'|'.join(FAMILIES)})-(?:(?P<size>[1-9][0-9]{{0,6}})|(?P<topology>[0-9]{{1,6}}(?:x[0-9]{{1,6}}){{1,2}}))"
+)
+
+_BY_MACHINE_TYPE: Final[Mapping[str, Accelerator]] = {each.machine_type: each for each in ACCELERATORS}
+
+
+def default_of(generation: str) -> Accelerator:
+    """The machine type that a generation's name alone means."""
+    return next(each for each in ACCELERATORS if each.generation == generation)
+
+
+def single_chip(accelerator: Accelerator) -> Accelerator:
+    """The machine type of the same generation with one chip; itself where there is none."""
+    return next(
+        (each for each in ACCELERATORS if each.generation == accelerator.generation and each.chips_per_vm == 1),
+        accelerator,
+    )
+
+
+@cache
+def names() -> Mapping[str, Accelerator]:
+    """Every name that means a row without saying a topology: machine types, labels, families, keys."""
+    rows = {each.machine_type: each for each in ACCELERATORS}
+    firsts = [default_of(generation) for generation in FAMILIES.values()]
+    rows |= {first.label: first for first in firsts}
+    rows |= dict(zip(FAMILIES, firsts, strict=True))
+    for each in ACCELERATORS:
+        rows.setdefault(each.key, each)
+    return rows
+
+
+@cache
+def device_types(family: str) -> Mapping[str, str]:
+    """The sizes of a family, ascending: name as XPK has it (``v5p-8``, in TensorCores), and the topology it means."""
+    accelerator = default_of(FAMILIES[family])
+    return {
+        f"{family}-{chips * accelerator.cores_per_chip}": topology
+        for chips, topology in shapes.by_chips(accelerator.generation).items()
+    }
+
+
+def by_machine_type(text: str) -> Accelerator:
+    """The machine type, spelled as GKE spells it; RefusedValueError for any other."""
+    found = _BY_MACHINE_TYPE.get(text)
+    if found is None:
+        _refuse(f"{quoted(text)} is no machine type with TPUs; there are {', '.join(_BY_MACHINE_TYPE)}")
+    return found
+
+
+def find(text: str) -> tuple[Accelerator, str]:
+    """The accelerator that a name means, and the topology that it says, empty where it says none.
+
+    A name is a device type of XPK (``v5p-8``, ``v5p-2x2x1``), a machine type, a node label of GKE, a family or a key of
+    Pathways; case and blanks around it mean nothing. A slice of one chip is on the machine type with one chip, and
+    ``v6e-8`` is XPK's, two VMs of four chips, as cluster-toolkit's, one VM of eight, has a machine type to be named by.
+    RefusedValueError for whatever is none of these.
+    """
+    name = text.strip().lower()
+    if not name:
+        _refuse("the name of an accelerator is empty; " + _KINDS_OF_NAMES)
+    if name in names():
+        return names()[name], ""
+    if (device := _DEVICE_TYPE.fullmatch(name)) is not None:
+        return _device(text, device["family"], device["size"], device["topology"])
+    if name in _UNREAL_LABELS:
+        _refuse(f"no node carries the label {quoted(text)}; GKE's is {_UNREAL_LABELS[name]}")
+    close = get_close_matches(name[:SHOWN], names(), _NEAR, cutoff=0.8)
+    meant = f"; did you mean {' or '.join(close)}?" if close else ""
+    return _refuse(f"{quoted(text)} names no TPU, and Pathways runs on nothing else; {_KINDS_OF_NAMES}{meant}")
+
+
+def _device(text: str, family: str, size: str | None, topology: str | None) -> tuple[Accelerator, str]:
+    """The row and topology of a family and either a size or a topology."""
+    accelerator = default_of(FAMILIES[family])
+    sizes = device_types(family)
+    known = shapes.of_generation(accelerator.generation)
+    meant = sizes.get(f"{family}-{size}") if topology is None else topology
+    if meant in known:
+        return (single_chip(accelerator) if shapes.chips(meant) == 1 else accelerator), meant
+    if topology is not None:
+        near = ", ".join(f"{family}-{each}" for each in shapes.near(topology, known))
+        return _refuse(f"{quoted(text)}: {family} has no topology {topology}; near ones are {near}")
+    wanted = int(size or 0)
+    closest = sorted(sizes, key=lambda name: abs(int(name.rpartition("-")[2]) - wanted))[:_NEAR]
+    shown = ", ".join(f"{name} ({sizes[name]})" for name in sizes if name in closest)
+    return _refuse(f"{quoted(text)} is no size of {family}, which counts TensorCores; near sizes are {shown}")
+
+
+def _refuse(detail: str) -> NoReturn:
+    raise RefusedValueError(InvalidReason.UNKNOWN_ACCELERATOR, detail)

@@ -1,0 +1,1 @@
+"""The rules for a PathwaysJob, however it was written."""

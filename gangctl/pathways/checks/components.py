@@ -1,0 +1,65 @@
+"""The containers that gangctl adds: what a person may change about them, and which images they may run."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gangctl.errors import ErrorKind
+from gangctl.gang.reasons import Reason
+from gangctl.pathways.checks.findings import Findings
+from gangctl.pathways.checks.references import is_image, is_registry, is_tag
+from gangctl.pathways.job import Component, ComponentType
+from gangctl.pathways.paths import option_path
+from gangctl.pathways.problems import InvalidReason
+from gangctl.pathways.wording import quoted
+
+_POSIX: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_IMAGE_FORM: Final = "an image such as registry.example/team/image:tag or image@sha256:..."
+
+
+def check_images(found: Findings) -> None:
+    """Where images come from that are not a component's own."""
+    version, registry = found.job.pathways_version, found.job.options.image_registry
+    if version and not is_tag(version):
+        detail = f"must be the tag of an image, letters, digits, ., _ and -, at most 128; got {quoted(version)}"
+        found.refuse(InvalidReason.INVALID_IMAGE, "spec.pathwaysVersion", detail)
+    if registry is not None and not is_registry(registry):
+        detail = f"must be a host and perhaps a path, such as registry.example/pathways; got {quoted(registry)}"
+        found.refuse(InvalidReason.INVALID_IMAGE, option_path("imageRegistry"), detail)
+
+
+def check_components(found: Findings) -> None:
+    """Every entry of ``customComponents``."""
+    for kind, component in found.job.components.items():
+        if component.image and not is_image(component.image):
+            detail = f"must be {_IMAGE_FORM}; got {quoted(component.image)}"
+            found.refuse(InvalidReason.INVALID_IMAGE, f"{component.path}.image", detail)
+        if kind is ComponentType.SIDECAR and not component.image and (component.flags or component.env):
+            detail = f"is required: flags and environment of the {kind} have no container without one"
+            found.refuse(InvalidReason.INVALID_COMPONENT, f"{component.path}.image", detail, ErrorKind.REQUIRED)
+        for index, flag in enumerate(component.flags):
+            if not flag.strip():
+                detail = "must not be empty: the program would take it for an argument"
+                found.refuse(InvalidReason.INVALID_COMPONENT, f"{component.path}.customFlags[{index}]", detail)
+        _check_environment(found, component)
+        if not (component.image or component.flags or component.env):
+            found.tell(Reason.NO_EFFECT, f"{found.place(component.path)} changes nothing about the {kind}")
+
+
+def _check_environment(found: Findings, component: Component) -> None:
+    seen: set[str] = set()
+    for index, variable in enumerate(component.env):
+        path = f"{component.path}.customEnv[{index}]"
+        name = variable.get("name", "")
+        if not _POSIX.fullmatch(name):
+            said = f"got {quoted(name)}" if name else "it is empty"
+            detail = f"must be letters, digits and _, first no digit; {said}"
+            found.refuse(InvalidReason.INVALID_ENVIRONMENT, f"{path}.name", detail)
+        elif name in seen:
+            detail = f"{quoted(name)} is set a second time: write each variable once"
+            found.refuse(InvalidReason.INVALID_ENVIRONMENT, f"{path}.name", detail, ErrorKind.DUPLICATE)
+        seen.add(name)
+        if variable.get("value") and variable.get("valueFrom"):
+            detail = "must not be set beside value: a variable has one of them"
+            found.refuse(InvalidReason.INVALID_ENVIRONMENT, f"{path}.valueFrom", detail, ErrorKind.FORBIDDEN)

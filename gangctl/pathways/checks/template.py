@@ -1,0 +1,170 @@
+"""The user's pod, beside what gangctl adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gangctl.api.fieldpath import FieldPath
+from gangctl.api.quantity import MAX
+from gangctl.errors import ErrorKind, FieldError
+from gangctl.fit.words import show
+from gangctl.gang.naming import is_dns_label
+from gangctl.gang.reasons import Reason
+from gangctl.gang.requests import Requests, as_integers, pod_requests, read_list
+from gangctl.pathways.checks.findings import Findings
+from gangctl.pathways.checks.ports import check_ports
+from gangctl.pathways.origins import plain
+from gangctl.pathways.paths import POD, TEMPLATE
+from gangctl.pathways.problems import InvalidReason
+from gangctl.pathways.rendering.headroom import proxy_resources, resource_manager_resources
+from gangctl.pathways.wording import listed, quoted
+from gangctl.pathways.words import PROXY_CONTAINER, RESOURCE_MANAGER_CONTAINER, TPU
+
+RESERVED: Final = (RESOURCE_MANAGER_CONTAINER, PROXY_CONTAINER)
+_RESTART_POLICIES: Final = ("OnFailure", "Never")
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container of the user's pod."""
+
+    path: str
+    value: Mapping[str, Any]
+    init: bool
+
+    @property
+    def name(self) -> str:
+        """Empty where it has none."""
+        return str(self.value.get("name", ""))
+
+
+def check_template(found: Findings) -> None:
+    """The pod of the user's own; there is none when a client connects from outside."""
+    if found.job.template is None:
+        return
+    pod = found.job.template.get("spec", {})
+    containers = list(_containers(pod))
+    _check_presence(found, [each.name for each in containers if not each.init])
+    _check_each(found, containers)
+    check_ports(found, [(each.path, each.value, each.init) for each in containers])
+    for each in containers:
+        _check_resources(found, f"{each.path}.resources", each.value.get("resources", {}))
+    _check_resources(found, f"{POD}.resources", pod.get("resources", {}))
+    policy = pod.get("restartPolicy")
+    if policy is not None and policy not in _RESTART_POLICIES:
+        detail = f"unsupported value {quoted(policy)}, allowed in a Job: {listed(_RESTART_POLICIES)}"
+        found.refuse(InvalidReason.MALFORMED, f"{POD}.restartPolicy", detail, ErrorKind.NOT_SUPPORTED)
+    others = sorted({*found.job.template.get("metadata", {})} - {"labels", "annotations"})
+    if others:
+        place = found.place(f"{TEMPLATE}.metadata")
+        found.tell(Reason.NO_EFFECT, f"{place}: of it only labels and annotations are used, not {listed(others)}")
+    seconds = pod.get("terminationGracePeriodSeconds", 0)
+    if seconds < 0:
+        path = f"{POD}.terminationGracePeriodSeconds"
+        found.refuse(InvalidReason.INVALID_GRACE_PERIOD, path, f"must be at least 0 seconds, got {seconds}")
+
+
+def _containers(pod: Mapping[str, Any]) -> Iterator[Container]:
+    for field in ("initContainers", "containers"):
+        for index, value in enumerate(pod.get(field, ())):
+            yield Container(f"{POD}.{field}[{index}]", value, field == "initContainers")
+
+
+def _check_presence(found: Findings, names: list[str]) -> None:
+    if not names:
+        detail = "must have at least one container; leave the template out where a client connects from outside"
+        found.refuse(InvalidReason.MISSING_CONTAINERS, f"{POD}.containers", detail, ErrorKind.REQUIRED)
+    elif found.job.main_container not in names:
+        detail = (
+            f"there is no container {quoted(found.job.main_container)} in {found.place(f'{POD}.containers')}, which "
+            f"has {listed(quoted(name) for name in names[:8])}: one of them has to learn where the proxy is"
+        )
+        found.refuse(InvalidReason.MISSING_MAIN_CONTAINER, "spec.controller.mainContainerName", detail)
+
+
+def _check_each(found: Findings, containers: list[Container]) -> None:
+    seen: set[str] = set()
+    for each in containers:
+        path = f"{each.path}.name"
+        if not each.name:
+            found.refuse(InvalidReason.MALFORMED, path, "is required", ErrorKind.REQUIRED)
+        elif each.name in RESERVED:
+            detail = f"{quoted(each.name)} is the name of a container that gangctl adds to this pod: choose another"
+            found.refuse(InvalidReason.RESERVED_CONTAINER_NAME, path, detail, ErrorKind.FORBIDDEN)
+        elif each.name in seen:
+            detail = f"{quoted(each.name)} is the name of another container of this pod: names must differ"
+            found.refuse(InvalidReason.MALFORMED, path, detail, ErrorKind.DUPLICATE)
+        elif not is_dns_label(each.name):
+            detail = f"{quoted(each.name)} cannot name a container: lower case letters, digits and -, at most 63"
+            found.refuse(InvalidReason.INVALID_NAME, path, detail)
+        seen.add(each.name)
+        image = each.value.get("image", "")
+        if not image or image != image.strip():
+            detail = "must name an image, without blanks around it" if image else "is required"
+            found.refuse(InvalidReason.INVALID_IMAGE, f"{each.path}.image", detail, ErrorKind.REQUIRED)
+        for index, variable in enumerate(each.value.get("env", ())):
+            if not variable.get("name"):
+                name = f"{each.path}.env[{index}].name"
+                found.refuse(InvalidReason.INVALID_ENVIRONMENT, name, "is required", ErrorKind.REQUIRED)
+
+
+def _check_resources(found: Findings, path: str, resources: Mapping[str, Any]) -> None:
+    check_amounts(found, path, resources.get("requests", {}), resources.get("limits", {}))
+    if found.job.colocated:
+        for field in ("limits", "requests"):
+            if TPU in resources.get(field, {}):
+                detail = "must not be asked for beside the workers: all chips of the node are theirs"
+                place = f"{path}.{field}[{TPU}]"
+                found.refuse(InvalidReason.INVALID_RESOURCES, place, detail, ErrorKind.FORBIDDEN)
+                return
+
+
+def check_pod_size(found: Findings) -> None:
+    """A pod that says as a whole what it needs leaves room for the containers that gangctl adds.
+
+    Every quantity has been looked at before.
+    """
+    job, pod = found.job, (found.job.template or {}).get("spec", {})
+    resources = pod.get("resources", {})
+    added = (resource_manager_resources(job), proxy_resources(job))
+    sidecars = [{"restartPolicy": "Always", "resources": plain(each)} for each in added]
+    init = [*pod.get("initContainers", ()), *sidecars]
+    needed = as_integers(pod_requests({"containers": pod.get("containers", []), "initContainers": init})[0])
+    said, _ = pod_requests({"resources": resources})
+    for name, amount in as_integers(said).items():
+        if name in said and amount < needed.get(name, 0):
+            field = "requests" if name in resources.get("requests", {}) else "limits"
+            detail = (
+                f"must be at least {show(name, needed[name])}, which its containers request together, "
+                f"{' and '.join(RESERVED)} included; got {resources[field][name]}"
+            )
+            path = FieldPath.parse(f"{POD}.resources.{field}").child(name)
+            found.refuse(InvalidReason.INVALID_RESOURCES, str(path), detail)
+
+
+def check_amounts(found: Findings, path: str, requests: Mapping[str, Any], limits: Mapping[str, Any]) -> None:
+    """Requests and limits of one container are quantities, and no request is above its limit."""
+    asked = _amounts(found, f"{path}.requests", requests)
+    limited = _amounts(found, f"{path}.limits", limits)
+    for name, amount in asked.items():
+        if name in limited and amount > limited[name]:
+            detail = f"must be at most the limit, {limits[name]}; got {requests[name]}"
+            place = str(FieldPath.parse(f"{path}.requests").child(name))
+            found.refuse(InvalidReason.INVALID_RESOURCES, place, detail)
+
+
+def _amounts(found: Findings, path: str, written: Mapping[str, Any]) -> Requests:
+    """The quantities that are some."""
+    errors: list[FieldError] = []
+    sound: dict[str, Any] = {}
+    for name, amount in written.items():
+        if isinstance(amount, int) and abs(amount) > MAX:
+            detail = f"must be at least 0 and at most {MAX} where it has no unit"
+            errors.append(FieldError(f"{path}[{name}]", ErrorKind.INVALID, detail))
+        else:
+            sound[name] = amount
+    amounts = read_list(sound, FieldPath.parse(path), errors)
+    found.refuse_all(InvalidReason.INVALID_RESOURCES, errors)
+    return amounts

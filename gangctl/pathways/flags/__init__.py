@@ -1,0 +1,1 @@
+"""A PathwaysJob in the flags of a command line, and the container that they describe."""

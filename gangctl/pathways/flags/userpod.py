@@ -1,0 +1,217 @@
+"""The user's pod as flags describe it: one container, whose shell hands SIGTERM on.
+
+It is built as an object, never as text. What connects it to the proxy is added by rendering, as for any PathwaysJob.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gangctl.api.quantity import parse_quantity
+from gangctl.errors import ErrorKind
+from gangctl.pathways.checks.references import is_image
+from gangctl.pathways.flags.commandline import Flags
+from gangctl.pathways.flags.texts import FlagTexts
+from gangctl.pathways.flags.wrapper import Shell, wrapped
+from gangctl.pathways.options import PathwaysOptions
+from gangctl.pathways.origins import Origin, OriginKind
+from gangctl.pathways.paths import POD
+from gangctl.pathways.problems import InvalidReason
+from gangctl.pathways.rendering.containers import SHARED_TMP
+from gangctl.pathways.result import Profile
+from gangctl.pathways.wording import listed, near, quoted
+
+DEFAULT_NAME: Final = "jax-tpu"
+NO_WRAPPER: Final = "none"
+WRAPPERS: Final = (*Shell, NO_WRAPPER)
+PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+REQUESTS: Final[Mapping[str, str]] = {"cpu": "2", "memory": "8Gi"}
+LIMITS: Final[Mapping[str, str]] = {"cpu": "24", "memory": "100G"}
+"""Of the user's container. Without the requests the limits would count, and the head would fit on few nodes."""
+DEBUG_LOGS: Final[Mapping[str, str]] = {
+    "TPU_STDERR_LOG_LEVEL": "0",
+    "TPU_MIN_LOG_LEVEL": "0",
+    "TF_CPP_MIN_LOG_LEVEL": "0",
+    "TPU_VMODULE": "real_program_continuator=1",
+}
+"""What XPK exports for ``--enable-debug-logs``."""
+
+CONTAINER: Final = f"{POD}.containers[0]"
+_TMP: Final = {"name": SHARED_TMP, "hostPath": {"path": "/tmp", "type": "DirectoryOrCreate"}}  # noqa: S108 -- the node's
+OF_XPK: Final = Origin(OriginKind.RULE, "xpk", "as XPK has it where nothing else is asked for")
+_SIZE: Final = Origin(OriginKind.RULE, "gangctl", "the size of a client where nothing else is asked for")
+_OF_CONTAINER: Final = (
+    "command",
+    "docker_image",
+    "docker_name",
+    "docker_image_pull_policy",
+    "docker_resources",
+    "privileged",
+    "mount_tmp",
+    "service_account",
+    "image_pull_secret",
+    "env",
+    "env_file",
+    "enable_debug_logs",
+)
+"""Flags that say nothing without a container of the user's."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserPod:
+    """A pod template, and where its fields come from, by path in the PathwaysJob; without one the head is headless."""
+
+    template: Mapping[str, Any] | None = None
+    sources: Mapping[str, Origin] = field(default_factory=dict)
+
+
+def flag_origin(flag: str, why: str = "") -> Origin:
+    """The origin of what a flag says."""
+    return Origin(OriginKind.FLAG, flag, why)
+
+
+def kebab(name: str) -> str:
+    """The flag of a field of :class:`Flags`."""
+    return f"--{name.replace('_', '-')}"
+
+
+def says(value: object) -> bool:
+    """Whether a flag was given, by the value of its field; a switch that is off is as if it were not."""
+    return value is not None and value is not False and value not in ("", ())
+
+
+def origin_of(name: str, value: object) -> Origin:
+    """The origin of what a field of :class:`Flags` says, or of what holds where it says nothing."""
+    return Origin(OriginKind.FLAG if says(value) else OriginKind.DEFAULT, kebab(name))
+
+
+def build_pod(flags: Flags, profile: Profile, options: PathwaysOptions, texts: FlagTexts) -> UserPod:
+    """The pod that the flags ask for; what is wrong with them is told to ``texts``."""
+    if flags.headless:
+        _refuse_without_container(flags, texts)
+        return UserPod()
+    _check_words(flags, texts)
+    sources = {
+        f"{CONTAINER}.name": origin_of("docker_name", flags.docker_name),
+        f"{CONTAINER}.image": flag_origin("--docker-image"),
+        f"{CONTAINER}.imagePullPolicy": flag_origin("--docker-image-pull-policy"),
+        f"{POD}.serviceAccountName": flag_origin("--service-account"),
+        f"{POD}.imagePullSecrets": flag_origin("--image-pull-secret"),
+    }
+    container: dict[str, Any] = {
+        "name": flags.docker_name or DEFAULT_NAME,
+        "image": flags.docker_image,
+        **({"imagePullPolicy": flags.docker_image_pull_policy} if flags.docker_image_pull_policy else {}),
+        "command": _command(flags, texts, sources),
+        "env": _environment(flags, texts, sources),
+        "resources": _resources(flags, texts, sources),
+        **_host_settings(flags, profile, options, sources),
+    }
+    container = {key: value for key, value in container.items() if value not in ([], {})}
+    volumes = {"volumes": [_TMP]} if "volumeMounts" in container else {}
+    return UserPod({"spec": {**_rights(flags, texts), "containers": [container], **volumes}}, sources)
+
+
+def _refuse_without_container(flags: Flags, texts: FlagTexts) -> None:
+    for name in _OF_CONTAINER:
+        if says(getattr(flags, name)):
+            detail = "must not be given with --headless, where the head has no container of your own"
+            texts.refuse(InvalidReason.MALFORMED, kebab(name), detail, ErrorKind.FORBIDDEN)
+
+
+def _check_words(flags: Flags, texts: FlagTexts) -> None:
+    if not flags.command.strip():
+        detail = "is required, unless --headless leaves the head without a container of your own"
+        texts.refuse(InvalidReason.MISSING_CONTAINERS, "--command", detail, ErrorKind.REQUIRED)
+    if not flags.docker_image:
+        detail = "is required: the image that the command runs in, unless --headless"
+        texts.refuse(InvalidReason.INVALID_IMAGE, "--docker-image", detail, ErrorKind.REQUIRED)
+    elif not is_image(flags.docker_image):
+        detail = f"must be an image such as registry.example/team/image:tag, got {quoted(flags.docker_image)}"
+        texts.refuse(InvalidReason.INVALID_IMAGE, "--docker-image", detail)
+    for flag, value, allowed in (
+        ("--wrapper", flags.wrapper, WRAPPERS),
+        ("--docker-image-pull-policy", flags.docker_image_pull_policy or PULL_POLICIES[0], PULL_POLICIES),
+    ):
+        if value not in allowed:
+            detail = f"unsupported value {quoted(value)}{near(value, allowed)}, allowed: {listed(allowed)}"
+            texts.refuse(InvalidReason.MALFORMED, flag, detail, ErrorKind.NOT_SUPPORTED)
+
+
+def _rights(flags: Flags, texts: FlagTexts) -> dict[str, Any]:
+    """As whom the pod runs, and by whose right its images are pulled."""
+    rights: dict[str, Any] = {}
+    if flags.service_account:
+        texts.name("--service-account", flags.service_account)
+        rights["serviceAccountName"] = flags.service_account
+    for name in flags.image_pull_secret:
+        texts.name("--image-pull-secret", name)
+    if flags.image_pull_secret:
+        rights["imagePullSecrets"] = [{"name": name} for name in flags.image_pull_secret]
+    return rights
+
+
+def _command(flags: Flags, texts: FlagTexts, sources: dict[str, Origin]) -> list[str]:
+    path = f"{CONTAINER}.command"
+    sources[path] = flag_origin("--command")
+    if flags.wrapper not in set(Shell):
+        return list(texts.words("--command", flags.command, InvalidReason.MALFORMED))
+    command = wrapped(flags.command, Shell(flags.wrapper))
+    kind = OriginKind.DEFAULT if flags.wrapper == Shell.BASH else OriginKind.FLAG
+    wrapper = Origin(kind, "--wrapper", "hands SIGTERM on to the command")
+    sources |= {f"{path}[{index}]": wrapper for index in range(len(command) - 1)}
+    return command
+
+
+def _environment(flags: Flags, texts: FlagTexts, sources: dict[str, Origin]) -> list[dict[str, str]]:
+    """Each variable once: those of ``--env``, of the file, of the logs, the first that has a name of these."""
+    found: dict[str, tuple[str, Origin]] = {}
+    for variables, flag in (
+        (DEBUG_LOGS if flags.enable_debug_logs else {}, "--enable-debug-logs"),
+        (texts.environment_file("--env-file", flags.env_file, flags.local_environment), "--env-file"),
+        (texts.variables("--env", flags.env), "--env"),
+    ):
+        found |= {name: (value, flag_origin(flag)) for name, value in variables.items()}
+    sources |= {f"{CONTAINER}.env[{index}]": origin for index, (_, origin) in enumerate(found.values())}
+    return [{"name": name, "value": value} for name, (value, _) in found.items()]
+
+
+def _resources(flags: Flags, texts: FlagTexts, sources: dict[str, Origin]) -> dict[str, dict[str, str]]:
+    asked = texts.amounts("--docker-resources", flags.docker_resources)
+    requests, limits = {**REQUESTS, **asked["requests"]}, {**LIMITS, **asked["limits"]}
+    for name in REQUESTS:
+        if not requests[name] or not limits[name] or parse_quantity(requests[name]) <= parse_quantity(limits[name]):
+            continue
+        # Only one of the two was asked for, or both are and the check says so: the usual one gives way.
+        if name not in asked["requests"]:
+            requests[name] = limits[name]
+        elif name not in asked["limits"]:
+            limits[name] = requests[name]
+    path = f"{CONTAINER}.resources"
+    sources[path] = flag_origin("--docker-resources")
+    for kind, usual, amounts in (("requests", REQUESTS, requests), ("limits", LIMITS, limits)):
+        kept = [name for name in usual if name not in asked[kind] and amounts[name] == usual[name]]
+        sources |= {f"{path}.{kind}.{name}": _SIZE for name in kept}
+    lists = {"requests": requests, "limits": limits}
+    present = {kind: {name: text for name, text in amounts.items() if text} for kind, amounts in lists.items()}
+    return {kind: amounts for kind, amounts in present.items() if amounts}
+
+
+def _host_settings(
+    flags: Flags, profile: Profile, options: PathwaysOptions, sources: dict[str, Origin]
+) -> dict[str, Any]:
+    """What XPK gives to the user's container of its node."""
+    settings: dict[str, Any] = {}
+    of_profile = profile is Profile.XPK
+    if of_profile if flags.privileged is None else flags.privileged:
+        settings["securityContext"] = {"privileged": True}
+        sources[f"{CONTAINER}.securityContext"] = OF_XPK if flags.privileged is None else flag_origin("--privileged")
+    shares = of_profile and options.shared_tmp is not False
+    if shares if flags.mount_tmp is None else flags.mount_tmp:
+        mount = {"name": SHARED_TMP, "mountPath": "/tmp"}  # noqa: S108 -- the node's, shared on purpose
+        settings["volumeMounts"] = [mount]
+        origin = OF_XPK if flags.mount_tmp is None else flag_origin("--mount-tmp")
+        sources |= {f"{CONTAINER}.volumeMounts": origin, f"{POD}.volumes": origin}
+    return settings

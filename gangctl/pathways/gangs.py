@@ -1,0 +1,75 @@
+"""Which gangs a PathwaysJob gets: those that were asked for, or those that suit it.
+
+A slice is of no use unless it is complete, and it is the unit that is lost and comes back: a group for each slice is
+the default. A colocated head competes with the workers for the same nodes, so that there all of them are one group.
+Kueue's topology-aware scheduling places by itself, and a job whose head sits beside workers that may be missing cannot
+be one group; neither gets any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gangctl.gang.config import GangMode
+from gangctl.pathways.job import PathwaysJob
+from gangctl.pathways.options import Slicing, Startup
+
+TOPOLOGY_REQUESTS: Final = "kueue.x-k8s.io/podset-"
+"""Prefix of the annotations by which Kueue is asked to place pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gangs:
+    """At most one of the two levels is a gang."""
+
+    jobset: GangMode
+    """``Gang`` is head and workers together."""
+    worker: GangMode
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a gang at all."""
+        return self.jobset is GangMode.GANG or self.worker is not GangMode.OFF
+
+
+NO_GANGS: Final = Gangs(GangMode.OFF, GangMode.OFF)
+
+
+def gangs(job: PathwaysJob) -> Gangs:
+    """The gangs of a job: asked for on either level, or gangctl's choice."""
+    if job.gang_mode is GangMode.GANG:
+        return Gangs(GangMode.GANG, GangMode.OFF)
+    if job.worker_mode is not None:
+        return Gangs(GangMode.OFF, job.worker_mode)
+    if job.gang_mode is GangMode.OFF or placed_by_kueue(job):
+        return NO_GANGS
+    if job.colocated:
+        return NO_GANGS if job.elastic_slices else Gangs(GangMode.GANG, GangMode.OFF)
+    return Gangs(GangMode.OFF, GangMode.REPLICATED_GANG)
+
+
+def sliced(job: PathwaysJob) -> bool:
+    """Whether slices are cut out of, or put together from, node pools."""
+    return (job.options.slicing or Slicing.NONE) is not Slicing.NONE
+
+
+def placed_by_kueue(job: PathwaysJob) -> bool:
+    """Whether Kueue chooses the workers' nodes: slices are cut out, or an annotation asks for it."""
+    return sliced(job) or asks_for_topology(job.annotations)
+
+
+def asks_for_topology(annotations: Mapping[str, str]) -> bool:
+    """Whether annotations ask Kueue's topology-aware scheduling for a place."""
+    return any(key.startswith(TOPOLOGY_REQUESTS) for key in annotations)
+
+
+def together(job: PathwaysJob) -> bool:
+    """Whether head and workers have to be created together, because the head waits for a place beside a worker."""
+    return job.colocated or gangs(job).jobset is GangMode.GANG
+
+
+def startup(job: PathwaysJob) -> Startup:
+    """In which order head and workers are created."""
+    return job.options.startup or (Startup.ANY_ORDER if together(job) else Startup.IN_ORDER)

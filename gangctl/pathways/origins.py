@@ -1,0 +1,94 @@
+"""Where each field of a rendered object came from.
+
+Whatever is rendered is built as a tree of dicts, lists and values in which a :class:`From` marks that a value, or
+everything below it, has an origin. :func:`plain` is the object without the marks, :func:`origins` the marks by path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from gangctl.api.fieldpath import FieldPath
+
+
+class OriginKind(StrEnum):
+    """What kind of place a value comes from."""
+
+    FIELD = "field"
+    """A field of the PathwaysJob."""
+    FLAG = "flag"
+    """A flag of the command line."""
+    OPTION = "option"
+    """An entry of the options: annotation, settings of the controller, or a flag of the same name."""
+    DEFAULT = "default"
+    """What the API says when the field is left out."""
+    TABLE = "table"
+    """The table of accelerators."""
+    RULE = "rule"
+    """A rule of gangctl."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value comes from: ``place`` is a field path, a flag, or what names the rule; ``why`` a sentence."""
+
+    kind: OriginKind
+    place: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """A value, or a tree, with the origin of whatever in it has no nearer one."""
+
+    value: Any
+    origin: Origin
+
+
+def field(value: Any, path: str, why: str = "") -> From:
+    """A value taken from the PathwaysJob's field at ``path``."""
+    return From(value, Origin(OriginKind.FIELD, path, why))
+
+
+def rule(value: Any, why: str, place: str = "gangctl") -> From:
+    """A value that a rule demands."""
+    return From(value, Origin(OriginKind.RULE, place, why))
+
+
+def option(value: Any, name: str, why: str = "") -> From:
+    """A value that an entry of the options chose, by its name in JSON: ``imageRegistry``."""
+    return From(value, Origin(OriginKind.OPTION, name, why))
+
+
+def plain(tree: Any) -> Any:
+    """The tree without its marks: dicts, lists and values of its own, shared with nobody."""
+    if isinstance(tree, From):
+        return plain(tree.value)
+    if isinstance(tree, Mapping):
+        return {key: plain(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [plain(value) for value in tree]
+    return tree
+
+
+def origins(tree: Any) -> dict[str, Origin]:
+    """The origin of every leaf by its field path; one without is a slip of whoever built the tree (ValueError)."""
+    return dict(_leaves(tree, FieldPath(), None))
+
+
+def _leaves(tree: Any, path: FieldPath, nearest: Origin | None) -> Iterator[tuple[str, Origin]]:
+    if isinstance(tree, From):
+        yield from _leaves(tree.value, path, tree.origin)
+    elif isinstance(tree, Mapping) and tree:
+        for key, value in tree.items():
+            yield from _leaves(value, path.child(key), nearest)
+    elif isinstance(tree, list | tuple) and tree:
+        for index, value in enumerate(tree):
+            yield from _leaves(value, path.index(index), nearest)
+    elif nearest is None:
+        raise ValueError(f"{path} comes from nowhere")
+    else:
+        yield str(path), nearest

@@ -1,0 +1,70 @@
+"""What may be wrong with a PathwaysJob: a closed list of reasons, safe to match in scripts and conditions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gangctl.errors import ErrorKind, FieldError
+
+
+class InvalidReason(StrEnum):
+    """Why a PathwaysJob, or flags in its place, cannot become a JobSet."""
+
+    MALFORMED = "Malformed"
+    """A field of another type than the API's, an unknown enum value, an object that is none."""
+    INVALID_NAME = "InvalidName"
+    NAME_TOO_LONG = "NameTooLong"
+    INVALID_WORKERS = "InvalidWorkers"
+    """Not exactly one worker group."""
+    INVALID_NUM_SLICES = "InvalidNumSlices"
+    INVALID_ELASTIC_SLICES = "InvalidElasticSlices"
+    INVALID_RESTARTS = "InvalidRestarts"
+    """``maxRestarts`` or ``maxSliceRestarts``."""
+    INVALID_GRACE_PERIOD = "InvalidGracePeriod"
+    UNKNOWN_ACCELERATOR = "UnknownAccelerator"
+    INVALID_TOPOLOGY = "InvalidTopology"
+    INVALID_DIRECTORY = "InvalidDirectory"
+    MISSING_CONTAINERS = "MissingContainers"
+    MISSING_MAIN_CONTAINER = "MissingMainContainer"
+    RESERVED_CONTAINER_NAME = "ReservedContainerName"
+    PORT_CONFLICT = "PortConflict"
+    INVALID_COMPONENT = "InvalidComponent"
+    INVALID_ENVIRONMENT = "InvalidEnvironment"
+    INVALID_RESOURCES = "InvalidResources"
+    INVALID_OPTIONS = "InvalidOptions"
+    INVALID_GANG_MODE = "InvalidGangMode"
+    GANG_DEADLOCK = "GangDeadlock"
+    """A gang that would wait for pods that wait for it."""
+    ELASTIC_GANG = "ElasticGang"
+    """A gang that could not start, or recover, with a slice missing."""
+    INVALID_SLICING = "InvalidSlicing"
+    INVALID_IMAGE = "InvalidImage"
+    INVALID_JOBSET = "InvalidJobSet"
+    """The JobSet would be refused, by the API server, by JobSet or as a gang."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong: why, as a reason that stays, and where and what is allowed, for a person."""
+
+    reason: InvalidReason
+    error: FieldError
+
+    def __str__(self) -> str:
+        return f"{self.error} ({self.reason})"
+
+
+def problem(reason: InvalidReason, path: str, detail: str, kind: ErrorKind = ErrorKind.INVALID) -> Problem:
+    """A problem of the field at ``path``; ``detail`` says what is allowed."""
+    return Problem(reason, FieldError(path, kind, detail))
+
+
+class RefusedValueError(ValueError):
+    """A value that means nothing here; whoever knows its field makes it a :class:`Problem`."""
+
+    def __init__(self, reason: InvalidReason, detail: str) -> None:
+        """``detail`` quotes the value and says what is allowed."""
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail

@@ -1,0 +1,1 @@
+"""From an object that somebody wrote to a PathwaysJob."""

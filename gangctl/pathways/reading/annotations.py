@@ -1,0 +1,70 @@
+"""What the annotations of a PathwaysJob ask for: gangs, and options."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
+
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
+from gangctl.errors import ErrorKind, FieldError
+from gangctl.gang.config import JOBSET_MODES, REPLICATED_JOB_MODES, GangMode, read_options
+from gangctl.pathways.options import PathwaysOptions
+from gangctl.pathways.paths import OPTIONS_PATH, annotation
+from gangctl.pathways.problems import InvalidReason, Problem, problem
+from gangctl.pathways.wording import listed, near, quoted
+from gangctl.pathways.words import WORKER_MODE
+
+_MOST_ERRORS: Final = 20
+
+
+def read_modes(annotations: Mapping[str, str], problems: list[Problem]) -> tuple[GangMode | None, GangMode | None]:
+    """The modes asked for: of head and workers together, and of the workers."""
+    hint = f"; groups of the workers alone are asked for with {WORKER_MODE}"
+    together = _mode(annotations, GANG_MODE, JOBSET_MODES, hint, problems)
+    worker = _mode(annotations, WORKER_MODE, REPLICATED_JOB_MODES, "", problems)
+    if (text := annotations.get(GANG_OPTIONS)) is not None:
+        errors: list[FieldError] = []
+        read_options(text, annotation(GANG_OPTIONS), errors)
+        problems += (Problem(InvalidReason.INVALID_OPTIONS, error) for error in errors)
+    return together, worker
+
+
+def _mode(
+    annotations: Mapping[str, str], key: str, allowed: Sequence[GangMode], hint: str, problems: list[Problem]
+) -> GangMode | None:
+    value = annotations.get(key)
+    if value is None:
+        return None
+    found = next((mode for mode in allowed if mode == value), None)
+    if found is None:
+        detail = f"unsupported value {quoted(value)}, allowed (case-sensitive): {listed(allowed)}"
+        told = f"{detail}{hint if value == GangMode.REPLICATED_GANG else ''}"
+        problems.append(problem(InvalidReason.INVALID_GANG_MODE, annotation(key), told, ErrorKind.NOT_SUPPORTED))
+    return found
+
+
+def read_pathways_options(text: str, problems: list[Problem]) -> PathwaysOptions:
+    """The JSON of annotation ``gangctl.dev/pathways-options``; none are chosen where it is wrong."""
+    try:
+        return PathwaysOptions.model_validate_json(text, by_alias=True, by_name=False)
+    except ValidationError as wrong:
+        names = [to_camel(name) for name in PathwaysOptions.model_fields]
+        for error in wrong.errors(include_url=False, include_context=False, include_input=False)[:_MOST_ERRORS]:
+            problems.append(_option_problem(dict(error), names))
+        return PathwaysOptions()
+
+
+def _option_problem(error: Mapping[str, Any], names: Collection[str]) -> Problem:
+    steps = [str(step) for step in error["loc"]]
+    path = ".".join([OPTIONS_PATH, *steps])
+    if error["type"] != "extra_forbidden":
+        kind = ErrorKind.NOT_SUPPORTED if error["type"] in {"enum", "literal_error"} else ErrorKind.INVALID
+        detail = error["msg"] if steps else f"{error['msg']}; a JSON object with: {listed(names)}"
+        return problem(InvalidReason.INVALID_OPTIONS, path, detail, kind)
+    if len(steps) > 1:
+        return problem(InvalidReason.INVALID_OPTIONS, path, "unknown option", ErrorKind.FORBIDDEN)
+    detail = f"unknown option{near(steps[0], names)}, allowed: {listed(names)}"
+    return problem(InvalidReason.INVALID_OPTIONS, path, detail, ErrorKind.FORBIDDEN)

@@ -1,0 +1,65 @@
+"""The group of workers in ``spec.workers``: the slices of a PathwaysJob, and how they run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from gangctl.api.reader import Reader
+from gangctl.errors import ErrorKind
+from gangctl.pathways.accelerators.shapes import MACHINE_TYPES_OF_JOBS
+from gangctl.pathways.accelerators.slices import Slice
+from gangctl.pathways.accelerators.table import by_machine_type
+from gangctl.pathways.accelerators.topologies import slice_of
+from gangctl.pathways.job import DEFAULT_SLICE_RESTARTS, PathwaysJob
+from gangctl.pathways.problems import InvalidReason, Problem, RefusedValueError, problem
+from gangctl.pathways.reading.fields import MOST_ENTRIES, signed
+from gangctl.pathways.wording import listed, near, quoted
+
+ANY_SLICE: Final = slice_of(by_machine_type("ct5p-hightpu-4t"), "2x2x1", strict=True)
+"""What a job has while it is read; nobody looks at it before it is replaced."""
+
+
+def read_workers(spec: Reader, job: PathwaysJob, problems: list[Problem]) -> tuple[PathwaysJob, bool]:
+    """The job with its workers, and whether its slice is known; if not, it still has one, which means nothing."""
+    groups = spec.children("workers", MOST_ENTRIES)
+    job = replace(job, slices=max(1, job.elastic_slices + 1))
+    if len(groups) != 1:
+        detail = f"must be exactly one group of workers, got {len(groups)}"
+        kind = ErrorKind.TOO_MANY if groups else ErrorKind.REQUIRED
+        problems.append(problem(InvalidReason.INVALID_WORKERS, "spec.workers", detail, kind))
+        return job, False
+    (group,) = groups
+    slices = signed(group, "numSlices")
+    if group.value.get("numSlices") is None:
+        detail = "is required: how many slices, at least 1"
+        problems.append(
+            problem(InvalidReason.INVALID_NUM_SLICES, f"{group.path}.numSlices", detail, ErrorKind.REQUIRED)
+        )
+    restarts = signed(group, "maxSliceRestarts")
+    found = _read_slice(group, problems)
+    job = replace(
+        job,
+        slice=found or ANY_SLICE,
+        slices=job.slices if slices is None else slices,
+        max_slice_restarts=DEFAULT_SLICE_RESTARTS if restarts is None else restarts,
+        worker_grace_seconds=signed(group, "terminationGracePeriodSeconds", 64),
+        worker_priority_class=group.string("priorityClassName"),
+        worker_node_selector=dict(group.strings("nodeSelector")),
+    )
+    return job, found is not None
+
+
+def _read_slice(group: Reader, problems: list[Problem]) -> Slice | None:
+    machine, topology = group.string("type"), group.string("topology")
+    if machine not in MACHINE_TYPES_OF_JOBS:
+        said = f"unsupported machine type {quoted(machine)}" if machine else "is required"
+        detail = f"{said}{near(machine, MACHINE_TYPES_OF_JOBS)}, allowed: {listed(MACHINE_TYPES_OF_JOBS)}"
+        kind = ErrorKind.NOT_SUPPORTED if machine else ErrorKind.REQUIRED
+        problems.append(problem(InvalidReason.UNKNOWN_ACCELERATOR, f"{group.path}.type", detail, kind))
+        return None
+    try:
+        return slice_of(by_machine_type(machine), topology, strict=True)
+    except RefusedValueError as refused:
+        problems.append(problem(refused.reason, f"{group.path}.topology", refused.detail))
+        return None

@@ -1,0 +1,271 @@
+"""The containers that gangctl adds: resource manager and proxy of the head, the worker, and its sidecar.
+
+Arguments stand in the order of the upstream controller: what Pathways needs, what was switched on, custom flags as
+they were written, one argument each. Later flags win in Pathways, so custom ones do. The environment follows
+:mod:`gangctl.pathways.rendering.environment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from gangctl.api.meta import JOB_INDEX, JOBSET_NAME, REPLICATED_JOB_NAME
+from gangctl.gang.reasons import Notice, Reason
+from gangctl.pathways.job import ComponentType, PathwaysJob
+from gangctl.pathways.origins import From, Origin, OriginKind, option, rule
+from gangctl.pathways.rendering.environment import (
+    HEAD_ADDRESS,
+    Environment,
+    component_environment,
+    constant,
+    from_annotation,
+    from_label,
+    head_address,
+)
+from gangctl.pathways.rendering.headroom import proxy_resources, resource_manager_resources
+from gangctl.pathways.rendering.images import floating, images
+from gangctl.pathways.result import Profile, Setting
+from gangctl.pathways.words import (
+    COORDINATOR,
+    HEAD_PORTS,
+    PROXY_CONTAINER,
+    PROXY_PORT,
+    REPLICATED_JOB_REPLICAS,
+    RESOURCE_MANAGER_CONTAINER,
+    RESOURCE_MANAGER_PORT,
+    SIDECAR_CONTAINER,
+    SIDECAR_PORT,
+    TPU,
+    WORKER_CONTAINER,
+    WORKER_PORTS,
+)
+
+Tree = dict[str, Any]
+
+SHARED_TMP: Final = "shared-tmp"
+"""Name of the workers' volume that is /tmp of their node."""
+
+_COMPONENTS: Final = {
+    RESOURCE_MANAGER_CONTAINER: ComponentType.SERVER,
+    PROXY_CONTAINER: ComponentType.PROXY,
+    WORKER_CONTAINER: ComponentType.WORKER,
+    SIDECAR_CONTAINER: ComponentType.SIDECAR,
+}
+_ELASTIC_FLAG: Final = "num_elastic_slices"
+
+
+def resource_manager(job: PathwaysJob, setting: Setting) -> Tree:
+    """Tells everybody which slices there are; a native sidecar of the head, or a plain container without a user pod."""
+    arguments = [
+        _argument("server_port", RESOURCE_MANAGER_PORT, "where proxy and workers look for it"),
+        _scratch(job),
+        _argument("node_type", "resource_manager", "its part"),
+        From(f"--instance_count={job.slices}", job.origin("spec.workers[0].numSlices")),
+        _instance_type(job),
+        *_metrics(job),
+        *_flags(job, RESOURCE_MANAGER_CONTAINER),
+    ]
+    return {
+        **_start(job, setting, RESOURCE_MANAGER_CONTAINER, native=not job.headless),
+        "args": arguments,
+        **_environment(job, setting, RESOURCE_MANAGER_CONTAINER),
+        "ports": _ports(HEAD_PORTS[1:]),
+        "resources": resource_manager_resources(job),
+    }
+
+
+def proxy(job: PathwaysJob, setting: Setting) -> Tree:
+    """Where the client connects to; a native sidecar of the head, or a plain container without a user pod."""
+    arguments = [
+        _argument("server_port", PROXY_PORT, "where clients look for it"),
+        _resource_manager_address(),
+        _scratch(job),
+        *_metrics(job),
+        *_proxy_flags(job, setting),
+    ]
+    return {
+        **_start(job, setting, PROXY_CONTAINER, native=not job.headless),
+        "args": arguments,
+        **_environment(job, setting, PROXY_CONTAINER),
+        "ports": _ports((PROXY_PORT,)),
+        "resources": proxy_resources(job),
+    }
+
+
+def worker(job: PathwaysJob, setting: Setting) -> Tree:
+    """Runs on every VM of a slice, with all of its chips.
+
+    It asks for nothing else, so that a queue needs no quota of CPU and memory for nodes that are its alone.
+    """
+    arguments = [
+        _argument("server_port", WORKER_PORTS[0], "where the others look for it"),
+        _resource_manager_address(),
+        _scratch(job),
+        *_metrics(job),
+        *_flags(job, WORKER_CONTAINER),
+    ]
+    chips = From(str(job.slice.accelerator.chips_per_vm), _table(job, "chips of one VM"))
+    return {
+        **_start(job, setting, WORKER_CONTAINER, native=False),
+        "args": arguments,
+        **_environment(job, setting, WORKER_CONTAINER),
+        "ports": _ports(WORKER_PORTS),
+        "resources": {"limits": {TPU: chips}},
+        **_mounts(job),
+    }
+
+
+def sidecar(job: PathwaysJob, setting: Setting) -> Tree:
+    """Runs the client's Python beside the worker; only where :func:`has_sidecar`."""
+    flags = _flags(job, SIDECAR_CONTAINER)
+    return {
+        **_start(job, setting, SIDECAR_CONTAINER, native=True),
+        **({"args": list(flags)} if flags else {}),
+        **_environment(job, setting, SIDECAR_CONTAINER),
+        "ports": _ports((SIDECAR_PORT,)),
+        **_mounts(job),
+    }
+
+
+def has_sidecar(job: PathwaysJob) -> bool:
+    """Whether the workers get a sidecar: it has no image of its own, so one must have been named."""
+    component = job.components.get(ComponentType.SIDECAR)
+    return component is not None and bool(component.image)
+
+
+def shares_tmp(job: PathwaysJob) -> bool:
+    """Whether containers of the workers mount :data:`SHARED_TMP`."""
+    return job.options.shared_tmp is not False
+
+
+def component_notices(job: PathwaysJob, setting: Setting) -> tuple[Notice, ...]:
+    """What a person should know about the containers that gangctl adds."""
+    environments = (_composed(job, setting, container) for container in images(job, setting))
+    return (
+        *floating(job, setting),
+        *(notice for each in environments for notice in each.notices),
+        *_dropped_flags(job),
+    )
+
+
+def _start(job: PathwaysJob, setting: Setting, container: str, *, native: bool) -> Tree:
+    """The fields that every container begins with; ``native`` for a sidecar that starts before the others."""
+    start: Tree = {
+        "name": rule(container, "the name that Pathways is known by"),
+        "image": images(job, setting)[container],
+    }
+    if job.options.image_pull_policy is not None:
+        start["imagePullPolicy"] = option(job.options.image_pull_policy, "imagePullPolicy")
+    if native:
+        start["restartPolicy"] = rule("Always", "a native sidecar: it starts before the others and outlives them")
+    return start
+
+
+def _argument(name: str, value: object, why: str) -> From:
+    return rule(f"--{name}={value}", why)
+
+
+def _resource_manager_address() -> From:
+    address = f"{HEAD_ADDRESS}:{RESOURCE_MANAGER_PORT}"
+    return _argument("resource_manager_address", address, "the resource manager runs in the head")
+
+
+def _scratch(job: PathwaysJob) -> From:
+    return From(f"--gcs_scratch_location={job.pathways_dir}", job.origin("spec.pathwaysDir"))
+
+
+def _instance_type(job: PathwaysJob) -> From:
+    return From(f"--instance_type={job.slice.instance_type}", _table(job, "what Pathways calls the slice"))
+
+
+def _table(job: PathwaysJob, why: str) -> Origin:
+    return Origin(OriginKind.TABLE, job.slice.accelerator.machine_type, why)
+
+
+def _metrics(job: PathwaysJob) -> Iterable[From]:
+    if job.metrics:
+        yield From("--enable_metrics_collection=true", job.origin("spec.controller.enableMetricsCollection"))
+
+
+def _flags(job: PathwaysJob, container: str) -> tuple[From, ...]:
+    component = job.components.get(_COMPONENTS[container])
+    if component is None:
+        return ()
+    path = f"{component.path}.customFlags"
+    return tuple(From(flag, job.origin(f"{path}[{index}]")) for index, flag in enumerate(component.flags))
+
+
+def _proxy_flags(job: PathwaysJob, setting: Setting) -> tuple[From, ...]:
+    """Custom flags and the number of slices that may be missing, which stands once: upstream it is last, and wins."""
+    custom = _flags(job, PROXY_CONTAINER)
+    if not job.elastic_slices:
+        return custom
+    elastic = From(f"--{_ELASTIC_FLAG}={job.elastic_slices}", job.origin("spec.controller.elasticSlices"))
+    others = tuple(each for each in custom if not _is_elastic(each.value))
+    return (elastic, *others) if setting.profile is Profile.XPK else (*others, elastic)
+
+
+def _is_elastic(flag: str) -> bool:
+    return flag.lstrip("-").startswith(f"{_ELASTIC_FLAG}=")
+
+
+def _dropped_flags(job: PathwaysJob) -> tuple[Notice, ...]:
+    flags = [each.value for each in _flags(job, PROXY_CONTAINER) if job.elastic_slices and _is_elastic(each.value)]
+    if not flags:
+        return ()
+    message = f"container {PROXY_CONTAINER}: elasticSlices is {job.elastic_slices}, {', '.join(flags)} is left out"
+    return (Notice(Reason.NO_EFFECT, message),)
+
+
+def _environment(job: PathwaysJob, setting: Setting, container: str) -> Tree:
+    return {"env": list(_composed(job, setting, container).variables)}
+
+
+def _composed(job: PathwaysJob, setting: Setting, container: str) -> Environment:
+    defaults = _DEFAULTS[container]
+    if container == SIDECAR_CONTAINER and setting.profile is Profile.XPK:
+        defaults = (*defaults, constant("PYTHONUNBUFFERED", "1", "as XPK has it"))
+    return component_environment(job, container, defaults, job.components.get(_COMPONENTS[container]))
+
+
+def _ports(numbers: Iterable[int]) -> list[Tree]:
+    return [
+        {"containerPort": rule(number, "a port of Pathways"), "protocol": rule("TCP", "gRPC")} for number in numbers
+    ]
+
+
+def _mounts(job: PathwaysJob) -> Tree:
+    if not shares_tmp(job):
+        return {}
+    mount = {"name": SHARED_TMP, "mountPath": "/tmp"}  # noqa: S108 -- the node's, shared on purpose
+    return {"volumeMounts": [rule(mount, "worker and sidecar meet in the node's /tmp")]}
+
+
+_REPLICATED_JOB: Final = from_annotation("REPLICATED_JOB_NAME", REPLICATED_JOB_NAME, "name of its ReplicatedJob")
+_JOBSET: Final = from_annotation("JOBSET_NAME", JOBSET_NAME, "name of the JobSet")
+
+_DEFAULTS: Final = {
+    RESOURCE_MANAGER_CONTAINER: (
+        _REPLICATED_JOB,
+        _JOBSET,
+        from_label("HOST_ADDRESS", COORDINATOR, "its own address"),
+        constant("TPU_SKIP_MDS_QUERY", "true", "the head's node has no TPU to ask for"),
+    ),
+    PROXY_CONTAINER: (head_address(),),
+    WORKER_CONTAINER: (
+        constant("TPU_MIN_LOG_LEVEL", "0", "everything is logged"),
+        constant("TF_CPP_MIN_LOG_LEVEL", "0", "everything is logged"),
+        constant("XCLOUD_ENVIRONMENT", "GCP", "Pathways runs on Google Cloud"),
+        constant("MEGASCALE_GRPC_ENABLE_XOR_TRACER", "false", "as Pathways is run"),
+        from_label("MEGASCALE_NUM_SLICES", REPLICATED_JOB_REPLICAS, "one replica is one slice"),
+        _JOBSET,
+        _REPLICATED_JOB,
+        from_label("MEGASCALE_SLICE_ID", JOB_INDEX, "one Job is one slice"),
+        head_address(),
+        from_label("MEGASCALE_COORDINATOR_ADDRESS", COORDINATOR, "address of the head"),
+    ),
+    SIDECAR_CONTAINER: (
+        constant("GRPC_SERVER_ADDRESS", f"0.0.0.0:{SIDECAR_PORT}", "the worker connects from its own network"),
+    ),
+}

@@ -1,0 +1,116 @@
+"""Which gangs a rendering asks for, and by which annotations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, QUEUE_NAME
+from gangctl.gang.config import GangMode
+from gangctl.gang.reasons import Notice, Reason
+from gangctl.pathways.gangs import NO_GANGS, Gangs, gangs, placed_by_kueue
+from gangctl.pathways.job import PathwaysJob
+from gangctl.pathways.origins import From, Origin, rule
+from gangctl.pathways.paths import annotation
+from gangctl.pathways.result import Profile, Setting
+from gangctl.pathways.words import GKE_NODEPOOL, WORKER_MODE
+
+TOPOLOGY_KEY: Final = "topologyKey"
+"""Option of a gang: the node label of which all of its pods get one value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The gangs, and the annotations that ask for them; None leaves one away."""
+
+    gangs: Gangs
+    jobset: From | None = None
+    """Mode of the JobSet."""
+    worker: From | None = None
+    """Mode of the workers, on their Job template."""
+    options: From | None = None
+    """Options of all gangs, on the JobSet; without them the PathwaysJob's travel as they are."""
+    notices: tuple[Notice, ...] = ()
+
+
+def choose(job: PathwaysJob, setting: Setting) -> Choice:
+    """What was asked for, where the cluster has an API for gangs, or what suits the job and the profile."""
+    asked = job.gang_mode is not None or job.worker_mode is not None
+    if setting.profile is Profile.XPK and not asked:
+        return Choice(NO_GANGS)
+    wanted = gangs(job)
+    if wanted.any and not setting.gangs:
+        off = rule(str(GangMode.OFF), "this cluster has no API for gangs")
+        return Choice(NO_GANGS, off, notices=(_no_api(job),))
+    choice = _asked(job, wanted) if asked else _chosen(job, wanted)
+    told = () if asked else tuple(_told(job, wanted))
+    return replace(choice, options=_options(job, wanted) if setting.topology else None, notices=told)
+
+
+def _asked(job: PathwaysJob, wanted: Gangs) -> Choice:
+    return Choice(wanted, _annotated(job, GANG_MODE, job.gang_mode), _annotated(job, WORKER_MODE, job.worker_mode))
+
+
+def _annotated(job: PathwaysJob, key: str, mode: GangMode | None) -> From | None:
+    return None if mode is None else From(str(mode), job.origin(f"metadata.annotations[{key}]"))
+
+
+def _chosen(job: PathwaysJob, wanted: Gangs) -> Choice:
+    if not wanted.any:
+        return Choice(wanted, jobset=rule(str(GangMode.OFF), _why_none(job)))
+    if wanted.jobset is GangMode.GANG:
+        return Choice(wanted, jobset=rule(str(GangMode.GANG), "head and workers compete for the same nodes"))
+    return Choice(wanted, worker=rule(str(wanted.worker), "a slice is of no use unless all of its pods run"))
+
+
+def _options(job: PathwaysJob, wanted: Gangs) -> From | None:
+    """The options with the node pool as topology, where every gang is one slice and nothing was said of it.
+
+    Affinity alone lets the scheduler try the pool of whichever node it likes best, again and again, although not all
+    nodes of that pool are free; told the topology, it tries the pools one by one.
+    """
+    of_slice = wanted.worker is GangMode.REPLICATED_GANG or (wanted.worker is GangMode.GANG and job.slices == 1)
+    in_one_place = wanted.jobset is GangMode.GANG and job.colocated and job.slices == 1
+    if not (of_slice or in_one_place) or placed_by_kueue(job):
+        return None
+    given = json.loads(job.annotations.get(GANG_OPTIONS, "{}"))
+    if TOPOLOGY_KEY in given:
+        return None
+    text, why = json.dumps({**given, TOPOLOGY_KEY: GKE_NODEPOOL}), "a slice is a node pool: pools are tried one by one"
+    if not given:
+        return rule(text, why)
+    origin = job.origin(annotation(GANG_OPTIONS))
+    return From(text, Origin(origin.kind, origin.place, f"with {TOPOLOGY_KEY}: {why}"))
+
+
+def _why_none(job: PathwaysJob) -> str:
+    if placed_by_kueue(job):
+        return "Kueue chooses the workers' nodes"
+    return "a gang of head and workers could not start, or recover, with a slice missing"
+
+
+def _told(job: PathwaysJob, wanted: Gangs) -> Iterator[Notice]:
+    """What a choice that nobody asked for does not promise."""
+    if job.colocated and job.elastic_slices:
+        message = (
+            "No gang: one of head and workers could not start, or recover, with a slice missing, and elasticSlices is "
+            f'{job.elastic_slices}. With {WORKER_MODE}: "ReplicatedGang" each slice starts whole, apart from the head.'
+        )
+        yield Notice(Reason.GANG_CHOICE, message)
+    elif wanted.worker is GangMode.REPLICATED_GANG and job.slices > 1 and not job.elastic_slices and not _queued(job):
+        message = (
+            f"Each of the {job.slices} slices is a gang of its own: two jobs can each hold slices that the other one "
+            f'waits for. A queue of Kueue reserves all of them at once, {WORKER_MODE}: "Gang" starts them together.'
+        )
+        yield Notice(Reason.GANG_CHOICE, message)
+
+
+def _queued(job: PathwaysJob) -> bool:
+    return bool(job.labels.get(QUEUE_NAME))
+
+
+def _no_api(job: PathwaysJob) -> Notice:
+    rest = "affinity keeps head and workers together" if job.colocated else "its workers keep exclusive placement"
+    return Notice(Reason.GANG_CHOICE, f"No gang: this cluster has no API for gangs; {rest}.")

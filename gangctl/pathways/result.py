@@ -1,0 +1,45 @@
+"""What rendering gives, and what it depends on besides the PathwaysJob."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from gangctl.gang.reasons import Notice
+from gangctl.pathways.origins import Origin
+
+
+class Profile(StrEnum):
+    """Which conventions a rendering follows."""
+
+    GANG = "gang"
+    """gangctl's own: gangs, affinity instead of exclusive placement where a gang would deadlock."""
+    XPK = "xpk"
+    """Those of AI-Hypercomputer/xpk: no gang, exclusive placement, host settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a rendering depends on besides the PathwaysJob."""
+
+    profile: Profile = Profile.GANG
+    gangs: bool = True
+    """Whether the cluster has an API for gangs; without one the workers keep exclusive placement."""
+    topology: bool = True
+    """Whether a gang can ask for one node pool, which Kubernetes 1.36 and later can express."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """The JobSet, and what a person may want to know of it."""
+
+    jobset: Mapping[str, Any]
+    origins: Mapping[str, Origin]
+    """By field path of the JobSet, for every leaf."""
+    notices: tuple[Notice, ...]
+    head_requests: Mapping[str, int]
+    """What the head's pod asks of its node: milli-CPU, bytes, counts."""
+    proxy_address: str
+    """``grpc://HOST:PORT`` of the proxy, as pods of the cluster reach it."""

@@ -1,0 +1,167 @@
+"""What the status of a PathwaysJob follows from: its JobSet as that stands, and what was said of it before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+
+class Phase(StrEnum):
+    """The conditions of which exactly one is True, in the order in which they are written."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUSPENDED = "Suspended"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+
+
+DEGRADED: Final = "Degraded"
+"""Condition of an elastic PathwaysJob: it runs with fewer slices than it asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One entry of ``status.conditions``, of a JobSet or a PathwaysJob."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    since: str = ""
+    """``lastTransitionTime``, RFC 3339."""
+    generation: int = 0
+    """``observedGeneration``; 0 where nobody says."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is True."""
+        return self.status == "True"
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry as the API has it."""
+        entry: dict[str, Any] = {"type": self.type, "status": self.status, "lastTransitionTime": self.since}
+        entry |= {"reason": self.reason, "message": self.message}
+        return entry | ({"observedGeneration": self.generation} if self.generation else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """How far the Jobs of one ReplicatedJob are."""
+
+    wanted: int = 0
+    up: int = 0
+    """Ready, or succeeded."""
+
+    @property
+    def missing(self) -> int:
+        """Those that are not up."""
+        return max(0, self.wanted - self.up)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSetFacts:
+    """A JobSet that a PathwaysJob controls."""
+
+    namespace: str
+    name: str
+    uid: str
+    owner: str
+    """UID of the PathwaysJob."""
+    conditions: tuple[Condition, ...] = ()
+    head: Replicas = Replicas(1)
+    workers: Replicas = Replicas()
+    elastic: int = 0
+    """Slices that its proxy goes without."""
+    restarts: int = 0
+    max_restarts: int = 0
+    terminal_state: str = ""
+    digest: str = ""
+    """Of what it was rendered from; empty where gangctl has not made it."""
+    deleting: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name, which are the PathwaysJob's, too."""
+        return self.namespace, self.name
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of that type."""
+        return next((each for each in self.conditions if each.type == kind), None)
+
+    @property
+    def end(self) -> Condition | None:
+        """The condition with which it has ended; made up where only ``terminalState`` says so."""
+        for kind in (Phase.FAILED, Phase.COMPLETED):
+            if (found := self.condition(kind)) is not None and found.holds:
+                return found
+        return Condition(self.terminal_state, "True") if self.terminal_state else None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """``status`` of a PathwaysJob, as it is stored or should be."""
+
+    conditions: tuple[Condition, ...] = ()
+    """As stored by the upstream controller there may be several of one type."""
+    restarts: int | None = None
+    """None where nobody has written it."""
+    terminal_state: str = ""
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of that type; of several the last, which is what was appended last."""
+        return next((each for each in reversed(self.conditions) if each.type == kind), None)
+
+    @property
+    def phase(self) -> Phase | None:
+        """What is True; None where nothing has been said yet."""
+        known = {each.value for each in Phase}
+        found = (each.type for each in reversed(self.conditions) if each.holds and each.type in known)
+        phase = next(found, None)
+        return None if phase is None else Phase(phase)
+
+    @property
+    def end(self) -> Phase | None:
+        """How it ended, which stays so.
+
+        Upstream writes ``terminalState: Failed``, and no condition, where a JobSet could not be created, and tries
+        again: that is no end.
+        """
+        if Phase.COMPLETED in {self.terminal_state, self.phase}:
+            return Phase.COMPLETED
+        failed = self.condition(Phase.FAILED)
+        return Phase.FAILED if self.terminal_state and failed is not None and failed.holds else None
+
+    def as_json(self) -> dict[str, Any]:
+        """The status as a merge patch writes it: null for what must not stay."""
+        status: dict[str, Any] = {"conditions": [each.as_json() for each in self.conditions]}
+        status["terminalState"] = self.terminal_state or None
+        return status | ({} if self.restarts is None else {"restarts": self.restarts})
+
+
+@dataclass(frozen=True, slots=True)
+class PathwaysFacts:
+    """A PathwaysJob as far as its status goes."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    status: Status
+    deleting: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.namespace, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why there is no JobSet; ``final`` where there will be none."""
+
+    reason: str
+    message: str
+    phase: Phase = Phase.FAILED
+    final: bool = False

@@ -1,0 +1,58 @@
+"""Names that Pathways, GKE and JobSet know, each spelled once (google/pathways-job v0.1.4, JobSet 0.12)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+GROUP: Final = "pathways-job.pathways.domain"
+API_VERSION: Final = f"{GROUP}/v1"
+KIND: Final = "PathwaysJob"
+PLURAL: Final = "pathwaysjobs"
+UPSTREAM_LEASE: Final = "12183607.pathways.domain"
+"""The leader of the upstream controller holds it."""
+
+HEAD: Final = "pathways-head"
+WORKER: Final = "worker"
+"""Names of the two ReplicatedJobs."""
+
+RESOURCE_MANAGER_CONTAINER: Final = "pathways-rm"
+PROXY_CONTAINER: Final = "pathways-proxy"
+WORKER_CONTAINER: Final = "pathways-worker"
+SIDECAR_CONTAINER: Final = "colocated-python-sidecar"
+
+PROXY_PORT: Final = 29000
+RESOURCE_MANAGER_PORT: Final = 29001
+HEAD_PORTS: Final = (29000, 29001, 29002)
+WORKER_PORTS: Final = (29005, 29006, 8471, 8080)
+SIDECAR_PORT: Final = 50051
+
+DEFAULT_REGISTRY: Final = "us-docker.pkg.dev/cloud-tpu-v2-images/pathways"
+SERVER_IMAGE: Final = "server"
+PROXY_IMAGE: Final = "proxy_server"
+
+COORDINATOR: Final = "jobset.sigs.k8s.io/coordinator"
+JOB_KEY: Final = "jobset.sigs.k8s.io/job-key"
+JOBSET_PRIORITY: Final = "jobset.sigs.k8s.io/priority"
+"""The number of a pod's priority; JobSet 0.11 and later put it on every pod."""
+REPLICATED_JOB_REPLICAS: Final = "jobset.sigs.k8s.io/replicatedjob-replicas"
+
+GKE_ACCELERATOR: Final = "cloud.google.com/gke-tpu-accelerator"
+GKE_TOPOLOGY: Final = "cloud.google.com/gke-tpu-topology"
+GKE_SLICE_TOPOLOGY: Final = "cloud.google.com/gke-tpu-slice-topology"
+GKE_NODEPOOL: Final = "cloud.google.com/gke-nodepool"
+HOSTNAME: Final = "kubernetes.io/hostname"
+TPU: Final = "google.com/tpu"
+
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+JOB_LABEL: Final = "gangctl.dev/pathways-job"
+"""On the JobSet and on every pod: the name of the PathwaysJob."""
+
+WORKER_MODE: Final = "gangctl.dev/pathways-worker-mode"
+"""On a PathwaysJob: ``Off``, ``Gang`` or ``ReplicatedGang``, the gang mode of its workers."""
+OPTIONS: Final = "gangctl.dev/pathways-options"
+"""On a PathwaysJob: JSON object, :class:`~gangctl.pathways.options.PathwaysOptions`."""
+DIGEST: Final = "gangctl.dev/pathways-digest"
+"""On a JobSet that gangctl has made of a PathwaysJob: digest of what was rendered."""
+
+NAME_CHARACTERS: Final = 22
+"""Of a PathwaysJob: with more, the coordinator's address does not fit into a label (JobSet issue 1056)."""

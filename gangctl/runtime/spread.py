@@ -1,0 +1,129 @@
+"""One store for a collection that is followed namespace by namespace: of the others nothing is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from gangctl.client.client import EVERYTHING, Client, Selection
+from gangctl.client.pacing import Clock
+from gangctl.client.resources import Resource
+from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Projection
+from gangctl.runtime.store import Store
+
+T = TypeVar("T")
+
+
+class Namespaces(Protocol):
+    """The namespaces that are of interest."""
+
+    def current(self) -> Collection[str]:
+        """Their names at the moment."""
+        ...
+
+    def subscribe(self, on_change: Callable[[], None]) -> None:
+        """Call this when they may be others."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Followed(Generic[T]):
+    """One namespace's informer, and since when (monotonic seconds) it runs."""
+
+    informer: Informer[T]
+    task: asyncio.Task[None]
+    since: float
+
+
+class SpreadInformer(Informer[T]):
+    """An informer with a watch of its own for each namespace of interest, of a kind that every API server has.
+
+    It is synced when all the namespaces have been listed that were of interest when it began; one that comes later is
+    listed beside that.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        project: Projection[T],
+        namespaces: Namespaces,
+        *,
+        store: Store[T] | None = None,
+        selection: Selection = EVERYTHING,
+        on_synced: Callable[[], None] | None = None,
+        observer: InformerObserver | None = None,
+        options: InformerOptions | None = None,
+        clock: Clock | None = None,
+        randomness: Callable[[], float] = random.random,
+    ) -> None:
+        """Do nothing yet; see :class:`~gangctl.runtime.informer.Informer`."""
+        shared: dict[str, Any] = {
+            "selection": selection,
+            "observer": observer,
+            "options": options,
+            "clock": clock,
+            "randomness": randomness,
+        }
+        super().__init__(client, resource, project, store=store, on_synced=on_synced, **shared)
+        self._namespaces = namespaces
+        self._changed = asyncio.Event()
+        self._followed: dict[str, _Followed[T]] = {}
+
+        def one(namespace: str) -> Informer[T]:
+            return Informer(
+                client,
+                resource,
+                project,
+                store=self.store,
+                namespace=namespace,
+                on_synced=self._note_synced,
+                handlers=self._handlers,
+                **shared,
+            )
+
+        self._one = one
+        namespaces.subscribe(self._changed.set)
+
+    def contact_age(self) -> float | None:
+        """Seconds since the server last said anything of the namespace of which it has been silent for longest.
+
+        Where none is of interest there is nothing to be said, and it is as if it had just been.
+        """
+        if not self._followed:
+            return 0.0 if self.synced.is_set() else None
+        now = self._clock.now()
+        ages = ((one.informer.contact_age(), now - one.since) for one in self._followed.values())
+        return max(asked if heard is None else heard for heard, asked in ages)
+
+    async def run(self) -> None:
+        """Keep the store true until cancelled; to be run again after :meth:`forget` only."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._changed.clear()
+                    wanted = set(self._namespaces.current())
+                    for namespace in [each for each in self._followed if each not in wanted]:
+                        await self._leave(namespace)
+                    for namespace in sorted(wanted - self._followed.keys()):
+                        informer = self._one(namespace)
+                        task = group.create_task(informer.run(), name=f"{self.resource.plural} of {namespace}")
+                        self._followed[namespace] = _Followed(informer, task, self._clock.now())
+                    self._note_synced()
+                    await self._changed.wait()
+        finally:
+            self._followed.clear()
+
+    async def _leave(self, namespace: str) -> None:
+        task = self._followed.pop(namespace).task
+        task.cancel()
+        await asyncio.wait({task})
+        self._tell(self.store.retain((), namespace))
+
+    def _note_synced(self) -> None:
+        if not self.synced.is_set() and all(one.informer.synced.is_set() for one in self._followed.values()):
+            self.synced.set()
+            self._on_synced()

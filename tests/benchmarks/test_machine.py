@@ -1,0 +1,76 @@
+"""Whether the machine is quiet: what others take, and not what is measured."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.machine import CHANGED, Facts, Look, commit, noise
+from benchmarks.session import refuse
+
+BURN = "import time\nuntil = time.process_time() + 0.3\nwhile time.process_time() < until: pass"
+
+
+def test_what_others_take_is_what_is_busy_less_what_is_ours() -> None:
+    before = Look(at=10, busy=1000, own=50)
+    assert noise(before, Look(at=20, busy=1013, own=62), cores=2) == []
+    assert noise(before, Look(at=20, busy=1015, own=62), cores=2) == [
+        "others kept 0.3 of 2 cores busy for 10 s (quiet: 0.2)"
+    ]
+    assert noise(before, Look(at=20, busy=1015, own=62), cores=8) == []
+    assert noise(before, Look(at=20, busy=1001, own=62), cores=2) == [], "clocks are coarse"
+    assert noise(before, before, cores=2) == []
+
+
+def test_what_ended_children_took_is_ours() -> None:
+    before = Look.now()
+    subprocess.run([sys.executable, "-c", BURN], check=True)
+    after = Look.now()
+    assert after.own - before.own >= 0.3
+    assert after.busy - before.busy >= 0.25
+    assert after.at > before.at
+
+
+def test_facts_of_this_machine() -> None:
+    facts = Facts.gather()
+    assert 1 <= facts.cores <= (os.cpu_count() or 1)
+    assert facts.memory_gb > 0.1
+    assert facts.kernel.startswith("Linux ")
+    assert {"gangctl", "etcd", "jobset", "kubernetes-1.37", "cel-python"} <= facts.versions.keys()
+
+
+def test_the_commit_and_whether_there_are_changes(tmp_path: Path) -> None:
+    assert commit(tmp_path) == "unknown"
+
+    def git(*arguments: str) -> None:
+        identity = ("-c", "user.name=t", "-c", "user.email=t@example.com")
+        subprocess.run(["git", "-C", tmp_path, *identity, *arguments], check=True, capture_output=True)
+
+    git("init")
+    (tmp_path / "gangctl").mkdir()
+    source = tmp_path / "gangctl" / "a.py"
+    source.write_text("1")
+    git("add", ".")
+    git("commit", "--no-verify", "-m", "first")
+    first = commit(tmp_path)
+    assert len(first) == 12
+    (tmp_path / "README.md").write_text("what is not measured")
+    assert commit(tmp_path) == first
+    source.write_text("2")
+    assert commit(tmp_path) == first + CHANGED
+
+
+def test_it_waits_for_others_and_says_so() -> None:
+    looks = iter([["others"], ["others"], []])
+    said: list[str] = []
+    assert refuse(lambda: next(looks), patience=60, say=said.append) == []
+    assert said == ["waiting for a quiet machine: others"] * 2
+
+
+@pytest.mark.parametrize("patience", [0.0, -1.0])
+def test_its_patience_ends(patience: float) -> None:
+    assert refuse(lambda: ["others"], patience, say=pytest.fail) == ["others"]

@@ -1,0 +1,1 @@
+"""``gangctl doctor``: its checks, purely, and the command against servers."""

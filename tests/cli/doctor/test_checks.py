@@ -1,0 +1,417 @@
+"""Every check, by a situation that it has to find, and by one that misses it by little."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any, Final, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.cli.doctor.checks import CHECKS
+from gangctl.cli.doctor.facts import (
+    NOT_READ,
+    Canary,
+    Deployment,
+    DryRun,
+    Facts,
+    Gangs,
+    Gated,
+    Lease,
+    Leaving,
+    PodField,
+    Right,
+    Trouble,
+    Unseen,
+)
+from gangctl.cli.doctor.outcome import Verdict, examine, overall
+from gangctl.cli.doctor.subjects import IDS, SUBJECTS
+from gangctl.gang.reasons import Reason
+from gangctl.kueue.configuration import KueueConfiguration
+from gangctl.kueue.objects import AdmissionCheck, Condition
+from gangctl.runtime.shards import lease_names
+from tests.cli.doctor.health import (
+    JOBSET_SERVICE,
+    NOW,
+    SERVICE,
+    TORN,
+    WHOLE,
+    Object,
+    asked,
+    flock,
+    foreign,
+    healthy,
+    others,
+    own,
+    pod,
+)
+
+OK, WARNING, FAILED, UNKNOWN = Verdict.OK, Verdict.WARNING, Verdict.FAILED, Verdict.UNKNOWN
+NOTHING_SERVED: Final = {"v1": frozenset({"priorityclasses"})}
+STORED: Final = 'storage is (re)initializing: no kind "Workload" is registered for version "scheduling.k8s.io/v1alpha2"'
+
+
+def edited(edit: Callable[[Object], object], kind: str = "MutatingWebhookConfiguration") -> tuple[Object, ...]:
+    """gangctl's configurations, in which somebody has changed the first webhook of a kind."""
+    found = own()
+    edit(next(each for each in found if each["kind"] == kind)["webhooks"][0])
+    return (*found, *others())
+
+
+def troubled(reason: Reason, **changed: Any) -> Gangs:
+    """A gang with a cause."""
+    return Gangs(
+        "in the cluster", 1, (Trouble("t/js", reason, "it is so", ("as seen",), "do it", "kubectl x"),), **changed
+    )
+
+
+def inactive(message: str = "no controller") -> tuple[AdmissionCheck, ...]:
+    return (AdmissionCheck("gang", "gangctl.dev/gang-ready", active=Condition(status=False, message=message)),)
+
+
+ALIVE: Final = Lease("a", int(NOW) - 1, 15)
+DEAD: Final = Lease("a", int(NOW) - 99, 15)
+
+
+def sharded(shards: int, *leases: Lease) -> dict[str, Any]:
+    """A gangctl with so many shards, and Leases of the first of them."""
+    divided = Deployment("gangctl-system", "gangctl", ("gangctl",), 3, 3, shards)
+    return {"deployments": (divided,), "leases": dict(zip(lease_names("gangctl", len(leases)), leases, strict=True))}
+
+
+def deployment(namespace: str, name: str, image: str, ready: int = 1) -> tuple[Deployment, ...]:
+    return (Deployment(namespace, name, (image,), 1, ready),)
+
+
+JOBSET: Final = ("jobset-system", "jobset-controller-manager")
+NO_JOBSET: Final = {"deployments": (), "canary": NOT_READ}
+
+
+class Case(NamedTuple):
+    """``changed`` facts of a healthy cluster, and what a check must say of them."""
+
+    check: str
+    changed: dict[str, Any]
+    verdict: Verdict
+    word: str
+
+
+CASES: Final = [
+    Case("kubernetes-version", {"version": "v1.34.9"}, FAILED, "1.35 to 1.37"),
+    Case("kubernetes-version", {"version": "v1.35.0-gke.1"}, OK, "1.35"),
+    Case("kubernetes-version", {"version": "v1.38.0"}, WARNING, "newer"),
+    Case("kubernetes-version", {"version": "nonsense"}, FAILED, "knows"),
+    Case("scheduling-api", {"served": NOTHING_SERVED}, FAILED, "serves no Workloads"),
+    Case("scheduling-api", {"served": {"v1alpha3": frozenset({"workloads", "podgroups"})}}, FAILED, "v1alpha3"),
+    Case("scheduling-api", {"served": {"v1beta1": frozenset({"workloads"})}}, FAILED, "v1beta1"),
+    Case("scheduling-api", {"served": {"v1alpha1": frozenset({"workloads"})}}, OK, "v1alpha1"),
+    Case("pod-field", {"pod_field": PodField("schedulingGroup", kept=False, how="d")}, FAILED, "drops"),
+    Case("pod-field", {"served": NOTHING_SERVED}, FAILED, "no group can exist"),
+    Case(
+        "pod-field",
+        {"served": NOTHING_SERVED, "pod_field": PodField("schedulingGroup", kept=False, how="d")},
+        OK,
+        "cannot hang",
+    ),
+    Case("pod-field", {"pod_field": PodField("schedulingGroup", None, "schema", "create jobs")}, OK, "is kept"),
+    Case(
+        "pod-field",
+        {"pod_field": PodField("schedulingGroup", None, "schema", "create jobs"), "gangs": Gangs("here", 0)},
+        UNKNOWN,
+        "dry run",
+    ),
+    Case("stored-objects", {"stored": {"workloads.scheduling.k8s.io": STORED}}, FAILED, "etcd"),
+    Case("stored-objects", {"stored": {"workloads.scheduling.k8s.io": "timeout"}}, FAILED, "cannot list"),
+    Case("stored-objects", {"stored": {}}, UNKNOWN, "no Workloads"),
+    Case("jobset-api", {"jobset_versions": ()}, FAILED, "not served"),
+    Case("jobset-api", {"jobset_versions": ("v1beta1",)}, FAILED, "v1alpha2"),
+    Case("jobset-api", {"jobset_versions": ("v1beta1", "v1alpha2")}, OK, "is served"),
+    Case("jobset-controller", {"deployments": deployment(*JOBSET, "jobset:v0.9.1")}, FAILED, "older"),
+    Case("jobset-controller", {"deployments": deployment(*JOBSET, "jobset:v0.10.0")}, OK, "0.10"),
+    Case("jobset-controller", {"deployments": deployment(*JOBSET, "jobset:v0.12.0", 0)}, FAILED, "not ready"),
+    Case("jobset-controller", {"deployments": deployment("elsewhere", "jobset", "jobset:v0.9.1", 0)}, OK, "works"),
+    Case(
+        "jobset-controller",
+        {**NO_JOBSET, "gangs": Gangs("here", 0, jobsets_without_status=("t/js",))},
+        FAILED,
+        "no JobSet has a status",
+    ),
+    Case(
+        "jobset-controller",
+        {**NO_JOBSET, "gangs": Gangs("here", 0, jobsets_with_status=1, jobsets_without_status=("t/js",))},
+        OK,
+        "works",
+    ),
+    Case("jobset-controller", {**NO_JOBSET, "gangs": Gangs("here", 0)}, UNKNOWN, "no Deployment"),
+    Case("jobset-webhooks", {"configurations": tuple(own())}, FAILED, "not registered"),
+    Case("jobset-webhooks", {"endpoints": {SERVICE: 1, JOBSET_SERVICE: 0}}, FAILED, "do not answer"),
+    Case(
+        "jobset-webhooks",
+        {"dry_run": DryRun(refusal='failed calling webhook "mjobset.kb.io": refused'), "endpoints": NOT_READ},
+        FAILED,
+        "do not answer",
+    ),
+    Case(
+        "jobset-webhooks",
+        {"dry_run": DryRun(refusal='failed calling webhook "jobsets.gangs.gangctl.dev": refused')},
+        OK,
+        "somebody is behind",
+    ),
+    Case("jobset-webhooks", {"dry_run": DryRun(stamped=True), "endpoints": NOT_READ}, WARNING, "passed by"),
+    Case("jobset-webhooks", {"dry_run": NOT_READ, "endpoints": NOT_READ}, UNKNOWN, "dry run"),
+    Case(
+        "jobset-webhooks",
+        {
+            "configurations": (
+                *own(),
+                foreign("MutatingWebhookConfiguration", "jobset-m", JOBSET_SERVICE, ca_bundle=""),
+            )
+        },
+        FAILED,
+        "cannot trust",
+    ),
+    Case("gangctl-webhooks", {"configurations": tuple(others())}, FAILED, "not installed"),
+    Case("gangctl-webhooks", {"configurations": (own()[0], *others())}, FAILED, "not registered as"),
+    Case(
+        "gangctl-webhooks", {"configurations": edited(lambda hook: hook.update(matchConditions=[]))}, FAILED, "version"
+    ),
+    Case("gangctl-webhooks", {"configurations": edited(lambda hook: hook.update(name="old"))}, FAILED, "version"),
+    Case(
+        "gangctl-webhooks",
+        {"configurations": edited(lambda hook: hook["clientConfig"]["service"].update(path="/"))},
+        FAILED,
+        "version",
+    ),
+    Case(
+        "gangctl-webhooks",
+        {"configurations": edited(lambda hook: hook["namespaceSelector"]["matchExpressions"].pop(0))},
+        FAILED,
+        "version",
+    ),
+    Case("gangctl-webhooks", {"configurations": edited(lambda hook: hook.update(timeoutSeconds=3))}, OK, "registered"),
+    Case("gangctl-webhooks", {"configurations": (*own(failure_policy="Ignore"), *others())}, WARNING, "Ignore"),
+    Case("gangctl-webhooks", {"configurations": tuple(own(excluded_namespaces=["kube-system"]))}, WARNING, "its own"),
+    Case(
+        "gangctl-authority",
+        {"configurations": edited(lambda hook: hook["clientConfig"].pop("caBundle"))},
+        FAILED,
+        "cannot trust",
+    ),
+    Case(
+        "gangctl-authority",
+        {"configurations": edited(lambda hook: hook["clientConfig"].update(caBundle="bm90IGE="))},
+        FAILED,
+        "cannot trust",
+    ),
+    Case("gangctl-authority", {"configurations": tuple(own(-60.0))}, FAILED, "cannot trust"),
+    Case("gangctl-authority", {"configurations": tuple(own(24 * 3600.0 - 60))}, WARNING, "within a day"),
+    Case("gangctl-authority", {"configurations": tuple(own(24 * 3600.0 + 60))}, OK, "valid"),
+    Case("gangctl-authority", {"configurations": ()}, UNKNOWN, "not installed"),
+    Case(
+        "webhook-order",
+        {"configurations": (*own(), foreign("MutatingWebhookConfiguration", "a-kueue", None))},
+        WARNING,
+        "a-kueue is called before",
+    ),
+    Case(
+        "webhook-order",
+        {"configurations": (*own(), foreign("ValidatingWebhookConfiguration", "a-kueue", None))},
+        OK,
+        "asked first",
+    ),
+    Case("gangctl-replicas", {"endpoints": {SERVICE: 0, JOBSET_SERVICE: 1}}, FAILED, "nobody answers"),
+    Case("gangctl-replicas", {"deployments": deployment("gangctl-system", "gangctl", "g", 0)}, WARNING, "not all"),
+    Case("gangctl-replicas", {"deployments": deployment("other", "gangctl", "g", 0)}, OK, "ready"),
+    Case("gangctl-leader", {"leases": {"gangctl": Lease("a", int(NOW) - 16, 15)}}, FAILED, "does not renew"),
+    Case("gangctl-leader", {"leases": {"gangctl": Lease("a", int(NOW) - 15, 15)}}, OK, "leads"),
+    Case("gangctl-leader", {"leases": {"gangctl": Lease("", int(NOW), 15)}}, FAILED, "nobody leads"),
+    Case("gangctl-leader", {"leases": {}}, UNKNOWN, "no Lease"),
+    Case("gangctl-leader", sharded(2, ALIVE, ALIVE), OK, "each of 2 shards has a leader"),
+    Case("gangctl-leader", sharded(2, ALIVE), FAILED, "shard 1 has no leader"),
+    Case("gangctl-leader", sharded(3, DEAD, ALIVE), FAILED, "shards 0, 2 have no leader"),
+    Case("gangctl-leader", sharded(1, ALIVE, DEAD), OK, "leads"),
+    Case("gangctl-leader", {**sharded(2, ALIVE, DEAD), "deployments": ()}, FAILED, "shard 1 has no leader"),
+    Case("gangctl-leader", {**sharded(2, ALIVE), "deployments": Unseen("forbidden")}, OK, "leads"),
+    Case("admission", {"dry_run": DryRun(refusal="no")}, FAILED, "is refused"),
+    Case("admission", {"dry_run": DryRun()}, FAILED, "without one"),
+    Case("admission", {"dry_run": DryRun(), "skipped": ("t",)}, WARNING, "left alone"),
+    Case("admission", {"dry_run": DryRun(), "skipped": ("other",)}, FAILED, "without one"),
+    Case("skipped-namespaces", {"skipped": ("t",)}, WARNING, "1 namespace "),
+    Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULING_GATE_OFF, groups_heard=9)}, FAILED, "one by one"),
+    Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULER_SILENT)}, FAILED, "says nothing"),
+    Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULER_ERROR)}, WARNING, "fails"),
+    Case("scheduler-gate", {"gangs": troubled(Reason.UNSCHEDULABLE, groups_heard=1)}, OK, "looks at groups"),
+    Case("scheduler-gate", {"gangs": Gangs("here", 1), "canary": NOT_READ}, UNKNOWN, "nothing of any PodGroup"),
+    Case("scheduler-gate", {"gangs": Gangs("here", 1)}, OK, "no pod was placed"),
+    Case(
+        "scheduler-gate",
+        {"gangs": Gangs("here", 1, left_out=("list podgroups.scheduling.k8s.io",)), "canary": NOT_READ},
+        UNKNOWN,
+        "not all was read",
+    ),
+    Case("exclusive-topology", {"gangs": troubled(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK)}, FAILED, "exclude each other"),
+    Case("exclusive-topology", {"gangs": troubled(Reason.POD_CREATION_REFUSED)}, OK, "no gang"),
+    Case("job-controller-gangs", {"job_workloads": ("t/w of Job j",)}, WARNING, "Job controller"),
+    Case("priorities", {"gangs": troubled(Reason.PRIORITY_MISMATCH)}, FAILED, "another priority"),
+    Case("priorities", {"gangs": troubled(Reason.PREEMPTED)}, OK, "no gang"),
+    Case("terminating-groups", {"leaving": (Leaving("t/g", int(NOW) - 301, ("f",)),)}, FAILED, "hang"),
+    Case("terminating-groups", {"leaving": (Leaving("t/g", int(NOW) - 300, ("f",)),)}, OK, "none for long"),
+    Case("gangs-in-name-only", {"gangs": troubled(Reason.NOT_GANGED)}, WARNING, "are none"),
+    Case("gangs-in-name-only", {"gangs": troubled(Reason.SUSPENDED)}, OK, "whole"),
+    Case("kueue-api", {"kueue_versions": ("v1beta1",)}, FAILED, "not served"),
+    Case("kueue-api", {"kueue_versions": ()}, OK, "not installed"),
+    Case("kueue-api", {"deployments": deployment("kueue-system", "kueue", "kueue:v0.18.9")}, WARNING, "older"),
+    Case("kueue-api", {"deployments": deployment("kueue-system", "kueue", "kueue:v0.19.0")}, OK, "0.19"),
+    Case("kueue-api", {"deployments": deployment("kueue-system", "kueue", "kueue:v0.19.0", 0)}, FAILED, "not ready"),
+    Case("kueue-configuration", {"kueue_configuration": KueueConfiguration()}, FAILED, "does not manage"),
+    Case(
+        "kueue-configuration", {"kueue_configuration": KueueConfiguration(), "kueue_versions": ()}, OK, "not installed"
+    ),
+    Case(
+        "kueue-configuration",
+        {"kueue_configuration": KueueConfiguration(known=False, unreadable="gone")},
+        UNKNOWN,
+        "gone",
+    ),
+    Case("kueue-checks", {"kueue_checks": inactive()}, FAILED, "not active"),
+    Case("kueue-checks", {"kueue_checks": (replace(inactive()[0], controller="other"),)}, OK, "nothing waits"),
+    Case("kueue-checks", {"gated": (Gated("t/js", int(NOW) - 61),)}, FAILED, "nobody opens"),
+    Case("kueue-checks", {"gated": (Gated("t/js", int(NOW) - 60),)}, OK, "looked after"),
+    Case("rights", {"rights": (Right("list", "pods", "t", "get", allowed=False),)}, WARNING, "1 of 1"),
+    Case("canary-admission", {"canary": Canary(flock(refusal="no"), TORN, 5.0)}, FAILED, "not be created"),
+    Case("canary-admission", {"canary": Canary(flock(stamped=False), TORN, 5.0)}, FAILED, "without a stamp"),
+    Case("canary-groups", {"canary": Canary(flock(*WHOLE.pods, groups=()), TORN, 5.0)}, FAILED, "nobody made"),
+    Case("canary-groups", {"canary": Canary(flock(WHOLE.pods[0]), TORN, 5.0)}, FAILED, "1 of 2 pods"),
+    Case("canary-groups", {"canary": Canary(flock(suspended=True), TORN, 5.0)}, UNKNOWN, "suspended"),
+    Case(
+        "canary-groups",
+        {"canary": Canary(flock(pod("a", reference=""), WHOLE.pods[1]), TORN, 5.0)},
+        FAILED,
+        "do not name",
+    ),
+    Case("canary-scheduled", {"canary": Canary(flock(pod("a", node="n"), pod("b")), TORN, 5.0)}, FAILED, "one pod"),
+    Case("canary-scheduled", {"canary": Canary(flock(pod("a"), pod("b")), TORN, 5.0)}, FAILED, "no pod"),
+    Case(
+        "canary-all-or-nothing",
+        {"canary": Canary(WHOLE, flock(pod("a", node="n"), TORN.pods[1]), 5.0)},
+        FAILED,
+        "looks at no groups",
+    ),
+    Case(
+        "canary-all-or-nothing",
+        {"canary": Canary(WHOLE, flock(pod("a", node="n", reference=""), TORN.pods[1]), 5.0)},
+        FAILED,
+        "name no group",
+    ),
+    Case("canary-all-or-nothing", {"canary": Canary(flock(pod("a"), pod("b")), TORN, 5.0)}, UNKNOWN, "pods that fit"),
+    Case("canary-all-or-nothing", {"canary": Canary(WHOLE, flock(pod("a"), pod("b")), 5.0)}, UNKNOWN, "not said"),
+    Case("canary-cleanup", {"canary": Canary(WHOLE, TORN, 5.0, ("Pod t/a",))}, FAILED, "not everything"),
+]
+
+
+@pytest.mark.parametrize("check", IDS)
+def test_a_healthy_cluster_is_told_so(check: str) -> None:
+    outcome = asked(check, healthy())
+    assert (outcome.verdict, outcome.remedy, outcome.command) == (OK, "", ""), outcome
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{case.check}-{n}" for n, case in enumerate(CASES)])
+def test_a_situation(case: Case) -> None:
+    outcome = asked(case.check, healthy(**case.changed))
+    assert outcome.verdict is case.verdict, outcome
+    assert case.word in outcome.message
+    if case.verdict in {WARNING, FAILED}:
+        assert outcome.remedy, "what fails says what to do"
+
+
+def test_every_check_can_say_no() -> None:
+    assert {case.check for case in CASES if case.verdict in {WARNING, FAILED}} == set(IDS)
+
+
+def test_every_subject_has_a_check_and_facts_that_exist() -> None:
+    assert tuple(CHECKS) == IDS
+    known = {field.name for field in fields(Facts)}
+    assert {name for check in CHECKS.values() for name in check.facts} <= known
+
+
+@pytest.mark.parametrize("check", IDS)
+def test_it_looks_at_nothing_but_the_facts_that_it_names(check: str) -> None:
+    always = {"now": NOW, "namespace": "t"}
+    named = {name: getattr(healthy(), name) for name in CHECKS[check].facts}
+    assert asked(check, Facts(**{**always, **named})) == asked(check, healthy())
+
+
+@pytest.mark.parametrize("check", IDS)
+def test_what_may_not_be_read_is_unknown_and_names_the_right(check: str) -> None:
+    hidden = {name: Unseen("forbidden", "list things in namespace t") for name in CHECKS[check].facts}
+    outcome = asked(check, healthy(**hidden))
+    assert outcome.verdict is UNKNOWN
+    assert outcome.message == "you may not list things in namespace t"
+    assert "list things in namespace t" in outcome.remedy
+
+
+def test_gangctl_outside_of_the_cluster() -> None:
+    found = own()
+    for each in found:
+        for webhook in each["webhooks"]:
+            path = webhook["clientConfig"].pop("service")["path"]
+            webhook["clientConfig"]["url"] = f"https://127.0.0.1:9443{path}"
+    facts = healthy(configurations=(*found, *others()))
+    assert asked("gangctl-webhooks", facts).verdict is OK
+    replicas = asked("gangctl-replicas", facts)
+    assert (replicas.verdict, replicas.evidence) == (UNKNOWN, ("URL https://127.0.0.1:9443",))
+
+
+@pytest.mark.parametrize("image", ["jobset:v0.11.2", "jobset:v0.10.0"])
+def test_a_jobset_that_drops_the_reference_is_told(image: str) -> None:
+    outcome = asked("jobset-controller", healthy(deployments=deployment(*JOBSET, image)))
+    assert outcome.verdict is OK
+    assert "jobs-repair puts it back" in outcome.evidence[-1]
+
+
+def test_evidence_is_single_bounded_lines() -> None:
+    long = Trouble("t/js", Reason.NOT_GANGED, "x\x1b[2J" + "y" * 9999, ("a\nb",) * 40, "do", "")
+    outcome = asked("gangs-in-name-only", healthy(gangs=Gangs("here", 1, (long,) * 40)))
+    assert all(line.isprintable() and len(line) <= 600 for line in outcome.evidence)
+    assert len(outcome.evidence) <= 8
+
+
+@given(st.lists(st.sampled_from(Verdict), max_size=8))
+def test_the_worst_verdict_counts_and_unknown_only_alone(verdicts: list[Verdict]) -> None:
+    result = examine(SUBJECTS[0], CHECKS[SUBJECTS[0].id], healthy())
+    worst = overall(replace(result, outcome=replace(result.outcome, verdict=each)) for each in verdicts)
+    ranked = [each for each in (FAILED, WARNING, OK) if each in verdicts]
+    assert worst is (ranked[0] if ranked else UNKNOWN)
+
+
+HOSTILE: Final = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+FIELDS: Final = (
+    "clientConfig",
+    "matchConditions",
+    "namespaceSelector",
+    "rules",
+    "name",
+    "failurePolicy",
+    "objectSelector",
+)
+
+
+@given(st.sampled_from(FIELDS), HOSTILE)
+def test_whatever_others_wrote_into_a_webhook(field: str, value: object) -> None:
+    facts = healthy(configurations=edited(lambda hook: hook.update({field: value})))
+    for check in ("gangctl-webhooks", "gangctl-authority", "webhook-order", "gangctl-replicas", "jobset-webhooks"):
+        assert asked(check, facts).verdict in Verdict
+
+
+def test_a_selector_that_no_server_lets_in() -> None:
+    odd = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": 7}, 3]}
+    facts = healthy(configurations=edited(lambda hook: hook.update(namespaceSelector=odd)))
+    assert asked("gangctl-webhooks", facts).verdict is FAILED

@@ -1,0 +1,283 @@
+"""What is read of a cluster in which everything was installed by manifests: objects become facts."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from aiohttp import web
+
+from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
+from tests.cli.doctor.health import JOBSET_SERVICE, SERVICE, Object, foreign, others
+from tests.cli.httpserver import HERE, ask, listening
+from tests.cli.run import Answer
+from tests.jobsets import jobset, rj
+
+REGISTRATION: Final = "/apis/admissionregistration.k8s.io/v1"
+SCHEDULING: Final = "/apis/scheduling.k8s.io"
+KUEUE: Final = "/apis/kueue.x-k8s.io"
+
+
+def ago(seconds: int) -> str:
+    """So long before it is asked: a run reaches its last tests half an hour after they were collected."""
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def slices(service: tuple[str, str], *ready: bool) -> Object:
+    metadata = {"name": "s", "namespace": service[0], "labels": {"kubernetes.io/service-name": service[1]}}
+    return {"metadata": metadata, "endpoints": [{"conditions": {"ready": each}} for each in ready]}
+
+
+def deployment(name: str, image: str, *, wanted: int = 1, ready: int = 1) -> Object:
+    pod = {"containers": [{"name": "c", "image": image}]}
+    return {
+        "metadata": {"name": name},
+        "spec": {"replicas": wanted, "template": {"spec": pod}},
+        "status": {"readyReplicas": ready} if ready else {},
+    }
+
+
+def of_kind(configurations: list[Object], kind: str) -> list[Object]:
+    return [each for each in configurations if each["kind"] == kind]
+
+
+LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/gangctl-system/leases"
+FORBIDDEN: Final = object()
+"""An answer that somebody gets who lacks the right."""
+
+
+def lease(name: str) -> dict[str, Any]:
+    """One that is held."""
+    spec = {"holderIdentity": "gangctl-1", "leaseDurationSeconds": 3600, "renewTime": ago(5)}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def installed() -> dict[str, Any]:
+    """Lists by path, other answers as they are."""
+    endpoint = Endpoint(service=SERVICE[1], namespace=SERVICE[0])
+    own = build_configurations(WebhookSettings(endpoint, ("kube-system", SERVICE[0])), b"")
+    every = [*own, *others()]
+    stored = jobset("js", rj("w", 1, 2, 2), namespace=HERE, uid="u-1")
+    stored["metadata"]["creationTimestamp"] = ago(300)
+    stored["status"] = {"restarts": 0}
+    check = {
+        "metadata": {"name": "gang"},
+        "spec": {"controllerName": "gangctl.dev/gang-ready"},
+        "status": {"conditions": [{"type": "Active", "status": "True", "reason": "Active", "message": "m"}]},
+    }
+    text = (
+        "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+        "integrations:\n  frameworks: [batch/job, jobset.x-k8s.io/jobset]\n"
+    )
+    return {
+        "/version": {"gitVersion": "v1.36.3"},
+        SCHEDULING: {"versions": [{"version": "v1alpha2"}]},
+        f"{SCHEDULING}/v1alpha2": {"resources": [{"name": "workloads"}, {"name": "podgroups"}]},
+        f"{SCHEDULING}/v1alpha2/workloads": [],
+        f"{SCHEDULING}/v1alpha2/podgroups": [],
+        "/apis/jobset.x-k8s.io": {"versions": [{"version": "v1alpha2"}]},
+        "/apis/jobset.x-k8s.io/v1alpha2/jobsets": [stored],
+        "/apis/batch/v1/jobs": [],
+        "/api/v1/pods": [],
+        "/api/v1/nodes": [],
+        "/api/v1/namespaces": [],
+        "/apis/events.k8s.io/v1/events": [],
+        f"{REGISTRATION}/mutatingwebhookconfigurations": of_kind(every, "MutatingWebhookConfiguration"),
+        f"{REGISTRATION}/validatingwebhookconfigurations": of_kind(every, "ValidatingWebhookConfiguration"),
+        f"/apis/discovery.k8s.io/v1/namespaces/{SERVICE[0]}/endpointslices": [slices(SERVICE, True, False)],
+        f"/apis/discovery.k8s.io/v1/namespaces/{JOBSET_SERVICE[0]}/endpointslices": [slices(JOBSET_SERVICE, True)],
+        "/apis/apps/v1/namespaces/gangctl-system/deployments": [
+            deployment("gangctl", "gangctl:0.1.0", wanted=2, ready=2)
+        ],
+        "/apis/apps/v1/namespaces/jobset-system/deployments": [deployment("jobset-controller", "jobset:v0.12.0")],
+        "/apis/apps/v1/namespaces/kueue-system/deployments": [deployment("kueue-controller", "kueue:v0.19.2")],
+        LEASES: [lease("gangctl"), lease("another-operator")],
+        KUEUE: {"versions": [{"version": "v1beta2"}, {"version": "v1beta1"}]},
+        f"{KUEUE}/v1beta2": {"resources": []},
+        f"{KUEUE}/v1beta2/admissionchecks": [check],
+        "/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config": {
+            "metadata": {"name": "kueue-manager-config"},
+            "data": {"controller_manager_config.yaml": text},
+        },
+    }
+
+
+@asynccontextmanager
+async def serving(answers: dict[str, Any]) -> AsyncIterator[str]:
+    """Dry runs come back as they would from JobSet and gangctl."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.method == "POST":
+            return web.json_response(admitted(await request.json(), request), status=201)
+        found = answers.get(request.path)
+        if found is FORBIDDEN:
+            status = {"kind": "Status", "reason": "Forbidden", "message": "no right", "code": 403}
+            return web.json_response(status, status=403)
+        if found is None:
+            status = {"kind": "Status", "reason": "NotFound", "message": f"no {request.path}", "code": 404}
+            return web.json_response(status, status=404)
+        return web.json_response({"items": found, "metadata": {}} if isinstance(found, list) else found)
+
+    async with listening(answer) as url:
+        yield url
+
+
+def admitted(body: Object, request: web.Request) -> Object:
+    """What a server answers to reviews and dry runs."""
+    if body["kind"] == "SelfSubjectAccessReview":
+        return {**body, "status": {"allowed": True}}
+    assert request.query["dryRun"] == "All"
+    stored = copy.deepcopy(body)
+    for each in stored["spec"].get("replicatedJobs", ()):
+        each["template"]["metadata"] = {"annotations": {"gangctl.dev/gang-ref": json.dumps({"v": 1})}}
+        each["template"]["spec"]["completionMode"] = "Indexed"
+    return stored
+
+
+async def doctor(tmp_path: Path, answers: dict[str, Any], *flags: str) -> Answer:
+    async with serving(answers) as url:
+        return await ask(tmp_path, url, "doctor", "-o", "json", *flags)
+
+
+def found(answer: Answer, check: str) -> tuple[str, list[str]]:
+    assert answer.code in {0, 1}, answer.err
+    (one,) = [each for each in answer.json["checks"] if each["id"] == check]
+    return one["verdict"], one["evidence"]
+
+
+async def test_everything_that_is_there_is_seen(tmp_path: Path) -> None:
+    answer = await doctor(tmp_path, installed())
+    unlike = {each["id"]: each for each in answer.json["checks"] if each["verdict"] != "ok"}
+    assert set(unlike) == {"gangctl-authority", "scheduler-gate"}, unlike
+    assert found(answer, "gangctl-replicas")[1] == [
+        "Service gangctl-system/gangctl-webhook: 1 ready endpoints",
+        "Deployment gangctl-system/gangctl: 2 of 2 replicas ready, image gangctl:0.1.0",
+    ]
+    assert found(answer, "gangctl-leader")[1][0].startswith('holder "gangctl-1", renewed ')
+    assert "jobset:v0.12.0" in found(answer, "jobset-controller")[1][0]
+    assert found(answer, "kueue-configuration")[1] == ["integrations.frameworks: batch/job, jobset.x-k8s.io/jobset"]
+    assert found(answer, "kueue-checks")[1] == ["AdmissionCheck gang is active"]
+
+
+def child_workload() -> dict[str, Any]:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "js-w-0", "uid": "j", "controller": True}
+    meta = {"name": "js-w-0-x", "namespace": HERE, "uid": "w", "ownerReferences": [owner]}
+    job = {"metadata": {"name": "js-w-0", "namespace": HERE, "uid": "j"}, "spec": {}}
+    return {f"{SCHEDULING}/v1alpha2/workloads": [{"metadata": meta, "spec": {}}], "/apis/batch/v1/jobs": [job]}
+
+
+def leaving_group(seconds: int) -> dict[str, Any]:
+    meta = {
+        "name": "g",
+        "namespace": HERE,
+        "uid": "g",
+        "deletionTimestamp": ago(seconds),
+        "finalizers": ["scheduling.k8s.io/podgroup-protection"],
+    }
+    return {f"{SCHEDULING}/v1alpha2/podgroups": [{"metadata": meta, "spec": {}}]}
+
+
+def gated(seconds: int, gates: str = "other, gangctl.dev/gang") -> dict[str, Any]:
+    stored = jobset("js", rj("w"), namespace=HERE, uid="u", annotations={"kueue.x-k8s.io/admission-gated-by": gates})
+    stored["metadata"]["creationTimestamp"] = ago(seconds)
+    return {"/apis/jobset.x-k8s.io/v1alpha2/jobsets": [stored]}
+
+
+NAMESPACE_SKIPPED: Final = {
+    "/api/v1/namespaces": [{"metadata": {"name": "away", "labels": {"gangctl.dev/skip": "true"}}}]
+}
+NO_LEASE: Final[dict[str, Any]] = {LEASES: []}
+EARLY: Final = {
+    f"{REGISTRATION}/mutatingwebhookconfigurations": [
+        foreign("MutatingWebhookConfiguration", "a-kueue", None),
+        *build_configurations(WebhookSettings(Endpoint(url="https://x")), b"")[:1],
+    ]
+}
+NOT_READY: Final = {
+    f"/apis/discovery.k8s.io/v1/namespaces/{SERVICE[0]}/endpointslices": [slices(SERVICE, False)],
+}
+PLAIN: Final = {"/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config": None}
+
+
+@pytest.mark.parametrize(
+    ("changed", "check", "verdict", "word"),
+    [
+        (child_workload(), "job-controller-gangs", "warning", f"{HERE}/js-w-0-x of Job js-w-0"),
+        ({**child_workload(), "/apis/batch/v1/jobs": []}, "job-controller-gangs", "ok", ""),
+        (partial(leaving_group, 900), "terminating-groups", "failed", "scheduling.k8s.io/podgroup-protection"),
+        (partial(leaving_group, 10), "terminating-groups", "ok", "is being deleted"),
+        (partial(gated, 600), "kueue-checks", "failed", f"JobSet {HERE}/js"),
+        (partial(gated, 600, "other"), "kueue-checks", "ok", ""),
+        (partial(gated, 5), "kueue-checks", "ok", ""),
+        (NAMESPACE_SKIPPED, "skipped-namespaces", "warning", "away"),
+        (NO_LEASE, "gangctl-leader", "unknown", ""),
+        (EARLY, "webhook-order", "warning", "a-kueue, gangctl-gangs"),
+        (NOT_READY, "gangctl-replicas", "failed", "0 ready endpoints"),
+        (PLAIN, "kueue-configuration", "unknown", ""),
+    ],
+)
+async def test_what_differs_is_seen(
+    changed: dict[str, Any] | Callable[[], dict[str, Any]], check: str, verdict: str, word: str, tmp_path: Path
+) -> None:
+    # What is so many seconds old is so when the test runs, not when tests are collected.
+    change = changed() if callable(changed) else changed
+    answer = await doctor(tmp_path, {**installed(), **change}, "--only", check)
+    seen = found(answer, check)
+    assert seen[0] == verdict, answer.json
+    assert word in " ".join(seen[1])
+
+
+@pytest.mark.parametrize("scheduling", [True, False])
+async def test_a_jobset_that_schedules_gangs_itself_is_told(tmp_path: Path, *, scheduling: bool) -> None:
+    """The name of the schema is that of real API servers: JobSet 0.12 on Kubernetes 1.37."""
+    spec: Object = {"properties": {"suspend": {}, **({"scheduling": {}} if scheduling else {})}}
+    schemas = {"io.x-k8s.jobset.v1alpha2.JobSet": {"properties": {"spec": spec}}}
+    document = {"components": {"schemas": schemas}}
+    answers = {**installed(), "/openapi/v3/apis/jobset.x-k8s.io/v1alpha2": document}
+    answer = await doctor(tmp_path, answers, "--only", "jobset-api")
+    assert ("spec.scheduling" in " ".join(found(answer, "jobset-api")[1])) is scheduling
+
+
+async def test_where_gangctl_runs_can_be_told(tmp_path: Path) -> None:
+    answers = installed()
+    answers["/apis/coordination.k8s.io/v1/namespaces/ops/leases"] = answers.pop(LEASES)
+    answer = await doctor(tmp_path, answers, "--only", "gangctl-leader", "--gangctl-namespace", "ops")
+    assert found(answer, "gangctl-leader")[0] == "ok"
+
+
+@pytest.mark.parametrize("words", [["--shards=3"], ["--shards", "3"]])
+@pytest.mark.parametrize("may_list", [True, False])
+async def test_each_shard_is_looked_at_also_by_who_may_not_list_leases(
+    words: list[str], may_list: bool, tmp_path: Path
+) -> None:
+    divided = deployment("gangctl", "gangctl:0.1.0", wanted=4, ready=4)
+    divided["spec"]["template"]["spec"]["containers"][0]["args"] = ["controller", *words]
+    held = [lease("gangctl"), lease("gangctl-shard-1")]
+    answers = {**installed(), "/apis/apps/v1/namespaces/gangctl-system/deployments": [divided]}
+    answers |= {f"{LEASES}/{each['metadata']['name']}": each for each in held}
+    answers[LEASES] = held if may_list else FORBIDDEN
+    answer = await doctor(tmp_path, answers, "--only", "gangctl-leader")
+    verdict, evidence = found(answer, "gangctl-leader")
+    assert verdict == "failed"
+    assert [line.partition(",")[0] for line in evidence] == [
+        'shard 0: holder "gangctl-1"',
+        'shard 1: holder "gangctl-1"',
+        "shard 2: there is no Lease",
+    ]
+
+
+async def test_a_server_that_fails_halfway_is_no_traceback(tmp_path: Path) -> None:
+    answers = installed()
+    answers[f"{REGISTRATION}/mutatingwebhookconfigurations"] = {"items": "nonsense", "metadata": {}}
+    answers["/apis/apps/v1/namespaces/gangctl-system/deployments"] = [
+        {"metadata": {"name": "x"}, "spec": {"template": 3}}
+    ]
+    answer = await doctor(tmp_path, answers)
+    assert (answer.code, "Traceback" in answer.err, "internal error" in answer.err) == (1, False, False)

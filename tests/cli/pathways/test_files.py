@@ -1,0 +1,311 @@
+"""PathwaysJob files in ``plan``, ``translate``, ``fit`` and ``policy eval``: they count as the JobSets they become."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gangctl.api.emit import to_yaml
+from gangctl.cli.manifests import Manifest, read_manifests
+from gangctl.cli.schema import plan_schema
+from gangctl.pathways.job import PathwaysJob
+from gangctl.pathways.reading.pathwaysjob import read_pathways_job
+from gangctl.pathways.rendering.render import render
+from tests.cli.kueueobjects import CONFIGURATION, cluster_queue, flavor, local_queue
+from tests.cli.manifests import CONFIG_MAP, gang, write
+from tests.cli.policy.policies import QUEUE, files, native, policy, rule
+from tests.cli.run import Answer, fine, gangctl
+from tests.cli.schema import violations
+from tests.pathways.samples import annotated, container, pathways_job, template
+
+Object = dict[str, Any]
+
+COMMANDS = (("plan",), ("translate",), ("fit", "--queues", "QUEUES"), ("policy", "eval", "--policy", "POLICIES"))
+COLOCATED = {"deploymentMode": "colocate_head_with_workers"}
+
+
+def rendered(raw: Object) -> Object:
+    """The JobSet of a PathwaysJob, by the functions that the controller calls."""
+    job = read_pathways_job(raw).job
+    assert isinstance(job, PathwaysJob)
+    return dict(render(job).jobset)
+
+
+def queues(cpu: str = "100", memory: str = "1000Gi", tpus: str = "16") -> list[Object]:
+    """A queue with one flavor for everything."""
+    quota = {"f": {"cpu": cpu, "memory": memory, "google.com/tpu": tpus}}
+    return [CONFIGURATION, flavor("f"), cluster_queue("cq", quota), local_queue("q", "cq")]
+
+
+def queued(**fields: Any) -> Object:
+    return pathways_job(metadata={"labels": {QUEUE: "q"}}, **fields)
+
+
+def run(directory: Path, command: tuple[str, ...], *documents: Object) -> Answer:
+    """A command of :data:`COMMANDS` on these documents."""
+    places = {
+        "QUEUES": write(directory / "queues.yaml", *queues()),
+        "POLICIES": write(directory / "policies.yaml", policy("p", rule("true"))),
+    }
+    arguments = [places.get(each, each) for each in command]
+    return gangctl(*arguments, "-f", write(directory / "a.yaml", *documents))
+
+
+class TestPlan:
+    def test_is_that_of_the_jobset(self, tmp_path: Path) -> None:
+        raw = pathways_job()
+        own = fine("plan", "-f", write(tmp_path / "a.yaml", raw), "-o", "json").json
+        of_jobset = fine("plan", "-f", write(tmp_path / "b.yaml", rendered(raw)), "-o", "json").json
+        told = own.pop("warnings")
+        of_jobset.pop("warnings")
+        assert own == of_jobset
+        assert [(t["name"], t["minCount"]) for t in own["templates"]] == [("worker", 2)]
+        assert violations({**own, "warnings": told}, plan_schema()) == []
+
+    def test_tells_what_is_to_be_said_of_the_rendering(self, tmp_path: Path) -> None:
+        job = pathways_job(
+            controller={"template": template(container(env=[{"name": "JAX_PLATFORMS", "value": "cpu"}]))}
+        )
+        answer = fine("plan", "-f", write(tmp_path / "a.yaml", job))
+        assert answer.out.startswith("PathwaysJob t/pw\n")
+        assert "! EnvOverridden: " in answer.out
+
+    def test_beside_jobsets_and_others(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", gang("js"), CONFIG_MAP, pathways_job())
+        answer = fine("plan", "-f", file, "-o", "json")
+        assert [each["metadata"]["name"] for each in answer.json["items"]] == ["js", "pw"]
+        assert answer.err == "note: skipped 1 ConfigMap\n"
+
+    def test_namespace_is_that_of_the_flag(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", pathways_job(metadata={"namespace": None}))
+        assert fine("plan", "-f", file, "-n", "here", "-o", "json").json["metadata"]["namespace"] == "here"
+        refused = gangctl("plan", "-f", write(tmp_path / "b.yaml", pathways_job()), "-n", "here")
+        assert refused.code == 2
+        assert 'metadata.namespace: is "t" but --namespace is "here"' in refused.err
+
+    def test_what_would_make_no_jobset_says_that_pathwaysjobs_count(self, tmp_path: Path) -> None:
+        answer = gangctl("plan", "-f", write(tmp_path / "a.yaml", CONFIG_MAP))
+        assert answer.code == 2
+        assert "pathways-job.pathways.domain/v1" in answer.err
+
+
+def test_translate_prints_the_gangs_and_the_jobs(tmp_path: Path) -> None:
+    answer = fine("translate", "-f", write(tmp_path / "a.yaml", pathways_job()), "--jobs", "-o", "json")
+    kinds = [(each["kind"], each["metadata"]["name"]) for each in answer.json["items"]]
+    assert [name for kind, name in kinds if kind == "Job"] == ["pw-pathways-head-0", "pw-worker-0", "pw-worker-1"]
+    assert [kind for kind, _ in kinds[:3]] == ["Workload", "PodGroup", "PodGroup"]
+    assert "note: t/pw: GangDisabledExclusivePlacement: " in answer.err
+
+
+class TestFit:
+    @pytest.mark.parametrize(("cpu", "verdict", "code"), [("24", "fits", 0), ("23", "never", 1)])
+    def test_counts_the_head(self, cpu: str, verdict: str, code: int, tmp_path: Path) -> None:
+        place = write(tmp_path / "q.yaml", *queues(cpu=cpu))
+        answer = gangctl("fit", "-f", write(tmp_path / "a.yaml", queued()), "--queues", place, "-o", "json")
+        assert (answer.code, answer.json["verdict"]) == (code, verdict), answer.err
+        assert [each["name"] for each in answer.json["podSets"]] == ["pathways-head", "worker"]
+
+    def test_queue_that_does_not_cover_cpu(self, tmp_path: Path) -> None:
+        only_tpus = [CONFIGURATION, flavor("f"), cluster_queue("cq", {"f": {"google.com/tpu": "16"}})]
+        place = write(tmp_path / "q.yaml", *only_tpus, local_queue("q", "cq"))
+        answer = gangctl("fit", "-f", write(tmp_path / "a.yaml", queued()), "--queues", place, "-o", "json")
+        assert (answer.code, answer.json["verdict"]) == (1, "never")
+        assert "cpu" in answer.json["message"]
+
+
+def judged(directory: Path, policies: list[Object], subjects: list[Object], *args: str) -> Answer:
+    places = files(directory, policies=policies, subjects=subjects)
+    return gangctl("policy", "eval", "--policy", places["policies"], "-f", places["subjects"], *args)
+
+
+def about_pathways_jobs(*rules: Object) -> Object:
+    """A native policy whose rules are about PathwaysJobs."""
+    found = native("own", *rules)
+    (resource_rule,) = found["spec"]["matchConstraints"]["resourceRules"]
+    resource_rule |= {
+        "apiGroups": ["pathways-job.pathways.domain"],
+        "apiVersions": ["v1"],
+        "resources": ["pathwaysjobs"],
+        "operations": ["*"],
+    }
+    return found
+
+
+class TestPolicyEval:
+    def test_judges_the_jobset(self, tmp_path: Path) -> None:
+        jobset_rule = rule("object.spec.replicatedJobs.size() == 2 && gang.totalPods == 5 && object.kind == 'JobSet'")
+        answer = judged(tmp_path, [policy("p", jobset_rule)], [pathways_job()], "-o", "json")
+        assert (answer.code, answer.json["allowed"]) == (0, True)
+        assert answer.json["object"]["kind"] == "JobSet"
+        assert "judged is the JobSet that PathwaysJob t/pw becomes" in answer.json["notes"]
+
+    def test_denied_is_the_jobset(self, tmp_path: Path) -> None:
+        answer = judged(tmp_path, [policy("p", rule("gang.totalPods < 5"))], [pathways_job()], "-o", "name")
+        assert (answer.code, answer.out) == (1, "jobset.jobset.x-k8s.io/pw\n")
+
+    @pytest.mark.parametrize("operation", ["CREATE", "DELETE"])
+    def test_policies_about_pathwaysjobs_judge_those(self, operation: str, tmp_path: Path) -> None:
+        own = about_pathways_jobs(rule("request.resource.resource != 'pathwaysjobs'", message="none of those"))
+        answer = judged(tmp_path, [own], [pathways_job()], "-o", "json", "--operation", operation)
+        said = [(each["object"]["kind"], each["allowed"]) for each in answer.json["items"]]
+        assert said == [("PathwaysJob", False), ("JobSet", True)]
+        assert answer.code == 1
+
+    def test_update_reaches_the_pathwaysjob_alone(self, tmp_path: Path) -> None:
+        old = write(tmp_path / "old.yaml", pathways_job())
+        answer = judged(
+            tmp_path,
+            [policy("p", rule("false"))],
+            [pathways_job()],
+            "-o",
+            "json",
+            "--operation",
+            "UPDATE",
+            "--old",
+            old,
+        )
+        assert (answer.code, answer.json["object"]["kind"]) == (0, "PathwaysJob")
+        assert "does not change its JobSet" in answer.json["notes"][0]
+
+    def test_sees_the_fit_of_the_jobset(self, tmp_path: Path) -> None:
+        place = write(tmp_path / "q.yaml", *queues(cpu="1"))
+        answer = judged(
+            tmp_path, [policy("p", rule("fit.verdict != 'never'"))], [queued()], "--queues", place, "-o", "json"
+        )
+        assert answer.code == 1
+
+
+class TestPolicyTest:
+    def run(self, directory: Path, *rows: Object) -> Answer:
+        own = about_pathways_jobs(rule("object.spec.pathwaysDir != ''", message="nowhere"))
+        files(directory, policies=[policy("p", rule("gang.totalPods == 5")), own], resources=[pathways_job()])
+        suite = {
+            "apiVersion": "gangctl.dev/v1alpha1",
+            "kind": "PolicyTest",
+            "policies": ["policies.yaml"],
+            "resources": ["resources.yaml"],
+            "results": list(rows),
+        }
+        (directory / "gangctl-test.yaml").write_text(to_yaml([suite]))
+        return gangctl("policy", "test", str(directory))
+
+    def test_a_name_alone_is_the_jobset(self, tmp_path: Path) -> None:
+        answer = self.run(tmp_path, {"policy": "p", "resources": "pw", "result": "pass"})
+        assert answer.code == 0, answer.out + answer.err
+
+    def test_the_pathwaysjob_by_its_kind(self, tmp_path: Path) -> None:
+        by_kind = {"kind": "PathwaysJob", "name": "pw"}
+        assert self.run(tmp_path, {"policy": "own", "resources": by_kind, "result": "pass"}).code == 0
+        assert self.run(tmp_path, {"policy": "p", "resources": by_kind, "result": "pass"}).code == 1
+
+
+def test_policy_bench_measures_on_the_jobset(tmp_path: Path) -> None:
+    paths = files(tmp_path, p=[policy("p", rule("gang.totalPods == 5"))], s=[pathways_job()])
+    data = fine("policy", "bench", paths["p"], "-f", paths["s"], "--rounds", "5", "-o", "json").json
+    assert {each["object"] for each in data["rules"]} == {"JobSet t/pw"}
+    assert {each["result"] for each in data["rules"]} == {"pass"}
+
+
+def without_workers() -> Object:
+    raw = pathways_job()
+    raw["spec"]["workers"] = []
+    return raw
+
+
+# Name: the PathwaysJob, the field that the error is at, and words of what is said.
+REFUSED: dict[str, tuple[Object, str, tuple[str, ...]]] = {
+    "machine-type": (
+        pathways_job(workers={"type": "n2-standard-2"}),
+        "spec.workers[0].type",
+        ("n2-standard-2", "allowed: tpu7x-standard-4t", "(UnknownAccelerator)"),
+    ),
+    "topology": (pathways_job(workers={"topology": "16x15"}), "spec.workers[0].topology", ("(InvalidTopology)",)),
+    "no-slices": (
+        pathways_job(workers={"numSlices": 0}),
+        "spec.workers[0].numSlices",
+        ("at least 1", "got 0", "(InvalidNumSlices)"),
+    ),
+    "no-workers": (
+        without_workers(),
+        "spec.workers",
+        ("got 0", "(InvalidWorkers)"),
+    ),
+    "name": (pathways_job("a" * 23), "metadata.name", ("23 characters, at most 22", "(NameTooLong)")),
+    "elastic": (
+        pathways_job(controller={"elasticSlices": 2}),
+        "spec.controller.elasticSlices",
+        ("less than", "(InvalidElasticSlices)"),
+    ),
+    "main": (
+        pathways_job(controller={"mainContainerName": "trainer"}),
+        "spec.controller.mainContainerName",
+        ('"trainer"', '"main"', "(MissingMainContainer)"),
+    ),
+    "quantity": (
+        pathways_job(controller={"template": template(container(resources={"requests": {"cpu": "lots"}}))}),
+        "spec.controller.template.spec.containers[0].resources.requests.cpu",
+        ('"lots"', "(InvalidResources)"),
+    ),
+    "options": (
+        pathways_job(metadata=annotated(pathways_options='{"startup": "Never"}')),
+        "metadata.annotations[gangctl.dev/pathways-options].startup",
+        ("InOrder", "(InvalidOptions)"),
+    ),
+    "number": (
+        pathways_job(
+            metadata=annotated(pathways_options=f'{{"headResources": {{"proxy": {{"limits": {{"a/b": {10**20}}}}}}}}}')
+        ),
+        "metadata.annotations[gangctl.dev/pathways-options].headResources.proxy.limits.a/b",
+        (f"at most {2**63 - 1}", "(InvalidOptions)"),
+    ),
+    "type": (
+        pathways_job(metadata=annotated(gang_mode=False)),  # type: ignore[arg-type]
+        "metadata.annotations[gangctl.dev/gang-mode]",
+        ("must be a string", "(Malformed)", 'in quotes: "Off"'),
+    ),
+    "of-the-jobset": (
+        pathways_job(metadata=annotated(gang_options='{"composite": true}')),
+        "metadata.annotations[gangctl.dev/gang-options]",
+        ("(the JobSet's metadata.annotations[gangctl.dev/gang-options].composite)", "(InvalidJobSet)"),
+    ),
+}
+NOT_OF_REQUESTS = {"of-the-jobset"}
+"""About gangs: who asks only what is requested does not see it."""
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_one_error_at_its_place(case: str, command: tuple[str, ...], tmp_path: Path) -> None:
+    raw, path, words = REFUSED[case]
+    if case in NOT_OF_REQUESTS and command[0] in {"fit", "policy"}:
+        return
+    answer = run(tmp_path, command, raw)
+    assert (answer.code, answer.out) == (2, "")
+    line, summary, *hint = answer.err.splitlines()
+    assert line.startswith(f"{tmp_path / 'a.yaml'}:"), line
+    assert f": {path}: " in line, line
+    assert summary == "error: 1 error in 1 PathwaysJob"
+    assert [word for word in words if word not in "\n".join([line, *hint])] == []
+
+
+def test_errors_of_all_documents_are_told_with_their_lines(tmp_path: Path) -> None:
+    broken_jobset = gang("js")
+    broken_jobset["spec"]["replicatedJobs"][0]["replicas"] = "three"
+    first = pathways_job("a", workers={"numSlices": 0, "topology": "x"})
+    file = write(tmp_path / "a.yaml", first, broken_jobset, pathways_job("b", workers={"numSlices": -1}))
+    lines = gangctl("plan", "-f", file).err.splitlines()
+    assert lines[-1] == "error: 4 errors in 1 JobSet and 2 PathwaysJobs"
+    text = Path(file).read_text().splitlines()
+    for line in lines[:-1]:
+        number, path = int(line.split(":")[1]), line.split(": ")[1]
+        assert path.rpartition(".")[2] in text[number - 1], line
+
+
+def test_input_is_not_changed(tmp_path: Path) -> None:
+    raw = pathways_job(workers={"nodeSelector": {"a": "b"}})
+    (manifest,) = read_manifests([write(tmp_path / "a.yaml", raw)], None)
+    assert isinstance(manifest, Manifest)
+    assert manifest.document.value == yaml.safe_load(to_yaml([raw]))

@@ -1,0 +1,155 @@
+"""What ``gangctl pathways`` prints as data keeps its published schemas."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from gangctl.cli.pathways.standing import HeadPod, Seen, report_of, standing_of
+from gangctl.cli.schema import (
+    pathways_accelerators_schema,
+    pathways_explain_schema,
+    pathways_status_schema,
+    pathways_validate_schema,
+)
+from gangctl.pathways.job import PathwaysJob
+from gangctl.pathways.origins import OriginKind
+from gangctl.pathways.reading.pathwaysjob import read_pathways_job
+from gangctl.pathways.rendering.render import render
+from gangctl.pathways.status.facts import Phase
+from tests.cli.conftest import Golden
+from tests.cli.httpserver import HERE
+from tests.cli.kueueobjects import CONFIGURATION, QUEUE, cluster_queue, flavor, local_queue
+from tests.cli.manifests import write
+from tests.cli.pathways.server import JOBSETS, PATHWAYS, PODS, Cluster, ask
+from tests.cli.run import gangctl
+from tests.cli.schema import answer_violations, violations
+from tests.pathways.samples import annotated, pathways_job
+
+Object = dict[str, Any]
+Schema = Callable[[], Object]
+
+DOCS: Final = Path(__file__).parents[3] / "docs"
+NOW: Final = "2026-01-01T00:00:00Z"
+BY_FLAGS: Final = (
+    *("--workload", "train", "--tpu-type", "v5p-8", "--docker-image", "registry.example/trainer:1"),
+    *("--command", "python train.py", "--pathways-gcs-location", "gs://research/pathways"),
+)
+
+
+@pytest.mark.parametrize(
+    ("file", "schema"),
+    [
+        ("pathways-accelerators.schema.json", pathways_accelerators_schema),
+        ("pathways-explain.schema.json", pathways_explain_schema),
+        ("pathways-status.schema.json", pathways_status_schema),
+        ("pathways-validate.schema.json", pathways_validate_schema),
+    ],
+)
+def test_schema_is_published(file: str, schema: Schema, golden: Golden) -> None:
+    golden(DOCS / file, json.dumps(schema(), indent=2) + "\n")
+
+
+class TestAccelerators:
+    @pytest.mark.parametrize("name", [(), ("v5p-128",), ("v4",), ("v5e", "--topology", "2x2")])
+    def test_answers_keep_the_schema(self, name: tuple[str, ...]) -> None:
+        answer = gangctl("pathways", "accelerators", *name, "-o", "json").json
+        assert answer_violations(answer, pathways_accelerators_schema()) == []
+
+
+class TestExplain:
+    def test_files_keep_the_schema(self, tmp_path: Path) -> None:
+        job = pathways_job(metadata=annotated(pathways_options='{"ttlSecondsAfterFinished": 60}'))
+        file = write(tmp_path / "a.yaml", job, pathways_job("b", headless=True))
+        answer = gangctl("pathways", "explain", "-f", file, "-o", "json").json
+        assert answer_violations(answer, pathways_explain_schema()) == []
+        kinds = {each["origin"]["kind"] for one in answer["items"] for each in one["fields"]}
+        assert kinds == {*OriginKind} - {OriginKind.FLAG}
+
+    def test_flags_keep_the_schema(self) -> None:
+        answer = gangctl("pathways", "explain", *BY_FLAGS, "-o", "json").json
+        assert violations(answer, pathways_explain_schema()) == []
+        assert OriginKind.FLAG in {each["origin"]["kind"] for each in answer["fields"]}
+
+    def test_every_kind_of_origin_is_in_the_schema(self) -> None:
+        origin = pathways_explain_schema()["$defs"]["OriginReport"]["properties"]["kind"]
+        assert origin["enum"] == [*OriginKind]
+
+
+class TestValidate:
+    def test_files_keep_the_schema(self, tmp_path: Path) -> None:
+        broken = pathways_job("b", workers={"numSlices": 0, "topology": "9x9"})
+        file = write(tmp_path / "a.yaml", pathways_job(), broken)
+        answer = gangctl("pathways", "validate", "-f", file, "-o", "json").json
+        assert answer_violations(answer, pathways_validate_schema()) == []
+        assert [(bool(each["problems"]), bool(each["notices"])) for each in answer["items"]] == [
+            (False, True),
+            (True, False),
+        ]
+
+    def test_flags_keep_the_schema(self) -> None:
+        answer = gangctl("pathways", "validate", *BY_FLAGS, "--num-slices", "0", "-o", "json").json
+        assert violations(answer, pathways_validate_schema()) == []
+        assert [(each["file"], each["line"]) for each in answer["problems"]] == [("", 0)]
+
+    @pytest.mark.parametrize(("cpu", "verdict"), [("100", "fits"), ("1", "never")])
+    def test_with_queues_they_keep_the_schema(self, cpu: str, verdict: str, tmp_path: Path) -> None:
+        quota = {"f": {"cpu": cpu, "memory": "1000Gi", "google.com/tpu": "16"}}
+        stock = [CONFIGURATION, flavor("f"), cluster_queue("cq", quota), local_queue("q", "cq")]
+        job = write(tmp_path / "a.yaml", pathways_job(metadata={"labels": {QUEUE: "q"}}))
+        places = ("-f", job, "--queues", write(tmp_path / "queues.yaml", *stock))
+        answer = gangctl("pathways", "validate", *places, "-o", "json").json
+        assert violations(answer, pathways_validate_schema()) == []
+        assert answer["fit"]["verdict"] == verdict
+
+
+def stored(status: Object | None = None, *, headless: bool = False) -> Object:
+    """A PathwaysJob of a cluster."""
+    raw = pathways_job(metadata={"uid": "u-1", "namespace": HERE, "generation": 3}, headless=headless)
+    return raw if status is None else {**raw, "status": status}
+
+
+def jobset(raw: Object) -> Object:
+    """Its JobSet, which runs."""
+    job = read_pathways_job(raw).job
+    assert isinstance(job, PathwaysJob)
+    stand = [{"name": "pathways-head", "ready": 1}, {"name": "worker", "ready": 2}]
+    return {**render(job).jobset, "status": {"replicatedJobsStatus": stand, "restarts": 1}}
+
+
+def condition(kind: str, **more: Any) -> Object:
+    return {"type": kind, "status": "True", "reason": "R", "message": "m", "lastTransitionTime": NOW, **more}
+
+
+class TestStatus:
+    @pytest.mark.parametrize("headless", [False, True])
+    async def test_answers_keep_the_schema(self, headless: bool, tmp_path: Path) -> None:
+        raw = stored({"conditions": [condition("Running", observedGeneration=3)]}, headless=headless)
+        pod = {"metadata": {"name": "head", "namespace": HERE}, "status": {"phase": "Running"}}
+        cluster = Cluster({PATHWAYS: [raw], JOBSETS: [jobset(raw)], PODS: [pod]})
+        answer = (await ask(tmp_path, cluster, "pathways", "status", "pw", "-o", "json")).json
+        assert violations(answer, pathways_status_schema()) == []
+        assert (answer["headless"], bool(answer["portForward"])) == (headless, True)
+
+    @pytest.mark.parametrize("phase", [*Phase, None])
+    @pytest.mark.parametrize("head", [None, HeadPod("head", "Pending", "")])
+    def test_every_phase_keeps_the_schema(self, phase: Phase | None, head: HeadPod | None) -> None:
+        status = {"conditions": [condition(phase)], "terminalState": "Failed"} if phase is not None else None
+        report = report_of(standing_of(Seen(HERE, "pw", stored(status), None, head)))
+        assert violations(report, pathways_status_schema()) == []
+        assert report["phase"] == (phase or "Unseen")
+
+    def test_what_is_concluded_keeps_the_schema(self) -> None:
+        report = report_of(standing_of(Seen(HERE, "pw", None, jobset(stored()))))
+        assert violations(report, pathways_status_schema()) == []
+        assert (report["derived"], report["slices"]["ready"]) == (True, 2)
+
+    def test_every_condition_has_every_key(self) -> None:
+        bare = {"type": "Running", "status": "True"}
+        report = report_of(standing_of(Seen(HERE, "pw", stored({"conditions": [bare]}), None)))
+        absent = {"reason": "", "message": "", "lastTransitionTime": "", "observedGeneration": 0}
+        assert report["conditions"] == [{**bare, **absent}]

@@ -1,0 +1,188 @@
+"""``gangctl pathways status``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gangctl.cli.pathways.report import UNSEEN
+from gangctl.cli.pathways.standing import HeadPod, Seen, report_of, standing_of
+from gangctl.pathways.job import PathwaysJob
+from gangctl.pathways.reading.pathwaysjob import read_pathways_job
+from gangctl.pathways.rendering.render import render
+from tests.cli.httpserver import HERE
+from tests.cli.pathways.server import JOBSETS, PATHWAYS, PODS, Cluster, ask
+from tests.cli.run import Answer, gangctl
+from tests.pathways.samples import pathways_job
+
+Object = dict[str, Any]
+NOW = "2026-01-01T00:00:00Z"
+UID = "7a2f5b1e-0000-4000-8000-000000000001"
+
+
+def job(name: str = "pw", *, headless: bool = False, status: Object | None = None) -> Object:
+    """A stored PathwaysJob."""
+    raw = pathways_job(name, metadata={"uid": UID, "namespace": HERE}, headless=headless)
+    return {**raw, "status": status} if status is not None else raw
+
+
+def jobset(raw: Object, *, conditions: list[Object] | None = None, head: int = 1, workers: int = 2) -> Object:
+    """The JobSet of a PathwaysJob, so far on its way."""
+    read = read_pathways_job(raw).job
+    assert isinstance(read, PathwaysJob)
+    stand = [{"name": "pathways-head", "ready": head}, {"name": "worker", "ready": workers}]
+    return {
+        **render(read).jobset,
+        "status": {"conditions": conditions or [], "replicatedJobsStatus": stand, "restarts": 1},
+    }
+
+
+def pod(name: str, phase: str = "Running", created: str = NOW, **metadata: Any) -> Object:
+    return {
+        "metadata": {"name": name, "namespace": HERE, "creationTimestamp": created, **metadata},
+        "spec": {"nodeName": "node-1"},
+        "status": {"phase": phase},
+    }
+
+
+def condition(kind: str, reason: str, message: str = "", status: str = "True") -> Object:
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": NOW}
+
+
+async def status(directory: Path, cluster: Cluster, *args: str, name: str = "pw") -> Answer:
+    return await ask(directory, cluster, "pathways", "status", name, *args)
+
+
+class TestCluster:
+    async def test_running(self, tmp_path: Path) -> None:
+        raw = job(status={"conditions": [condition("Running", "HeadAndWorkersReady", "all is up")], "restarts": 1})
+        cluster = Cluster({PATHWAYS: [raw], JOBSETS: [jobset(raw)], PODS: [pod("pw-pathways-head-0-0-abcde")]})
+        answer = await status(tmp_path, cluster)
+        assert (answer.code, answer.err) == (0, "")
+        title, *lines = answer.out.splitlines()
+        assert title == f"PathwaysJob {HERE}/pw: Running"
+        assert "  HeadAndWorkersReady: all is up" in lines
+        assert "  Slices    2 of 2 ready" in lines
+        assert "  Restarts  1 of 0" in lines
+        assert "  Head      pod pw-pathways-head-0-0-abcde, Running on node-1" in lines
+        assert f"  Proxy     grpc://pw-pathways-head-0-0.pw.{HERE}.svc:29000" in lines
+        assert not any("port-forward" in line for line in lines)
+
+    async def test_asks_for_pods_of_the_head_alone(self, tmp_path: Path) -> None:
+        raw = job()
+        cluster = Cluster({PATHWAYS: [raw], JOBSETS: [jobset(raw)], PODS: []})
+        await status(tmp_path, cluster)
+        (asked,) = [each for each in cluster.asked if PODS in each]
+        assert "jobset-name%3Dpw" in asked or "jobset-name=pw" in asked
+        assert "pathways-head" in asked
+        assert all(each.startswith("GET ") for each in cluster.asked)
+
+    async def test_headless_says_how_to_connect(self, tmp_path: Path) -> None:
+        raw = job(headless=True)
+        over = [pod("old", "Failed", "2027-01-01T00:00:00Z"), pod("going", deletionTimestamp=NOW, created="2020-01-01")]
+        cluster = Cluster({PATHWAYS: [raw], JOBSETS: [jobset(raw)], PODS: [*over, pod("head-b")]})
+        answer = await status(tmp_path, cluster)
+        config = tmp_path / "kubeconfig"
+        expected = f"kubectl --kubeconfig={config} port-forward -n {HERE} pod/head-b 29000:29000"
+        assert f"  Connect   {expected}" in answer.out.splitlines()
+        assert "pathwaysutils.initialize()" in answer.out
+        asked = await status(tmp_path, cluster, "-o", "json")
+        assert asked.json["portForward"] == expected
+        assert asked.json["headless"] is True
+
+    @pytest.mark.parametrize("pods", [[], [pod("head-a", "Pending")]])
+    async def test_headless_without_a_running_pod(self, pods: list[Object], tmp_path: Path) -> None:
+        raw = job(headless=True)
+        answer = await status(tmp_path, Cluster({PATHWAYS: [raw], JOBSETS: [jobset(raw, head=0)], PODS: pods}))
+        assert "port-forward" not in answer.out
+        assert "once the head's pod runs" in answer.out
+        assert ("has no pod" in answer.out) is (not pods)
+
+    async def test_without_a_controller_the_jobset_says_it(self, tmp_path: Path) -> None:
+        raw = job()
+        cluster = Cluster({PATHWAYS: [raw], JOBSETS: [jobset(raw, workers=0)], PODS: []})
+        answer = await status(tmp_path, cluster, "-o", "json")
+        assert (answer.json["phase"], answer.json["reason"], answer.json["derived"]) == (
+            "Pending",
+            "WaitingForWorkers",
+            True,
+        )
+        assert answer.json["slices"] == {"ready": 0, "wanted": 2, "mayBeMissing": 0}
+        assert answer.json["restarts"] == 1
+        assert {each["lastTransitionTime"] for each in answer.json["conditions"]} == {""}
+        as_yaml = await status(tmp_path, cluster, "-o", "yaml")
+        assert as_yaml.documents[0].keys() == answer.json.keys()
+
+    async def test_rendered_and_applied_by_hand(self, tmp_path: Path) -> None:
+        answer = await status(tmp_path, Cluster({JOBSETS: [jobset(job(headless=True))], PODS: [pod("head")]}))
+        assert answer.code == 0
+        assert answer.out.startswith(f"JobSet of Pathways {HERE}/pw: Running\n")
+        assert "pod/head 29000:29000" in answer.out
+
+    async def test_failed_is_no(self, tmp_path: Path) -> None:
+        raw = job()
+        failed = jobset(raw, conditions=[condition("Failed", "FailedJobs", "the head failed")])
+        answer = await status(tmp_path, Cluster({PATHWAYS: [raw], JOBSETS: [failed], PODS: []}))
+        assert answer.code == 1
+        assert "FailedJobs: the head failed" in answer.out
+
+    async def test_jobset_of_somebody_else(self, tmp_path: Path) -> None:
+        raw = job()
+        other = jobset(raw)
+        other["metadata"]["ownerReferences"][0]["uid"] = "another"
+        answer = await status(tmp_path, Cluster({PATHWAYS: [raw], JOBSETS: [other], PODS: [pod("head")]}))
+        assert "belongs to somebody else" in answer.out
+        assert UNSEEN in answer.out
+        assert "Slices" not in answer.out
+
+    async def test_pods_that_may_not_be_read(self, tmp_path: Path) -> None:
+        raw = job()
+        cluster = Cluster({PATHWAYS: [raw], JOBSETS: [jobset(raw)]}, forbidden={PODS})
+        answer = await status(tmp_path, cluster)
+        assert answer.code == 0
+        assert "note: the head's pod is not known" in answer.err
+
+    async def test_no_such_name(self, tmp_path: Path) -> None:
+        answer = await status(tmp_path, Cluster({PATHWAYS: [job("train")], JOBSETS: []}), name="tarin")
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err == f"error: there is no PathwaysJob {HERE}/tarin\nhint: did you mean train?\n"
+
+    async def test_other_jobsets_are_none_of_pathways(self, tmp_path: Path) -> None:
+        plain = {"metadata": {"name": "pw", "namespace": HERE}, "spec": {"replicatedJobs": []}}
+        answer = await status(tmp_path, Cluster({PATHWAYS: [], JOBSETS: [plain]}))
+        assert answer.code == 2
+
+    async def test_without_the_api(self, tmp_path: Path) -> None:
+        answer = await status(tmp_path, Cluster({JOBSETS: []}))
+        assert (answer.code, answer.out) == (3, "")
+        assert answer.err.startswith("error: the cluster does not serve PathwaysJobs")
+
+    def test_no_such_configuration(self, tmp_path: Path) -> None:
+        assert gangctl("pathways", "status", "pw", "--kubeconfig", str(tmp_path / "none")).code == 2
+
+
+class TestStanding:
+    def test_nothing_said_and_no_jobset(self) -> None:
+        standing = standing_of(Seen(HERE, "pw", job(), None))
+        assert standing.phase == UNSEEN
+        assert not standing.failed
+        assert report_of(standing)["head"] is None
+
+    def test_upstreams_duplicate_conditions(self) -> None:
+        said = {"conditions": [condition("Pending", "a"), condition("Running", "b"), condition("Completed", "c")]}
+        standing = standing_of(Seen(HERE, "pw", job(status=said), None))
+        assert standing.phase == "Completed"
+        assert not standing.derived
+
+    def test_subdomain_is_part_of_the_address(self) -> None:
+        raw = jobset(job())
+        raw["spec"]["network"]["subdomain"] = "short"
+        standing = standing_of(Seen(HERE, "pw", job(), raw))
+        assert standing.proxy_address == f"grpc://pw-pathways-head-0-0.short.{HERE}.svc:29000"
+
+    def test_flags_find_the_same_cluster(self) -> None:
+        seen = Seen(HERE, "pw", job(headless=True), None, HeadPod("head", "Running", "n"))
+        command = standing_of(seen).port_forward(["--context=my cluster"])
+        assert command == f"kubectl '--context=my cluster' port-forward -n {HERE} pod/head 29000:29000"

@@ -1,0 +1,143 @@
+"""Writes docs/reference/cli.md from the commands themselves: what ``--help`` says of each, and its flags.
+
+python -m tests.cli.reference
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import click
+
+from gangctl.cli.program import EPILOG, program
+from gangctl.cli.schema import OF_COMMANDS
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
+
+_HEAD: Final = """\
+# Command line
+
+Written by `python -m tests.cli.reference` from the commands.
+
+`kubectl gang` is the same program under another name. Every command takes `-h` and `--help`, which say what is said
+here. Messages go to stderr; stdout has the answer and nothing else: with `-o json` one JSON document, several objects
+as a `v1` `List`, with `-o yaml` a stream of documents.
+"""
+
+
+class Entry:
+    """One command: its words, such as ``queue list``, and what click knows of it."""
+
+    def __init__(self, command: click.Command, context: click.Context) -> None:
+        """``context`` is the command's own."""
+        self.command = command
+        self.context = context
+        self.name = context.command_path
+
+    @property
+    def anchor(self) -> str:
+        """Of its heading, as GitHub makes it."""
+        return self.name.replace(" ", "-")
+
+    @property
+    def schema(self) -> str:
+        """The file below docs that describes one object of ``-o json``; empty where none does."""
+        name = OF_COMMANDS.get(self.name.partition(" ")[2])
+        return f"{name}.schema.json" if name else ""
+
+    @property
+    def flags(self) -> list[tuple[str, str]]:
+        """Each flag with its value, and what click says of it."""
+        options = [each for each in self.command.get_params(self.context) if isinstance(each, click.Option)]
+        records = [each.get_help_record(self.context) for each in options if "--help" not in each.opts]
+        return [record for record in records if record is not None]
+
+
+def entries() -> list[Entry]:
+    """Every command in the order of ``--help``, groups before what is in them."""
+    return list(_below(program, click.Context(program, info_name="gangctl", **program.context_settings)))
+
+
+def _below(command: click.Command, context: click.Context) -> Iterator[Entry]:
+    if command is not program:
+        yield Entry(command, context)
+    if not isinstance(command, click.Group):
+        return
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        if found is not None and not found.hidden:
+            yield from _below(found, click.Context(found, context, info_name=name))
+
+
+def page() -> str:
+    """The whole page."""
+    found = entries()
+    first = {id(each.command): each for each in reversed(found)}
+    own = [each for each in found if first[id(each.command)] is each]
+    return "\n".join([_HEAD, *_index(found, first), *_exit_codes(), *(line for each in own for line in _section(each))])
+
+
+def _index(found: list[Entry], first: Mapping[int, Entry]) -> Iterator[str]:
+    """One line for each command that does something; a second name of one leads to the first."""
+    yield "| command | |"
+    yield "|---|---|"
+    for each in found:
+        if isinstance(each.command, click.Group):
+            continue
+        said = first[id(each.command)]
+        text = each.command.get_short_help_str(limit=200) if said is each else f"The same as `{said.name}`."
+        yield f"| [`{each.name}`](#{said.anchor}) | {_cell(text)} |"
+    yield ""
+
+
+def _exit_codes() -> Iterator[str]:
+    rows = [line.split(maxsplit=1) for line in EPILOG.splitlines() if line.startswith("  ")]
+    yield "## Exit codes"
+    yield ""
+    yield "| code | |"
+    yield "|---|---|"
+    yield from (f"| {code} | {_cell(text)} |" for code, text in rows)
+    yield ""
+
+
+def _section(entry: Entry) -> Iterator[str]:
+    yield f"## {entry.name}"
+    yield ""
+    yield from _help(entry.command.help or "")
+    if isinstance(entry.command, click.Group):
+        return
+    usage = " ".join(entry.command.collect_usage_pieces(entry.context))
+    yield from ("```text", f"{entry.name} {usage}", "```", "")
+    if entry.flags:
+        yield "| flag | |"
+        yield "|---|---|"
+        yield from (f"| `{_cell(flag)}` | {_cell(text)} |" for flag, text in entry.flags)
+        yield ""
+    if entry.schema:
+        yield f"One object of `-o json` has the shape of [{entry.schema}](../{entry.schema})."
+        yield ""
+
+
+def _help(text: str) -> Iterator[str]:
+    """Paragraphs as they are; what click keeps line by line (``\\b``) as examples, or as a block."""
+    for paragraph in inspect.cleandoc(text).split("\n\n"):
+        lines = paragraph.splitlines()
+        if lines[0] != "\b":
+            yield from lines
+        elif lines[1].endswith(":"):
+            yield from (lines[1], "", *(f"  {line}" for line in lines[2:]))
+        else:
+            yield from ("```text", *lines[1:], "```")
+        yield ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,248 @@
+"""``gangctl install``: what is printed, what is refused, and what a cluster says to it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from gangctl.cli.install.components import NAMES
+from gangctl.cli.install.rendering import Choice, render
+from gangctl.runtime.shards import lease_names
+from tests.cli.httpserver import listening
+from tests.cli.run import Answer, fine, gangctl
+from tests.cli.test_live import in_a_thread, kubeconfig
+from tests.controlplane.api import Object
+
+WEBHOOKS = {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+ALL = tuple(word for name in NAMES for word in ("--component", name))
+
+
+def kinds(answer: Answer) -> list[str]:
+    return [each["kind"] for each in answer.documents]
+
+
+def container(objects: list[Object]) -> Object:
+    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
+    (found,) = deployment["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+class TestObjects:
+    def test_yaml_and_json_are_the_same_objects(self) -> None:
+        objects = render(Choice())
+        assert fine("install").documents == objects
+        assert fine("install", "-o", "json").json["items"] == objects
+        assert len(fine("install", "-o", "name").out.splitlines()) == len(objects)
+
+    def test_nothing_is_said_where_there_is_nothing_to_say(self) -> None:
+        assert fine("install", *ALL).err == ""
+
+    def test_names_come_before_what_names_them_and_webhooks_last(self) -> None:
+        found = kinds(fine("install", *ALL))
+        order = ["Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"]
+        order += ["Service", "Deployment", "MutatingWebhookConfiguration"]
+        assert [kind for kind in dict.fromkeys(found) if kind in order] == order
+        assert set(found[-4:]) == WEBHOOKS
+
+    def test_what_was_chosen_is_in_the_deployment(self) -> None:
+        image = "registry.example:5000/gangctl@sha256:" + "0" * 64
+        answer = fine("install", "--image", image, "--replicas", "5", "--log-level", "debug", "--flag", "kueue=off")
+        found = container(answer.documents)
+        assert found["image"] == image
+        assert {"--log-level=debug", "--kueue=off"} <= {*found["args"]}
+        assert [each["spec"]["replicas"] for each in answer.documents if each["kind"] == "Deployment"] == [5]
+
+    def test_shards_have_a_lease_and_a_replica_each_and_one_more_replica(self) -> None:
+        objects = {each["kind"]: each for each in fine("install", "--shards", "12").documents}
+        assert "--shards=12" in container([*objects.values()])["args"]
+        assert objects["Deployment"]["spec"]["replicas"] == 13
+        assert objects["PodDisruptionBudget"]["spec"]["minAvailable"] == 12
+        assert int(objects["ResourceQuota"]["spec"]["hard"]["pods"]) >= 14
+        (named, *_) = objects["Role"]["rules"]
+        assert named["resourceNames"] == [*lease_names("gangctl", 12)]
+
+    def test_two_shards_are_the_component_and_one_is_none(self) -> None:
+        assert fine("install", "--shards", "2").out == fine("install", "--component", "shards").out
+        assert fine("install", "--shards", "1").out == fine("install").out
+
+    def test_one_outside_has_rights_to_the_leases_of_its_shards(self) -> None:
+        objects = fine("install", "--out-of-cluster", "--shards", "3").documents
+        (role,) = [each for each in objects if each["kind"] == "Role"]
+        assert role["rules"][0]["resourceNames"] == [*lease_names("gangctl", 3)]
+
+    def test_as_many_replicas_as_shards_are_told_to_hold_up_drains(self) -> None:
+        answer = fine("install", "--shards", "3", "--replicas", "3")
+        assert "3 of 3 replicas must always answer" in answer.err
+
+    @pytest.mark.parametrize("flags", [("--replicas", "65"), ("--shards", "64"), ("--component", "shards"), ()])
+    def test_the_quota_has_room_for_an_update(self, flags: tuple[str, ...]) -> None:
+        objects = {each["kind"]: each for each in fine("install", *flags).documents}
+        spec = objects["Deployment"]["spec"]
+        pods = spec["replicas"] + spec["strategy"]["rollingUpdate"]["maxSurge"]
+        assert int(objects["ResourceQuota"]["spec"]["hard"]["pods"]) >= pods
+
+    def test_components_may_be_named_in_any_order(self) -> None:
+        pair = ("--component", "monitoring/secured", "--component", "monitoring")
+        assert fine("install", *pair).out == fine("install", *pair[2:], *pair[:2], *pair[2:]).out
+
+    def test_rights_alone_for_one_outside(self) -> None:
+        answer = fine("install", "--out-of-cluster", "-n", "default")
+        assert {*kinds(answer)} <= {
+            *("CustomResourceDefinition", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"),
+        }
+        subjects = [each["subjects"] for each in answer.documents if "subjects" in each]
+        assert {subject["kind"] for each in subjects for subject in each} == {"User"}
+
+    def test_fewer_replicas_than_must_answer_are_told(self) -> None:
+        assert "1 of 1 replicas must always answer" in fine("install", "--replicas", "1").err
+        both = fine("install", "--component", "high-availability", "--replicas", "2")
+        assert "2 of 2 replicas must always answer" in both.err
+
+    def test_offline_it_needs_no_client(self) -> None:
+        code = (
+            "import sys\nfrom gangctl.cli.program import program\n"
+            "try: program.main(['install', '-o', 'json'])\nexcept SystemExit: pass\n"
+            "print([m for m in ('aiohttp', 'kubernetes_asyncio', 'pydantic', 'structlog') if m in sys.modules],"
+            " file=sys.stderr)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+        assert done.stderr == "[]\n"
+
+
+class TestRemoval:
+    def test_webhooks_come_first_and_what_others_may_have_stays(self) -> None:
+        found = kinds(fine("install", "--uninstall", *ALL))
+        assert {*found[:4]} == WEBHOOKS
+        assert not {*found[4:]} & {*WEBHOOKS, "CustomResourceDefinition", "Namespace"}
+
+    def test_everything_ends_with_definitions_and_the_namespace(self) -> None:
+        found = kinds(fine("install", "--uninstall", "--everything", *ALL))
+        assert found[-1] == "Namespace"
+        assert found[-6:-1] == ["CustomResourceDefinition"] * 5
+
+    def test_whatever_is_installed_is_removed(self) -> None:
+        def named(objects: list[Object]) -> set[tuple[str, str, str]]:
+            return {(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace")) for each in objects}
+
+        flags = (*ALL, "-n", "elsewhere")
+        removed = named(fine("install", "--uninstall", "--everything", *flags).documents)
+        made = {("Lease", name, "elsewhere") for name in lease_names("gangctl", 2)}
+        made |= {("Secret", "gangctl-webhook-certs", "elsewhere")}
+        assert removed - named(fine("install", *flags).documents) == made
+
+    def test_so_are_the_leases_of_all_shards(self) -> None:
+        found = fine("install", "--uninstall", "--shards", "3", "-o", "name").out.splitlines()
+        leases = [each.rpartition("/")[2] for each in found if each.startswith("lease.")]
+        assert leases == [*lease_names("gangctl", 3)]
+
+    def test_what_it_makes_for_itself_goes_when_it_may_not_make_it_again(self) -> None:
+        found = fine("install", "--uninstall", "-o", "name").out.splitlines()
+        assert found.index("secret/gangctl-webhook-certs") > found.index(
+            "rolebinding.rbac.authorization.k8s.io/gangctl"
+        )
+
+    def test_one_outside_has_registered_itself(self) -> None:
+        assert {*kinds(fine("install", "--uninstall", "--out-of-cluster"))[:4]} == WEBHOOKS
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--component", "kueue"), "'kueue' is not one of 'high-availability'"),
+        (("--image", "two words"), "is not the name of an image"),
+        (("--replicas", "0"), "0 is not in the range"),
+        (("--shards", "65"), "65 is not in the range 1<=x<=64"),
+        (("--shards", "3", "--replicas", "2"), "--replicas 2 cannot lead 3 shards, one each: give 4 replicas or more"),
+        (("--component", "shards", "--replicas", "1"), "--replicas 1 cannot lead 2 shards"),
+        (("--component", "shards", "--shards", "1"), "--component shards is two shards"),
+        (("--flag", "shards=3"), "--flag shards would lack the rights to its Leases: give --shards NUMBER"),
+        (("--uninstall", "--replicas", "3"), "--replicas changes nothing of what --uninstall deletes"),
+        (("--flag", "kueue"), "must look like NAME=VALUE"),
+        (("--flag", "kueue=maybe"), "the controller would not start: invalid settings: kueue"),
+        (("--flag", "no-such=1"), "the controller would not start: invalid settings: no-such"),
+        (("--flag", "webhook-failure-policy=Ignore"), "has no effect with webhook-registration ca-only"),
+        (("-n", "kube-system"), "namespace kube-system is not gangctl's alone"),
+        (("-n", "default"), "namespace default is not gangctl's alone"),
+        (("--out-of-cluster", "--component", "tenants"), "leave --component out"),
+        (("--out-of-cluster", "--image", "x"), "leave --image out"),
+        (("--everything",), "--everything says what --uninstall deletes"),
+        (("--uninstall", "--log-level", "info"), "--log-level changes nothing of what --uninstall deletes"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(flags: tuple[str, ...], words: str) -> None:
+    answer = gangctl("install", *flags)
+    assert (answer.code, answer.out) == (2, "")
+    assert words in answer.err
+
+
+@asynccontextmanager
+async def serving(groups: Mapping[str, str]) -> AsyncIterator[str]:
+    """An API server that has these groups, with one version each; any version of the scheduling API has Workloads."""
+
+    async def answer(request: web.Request) -> web.Response:
+        group, _, version = request.path.removeprefix("/apis/").partition("/")
+        if group not in groups:
+            return web.json_response({"kind": "Status", "reason": "NotFound", "code": 404}, status=404)
+        if version:
+            return web.json_response({"resources": [{"name": "workloads"}, {"name": "podgroups"}]})
+        return web.json_response({"versions": [{"version": groups[group]}]})
+
+    async with listening(answer) as url:
+        yield url
+
+
+EVERYTHING = {
+    "scheduling.k8s.io": "v1beta1",
+    "jobset.x-k8s.io": "v1alpha2",
+    "kueue.x-k8s.io": "v1beta2",
+    "monitoring.coreos.com": "v1",
+    "cert-manager.io": "v1",
+}
+
+
+class TestCluster:
+    async def test_what_it_has_is_told_and_the_objects_are_the_same(self, tmp_path: Path) -> None:
+        async with serving(EVERYTHING) as url:
+            answer = await in_a_thread(
+                "install", "--kubeconfig", kubeconfig(tmp_path, url), "--component", "kueue-gate"
+            )
+        assert answer.code == 0
+        assert answer.out == fine("install", "--component", "kueue-gate").out
+        told = answer.err.splitlines()
+        assert "serves scheduling.k8s.io/v1beta1" in told[0]
+        assert [line.split("--component ")[1].split()[0] for line in told[1:]] == [
+            "cert-manager",
+            "kueue-check",
+            "monitoring",
+        ]
+
+    async def test_what_it_lacks_is_told(self, tmp_path: Path) -> None:
+        async with serving({}) as url:
+            answer = await in_a_thread(
+                "install", "--kubeconfig", kubeconfig(tmp_path, url), "--component", "kueue-check"
+            )
+        assert answer.code == 0
+        scheduling, jobset, kueue = answer.err.splitlines()
+        assert "no gang can be made in this cluster yet: the cluster serves no Workloads" in scheduling
+        assert "waits until JobSet is installed" in jobset
+        assert "component kueue-check does nothing before Kueue is installed" in kueue
+
+    async def test_a_component_that_it_would_refuse_is_an_error(self, tmp_path: Path) -> None:
+        groups = {**EVERYTHING, "monitoring.coreos.com": "v1alpha1"}
+        async with serving(groups) as url:
+            answer = await in_a_thread(
+                "install", "--kubeconfig", kubeconfig(tmp_path, url), "--component", "monitoring"
+            )
+        assert (answer.code, answer.out) == (3, "")
+        assert "error: component monitoring: the cluster does not serve monitoring.coreos.com/v1" in answer.err
+        assert "hint: install Prometheus' operator first" in answer.err
+
+    async def test_one_that_is_not_there_is_an_error(self, tmp_path: Path) -> None:
+        answer = await in_a_thread("install", "--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1"))
+        assert (answer.code, answer.out) == (3, "")

@@ -1,0 +1,64 @@
+"""docs/reference/cli.md is what the commands say of themselves, and says all of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+import click
+import pytest
+
+from gangctl.cli import schema
+from gangctl.cli.program import BROKEN_PIPE, INTERNAL_ERROR, INTERRUPTED, program
+from tests.cli import reference
+from tests.cli.run import gangctl
+
+PAGE: Final = reference.PAGE.read_text(encoding="utf-8")
+ENTRIES: Final = [entry for entry in reference.entries() if entry.name != "gangctl why"]
+
+
+def test_it_is_written_from_the_commands() -> None:
+    assert reference.page() == PAGE, reference.__doc__
+
+
+def test_every_command_of_the_help_is_there() -> None:
+    top = {name for name in program.list_commands(click.Context(program)) if name != "why"}
+    assert top <= set(re.findall(r"^## gangctl (\w+)$", PAGE, flags=re.MULTILINE))
+    assert "| [`gangctl why`](#gangctl-explain) | The same as `gangctl explain`. |" in PAGE
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_every_flag_that_the_program_shows_is_named(entry: reference.Entry) -> None:
+    section = PAGE.partition(f"\n## {entry.name}\n")[2].partition("\n## ")[0]
+    shown = gangctl(*entry.name.split()[1:], "--help").out.partition("\nOptions:")[2].partition("\nCommands:")[0]
+    flags = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", shown, flags=re.MULTILINE)) - {"--help"}
+    assert entry.name.endswith("why") or flags == set(
+        re.findall(r"^\| `(?:-\w, )?(--[\w-]+)", section, flags=re.MULTILINE)
+    )
+
+
+def test_every_schema_of_a_command_is_named_where_the_command_prints_json() -> None:
+    """And no other: that of policy tests is of a file that people write."""
+    told = {entry.name.partition(" ")[2]: entry.schema for entry in ENTRIES if entry.schema}
+    assert told.keys() == schema.OF_COMMANDS.keys()
+    assert set(told.values()) == {
+        path.name for path in reference.PAGE.parents[1].glob("*.schema.json") if path.name != "gangctl-test.schema.json"
+    }
+    for name in told:
+        (output,) = [
+            flag for entry in ENTRIES if entry.name == f"gangctl {name}" for flag, _ in entry.flags if "-o," in flag
+        ]
+        assert "json" in output
+
+
+@pytest.mark.parametrize("name", sorted(set(schema.OF_COMMANDS.values())))
+def test_every_schema_is_made_by_its_name(name: str) -> None:
+    made = getattr(schema, f"{name.replace('-', '_')}_schema")()
+    assert json.loads((reference.PAGE.parents[1] / f"{name}.schema.json").read_text(encoding="utf-8")) == made
+
+
+def test_exit_codes_are_those_of_the_program() -> None:
+    told = set(map(int, re.findall(r"^\| (\d+) \|", PAGE, flags=re.MULTILINE)))
+    assert {0, 1, 2, 3, INTERNAL_ERROR} <= told
+    assert not told - {0, 1, 2, 3, INTERNAL_ERROR, INTERRUPTED, BROKEN_PIPE}

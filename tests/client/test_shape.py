@@ -1,0 +1,50 @@
+"""What is no object of an API server is told from what is one, with the field that gives it away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangctl.client.shape import misshapen
+
+
+class Text(str):
+    """A text of another make than the decoder's."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {},
+        {"metadata": None, "spec": None},
+        {"metadata": {"name": "a", "uid": None, "labels": None, "annotations": {}}, "spec": {}, "status": {}},
+        {"metadata": {"labels": {"a": "b", "c": Text("d")}, "ownerReferences": [{"kind": "Job", "uid": None}]}},
+        {"kind": "Status", "status": "Failure"},
+    ],
+)
+def test_what_may_be_an_object(raw: dict[str, Any]) -> None:
+    assert misshapen(raw) == ""
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        ({"metadata": []}, "metadata"),
+        ({"metadata": {"name": 1}}, "metadata.name"),
+        ({"metadata": {"resourceVersion": 7}}, "metadata.resourceVersion"),
+        ({"metadata": {"labels": []}}, "metadata.labels"),
+        ({"metadata": {"labels": {"a": "b", "c": 1}}}, "metadata.labels"),
+        ({"metadata": {"annotations": {"a": None}}}, "metadata.annotations"),
+        ({"metadata": {"annotations": ""}}, "metadata.annotations"),
+        ({"metadata": {"ownerReferences": {"a": 1}}}, "metadata.ownerReferences"),
+        ({"metadata": {"ownerReferences": ["x"]}}, "metadata.ownerReferences"),
+        ({"metadata": {"ownerReferences": [{"uid": 1}]}}, "metadata.ownerReferences"),
+        ({"spec": "x"}, "spec"),
+        ({"status": "Failure"}, "status"),
+    ],
+)
+def test_what_is_none(raw: dict[str, Any], field: str) -> None:
+    assert misshapen(raw) == field

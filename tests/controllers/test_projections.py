@@ -1,0 +1,24 @@
+"""What of a Job counts as a change: a JobSet is looked at again for that, and for nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangctl.controllers.projections import project_job
+
+
+def job(**status: Any) -> dict[str, Any]:
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "js", "uid": "u", "controller": True}
+    return {"metadata": {"name": "js-w-0", "namespace": "t", "ownerReferences": [owner]}, "status": status}
+
+
+def test_the_replacement_of_a_failed_pod_is_a_change() -> None:
+    """It is made seconds after the failure, and may be the one that waits for ever."""
+    assert project_job(job(active=1, failed=1, succeeded=1)) != project_job(job(active=2, failed=1, succeeded=1))
+
+
+@pytest.mark.parametrize("status", [{"active": 2}, {"active": 1, "terminating": 1}, {"active": 3, "ready": 2}])
+def test_pods_that_come_one_after_the_other_are_none(status: dict[str, int]) -> None:
+    assert project_job(job(**status)) == project_job(job(active=1))

@@ -1,0 +1,70 @@
+"""docs/reference/annotations.md names every key that the code knows, and none that it does not."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from gangctl.api import meta
+from gangctl.gang.config import GangMode, GangOptions
+from gangctl.gang.stamp import Scope
+from tests.docpages import ROOT
+from tests.docs.tables import code, rows
+
+TEXT: Final = (ROOT / "docs/reference/annotations.md").read_text(encoding="utf-8")
+KEY: Final = re.compile(r"(?:[a-z0-9-]+\.)+[a-z0-9]+/(?!v\d)[A-Za-z](?:[\w.-]*[A-Za-z0-9])?")
+ELSEWHERE: Final = ("sandbox", "migration", "demo/nodes.py")
+"""Who plays other controllers, and who reads other schedulers' keys, which docs/migration.md has."""
+TOLD: Final = [(code(cell), row) for row in rows(TEXT) for cell in row[:2] if KEY.fullmatch(code(cell))]
+
+
+def constants() -> Iterator[str]:
+    """Every string of the package that looks like a key."""
+    for path in (ROOT / "gangctl").rglob("*.py"):
+        if path.relative_to(ROOT / "gangctl").as_posix().startswith(ELSEWHERE):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and KEY.fullmatch(node.value):
+                yield node.value
+
+
+KNOWN: Final = frozenset(constants())
+MANIFESTS: Final = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "manifests").rglob("*.yaml"))
+
+
+def test_every_key_of_the_code_is_named() -> None:
+    assert meta.GANG_MODE in KNOWN
+    assert sorted(KNOWN - {key for key, _ in TOLD}) == []
+
+
+@pytest.mark.parametrize("key", sorted({key for key, _ in TOLD}))
+def test_every_key_that_is_named_exists(key: str) -> None:
+    assert key in KNOWN or re.search(rf"{re.escape(key)}[:=]", MANIFESTS)
+
+
+def test_every_key_of_the_manifests_is_named() -> None:
+    ours = set(re.findall(r"\b(gangctl\.dev/(?!v\d)[a-z][a-z-]*[a-z])", MANIFESTS))
+    assert len(ours) > 5
+    assert ours <= {key for key, _ in TOLD}
+
+
+def test_keys_stand_once_for_each_place() -> None:
+    places = [(key, row[2]) for key, row in TOLD if len(row) > 2]
+    assert sorted(set(places)) == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        (meta.GANG_MODE, {str(mode) for mode in GangMode}),
+        (meta.GANG_OPTIONS, {field.alias for field in GangOptions.model_fields.values()}),
+        (meta.GANG_REF, {str(scope) for scope in Scope}),
+    ],
+)
+def test_values_are_those_of_the_code(key: str, words: set[str]) -> None:
+    told = " ".join(" ".join(row[2:]) for found, row in TOLD if found == key)
+    assert words <= set(re.findall(r"`(\w+)`", told))

@@ -1,0 +1,95 @@
+"""docs/compatibility.md: its versions are those that are tested, what it promises is what the code decides."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import pytest
+
+from gangctl.api.scheduling import Generation
+from gangctl.cli.options import KUBERNETES
+from tests.controlplane.minors import MINORS, NEWEST
+from tests.docpages import ROOT
+from tests.docs.tables import rows
+
+TEXT: Final = (ROOT / "docs/compatibility.md").read_text(encoding="utf-8")
+README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
+ROWS: Final = list(rows(TEXT))
+BY_NAME: Final = {row[0]: row for row in ROWS}
+NAMES: Final = sorted(set(re.findall(r"`(tests/[\w/]+\.py(?:::\w+)?)`", TEXT)))
+MINOR_NAMES: Final = list(MINORS)
+
+
+def pinned(module: str, component: str) -> str:
+    """The version of a module that the control plane of the tests is built from."""
+    text = (ROOT / f"tests/controlplane/gomod/{component}/go.mod").read_text(encoding="utf-8")
+    (version,) = set(re.findall(rf"^(?:require)?\s+{re.escape(module)} v(\S+)", text, flags=re.MULTILINE))
+    assert isinstance(version, str)
+    return version
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_names_tests_that_exist(name: str) -> None:
+    path, _, test = name.partition("::")
+    text = (ROOT / path).read_text(encoding="utf-8")
+    wanted = test or "test_.+"
+    assert re.search(rf"^ *(async )?def {wanted}\(", text, re.MULTILINE)
+
+
+def test_every_feature_names_its_test() -> None:
+    features = [row for row in ROWS if len(row) == 5]
+    assert len(features) > 15
+    assert [row[0] for row in features if row[-1] not in {"shown by", "---"} and "`tests/" not in row[-1]] == []
+
+
+def test_minors_are_those_that_are_tested() -> None:
+    assert tuple(reversed(MINOR_NAMES)) == KUBERNETES
+    assert MINOR_NAMES[0] == NEWEST
+    assert {tuple(row[1:4]) for row in ROWS if row[1] == NEWEST} == {tuple(MINOR_NAMES)}
+    tested = [pinned("k8s.io/kubernetes", f"kubernetes-{minor}") for minor in MINOR_NAMES]
+    assert BY_NAME["tested release"][1:] == tested
+
+
+def test_versions_and_gates_are_those_of_the_tests() -> None:
+    assert BY_NAME["`scheduling.k8s.io/`"][1:] == [f"`{minor.scheduling_version}`" for minor in MINORS.values()]
+    (gates,) = [row for name, row in BY_NAME.items() if name.startswith("feature gates of")]
+    assert gates[1:] == [", ".join(f"`{gate}`" for gate in minor.gates) for minor in MINORS.values()]
+
+
+@pytest.mark.parametrize(
+    ("feature", "capability"),
+    [
+        ("elastic resize of a gang", "min_count_mutable"),
+        ("a pod fails after others have succeeded", "min_count_mutable"),
+        ("pods of one gang with different priority classes", "uniform_priority"),
+        ("options `topologyKey` and `disruption`", "constraints"),
+    ],
+)
+def test_what_differs_is_what_the_generations_can_do(feature: str, capability: str) -> None:
+    can = [getattr(each.capabilities, capability) for each in reversed(Generation)]
+    cells = BY_NAME[feature][1:4]
+    assert len({cell for cell, able in zip(cells, can, strict=True) if able}) == 1
+    assert len({cell for cell, able in zip(cells, can, strict=True) if not able}) == 1
+    assert len(set(cells)) == 2
+
+
+def test_the_readme_says_the_same() -> None:
+    (table,) = re.findall(r"^\| \| 1\.37 \| 1\.36 \| 1\.35 \|\n\|[-|]+\n((?:\|.*\n)+)", README, flags=re.MULTILINE)
+    told = [row for row in rows(table) if row[0] in BY_NAME]
+    assert len(told) >= 3
+    for row in told:
+        assert [cell.replace("warning `MixedPriority`", "warning") for cell in BY_NAME[row[0]][1:4]] == row[1:]
+
+
+@pytest.mark.parametrize(
+    ("component", "module", "words"),
+    [
+        ("jobset", "sigs.k8s.io/jobset", "tested ({})"),
+        ("kueue", "sigs.k8s.io/kueue", "tested ({}): preemption"),
+        ("etcd", "go.etcd.io/etcd/server/v3", "({})"),
+        ("prometheus", "github.com/prometheus/prometheus", "tested with {} of its module"),
+    ],
+)
+def test_what_is_beside_it_has_the_version_of_the_tests(component: str, module: str, words: str) -> None:
+    assert words.format(pinned(module, component)) in TEXT

@@ -1,0 +1,169 @@
+"""``gangctl doctor`` beside real clusters: what it calls healthy is, what is broken it finds, and it writes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from gangctl.cli.doctor.subjects import IDS, SUBJECTS, Area
+from tests.cli.run import Answer, process
+from tests.controlplane.api import path_of
+from tests.controlplane.nodes import add_nodes, remove_nodes
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import JOBSETS, Cluster
+from tests.live.gangctl import Gangctl
+from tests.live.tenantrights import grant_reading
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(120)]
+
+CANARY: Final = [each.id for each in SUBJECTS if each.area is Area.CANARY]
+OTHERS_TOO: Final = {each.id for each in SUBJECTS if each.area is Area.GANGS}
+"""Checks that look at the gangs of other tests, too: who may read one namespace has them about that alone."""
+OUTSIDE: Final = {"gangctl-replicas": "unknown", "gangctl-leader": "unknown"}
+"""gangctl runs as a process without a Service, and without an election."""
+
+
+NEWEST: Final = pytest.mark.parametrize(
+    "plane", [pytest.param("1.37", marks=pytest.mark.xdist_group("1.37"), id="1.37")], indirect=True
+)
+
+
+async def ask(cluster: Cluster, *arguments: str, kubeconfig: Path | None = None) -> Answer:
+    """As the administrator, or as somebody else, in the namespace."""
+    config = str(kubeconfig or cluster.plane.kubeconfig)
+    flags = ("-n", cluster.namespace, "--kubeconfig", config, "-o", "json")
+    return await asyncio.to_thread(process, "doctor", *arguments, *flags)
+
+
+def verdicts(answer: Answer) -> dict[str, str]:
+    """Verdict by check."""
+    assert answer.code in {0, 1}, answer.err
+    return {each["id"]: each["verdict"] for each in answer.json["checks"]}
+
+
+def told(answer: Answer, check: str) -> dict[str, Any]:
+    """Everything about one check."""
+    found: dict[str, Any] = next(each for each in answer.json["checks"] if each["id"] == check)
+    return found
+
+
+@pytest.fixture
+async def roomy(cluster: Cluster) -> AsyncIterator[Cluster]:
+    """A node for the canary, and for pods of earlier tests that wait for one until their namespaces are gone."""
+    nodes = await add_nodes(cluster.api, 1, cpu="64", memory="256Gi")
+    yield cluster
+    await remove_nodes(cluster.api, nodes)
+
+
+async def test_a_healthy_cluster(roomy: Cluster) -> None:
+    since = roomy.plane.audit_position
+    answer = await ask(roomy, "--canary")
+    found = {check: verdict for check, verdict in verdicts(answer).items() if check not in OTHERS_TOO}
+    expected = {**dict.fromkeys((each for each in IDS if each not in OTHERS_TOO), "ok"), **OUTSIDE}
+    assert found == expected, json.dumps([each for each in answer.json["checks"] if each["verdict"] != "ok"])
+    assert told(answer, "canary-all-or-nothing")["message"].startswith("no pod was placed within 5 s")
+    assert any("Unschedulable" in line for line in told(answer, "canary-all-or-nothing")["evidence"])
+    assert len([line for line in told(answer, "canary-scheduled")["evidence"] if " is on " in line]) == 2
+    left = [*await roomy.api.list(roomy.path(JOBSETS, "jobsets")), *(await roomy.jobs()).values(), *await roomy.pods()]
+    assert (left, (await roomy.gangs()).names) == ([], set())
+    written = [entry["objectRef"] for entry in roomy.plane.writes_by("admin", since).objects]
+    mine = {(ref["resource"], ref["name"][:14]) for ref in written if ref.get("namespace") == roomy.namespace}
+    assert mine == {("jobsets", "gangctl-canary")}
+
+
+@NEWEST
+async def test_who_may_only_read_his_namespace(roomy: Cluster) -> None:
+    user = f"reader-{roomy.namespace}"
+    await grant_reading(roomy, user)
+    await roomy.create_jobset(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+
+    seen = {
+        *("kubernetes-version", "scheduling-api", "stored-objects", "pod-field", "jobset-api", "scheduler-gate"),
+        *("exclusive-topology", "job-controller-gangs", "priorities", "terminating-groups", "gangs-in-name-only"),
+    }
+    since = roomy.plane.audit_position
+
+    async def placed() -> Answer:
+        """Rights are in force a moment after they are given, and then the gang is placed."""
+        answer = await ask(roomy, kubeconfig=roomy.plane.kubeconfig_for(user))
+        found = verdicts(answer)
+        if unlike := {check: found[check] for check in seen if found[check] != "ok"}:
+            raise NotYet(str(unlike))
+        return answer
+
+    answer = await wait_for(placed, 30, "the gang to be seen")
+    assert roomy.plane.writes_by(user, since).objects == []
+    assert (answer.code, "Traceback" in answer.err) == (0, False)
+    found = verdicts(answer)
+    assert told(answer, "admission")["message"] == f"you may not create jobsets.jobset.x-k8s.io in namespace {user[7:]}"
+    assert told(answer, "gangctl-webhooks")["message"].startswith("you may not list mutatingwebhookconfigurations")
+    assert found["rights"] == "warning"
+    assert any("list nodes cluster-wide" in line for line in told(answer, "rights")["evidence"])
+
+
+@NEWEST
+async def test_without_gangctl(cluster: Cluster, running: Gangctl) -> None:
+    async with _away(running):
+        answer = await ask(cluster, "--only", "gangctl-webhooks", "--only", "admission", "--only", "webhook-order")
+    assert answer.code == 1
+    assert verdicts(answer) == {"gangctl-webhooks": "failed", "webhook-order": "unknown", "admission": "failed"}
+    assert "not installed" in told(answer, "gangctl-webhooks")["message"]
+    assert "without one" in told(answer, "admission")["message"]
+
+
+@NEWEST
+async def test_a_webhook_that_does_not_answer(cluster: Cluster, running: Gangctl) -> None:
+    await running.process.stop()
+    try:
+        answer = await ask(cluster, "--only", "gangctl-webhooks", "--only", "admission", "--only", "jobset-webhooks")
+    finally:
+        await running.process.start()
+    assert verdicts(answer)["admission"] == "failed"
+    assert any("failed calling webhook" in line for line in told(answer, "admission")["evidence"])
+    assert verdicts(answer)["gangctl-webhooks"] == "ok"
+
+
+@NEWEST
+async def test_a_scheduler_that_knows_no_groups(roomy: Cluster) -> None:
+    async with _blind(roomy.plane):
+        answer = await ask(roomy, "--canary", *(word for check in CANARY for word in ("--only", check)))
+    assert (answer.code, verdicts(answer)) == (1, {**dict.fromkeys(CANARY, "ok"), "canary-all-or-nothing": "failed"})
+    why = told(answer, "canary-all-or-nothing")
+    assert "placed alone, although it names its group" in why["message"]
+    assert "GenericWorkload" in why["remedy"]
+
+
+@asynccontextmanager
+async def _away(gangctl: Gangctl) -> AsyncIterator[None]:
+    """Neither the process nor its webhook configurations; it registers them anew when it starts."""
+    await gangctl.process.stop()
+    try:
+        for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+            await gangctl.plane.api.delete(path_of("admissionregistration.k8s.io/v1", plural, name="gangctl-gangs"))
+        yield
+    finally:
+        await gangctl.process.start()
+
+
+@asynccontextmanager
+async def _blind(plane: ControlPlane) -> AsyncIterator[None]:
+    """A scheduler without the gates that the API server has, for a while."""
+    scheduler = plane.process("kube-scheduler")
+    command = list(scheduler.command)
+    scheduler.command = [
+        part.replace("=true", "=false") if part.startswith("--feature-gates=") else part for part in command
+    ]
+    await plane.restart("kube-scheduler")
+    try:
+        yield
+    finally:
+        scheduler.command = command
+        await plane.restart("kube-scheduler")

@@ -1,0 +1,149 @@
+"""The manifests' FlowSchemas on a real API server: which of its requests go where, and what that is good for."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.cli.run import fine
+from tests.controlplane.api import Answer, ApiClient, Object, path_of
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import Cluster
+from tests.live.gangctl import OWN_NAMESPACE
+from tests.live.incluster import ACCOUNT, InCluster
+from tests.live.installed import found_again
+from tests.live.observe import gang_of
+from tests.manifests.kubectl import Kubectl
+from tests.manifests.test_flowcontrol import SHIPPED_SHARES
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
+
+API: Final = "flowcontrol.apiserver.k8s.io/v1"
+LEASE: Final = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE, name="gangctl")
+GANGS: Final = path_of("scheduling.k8s.io/v1beta1", "podgroups")
+DISPATCHED: Final = re.compile(
+    r'^apiserver_flowcontrol_dispatched_requests_total\{flow_schema="([^"]+)",priority_level="([^"]+)"\} (\S+)$',
+    flags=re.MULTILINE,
+)
+
+
+@pytest.fixture
+async def gangctl(rough: Cluster, tmp_path: Path) -> AsyncIterator[InCluster]:
+    """What ``gangctl install`` prints, and its process, not started."""
+    process = InCluster(rough.plane, fine("install").documents, "--shutdown-delay=0")
+    async with found_again(rough):
+        await process.install()
+        try:
+            yield process
+        finally:
+            await process.close()
+            removal = fine("install", "--uninstall").out
+            kubectl = Kubectl(tmp_path, rough.plane.kubeconfig)
+            await kubectl.run("delete", "--ignore-not-found", "-f", "-", given=removal)
+
+
+@pytest.fixture
+async def account(gangctl: InCluster) -> AsyncIterator[ApiClient]:
+    """Somebody with the token of its pods, once the API server knows the schemas."""
+    client = ApiClient(gangctl.plane.url, ca=gangctl.plane.ca, token=gangctl.token)
+    names = await names_of(gangctl.plane)
+
+    async def known() -> bool:
+        if (found := classified(await client.exchange("GET", GANGS), names)) != ("gangctl", "gangctl"):
+            raise NotYet(str(found))
+        return True
+
+    await wait_for(known, what="the schemas to be in force")
+    yield client
+    await client.close()
+
+
+async def names_of(plane: ControlPlane) -> dict[str, str]:
+    """Names of schemas and levels by UID."""
+    found = [*await plane.api.list(path_of(API, "flowschemas"))]
+    found += await plane.api.list(path_of(API, "prioritylevelconfigurations"))
+    return {each["metadata"]["uid"]: each["metadata"]["name"] for each in found}
+
+
+def classified(answer: Answer, names: dict[str, str]) -> tuple[str, str]:
+    """The schema and the level by which it was answered."""
+    schema, level = (answer.headers[f"X-Kubernetes-PF-{each}-UID"] for each in ("FlowSchema", "PriorityLevel"))
+    return names[schema], names[level]
+
+
+async def dispatched(plane: ControlPlane) -> dict[tuple[str, str], float]:
+    """How many requests were let in so far, by schema and level."""
+    text = await plane.api.text("/metrics")
+    return {(schema, level): float(value) for schema, level, value in DISPATCHED.findall(text)}
+
+
+async def test_leases_are_among_those_of_the_control_plane_and_the_rest_is_gangctls(
+    rough: Cluster, account: ApiClient
+) -> None:
+    names = await names_of(rough.plane)
+    for method, path in (("GET", LEASE), ("POST", LEASE.rpartition("/")[0]), ("PUT", LEASE)):
+        answer = await account.exchange(method, path, data="{}" if method != "GET" else None)
+        assert classified(answer, names) == ("gangctl-leader-election", "leader-election"), method
+    jobs = path_of("batch/v1", "jobs", namespace=OWN_NAMESPACE)
+    for method, path in (("GET", GANGS), ("GET", path_of("v1", "pods")), ("POST", jobs), ("GET", "/apis")):
+        answer = await account.exchange(method, path, data="{}" if method != "GET" else None)
+        assert classified(answer, names) == ("gangctl", "gangctl"), path
+    somebody = await rough.api.exchange("GET", GANGS)
+    assert classified(somebody, names)[0] not in {"gangctl", "gangctl-leader-election"}
+
+
+@pytest.mark.usefixtures("account")
+async def test_every_request_of_the_process_is_in_one_of_the_two(rough: Cluster, gangctl: InCluster) -> None:
+    before, position = await dispatched(rough.plane), rough.plane.audit_position
+    await gangctl.process.start()
+    await rough.create_jobset(jobset("gang", rj("w", 1, 2, 2, mode="Gang")))
+    await gang_of(rough, "gang")
+    await gangctl.process.stop()
+    after = await dispatched(rough.plane)
+    # A watch is told of when it begins and when it ends.
+    told = {each["auditID"]: each for each in rough.plane.audit(position) if each["user"].get("username") == ACCOUNT}
+    requests = [*told.values()]
+    leases = [each for each in requests if each.get("objectRef", {}).get("resource") == "leases"]
+    grown = {key: after[key] - before.get(key, 0) for key in after}
+    assert len(leases) >= 2
+    assert grown["gangctl-leader-election", "leader-election"] == len(leases)
+    assert grown["gangctl", "gangctl"] == len(requests) - len(leases)
+
+
+async def test_where_hardly_anything_else_of_it_is_let_in_it_still_renews_its_lease(
+    rough: Cluster, account: ApiClient
+) -> None:
+    level = path_of(API, "prioritylevelconfigurations", name="gangctl")
+    nothing: Object = {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0}
+    shut: Object = {**nothing, "limitResponse": {"type": "Reject", "queuing": None}}
+    await rough.api.patch(level, {"spec": {"limited": shut}})
+
+    async def volley() -> tuple[list[int], list[int]]:
+        """What many requests at once get, and what those for the Lease and those of somebody else get meanwhile."""
+        many = [account.exchange("GET", GANGS) for _ in range(60)]
+        others = [client.exchange("GET", path) for client, path in ((account, LEASE), (rough.api, GANGS)) * 5]
+        answers = [each.status for each in await asyncio.gather(*many, *others)]
+        if 429 not in answers[:60]:
+            raise NotYet("all were let in")
+        return answers[:60], answers[60:]
+
+    refused, spared = await wait_for(volley, what="requests beyond the level's share to be refused")
+    assert {*refused} == {200, 429}
+    assert {*spared} <= {200, 404}, "neither leader election nor others feel it"
+
+
+async def test_the_levels_that_kubernetes_ships_have_the_shares_that_the_manifest_reckons_with(rough: Cluster) -> None:
+    levels = await rough.api.list(path_of(API, "prioritylevelconfigurations"))
+    shipped = [
+        (each["spec"].get("limited") or each["spec"].get("exempt") or {}).get("nominalConcurrencyShares", 0)
+        for each in levels
+        if not each["metadata"]["name"].startswith("gangctl")
+    ]
+    assert sum(shipped) == SHIPPED_SHARES

@@ -1,0 +1,142 @@
+"""The commands of docs/install.md, as they stand there, on a real API server.
+
+No pod runs on this plane, so that whoever asks for a gang is refused for as long as the webhooks are there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from gangctl.policy.crd import definitions
+from tests.controlplane.api import ApiFailure, path_of
+from tests.controlplane.build import ensure_binary
+from tests.controlplane.minors import NEWEST
+from tests.jobsets import jobset, rj
+from tests.live.cluster import Cluster
+from tests.live.definitions import path_of_definition
+from tests.live.gangctl import OWN_NAMESPACE
+from tests.live.installed import found_again, is_gone, registered
+from tests.manifests.files import ROOT
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
+
+TEXT = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+LINES = re.findall(r"^    (\w\S* .*?)(?: +# (needs .*))?$", re.sub(r"(?ms)^```.*?^```$", "", TEXT), flags=re.MULTILINE)
+RUN = [command for command, mark in LINES if not mark]
+OVERLAY = re.findall(
+    r"^`(manifests/cluster/kustomization.yaml)`:\n\n```yaml\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL
+)
+GANG = jobset("gang", rj("w", 1, 2, 2, mode="Gang"))
+DEPLOYMENT = path_of("apps/v1", "deployments", namespace=OWN_NAMESPACE, name="gangctl")
+
+
+@dataclass
+class Operator:
+    """Somebody with a terminal in the tree, and the programs that the page names."""
+
+    home: Path
+    kubeconfig: Path
+    done: list[str] = field(default_factory=list)
+
+    def settle_in(self) -> None:
+        (self.home / "bin").mkdir()
+        for program in ("kubectl", "helm"):
+            (self.home / "bin" / program).symlink_to(ensure_binary(program, NEWEST))
+        shutil.copytree(ROOT / "manifests", self.home / "manifests")
+        (self.home / "charts").symlink_to(ROOT / "charts")
+        for name, text in OVERLAY:
+            (self.home / name).parent.mkdir()
+            (self.home / name).write_text(text, encoding="utf-8")
+
+    async def types(self, start: str) -> str:
+        """Run the one command of the page that begins like this; what it prints."""
+        (command,) = [each for each in RUN if each.startswith(start) and each not in self.done]
+        self.done.append(command)
+        path = os.pathsep.join([str(self.home / "bin"), str(Path(sys.executable).parent), os.defpath])
+        process = await asyncio.create_subprocess_exec(
+            *("bash", "-o", "pipefail", "-c", command),
+            cwd=self.home,
+            env={"PATH": path, "HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig)},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await process.communicate()
+        assert process.returncode == 0, f"{command}: {err.decode()}"
+        return out.decode()
+
+
+@pytest.fixture
+async def cluster(rough: Cluster) -> AsyncIterator[Cluster]:
+    async with found_again(rough):
+        yield rough
+
+
+@pytest.fixture
+def operator(rough: Cluster, tmp_path: Path) -> Operator:
+    somebody = Operator(tmp_path, rough.plane.kubeconfig)
+    somebody.settle_in()
+    return somebody
+
+
+def test_marks_say_what_is_missing_here() -> None:
+    assert {mark for _, mark in LINES} == {"", "needs nodes", "needs a container engine"}
+    assert {command.split()[0] for command, mark in LINES if mark == "needs a container engine"} == {"podman"}
+    assert len(OVERLAY) == 1
+
+
+async def test_every_command_does_what_the_page_says(cluster: Cluster, operator: Operator) -> None:
+    await by_kustomize_and_by_gangctl(cluster, operator)
+    await by_helm(cluster, operator)
+    assert sorted(operator.done) == sorted(RUN)
+
+
+async def by_kustomize_and_by_gangctl(cluster: Cluster, operator: Operator) -> None:
+    await operator.types("kubectl apply -k manifests/cluster")
+    deployment = await cluster.api.get(DEPLOYMENT)
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert (deployment["spec"]["replicas"], container["image"]) == (3, "registry.example/gangctl:0.1.0")
+    assert "--kueue-gate=true" in container["args"]
+    again = (await operator.types("gangctl install --image")).splitlines()
+    # Kubectl sends some selectors again whatever they are, and calls it configured.
+    assert not [line for line in again if line.endswith(" created")], "the same objects, another way"
+    assert "deployment.apps/gangctl unchanged" in again
+    assert "customresourcedefinition.apiextensions.k8s.io/gangs.gangctl.dev" in await operator.types(
+        "gangctl install --component gang-objects"
+    )
+    await operator.types("gangctl get -A")
+    await operator.types("gangctl install --uninstall --component")
+    assert await registered(cluster) == {}
+    assert await is_gone(cluster, DEPLOYMENT)
+    assert not await is_gone(cluster, definition())
+    await operator.types("gangctl install --uninstall --everything")
+    assert await is_gone(cluster, definition())
+    assert await is_gone(cluster, path_of("v1", "namespaces", name=OWN_NAMESPACE))
+
+
+async def by_helm(cluster: Cluster, operator: Operator) -> None:
+    await operator.types("helm install")
+    await operator.types("kubectl label namespace")
+    assert (await cluster.api.get(DEPLOYMENT))["spec"]["replicas"] == 2
+    assert len(await registered(cluster)) == 4
+    with pytest.raises(ApiFailure, match="failed calling webhook"):
+        await cluster.create_jobset(GANG)
+    await operator.types("helm upgrade")
+    assert (await cluster.api.get(DEPLOYMENT))["spec"]["replicas"] == 3
+    await operator.types("helm uninstall")
+    assert await registered(cluster) == {}
+    assert await is_gone(cluster, DEPLOYMENT)
+    assert not await is_gone(cluster, definition())
+    await cluster.create_jobset(GANG)
+
+
+def definition() -> str:
+    return path_of_definition(next(iter(definitions().values())))

@@ -1,0 +1,88 @@
+"""docs/migration.md on a real cluster: converted JobSets are gangs, and what becomes of spec.scheduling."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gangctl.api.documents import parse_documents
+from tests.controlplane.api import Object
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.docpages import Page
+from tests.live.cluster import Cluster, reference_of
+from tests.live.gangctl import Gangctl, create_namespaces, install_rights
+from tests.live.observe import gang_of, said
+from tests.manifests.kubectl import Kubectl, KubectlFailed
+
+pytestmark = [pytest.mark.controlplane]
+
+DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io"
+PAGE = Page("migration.md")
+
+
+def shown(name: str, cluster: Cluster) -> Object:
+    """A JobSet of the page, in the test's namespace."""
+    (document,) = parse_documents(PAGE.files[name], name)
+    return {**document.value, "metadata": {**document.value["metadata"], "namespace": cluster.namespace}}
+
+
+@pytest.mark.parametrize(("name", "jobset", "pods"), [("train.yaml", "train", 9), ("sweep.yaml", "sweep", 4)])
+async def test_converted_jobsets_are_gangs(name: str, jobset: str, pods: int, cluster: Cluster) -> None:
+    await cluster.create_jobset(shown(name, cluster))
+    gangs = await gang_of(cluster, jobset)
+    (workload,) = gangs.workloads
+    assert list(gangs.min_counts(workload).values()) == [pods]
+
+
+async def test_a_jobset_without_the_field_is_found_out(cluster: Cluster, tmp_path: Path) -> None:
+    (command,) = [line for line, code in PAGE.commands if line.startswith("kubectl") and code == 1]
+    kubectl = Kubectl(tmp_path, cluster.plane.kubeconfig)
+    with pytest.raises(KubectlFailed, match='field "scheduling" does not exist'):
+        await kubectl.run(*command.split()[1:])
+    with pytest.raises(KubectlFailed, match=re.escape('unknown field "spec.scheduling"')):
+        await kubectl.run("apply", "-n", cluster.namespace, "-f", "-", given=PAGE.files["native.yaml"])
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[ControlPlane]:
+    """A cluster whose JobSet has the field: its definition keeps it, no webhook of JobSet takes it off again."""
+
+    async def start() -> ControlPlane:
+        started = await ControlPlane.start("1.37", ("jobset",), scheduler=False)
+        await install_rights(started)
+        definition = await started.api.get(DEFINITION)
+        for version in definition["spec"]["versions"]:
+            spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+            spec["properties"]["scheduling"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        await started.api.update(DEFINITION, definition)
+        return started
+
+    plane = asyncio.run(start())
+    yield plane
+    asyncio.run(plane.close())
+
+
+async def test_gangctl_stands_down_where_jobset_has_the_field(upstream: ControlPlane) -> None:
+    await create_namespaces(upstream, ["native"])
+    cluster = Cluster(upstream, "native")
+    async with Gangctl(upstream) as gangctl:
+        raw = shown("pretrain.yaml", cluster)
+        raw["spec"] |= {"scheduling": shown("native.yaml", cluster)["spec"]["scheduling"], "suspend": False}
+        stored = await cluster.create_jobset(raw)
+        assert "scheduling" in stored["spec"]
+        await said(cluster, "UpstreamSchedulingActive", "pretrain")
+
+        async def jobs() -> dict[str, Object]:
+            found = await cluster.jobs()
+            if len(found) != 4:
+                raise NotYet(str(sorted(found)))
+            return found
+
+        assert {reference_of(job) for job in (await wait_for(jobs, what="four Jobs")).values()} == {None}
+        await gangctl.settle()
+        assert (await cluster.gangs()).names == set()

@@ -1,0 +1,272 @@
+"""PathwaysJobs in a real cluster: from the object to its JobSet's end, others that are in the way, and each right.
+
+The definition is upstream's, as whoever moves to gangctl has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.kubelet import Kubelet
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.live.admission import install
+from tests.live.admission_rights import granted
+from tests.live.cluster import JOBSETS
+from tests.live.definitions import serve, withdraw
+from tests.live.gangctl import Gangctl, install_rights
+from tests.live.observe import gang_of, said
+from tests.live.pathways_ground import open_ground, readable
+from tests.live.pathways_place import ALL, PathwaysPlace, foreign_jobset, owner_of
+from tests.live.rights import Right, missing
+from tests.pathways.upstream_definition import upstream_definition
+
+if TYPE_CHECKING:
+    from tests.controlplane.fixtures import SharedPlanes
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("1.37")]
+
+USER: Final = "pathways"
+FLAGS: Final = (
+    "--pathways",
+    "--unregister-on-exit",
+    "--policies=off",
+    "--kueue=off",
+    "--readiness=off",
+)
+POLICY: Final = "admissionregistration.k8s.io/v1"
+
+
+@pytest.fixture(scope="module")
+def following(shared_planes: SharedPlanes) -> Iterator[Gangctl]:
+    """gangctl that follows PathwaysJobs, in the place of the plane's own; a test that stops it starts it again."""
+    plane = shared_planes.get("1.37")
+    usual = plane.guests.get("gangctl")
+    usual = usual if usual is not None and usual.running else None
+    gangctl = Gangctl(plane, *FLAGS, name=USER, user=USER)
+
+    async def start() -> None:
+        if usual is not None:
+            await usual.stop()
+        await install_rights(plane, USER)
+        await install(plane.api, "pathways", USER)
+        await serve(plane.api, [upstream_definition()])
+        await gangctl.process.start()
+
+    async def stop() -> None:
+        await gangctl.close()
+        await withdraw(plane.api, [upstream_definition()])
+        if usual is not None:
+            await usual.start()
+
+    asyncio.run(start())
+    yield gangctl
+    asyncio.run(stop())
+    assert "Traceback" not in gangctl.log
+
+
+@pytest.fixture
+async def place(plane_1_37: ControlPlane, namespace: str, following: Gangctl) -> AsyncIterator[PathwaysPlace]:
+    assert following.process.running, "an earlier test left gangctl stopped"
+    place = PathwaysPlace(plane_1_37, namespace, following)
+    yield place
+    # The namespace is deleted in whatever order, and what is not owned any more must not come again.
+    for each in await place.api.list(ALL):
+        if each["metadata"]["namespace"] == namespace:
+            await place.delete_job(each["metadata"]["name"])
+
+
+async def test_a_life(place: PathwaysPlace) -> None:
+    async with open_ground(place) as ground, Kubelet(place.api) as kubelet:
+        raw = await place.submit()
+        job = readable(raw)
+        await ground.head_pool(1)
+        await ground.slice_pool(job.slice)
+        await place.stands("Pending")
+        gangs = await gang_of(place, "pw")
+        assert [each["spec"]["schedulingPolicy"]["gang"]["minCount"] for each in gangs.groups.values()] == [2]
+        ground.look_at(job, await ground.started(job))
+        await place.stands("Running HeadAndWorkersReady")
+        await place.patch_jobset("pw", {"spec": {"suspend": True}})
+        await place.stands("Suspended SuspendedJobs")
+        await place.patch_jobset("pw", {"spec": {"suspend": False}})
+        await place.stands("Running HeadAndWorkersReady", seconds=60)
+        (head,) = [pod for pod in await place.pods() if "pathways-head" in pod["metadata"]["name"]]
+        await kubelet.finish(head)
+        status = await place.stands("Completed AllJobsCompleted")
+        assert status["terminalState"] == "Completed"
+        assert [each["type"] for each in status["conditions"]] == [
+            *("Pending", "Running", "Suspended", "Completed", "Failed")
+        ]
+        assert {"JobSetCreated", "Suspended", "Resumed", "Completed"} <= {*await place.reasons("pw")}
+        await place.counted(1, phase="completed")
+        (owner,) = (await place.jobset("pw"))["metadata"]["ownerReferences"]
+        assert owner == {**owner_of(raw), "blockOwnerDeletion": True}
+    assert place.written().count("create jobsets") == 1
+
+
+async def test_one_of_somebody_else_is_left_alone(place: PathwaysPlace) -> None:
+    theirs = await place.create_jobset(foreign_jobset())
+    await place.submit()
+    status = await place.stands("Failed NameConflict")
+    assert "terminalState" not in status
+    now = await place.jobset("pw")
+    assert (now["metadata"]["uid"], now["spec"]) == (theirs["metadata"]["uid"], theirs["spec"])
+    assert {*place.written()} == {"patch pathwaysjobs"}
+    await place.api.delete(place.path(JOBSETS, "jobsets", "pw"), propagation="Background")
+    await place.stands("Pending")
+    assert (await place.jobset("pw"))["metadata"]["uid"] != theirs["metadata"]["uid"]
+
+
+async def test_a_denial_is_told_in_its_words_and_ends_with_the_policy(place: PathwaysPlace) -> None:
+    name = f"no-heads-{place.namespace[-6:]}"
+    rule = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"], "operations": ["CREATE"]}
+    validation = {"expression": "object.metadata.name != 'pw'", "message": "no Pathways on Sundays"}
+    spec: Object = {"matchConstraints": {"resourceRules": [rule]}, "validations": [validation]}
+    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": place.namespace}}}
+    policies, bindings = (path_of(POLICY, f"validatingadmissionpolic{each}") for each in ("ies", "ybindings"))
+    await place.api.create(policies, {"metadata": {"name": name}, "spec": spec})
+    bound = {"policyName": name, "validationActions": ["Deny"], "matchResources": here}
+    await place.api.create(bindings, {"metadata": {"name": name}, "spec": bound})
+
+    async def in_force() -> bool:
+        try:
+            await place.create_jobset(foreign_jobset(), dry_run=True)
+        except ApiFailure as failure:
+            return "Sundays" in failure.message
+        raise NotYet("accepted")
+
+    await wait_for(in_force, what="the policy to be in force")
+    await place.submit()
+    status = await place.stands("Failed AdmissionDenied")
+    assert "terminalState" not in status
+    assert any("no Pathways on Sundays" in each["message"] for each in status["conditions"])
+    assert "no Pathways on Sundays" in (await said(place, "AdmissionDenied", "pw"))["note"]
+    for path in (bindings, policies):
+        await place.api.delete(f"{path}/{name}")
+    await place.stands("Pending")
+    assert "AdmissionDenied" not in str((await place.job())["status"])
+
+
+def right(resource: str, verb: str) -> Right:
+    (found,) = [each for each in granted("pathways") if (each.resource, each.verb) == (resource, verb)]
+    return found
+
+
+async def test_killed_between_jobset_and_status_it_goes_on(place: PathwaysPlace) -> None:
+    """What is taken away meanwhile is the right to write the status."""
+    lacking = right("pathwaysjobs/status", "patch")
+    process = place.gangctl.process
+    async with missing(place.api, USER, [lacking]):
+        await place.submit()
+        await place.misses([lacking], place.began)
+        created = await place.jobset("pw")
+        await process.kill()
+    assert "status" not in await place.job()
+    await process.start()
+    await place.stands("Pending")
+    assert (await place.jobset("pw"))["metadata"]["uid"] == created["metadata"]["uid"]
+    assert place.written() == ["create jobsets", "patch pathwaysjobs"]
+    assert (await place.reasons("pw")).count("JobSetCreated") == 1
+    # And once more, with nothing to be done.
+    await process.restart()
+    await place.counted(1, phase="pending")
+    await place.submit("later")
+    await place.stands("Pending", "later")
+    assert place.written() == ["create jobsets", "patch pathwaysjobs"] * 2
+
+
+async def test_it_leaves_them_to_the_upstream_controller_and_takes_over(place: PathwaysPlace) -> None:
+    async with place.upstream():
+        job = await place.submit()
+        await place.submit("waiting")
+        await place.counted(2, phase="new")
+        made = await place.create_jobset(foreign_jobset(owner=owner_of(job)))
+        old = {"status": "False", "reason": "R", "message": "m", "lastTransitionTime": "2025-01-01T00:00:00Z"}
+        conditions = [{"type": each, **old} for each in ("Pending", "Running", "Suspended", "Running")]
+        conditions.append({**old, "type": "Suspended", "status": "True", "lastTransitionTime": "2025-01-02T00:00:00Z"})
+        await place.api.patch(f"{place.job_path()}/status", {"status": {"conditions": conditions}})
+        await place.counted(1, phase="suspended")
+
+        async def suspended() -> bool:
+            return "SuspendedJobs" in str((await place.jobset("pw")).get("status"))
+
+        await wait_for(suspended, what="JobSet to say that it is suspended")
+        assert place.written() == []
+        assert await place.events() == []
+    await place.stands("Pending", "waiting")
+    status = await place.stands("Suspended SuspendedJobs")
+    times = {each["type"]: each["lastTransitionTime"] for each in status["conditions"]}
+    assert len(status["conditions"]) == len(times) == 5
+    assert times["Suspended"] == "2025-01-02T00:00:00Z"
+    now = await place.jobset("pw")
+    assert (now["metadata"]["uid"], now["spec"]) == (made["metadata"]["uid"], made["spec"])
+    assert place.written().count("create jobsets") == 1
+    assert await place.events("pw") == []
+
+
+@pytest.mark.parametrize(
+    ("resource", "verb"), [("pathwaysjobs", "get"), ("jobsets", "get"), ("jobsets", "create")], ids=str
+)
+async def test_without_looking_or_creating_there_is_no_jobset(resource: str, verb: str, place: PathwaysPlace) -> None:
+    lacking = right(resource, verb)
+    async with missing(place.api, USER, [lacking]):
+        await place.submit()
+        await place.misses([lacking], place.began)
+        assert await place.found_jobset() is None
+        if verb == "create":
+            await place.stands("Pending JobSetCreateFailed")
+            assert lacking.words in (await said(place, "JobSetCreateFailed", "pw"))["note"].replace('\\"', '"')
+    await place.stands("Pending WaitingForHead", seconds=60)
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        (("pathwaysjobs", "list"), ("leases", "watch")),
+        (("leases", "list"), ("pathwaysjobs", "watch")),
+    ],
+    ids=lambda each: f"{each[0][0]}-{each[0][1]}",
+)
+async def test_without_seeing_nothing_is_written(lacking: tuple[tuple[str, str], ...], place: PathwaysPlace) -> None:
+    """Without the list of either nothing is known; what is not watched is heard of by lists, late."""
+    rights = [right(*each) for each in lacking]
+    await place.gangctl.process.stop()
+    await place.submit()
+    async with missing(place.api, USER, rights[1:]):
+        async with missing(place.api, USER, rights[:1]):
+            since = place.plane.audit_position
+            await place.gangctl.process.start()
+            await place.misses(rights, since)
+            assert place.written() == []
+        await place.stands("Pending", seconds=60)
+        assert rights[1].words in place.gangctl.log.replace('\\"', '"')
+
+
+async def test_a_jobset_goes_with_its_job_and_does_not_come_again(place: PathwaysPlace) -> None:
+    """The last one: the garbage collector hears of definitions every half a minute."""
+    await place.submit()
+    await place.stands("Pending")
+    await place.counted(1)
+    await place.delete_job()
+    await place.no_jobset()
+    await place.counted(0)
+    await place.submit("later")
+    await place.stands("Pending", "later")
+    assert place.written().count("create jobsets") == 2
+    assert await place.found_jobset() is None
+
+
+def test_every_right_is_missed() -> None:
+    """That over owners is asked for on another plane, where it is enforced."""
+    seen = {("pathwaysjobs", "list"), ("pathwaysjobs", "watch"), ("pathwaysjobs", "get"), ("jobsets", "get")}
+    seen |= {("jobsets", "create"), ("leases", "list"), ("leases", "watch"), ("pathwaysjobs/status", "patch")}
+    assert {(each.resource, each.verb) for each in granted("pathways")} == {
+        *seen,
+        ("pathwaysjobs/finalizers", "update"),
+    }

@@ -1,0 +1,116 @@
+"""gangctl uninstalled while it runs: nobody is blocked afterwards, and what runs runs on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run import fine
+from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import REF, jobset, rj
+from tests.live.cluster import Cluster, reference_of
+from tests.live.incluster import InCluster
+from tests.live.installed import REGISTRATIONS, found_again, is_gone, registered
+from tests.live.observe import gang_of
+from tests.live.policed import GROUP
+from tests.manifests.kubectl import Kubectl
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
+
+GANG = jobset("gang", rj("w", 1, 2, 2, mode="Gang"))
+
+
+@pytest.fixture
+async def cluster(rough: Cluster) -> AsyncIterator[Cluster]:
+    """The rough plane, and what the test brings to it for this while."""
+    async with found_again(rough):
+        yield rough
+        if not await is_gone(rough, policy_of(rough)):
+            await rough.api.delete(policy_of(rough))
+
+
+def policy_of(cluster: Cluster) -> str:
+    """Where the test's own policy is."""
+    return path_of(GROUP, "gangpolicies", name=f"any-{cluster.namespace[-6:]}")
+
+
+async def test_uninstalled_it_blocks_nobody_and_what_runs_runs_on(cluster: Cluster, tmp_path: Path) -> None:
+    kubectl = Kubectl(tmp_path, cluster.plane.kubeconfig)
+    gangctl = InCluster(cluster.plane, fine("install").documents, "--shutdown-delay=0")
+    await gangctl.install()
+    await a_policy(cluster)
+    await gangctl.process.start()
+    try:
+        await cluster.create_jobset(GANG)
+        gang = await gang_of(cluster, "gang")
+        jobs = await everything(cluster, 1)
+
+        async def asked() -> bool:
+            if not (found := await registered(cluster))[f"{REGISTRATIONS[1]}/gangctl-policies"]:
+                raise NotYet(str(found))
+            return True
+
+        await wait_for(asked, what="policies to be asked for")
+        position = cluster.plane.audit_position
+        removal = fine("install", "--uninstall").out
+        await kubectl.run("delete", "--ignore-not-found", "-f", "-", given=removal)
+        # It runs yet, as pods do while they end, and makes nothing of it again.
+        left = await kubectl.run("get", "--ignore-not-found", "-o", "name", "-f", "-", given=removal)
+        assert (left.text, await registered(cluster)) == ("", {})
+    finally:
+        await gangctl.close()
+    first = [entry["objectRef"]["resource"] for entry in cluster.plane.audit(position) if is_removal(entry)][:4]
+    assert sorted(first) == sorted(REGISTRATIONS * 2)
+    assert await registered(cluster) == {}
+    assert await everything(cluster, 1) == jobs
+    assert (await cluster.gangs()).uids() == gang.uids()
+    assert not await is_gone(cluster, policy_of(cluster)), "definitions and their objects stay"
+    await nobody_is_blocked(cluster, jobs)
+
+
+def is_removal(entry: Object) -> bool:
+    return bool(entry["verb"] == "delete" and entry["userAgent"].startswith("kubectl"))
+
+
+async def a_policy(cluster: Cluster) -> None:
+    """One that lets everything pass, and for which JobSets of this namespace are refused while nobody answers."""
+    collection, _, name = policy_of(cluster).rpartition("/")
+    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": cluster.namespace}}}
+    spec: Object = {"validations": [{"expression": "true", "message": "never"}], "matchConstraints": here}
+    body = {"apiVersion": GROUP, "kind": "GangPolicy", "metadata": {"name": name}, "spec": spec}
+
+    async def created() -> Object:
+        return await cluster.api.create(collection, body)
+
+    await wait_for(created, what="GangPolicies to be served", tolerate=(ApiFailure,))
+
+
+async def everything(cluster: Cluster, count: int) -> dict[str, str]:
+    """UIDs of Jobs and their pods, once there are so many Jobs and two pods of each."""
+
+    async def all_there() -> dict[str, str]:
+        jobs, pods = list((await cluster.jobs()).values()), await cluster.pods()
+        if (len(jobs), len(pods)) != (count, 2 * count):
+            raise NotYet(f"{len(jobs)} Jobs, {len(pods)} pods")
+        return {each["metadata"]["name"]: each["metadata"]["uid"] for each in [*jobs, *pods]}
+
+    return await wait_for(all_there, what=f"{count} Jobs and their pods")
+
+
+async def nobody_is_blocked(cluster: Cluster, before: dict[str, str]) -> None:
+    """A new JobSet is one without a gang; a Job that goes comes again."""
+    created = await cluster.create_jobset({**GANG, "metadata": {**GANG["metadata"], "name": "later"}})
+    assert REF not in str(created)
+    await cluster.api.delete(cluster.path("batch/v1", "jobs", "gang-w-0"), propagation="Background")
+
+    async def again() -> dict[str, Object]:
+        jobs = await cluster.jobs()
+        if {"gang-w-0", "later-w-0"} - jobs.keys() or jobs["gang-w-0"]["metadata"]["uid"] == before["gang-w-0"]:
+            raise NotYet(str(jobs.keys()))
+        return jobs
+
+    jobs = await wait_for(again, what="the Jobs")
+    assert [reference_of(job) for job in jobs.values()] == [None, None]

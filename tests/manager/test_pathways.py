@@ -1,0 +1,79 @@
+"""PathwaysJobs as metrics, and what renderings depend on by what discovery has found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from gangctl.api.scheduling import Generation
+from gangctl.gang.generation import ApiState
+from gangctl.manager.pathwaysmetrics import MOST_NAMESPACES, OTHERS, PathwaysMetrics
+from gangctl.pathways.result import Setting
+from gangctl.pathways.status.facts import Condition, PathwaysFacts, Phase, Status
+from tests.manager.test_parts import composed
+
+
+def job(phase: Phase | None, namespace: str = "a", name: str = "pw") -> PathwaysFacts:
+    conditions = (Condition(phase, "True"),) if phase is not None else ()
+    return PathwaysFacts(namespace, name, "uid", 1, Status(conditions))
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+def shown(registry: CollectorRegistry) -> dict[tuple[str, str], float]:
+    samples = [each for family in registry.collect() for each in family.samples if each.name == "gangctl_pathways_jobs"]
+    return {(each.labels["namespace"], each.labels["phase"]): each.value for each in samples}
+
+
+def test_each_is_counted_where_it_stands(registry: CollectorRegistry) -> None:
+    metrics = PathwaysMetrics(registry)
+    metrics.stands(None, job(None))
+    metrics.stands(None, job(Phase.RUNNING, name="other"))
+    assert shown(registry) == {("a", "new"): 1, ("a", "running"): 1}
+    metrics.stands(job(None), job(Phase.RUNNING))
+    assert shown(registry) == {("a", "running"): 2}
+    metrics.stands(job(Phase.RUNNING), None)
+    assert shown(registry) == {("a", "running"): 1}
+    metrics.stood_down(down=True)
+    assert registry.get_sample_value("gangctl_pathways_standing_down") == 1
+    metrics.forget()
+    assert shown(registry) == {}
+    assert registry.get_sample_value("gangctl_pathways_standing_down") == 0
+
+
+def test_namespaces_beyond_the_most_are_counted_together_and_make_room(registry: CollectorRegistry) -> None:
+    metrics = PathwaysMetrics(registry)
+    names: Iterator[str] = (f"n{number}" for number in count())
+    first = next(names)
+    metrics.stands(None, job(Phase.PENDING, first))
+    for _ in range(MOST_NAMESPACES + 2):
+        metrics.stands(None, job(Phase.PENDING, next(names)))
+    found = shown(registry)
+    assert len(found) == MOST_NAMESPACES + 1
+    assert found[OTHERS, "pending"] == 3
+    metrics.stands(job(Phase.PENDING, first), None)
+    metrics.stands(job(Phase.PENDING, f"n{MOST_NAMESPACES}"), job(Phase.FAILED, f"n{MOST_NAMESPACES}"))
+    found = shown(registry)
+    assert (found[OTHERS, "pending"], found[f"n{MOST_NAMESPACES}", "failed"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("generation", "setting"),
+    [
+        (None, Setting(gangs=False, topology=False)),
+        (Generation.V1ALPHA1, Setting(topology=False)),
+        (Generation.V1BETA1, Setting()),
+    ],
+)
+async def test_renderings_follow_what_the_cluster_can_do(generation: Any, setting: Setting) -> None:
+    part = composed(pathways=True).pathways
+    assert part is not None
+    part._gangs.discovery.state = ApiState(generation)
+    assert part._setting() == setting

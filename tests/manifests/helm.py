@@ -1,0 +1,55 @@
+"""Helm of the pinned release, as a user would call it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.controlplane.api import Object
+from tests.controlplane.build import ensure_binary
+from tests.controlplane.minors import NEWEST
+from tests.manifests.chart import CHART
+
+
+class HelmFailed(Exception):  # noqa: N818 - it states what happened
+    """A non-zero exit, with what Helm said."""
+
+
+@dataclass(frozen=True)
+class Helm:
+    home: Path
+    """Its caches go here and not to the person's home."""
+    kubeconfig: Path | None = None
+
+    def run(self, *arguments: str) -> str:
+        """Run to the end; HelmFailed on a non-zero exit."""
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("KUBECONFIG", "HELM_", "XDG_"))}
+        kubeconfig = {} if self.kubeconfig is None else {"KUBECONFIG": str(self.kubeconfig)}
+        done = subprocess.run(
+            [str(ensure_binary("helm", NEWEST)), *arguments],
+            env={**kept, **kubeconfig, "HOME": str(self.home)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if done.returncode:
+            raise HelmFailed(f"helm {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def template(
+        self, values: Object | None = None, namespace: str = "gangctl-system", release: str = "any"
+    ) -> list[Any]:
+        """What ``helm install`` would create, with these values."""
+        text = self.run("template", release, str(CHART), "-n", namespace, *as_flags(values or {}))
+        return [each for each in yaml.safe_load_all(text) if each is not None]
+
+
+def as_flags(values: Object) -> list[str]:
+    return [word for name, value in values.items() for word in ("--set-json", f"{name}={json.dumps(value)}")]

@@ -1,0 +1,53 @@
+"""docs/reference/crds.md is what the definitions say, and leaves out no field of a manifest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests.manifests import fieldspage
+from tests.manifests.files import MANIFESTS
+
+PAGE: Final = fieldspage.PAGE.read_text(encoding="utf-8")
+FILES: Final = sorted(path for path in MANIFESTS.glob("*/crds/*.yaml") if path.stem != "kustomization")
+
+
+def test_it_is_written_from_the_definitions() -> None:
+    assert fieldspage.page() == PAGE, fieldspage.__doc__
+
+
+def names(schema: Any) -> Iterator[str]:
+    """Every name of a field, however deep."""
+    if isinstance(schema, dict):
+        for key, value in schema.items():
+            yield from value if key == "properties" else ()
+            yield from names(value)
+    elif isinstance(schema, list):
+        for each in schema:
+            yield from names(each)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_field_of_what_is_installed_is_there(file: Path) -> None:
+    (definition,) = yaml.safe_load_all(file.read_text(encoding="utf-8"))
+    section = PAGE.partition(f"\n## {definition['spec']['names']['kind']}\n")[2].partition("\n## ")[0]
+    shown = {part for path in re.findall(r"^\| `([^`]+)`", section, re.MULTILINE) for part in re.findall(r"\w+", path)}
+    schema = definition["spec"]["versions"][0]["schema"]
+    assert set(names(schema)) - shown <= {"apiVersion", "kind", "metadata"}
+
+
+def test_what_has_to_be_given_is_marked() -> None:
+    assert "| `spec.validations[].expression`* | string |" in PAGE
+    assert "| `spec.expiresAt`* | date-time |" in PAGE
+    assert "| `spec.validations[].message` |" in PAGE
+
+
+def test_limits_and_defaults_are_told() -> None:
+    (row,) = re.findall(r"^\| `spec\.failurePolicy` \|.*$", PAGE, flags=re.MULTILINE)
+    assert "One of `Fail`, `Ignore`." in row
+    assert "Default: `Fail`." in row

@@ -1,0 +1,105 @@
+"""What ``gangctl install`` prints is what kustomize makes of the same components."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gangctl.cli.install.components import COMPONENTS, NAMES
+from gangctl.cli.install.rendering import Choice, render
+from tests.manifests import installation
+from tests.manifests.combinations import COMBINATIONS, title
+from tests.manifests.files import MANIFESTS
+from tests.manifests.overlays import build_overlay
+
+README = (MANIFESTS / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_file_in_the_package_is_the_tree() -> None:
+    assert installation.PATH.read_text(encoding="utf-8") == installation.render(), (
+        "run python -m tests.manifests.installation"
+    )
+
+
+def test_every_component_of_the_tree_is_offered() -> None:
+    found = {
+        str(path.parent.relative_to(MANIFESTS))
+        for path in MANIFESTS.rglob("kustomization.yaml")
+        if yaml.safe_load(path.read_text())["kind"] == "Component"
+    }
+    assert found == set(NAMES)
+
+
+def test_every_component_is_listed_with_what_it_needs() -> None:
+    rows = [line.strip("|").split("|") for line in README.splitlines() if line.startswith("| [`")]
+    told = [(row[0].split("`")[1], row[1].strip(), row[2].strip()) for row in rows if len(row) == 4]
+    assert told == [(each.name, each.adds, each.needs) for each in COMPONENTS]
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("components", COMBINATIONS, ids=title)
+async def test_the_objects_are_those_of_kustomize_in_its_order(components: tuple[str, ...], tmp_path: Path) -> None:
+    expected = await build_overlay(tmp_path, components)
+    assert render(Choice(frozenset(components))) == expected
+
+
+@pytest.mark.controlplane
+async def test_so_are_the_rights_of_one_outside_of_the_cluster(tmp_path: Path) -> None:
+    expected = await build_overlay(tmp_path, root="out-of-cluster")
+    assert render(Choice(out_of_cluster=True)) == expected
+
+
+@pytest.mark.controlplane
+async def test_image_and_replicas_are_those_of_an_overlay(tmp_path: Path) -> None:
+    image = {"name": "gangctl", "newName": "registry.example:5000/team/gangctl", "newTag": "1.2.3"}
+    replicas = {"name": "gangctl", "count": 4}
+    expected = await build_overlay(tmp_path, images=[image], replicas=[replicas])
+    assert render(Choice(image="registry.example:5000/team/gangctl:1.2.3", replicas=4)) == expected
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("components", [(), NAMES], ids=title)
+async def test_another_namespace_is_that_of_an_overlay_and_reaches_further(
+    components: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Where kustomize needs a patch by hand, and our kustomizations say so, the name is another here already."""
+    expected = await build_overlay(tmp_path, components, namespace="elsewhere")
+    for each in expected:
+        if each["kind"].startswith(("ValidatingAdmissionPolicy", "FlowSchema", "PriorityLevelConfiguration")):
+            del each["metadata"]["namespace"]  # kustomize does not know that these have none
+    assert render(Choice(frozenset(components), namespace="elsewhere")) == _named(expected)
+    unreached = {each["kind"] for each in expected if "gangctl-system" in str(each)}
+    patched = {"ValidatingAdmissionPolicy", "ServiceMonitor", "Certificate"} if components else set()
+    assert unreached == {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} | patched
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _named(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_named(each) for each in value]
+    return value.replace("gangctl-system", "elsewhere") if isinstance(value, str) else value
+
+
+def test_a_namespace_that_holds_the_name_in_its_own_is_not_taken_for_it() -> None:
+    first = render(Choice(namespace="my-gangctl-system"))
+    assert "my-my-" not in str(first)
+    assert {each["metadata"]["namespace"] for each in first if "namespace" in each["metadata"]} == {"my-gangctl-system"}
+
+
+def test_flags_take_the_place_of_those_of_the_same_name() -> None:
+    flags = ("--shutdown-delay=9", "--log-level=debug", "--gang-scheduler=a", "--gang-scheduler=b")
+    (deployment,) = [each for each in render(Choice(flags=flags)) if each["kind"] == "Deployment"]
+    (plain,) = [each for each in render(Choice()) if each["kind"] == "Deployment"]
+    before, after = (each["spec"]["template"]["spec"]["containers"][0].pop("args") for each in (plain, deployment))
+    assert deployment == plain
+    assert after == [*(each for each in before if not each.startswith("--shutdown-delay=")), *flags]
+
+
+def test_what_is_rendered_shares_nothing_with_what_is_rendered_next() -> None:
+    for each in render(Choice(frozenset(NAMES))):
+        each["metadata"]["name"] = "spoilt"
+    assert "spoilt" not in str(render(Choice(frozenset(NAMES))))

@@ -1,0 +1,1 @@
+"""From the gangs of other schedulers to gangctl's."""

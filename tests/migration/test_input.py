@@ -1,0 +1,137 @@
+"""An input as a whole: other objects, other kinds of gangs, anything at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.api.jobset import read_jobset
+from gangctl.gang.convert import Notation, convert
+from gangctl.gang.counting import job_pods, replicated_job_pods
+from gangctl.gang.resolve import ClusterRules, resolve
+from gangctl.migration.marks import systems_seen
+from gangctl.migration.migrate import migrate
+from gangctl.migration.systems import NAMES, System
+from tests.cli.manifests import CONFIG_MAP, SERVICE
+from tests.jobsets import jobset, rj
+from tests.migration.inputs import GROUPS, VOLCANO_MIN, converted, migrated, pod_group, problems, told
+from tests.strategies import PROPERTY, hostile_jobsets, jobsets
+
+
+@pytest.mark.parametrize("system", System)
+class TestOtherObjects:
+    def test_stay_and_other_jobsets_are_converted_as_ever(self, system: System) -> None:
+        other = jobset("js", rj("a"), gangConfig={"gangMode": "Gang"})
+        migration = migrated(system, CONFIG_MAP, other, SERVICE)
+        assert migration.values == (CONFIG_MAP, convert(other, Notation.ANNOTATIONS).value, SERVICE)
+        assert (migration.notes, migration.problems, migration.converted) == ((), (), 0)
+
+    @pytest.mark.parametrize(
+        ("version", "kind"),
+        [
+            ("kubeflow.org/v1", "PyTorchJob"),
+            ("batch.volcano.sh/v1alpha1", "Job"),
+            ("trainer.kubeflow.org/v1alpha1", "TrainJob"),
+            ("ray.io/v1", "RayJob"),
+            ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
+        ],
+    )
+    def test_gangs_that_are_no_jobsets_are_refused_by_kind(self, system: System, version: str, kind: str) -> None:
+        ((position, message),) = problems(system, CONFIG_MAP, {"apiVersion": version, "kind": kind, "spec": {}})
+        assert position == 1
+        assert message.startswith(f'kind: "{kind}" of {version} is no JobSet: ')
+
+    def test_a_job_of_the_scheduler_is_refused_and_any_other_stays(self, system: System) -> None:
+        job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {}}}}
+        assert converted(system, job) == [job]
+        names = NAMES[system]
+        job["spec"] = {"template": {"spec": {"schedulerName": min(names.schedulers)}}}
+        assert "the template of its one replicated job" in problems(system, job)[0][1]
+
+    def test_every_problem_of_every_object_is_told(self, system: System) -> None:
+        vcjob = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}
+        wrong = jobset("js", rj("a", mode="Sideways"))
+        assert [position for position, _ in problems(system, vcjob, wrong, jobset("js", rj("a", mode="no")))] == [
+            0,
+            1,
+            2,
+        ]
+
+
+_SIZES = st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4))
+
+
+@st.composite
+def ganged(draw: st.DrawFn, system: System) -> list[dict[str, Any]]:
+    """An input whose JobSet is ganged by PodGroups that want all of their pods, one each or one of all."""
+    sizes = draw(st.lists(_SIZES, min_size=1, max_size=4))
+    plain = [rj(f"r{index}", *size) for index, size in enumerate(sizes)]
+    groups = draw(st.sampled_from([["g"] * len(plain), [f"g{index}" for index in range(len(plain))]]))
+    raw = jobset("js", *(told(system, entry, group) for entry, group in zip(plain, groups, strict=True)))
+    pods = [replicated_job_pods(each) for each in read_jobset(raw)[0].replicated_jobs]
+    minimum = {name: sum(n for n, group in zip(pods, groups, strict=True) if group == name) for name in groups}
+    return [raw, *(pod_group(system, name, number) for name, number in minimum.items())]
+
+
+class TestProperties:
+    @PROPERTY
+    @given(st.sampled_from(sorted(GROUPS)).flatmap(lambda s: st.tuples(st.just(s), ganged(s))))
+    def test_the_gangs_have_as_many_pods_as_before(self, case: tuple[System, list[dict[str, Any]]]) -> None:
+        system, objects = case
+        (value,) = converted(system, *objects)
+        assert systems_seen(value) == {}
+        jobset_read, _ = read_jobset(value)
+        resolution = resolve(jobset_read, ClusterRules())
+        assert resolution.errors == ()
+        found: dict[str, int] = {}
+        for each, stamp in zip(jobset_read.replicated_jobs, resolution.stamps, strict=True):
+            assert stamp is not None
+            found[stamp.template] = found.get(stamp.template, 0) + replicated_job_pods(each)
+        assert sorted(found.values()) == sorted(group["spec"]["minMember"] for group in objects[1:])
+        assert converted(system, value) == [value]
+
+    @PROPERTY
+    @given(st.lists(_SIZES, min_size=1, max_size=4), st.integers(-1, 1))
+    def test_a_minimum_per_job_counts_when_it_is_all_of_the_job(
+        self, sizes: list[tuple[int, int, int]], off: int
+    ) -> None:
+        plain = [rj(f"r{index}", *size) for index, size in enumerate(sizes)]
+        pods = [job_pods(each) for each in read_jobset(jobset("js", *plain))[0].replicated_jobs]
+        entries = []
+        for entry, number in zip(plain, pods, strict=True):
+            marked = told(System.VOLCANO, entry)
+            marked["template"]["metadata"] = {"annotations": {VOLCANO_MIN: str(number + off)}}
+            entries.append(marked)
+        migration = migrated(System.VOLCANO, jobset("js", *entries))
+        assert len(migration.problems) == (len(plain) if off else 0)
+
+    @PROPERTY
+    @given(st.lists(st.one_of(hostile_jobsets(), jobsets()), max_size=3), st.sampled_from(System), st.data())
+    def test_total(self, objects: list[dict[str, Any]], system: System, data: st.DataObject) -> None:
+        for raw in objects:
+            _mark(raw, system, data)
+        before = repr(objects)
+        migration = migrate(objects, system, queue=data.draw(st.sampled_from(["", "q"])))
+        assert repr(objects) == before
+        assert len(migration.values) == len(objects)
+
+
+def _mark(raw: Any, system: System, data: st.DataObject) -> None:
+    """Put what the system reads, or nearly, into whatever is left of a JobSet."""
+    key = NAMES[system].group_key
+    spec = raw.get("spec") if isinstance(raw, dict) else None
+    entries = spec.get("replicatedJobs") if isinstance(spec, dict) else None
+    for entry in entries if isinstance(entries, list) else ():
+        template = entry.get("template") if isinstance(entry, dict) else None
+        job = template.get("spec") if isinstance(template, dict) else None
+        pod = job.get("template") if isinstance(job, dict) else None
+        if not isinstance(pod, dict):
+            continue
+        if isinstance(pod.get("spec"), dict):
+            pod["spec"]["schedulerName"] = data.draw(st.sampled_from([*NAMES[system].schedulers, "", "other"]))
+        strange: list[Any] = [None, [], "x", {"labels": []}, {"annotations": None}, {"labels": {key: 7}}]
+        marked = [{"labels": {key: "g"}, "annotations": {key: "g"}}]
+        pod["metadata"] = data.draw(st.sampled_from([*strange, *marked]))

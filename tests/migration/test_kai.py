@@ -1,0 +1,136 @@
+"""KAI: a JobSet is one gang of everything, unless annotations ask for fewer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangctl.migration.systems import System
+from tests.jobsets import jobset, rj
+from tests.migration.inputs import (
+    KAI_MIN,
+    KAI_QUEUE,
+    KAI_REQUIRED,
+    KAI_TOPOLOGY,
+    converted,
+    notes,
+    problems,
+    told,
+)
+
+KAI = System.KAI
+RACK = "example.com/rack"
+PREFERRED = "kai.scheduler/topology-preferred-placement"
+
+
+def kai(*entries: dict[str, Any], labels: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
+    """A JobSet of KAI."""
+    raw = jobset("js", *(told(KAI, each) for each in entries), **fields)
+    if labels:
+        raw["metadata"]["labels"] = labels
+    return raw
+
+
+class TestMapping:
+    def test_a_jobset_is_one_gang(self) -> None:
+        raw = kai(rj("a"), rj("b", 2, 2, 2), labels={KAI_QUEUE: "research"})
+        assert converted(KAI, raw) == [jobset("js", rj("a"), rj("b", 2, 2, 2), mode="Gang")]
+        ((_, _, text),) = notes(KAI, raw)
+        assert text.startswith('queue "research" of KAI is left out')
+
+    @pytest.mark.parametrize("minimum", ["2", "7"])
+    def test_all_replicated_jobs_are_needed(self, minimum: str) -> None:
+        raw = kai(rj("a"), rj("b"), annotations={KAI_MIN: minimum})
+        assert converted(KAI, raw) == [jobset("js", rj("a"), rj("b"), mode="Gang")]
+
+    def test_one_replicated_job_is_enough(self) -> None:
+        raw = kai(rj("a"), rj("b", 3), annotations={KAI_MIN: "1"})
+        assert converted(KAI, raw) == [jobset("js", rj("a", mode="Gang"), rj("b", 3, mode="Gang"))]
+        assert "each becomes a gang of its own" in notes(KAI, raw)[0][2]
+
+    def test_in_order_is_split_by_gangctl_as_by_kai(self) -> None:
+        raw = kai(rj("a"), rj("b"), startupPolicy={"startupPolicyOrder": "InOrder"})
+        assert converted(KAI, raw)[0]["metadata"]["annotations"] == {"gangctl.dev/gang-mode": "Gang"}
+        assert notes(KAI, raw)[0][2].startswith("Startup is sequenced")
+
+    @pytest.mark.parametrize("minimum", ["8", "3"])
+    def test_all_pods_of_a_replica(self, minimum: str) -> None:
+        """Counted with completions or, as KAI does, without."""
+        raw = kai(rj("a", 2, 8, 3, annotations={KAI_MIN: minimum}))
+        assert converted(KAI, raw) == [jobset("js", rj("a", 2, 8, 3), mode="Gang")]
+
+    def test_a_required_placement_is_the_topology_key(self) -> None:
+        raw = kai(rj("a"), rj("b"), annotations={KAI_TOPOLOGY: "dc", KAI_REQUIRED: RACK})
+        expected = jobset("js", rj("a"), rj("b"), mode="Gang", options=f'{{"topologyKey":"{RACK}"}}')
+        assert converted(KAI, raw) == [expected]
+        assert notes(KAI, raw) == []
+
+    def test_a_required_placement_of_the_only_replica(self) -> None:
+        raw = kai(rj("a", 1, 4, 4, annotations={KAI_TOPOLOGY: "dc", KAI_REQUIRED: RACK}))
+        expected = jobset("js", rj("a", 1, 4, 4), mode="Gang", options=f'{{"topologyKey":"{RACK}"}}')
+        assert converted(KAI, raw) == [expected]
+
+    def test_a_preferred_placement_and_other_words_are_removed_and_told(self) -> None:
+        raw = kai(rj("a"), annotations={PREFERRED: RACK}, labels={"kai.scheduler/preemptibility": "preemptible"})
+        assert converted(KAI, raw) == [jobset("js", rj("a"), mode="Gang")]
+        texts = [text for _, _, text in notes(KAI, raw)]
+        assert any(text.startswith("a preferred placement has no counterpart") for text in texts)
+        assert "removed kai.scheduler/preemptibility, which only KAI reads" in texts
+
+    def test_the_label_with_the_priority_stays_and_is_told(self) -> None:
+        raw = kai(rj("a"), labels={"priorityClassName": "train"})
+        assert converted(KAI, raw)[0]["metadata"]["labels"] == {"priorityClassName": "train"}
+        assert 'pod specs say priorityClassName "train"' in notes(KAI, raw)[0][2]
+
+
+class TestRefused:
+    def test_some_of_the_replicated_jobs(self) -> None:
+        ((_, message),) = problems(KAI, kai(rj("a"), rj("b"), rj("c"), annotations={KAI_MIN: "2"}))
+        assert message.startswith(f"metadata.annotations[{KAI_MIN}]: 2 of 3 replicated jobs cannot be said")
+
+    @pytest.mark.parametrize(("minimum", "words"), [("2", "is 2 of 4 pods"), ("5", "never start"), ("none", "above 0")])
+    def test_another_number_of_pods(self, minimum: str, words: str) -> None:
+        ((_, message),) = problems(KAI, kai(rj("a", 2, 4, 4, annotations={KAI_MIN: minimum})))
+        assert message.startswith(f"spec.replicatedJobs[0].template.metadata.annotations[{KAI_MIN}]: ")
+        assert words in message
+
+    def test_mixed_schedulers(self) -> None:
+        raw = jobset("js", told(KAI, rj("a")), told(KAI, rj("b"), scheduler=""))
+        ((_, message),) = problems(KAI, raw)
+        assert message.startswith("spec.replicatedJobs[1].template.spec.template.spec.schedulerName: ")
+
+    def test_nothing_that_kai_schedules(self) -> None:
+        raw = jobset("js", rj("a"), annotations={KAI_MIN: "1"})
+        assert "no pod template has schedulerName kai-scheduler" in problems(KAI, raw)[0][1]
+
+    @pytest.mark.parametrize(
+        ("key", "value", "words"),
+        [
+            ("pod-group-name", "mine", "PodGroup that KAI did not make"),
+            ("gpu-fraction", "0.5", "only KAI shares a GPU"),
+            ("gpu-memory", "2000", "only KAI shares a GPU"),
+        ],
+    )
+    def test_what_only_kai_does(self, key: str, value: str, words: str) -> None:
+        raw = jobset("js", told(KAI, rj("a"), annotations={key: value}))
+        ((_, message),) = problems(KAI, raw)
+        assert message.startswith(f"spec.replicatedJobs[0].template.spec.template.metadata.annotations[{key}]: ")
+        assert words in message
+
+    def test_what_kai_does_not_do(self) -> None:
+        assert (
+            "KAI makes no gang" in problems(KAI, kai(rj("a"), labels={"kai.scheduler/skip-podgrouper": "true"}))[0][1]
+        )
+
+    @pytest.mark.parametrize(
+        "entries",
+        [(rj("a", 2, annotations={KAI_REQUIRED: RACK}),), (rj("a", annotations={KAI_REQUIRED: RACK}), rj("b"))],
+    )
+    def test_a_domain_for_each_replica(self, entries: tuple[dict[str, Any], ...]) -> None:
+        ((_, message),) = problems(KAI, kai(*entries))
+        assert message.startswith(f"spec.replicatedJobs[0].template.metadata.annotations[{KAI_REQUIRED}]: ")
+
+    def test_a_placement_that_is_no_label(self) -> None:
+        ((_, message),) = problems(KAI, kai(rj("a"), annotations={KAI_REQUIRED: "a b"}))
+        assert "must be the key of a node label" in message

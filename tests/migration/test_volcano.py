@@ -1,0 +1,150 @@
+"""Volcano: one group per Job by an annotation, and what else it reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangctl.migration.systems import System
+from tests.jobsets import jobset, rj
+from tests.migration.inputs import VOLCANO_MIN, VOLCANO_QUEUE, converted, notes, pod_group, problems, told
+
+VOLCANO = System.VOLCANO
+KUEUE = "kueue.x-k8s.io/queue-name"
+MODE_KEY = "volcano.sh/network-topology-mode"
+TIER_KEY = "volcano.sh/network-topology-highest-tier"
+
+
+def per_job(name: str, minimum: str | None, *numbers: int) -> dict[str, Any]:
+    """A ReplicatedJob whose Jobs tell Volcano their minimum."""
+    return told(VOLCANO, rj(name, *numbers, annotations={VOLCANO_MIN: minimum} if minimum else None))
+
+
+class TestPerJob:
+    def test_a_minimum_on_the_job_template_is_a_gang_per_replica(self) -> None:
+        raw = jobset("js", per_job("a", "4", 3, 4, 4), per_job("b", "2", 1, 2, 2))
+        expected = jobset("js", rj("a", 3, 4, 4, mode="ReplicatedGang"), rj("b", 1, 2, 2, mode="Gang"))
+        assert converted(VOLCANO, raw) == [expected]
+
+    def test_one_job_is_the_jobset(self) -> None:
+        assert converted(VOLCANO, jobset("js", per_job("a", "4", 1, 4, 4))) == [
+            jobset("js", rj("a", 1, 4, 4), mode="Gang")
+        ]
+
+    def test_without_a_minimum_volcano_makes_no_gang(self) -> None:
+        raw = jobset("js", per_job("a", "4", 3, 4, 4), per_job("b", None, 1, 2, 2))
+        assert converted(VOLCANO, raw) == [jobset("js", rj("a", 3, 4, 4, mode="ReplicatedGang"), rj("b", 1, 2, 2))]
+        ((_, path, text),) = notes(VOLCANO, raw)
+        assert path == "spec.replicatedJobs[1].template.spec.template.spec.schedulerName"
+        assert text.startswith('Volcano makes no gang of the pods of "b"')
+
+    @pytest.mark.parametrize(
+        ("minimum", "words"), [("3", "is 3 of 4"), ("5", "never start"), ("0", "above 0"), ("x", "above 0")]
+    )
+    def test_another_minimum(self, minimum: str, words: str) -> None:
+        ((_, message),) = problems(VOLCANO, jobset("js", per_job("a", minimum, 3, 4, 4)))
+        assert message.startswith(f"spec.replicatedJobs[0].template.metadata.annotations[{VOLCANO_MIN}]: ")
+        assert words in message
+
+    def test_beside_a_named_group(self) -> None:
+        raw = jobset("js", per_job("a", "4", 3, 4, 4), told(VOLCANO, rj("b"), "g"))
+        expected = jobset("js", rj("a", 3, 4, 4, mode="ReplicatedGang"), rj("b", mode="Gang"))
+        assert converted(VOLCANO, raw, pod_group(VOLCANO, "g", 1)) == [expected]
+
+
+class TestOnTheJobSet:
+    """Volcano never sees an annotation there, but what is meant is plain."""
+
+    def test_all_pods(self) -> None:
+        raw = jobset("js", per_job("a", None, 2, 2, 2), per_job("b", None), annotations={VOLCANO_MIN: "5"})
+        assert converted(VOLCANO, raw) == [jobset("js", rj("a", 2, 2, 2), rj("b"), mode="Gang")]
+        ((_, path, text),) = notes(VOLCANO, raw)
+        assert path == f"metadata.annotations[{VOLCANO_MIN}]"
+        assert "were no gang so far" in text
+
+    def test_some_pods(self) -> None:
+        raw = jobset("js", per_job("a", None, 2, 2, 2), annotations={VOLCANO_MIN: "2"})
+        ((_, message),) = problems(VOLCANO, raw)
+        assert message.startswith(f"metadata.annotations[{VOLCANO_MIN}]: is 2 of 4 pods")
+
+
+class TestOtherWords:
+    def test_a_queue_is_left_out_and_told(self) -> None:
+        entry = told(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations={VOLCANO_QUEUE: "research"})
+        raw = jobset("js", entry)
+        assert converted(VOLCANO, raw) == [jobset("js", rj("a"), mode="Gang")]
+        ((_, path, text),) = notes(VOLCANO, raw)
+        assert path == "metadata"
+        assert text.startswith('queue "research" of Volcano is left out; --queue NAME')
+
+    def test_the_queue_of_a_pod_group(self) -> None:
+        raw, group = jobset("js", told(VOLCANO, rj("a"), "g")), pod_group(VOLCANO, "g", 1, queue="research")
+        assert any('queue "research"' in text for _, _, text in notes(VOLCANO, raw, group))
+
+    def test_a_queue_of_kueue_on_demand(self) -> None:
+        raw = jobset("js", per_job("a", "1"))
+        (value,) = converted(VOLCANO, raw, queue="team")
+        assert value["metadata"]["labels"] == {KUEUE: "team"}
+        raw["metadata"]["labels"] = {KUEUE: "other"}
+        assert problems(VOLCANO, raw, queue="team")[0][1].startswith(
+            f'metadata.labels[{KUEUE}]: is "other", not "team"'
+        )
+        assert converted(VOLCANO, raw)[0]["metadata"]["labels"] == {KUEUE: "other"}
+
+    def test_only_its_jobsets_go_into_the_queue(self) -> None:
+        other = jobset("other", rj("a", mode="Gang"))
+        assert converted(VOLCANO, other, jobset("js", per_job("a", "1")), queue="team")[0] == other
+
+    def test_what_only_volcano_reads_is_removed_and_told(self) -> None:
+        entry = told(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations={"volcano.sh/preemptable": "true"})
+        ((_, path, text),) = notes(VOLCANO, jobset("js", entry))
+        assert path == "spec.replicatedJobs[0].template.spec.template.metadata.annotations[volcano.sh/preemptable]"
+        assert text == "removed volcano.sh/preemptable, which only Volcano reads"
+
+    @pytest.mark.parametrize("values", [{MODE_KEY: "hard"}, {TIER_KEY: "1"}, {MODE_KEY: "Hard", TIER_KEY: "1"}])
+    def test_a_required_topology_is_refused(self, values: dict[str, str]) -> None:
+        entry = told(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations=values)
+        for _, message in problems(VOLCANO, jobset("js", entry)):
+            assert "HyperNodes" in message
+
+    def test_a_wished_topology_is_removed(self) -> None:
+        values = {MODE_KEY: "soft", TIER_KEY: "1"}
+        raw = jobset("js", told(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations=values))
+        assert converted(VOLCANO, raw) == [jobset("js", rj("a"), mode="Gang")]
+        assert len(notes(VOLCANO, raw)) == 2
+
+    @pytest.mark.parametrize(
+        ("spec", "field"),
+        [
+            ({"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}, "networkTopology"),
+            ({"networkTopology": {"highestTierAllowed": 1}}, "networkTopology"),
+            ({"minTaskMember": {"a": 1}}, "minTaskMember"),
+            ({"subGroupPolicy": [{"name": "x"}]}, "subGroupPolicy"),
+        ],
+    )
+    def test_what_a_pod_group_asks_for_besides(self, spec: dict[str, Any], field: str) -> None:
+        raw = jobset("js", told(VOLCANO, rj("a"), "g"))
+        ((position, message),) = problems(VOLCANO, raw, pod_group(VOLCANO, "g", 1, **spec))
+        assert position == 1
+        assert message.startswith(f"spec.{field}: ")
+
+
+class TestRefused:
+    def test_a_minimum_on_the_pods(self) -> None:
+        raw = jobset("js", told(VOLCANO, rj("a"), annotations={VOLCANO_MIN: "1"}))
+        assert "reads this on Jobs" in problems(VOLCANO, raw)[0][1]
+
+    def test_pods_of_another_scheduler_in_a_group(self) -> None:
+        raw = jobset("js", told(VOLCANO, rj("a"), "g"), told(VOLCANO, rj("b"), "g", scheduler="mine"))
+        found = problems(VOLCANO, raw, pod_group(VOLCANO, "g", 2))
+        assert found[0][1].startswith('spec.replicatedJobs[1].template.spec.template.spec.schedulerName: is "mine"')
+
+    def test_nothing_that_volcano_schedules(self) -> None:
+        raw = jobset("js", rj("a"), annotations={VOLCANO_QUEUE: "q"})
+        assert problems(VOLCANO, raw)[0][1].startswith("spec.replicatedJobs: no pod template has schedulerName volcano")
+
+    def test_a_replicated_job_of_another_scheduler_is_left_alone(self) -> None:
+        raw = jobset("js", per_job("a", "2", 2, 2, 2), told(VOLCANO, rj("b"), scheduler="mine"))
+        (value,) = converted(VOLCANO, raw)
+        assert value["spec"]["replicatedJobs"][1] == raw["spec"]["replicatedJobs"][1]

@@ -1,0 +1,1 @@
+"""PathwaysJobs in flags."""

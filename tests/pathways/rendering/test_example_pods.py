@@ -1,0 +1,104 @@
+"""The pods of the examples, in both profiles: what an API server, a kubelet and Pathways would trip over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from gangctl.api.quantity import milli, parse_quantity
+from gangctl.pathways.job import PathwaysJob
+from gangctl.pathways.reading.pathwaysjob import is_pathways_job, read_pathways_job
+from gangctl.pathways.rendering.environment import references
+from gangctl.pathways.rendering.render import render
+from gangctl.pathways.result import Profile, Setting
+
+EXAMPLES: Final = Path(__file__).parents[3] / "examples" / "pathways"
+FILES: Final = sorted(EXAMPLES.glob("*.yaml"))
+PROFILES: Final = tuple(Profile)
+OURS: Final = {"pathways-rm", "pathways-proxy", "pathways-worker", "colocated-python-sidecar"}
+
+
+def jobs(path: Path) -> Iterator[PathwaysJob]:
+    for raw in filter(is_pathways_job, yaml.safe_load_all(path.read_text())):
+        reading = read_pathways_job(raw)
+        assert reading.job is not None, reading.problems
+        yield reading.job
+
+
+def pods(path: Path, profile: Profile) -> Iterator[dict[str, Any]]:
+    for job in jobs(path):
+        for replicated in render(job, Setting(profile=profile)).jobset["spec"]["replicatedJobs"]:
+            yield replicated["template"]["spec"]["template"]["spec"]
+
+
+def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*pod.get("initContainers", ()), *pod["containers"]]
+
+
+def test_there_are_examples() -> None:
+    assert FILES
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_names_are_unique(path: Path, profile: Profile) -> None:
+    for pod in pods(path, profile):
+        names = Counter(container["name"] for container in containers(pod))
+        variables = Counter(
+            (container["name"], each["name"]) for container in containers(pod) for each in container.get("env", ())
+        )
+        ports = Counter(each["containerPort"] for container in containers(pod) for each in container.get("ports", ()))
+        assert max((*names.values(), *variables.values(), *ports.values())) == 1
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_references_find_what_was_declared_before(path: Path, profile: Profile) -> None:
+    for pod in pods(path, profile):
+        for container in containers(pod):
+            declared: set[str] = set()
+            for each in container.get("env", ()):
+                assert set(references(each.get("value", ""))) <= declared
+                declared.add(each["name"])
+            if container["name"] in OURS:
+                assert {name for argument in container.get("args", ()) for name in references(argument)} <= declared
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_mounts_have_their_volumes_and_volumes_their_mounts(path: Path, profile: Profile) -> None:
+    for pod in pods(path, profile):
+        mounted = {mount["name"] for container in containers(pod) for mount in container.get("volumeMounts", ())}
+        assert mounted == {volume["name"] for volume in pod.get("volumes", ())}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_what_the_head_asks_for_is_said_by_each_of_its_containers(path: Path, profile: Profile) -> None:
+    for job in jobs(path):
+        rendering = render(job, Setting(profile=profile))
+        pod = rendering.jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+        ours = [container for container in containers(pod) if container["name"] in OURS]
+        assert [set(container["resources"]["requests"]) for container in ours] == [{"cpu", "memory"}] * 2
+        requests = [container["resources"]["requests"] for container in containers(pod)]
+        cpus = sum((parse_quantity(each["cpu"]) for each in requests), Fraction())
+        assert rendering.head_requests["cpu"] == milli(cpus)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_main_container_alone_is_told_where_the_proxy_is(path: Path) -> None:
+    for job in jobs(path):
+        jobset = render(job).jobset
+        told = [
+            container["name"]
+            for replicated in jobset["spec"]["replicatedJobs"]
+            for container in containers(replicated["template"]["spec"]["template"]["spec"])
+            if "JAX_BACKEND_TARGET" in {each["name"] for each in container.get("env", ())}
+        ]
+        assert told == ([] if job.headless else [job.main_container])

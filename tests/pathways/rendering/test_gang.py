@@ -1,0 +1,176 @@
+"""Which gangs a rendering has, once gangctl itself has read it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gangctl.api.scheduling import Generation
+from gangctl.gang.reasons import Reason
+from gangctl.pathways.result import Profile, Setting
+from tests.gang.pipeline import planned, resolved
+from tests.pathways.samples import annotated, pathways_job
+from tests.pathways.views import job_template, jobset_of, notes_on, rendered
+
+Object = dict[str, Any]
+
+COLOCATE = {"deploymentMode": "colocate_head_with_workers"}
+MODE = "gangctl.dev/gang-mode"
+OPTIONS = "gangctl.dev/gang-options"
+POOL = "cloud.google.com/gke-nodepool"
+ONE_SLICE = {"numSlices": 1}
+DYNAMIC = annotated(pathways_options='{"slicing": "Dynamic"}')
+TOPOLOGY = {"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}
+ASKED_BESIDE_TOPOLOGY = {
+    "annotations": {**TOPOLOGY["annotations"], "gangctl.dev/pathways-worker-mode": "ReplicatedGang"}
+}
+
+
+def groups(job: Object, setting: Setting | None = None) -> list[int]:
+    """How many pods each gang of a rendering waits for."""
+    plan = planned(jobset_of(job, setting))
+    return [] if plan is None else [each.template.min_count for each in plan.groups]
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        (pathways_job(), [2, 2]),
+        (pathways_job(headless=True), [2, 2]),
+        (pathways_job(workers={"topology": "2x2x1", "numSlices": 3}), [1, 1, 1]),
+        (pathways_job(controller={"elasticSlices": 1}), [2, 2]),
+        (pathways_job(controller=COLOCATE), [5]),
+        (pathways_job(controller=COLOCATE, headless=True), [5]),
+        (pathways_job(controller={**COLOCATE, "elasticSlices": 1}), []),
+        (pathways_job(metadata=annotated(gang_mode="Gang")), [5]),
+        (pathways_job(metadata=annotated(gang_mode="Off")), []),
+        (pathways_job(metadata=annotated(gang_mode="Off"), controller=COLOCATE), []),
+        (pathways_job(metadata=annotated(pathways_worker_mode="Gang")), [4]),
+        (pathways_job(metadata=annotated(pathways_worker_mode="Off")), []),
+        (pathways_job(metadata=annotated(pathways_worker_mode="ReplicatedGang"), controller=COLOCATE), [2, 2]),
+        (pathways_job(metadata=annotated(gang_mode="Off", pathways_worker_mode="Gang")), [4]),
+        (pathways_job(metadata=DYNAMIC), []),
+        (pathways_job(metadata=TOPOLOGY), []),
+    ],
+)
+def test_gangs(job: Object, expected: list[int]) -> None:
+    assert groups(job) == expected
+
+
+def test_a_topology_request_leaves_a_gang_that_was_asked_for() -> None:
+    assert groups(pathways_job(metadata=ASKED_BESIDE_TOPOLOGY)) == [2, 2]
+
+
+@pytest.mark.parametrize("controller", [{}, COLOCATE])
+@pytest.mark.parametrize("mode", [{}, annotated(pathways_worker_mode="Gang")])
+def test_without_an_api_there_are_none_and_somebody_is_told(controller: Object, mode: Object) -> None:
+    rendering = rendered(pathways_job(metadata=mode, controller=controller), Setting(gangs=False))
+    jobset = dict(rendering.jobset)
+    assert jobset["metadata"]["annotations"][MODE] == "Off"
+    assert MODE not in notes_on(job_template(jobset, "worker"))
+    assert OPTIONS not in notes_on(jobset)
+    assert Reason.GANG_CHOICE in [each.reason for each in rendering.notices]
+
+
+def test_xpk_has_no_gangs_and_does_not_mention_them() -> None:
+    jobset = jobset_of(pathways_job(), Setting(Profile.XPK))
+    assert "gangctl.dev/gang" not in json.dumps(jobset)
+
+
+def test_xpk_with_a_gang_that_was_asked_for() -> None:
+    assert groups(pathways_job(metadata=annotated(pathways_worker_mode="Gang")), Setting(Profile.XPK)) == [4]
+
+
+@pytest.mark.parametrize(
+    ("job", "setting", "expected"),
+    [
+        (pathways_job(), Setting(), POOL),
+        (pathways_job(), Setting(topology=False), None),
+        (pathways_job(), Setting(Profile.XPK), None),
+        (pathways_job(metadata=annotated(pathways_worker_mode="Gang")), Setting(), None),
+        (pathways_job(metadata=annotated(pathways_worker_mode="Gang"), workers=ONE_SLICE), Setting(), POOL),
+        (pathways_job(metadata=annotated(gang_mode="Gang"), workers=ONE_SLICE), Setting(), None),
+        (pathways_job(metadata=annotated(gang_mode="Off")), Setting(), None),
+        (pathways_job(controller=COLOCATE), Setting(), None),
+        (pathways_job(controller=COLOCATE, workers=ONE_SLICE), Setting(), POOL),
+        (pathways_job(metadata=annotated(gang_options='{"topologyKey": "rack"}')), Setting(), "rack"),
+        (pathways_job(metadata=annotated(gang_options='{"topologyKey": null}')), Setting(), None),
+        (pathways_job(metadata=annotated(gang_options='{"disruption": "all"}')), Setting(), POOL),
+        (pathways_job(metadata=DYNAMIC), Setting(), None),
+        (pathways_job(metadata=ASKED_BESIDE_TOPOLOGY), Setting(), None),
+    ],
+)
+def test_a_gang_asks_for_one_node_pool_where_it_is_one_slice(
+    job: Object, setting: Setting, expected: str | None
+) -> None:
+    assert resolved(jobset_of(job, setting)).config.options.topology_key == expected
+
+
+def test_options_of_the_pathwaysjob_stay() -> None:
+    options = resolved(jobset_of(pathways_job(metadata=annotated(gang_options='{"disruption": "all"}')))).config.options
+    assert options.disruption == "all"
+
+
+def test_kubernetes_1_35_takes_it_without_a_topology() -> None:
+    jobset = jobset_of(pathways_job(), Setting(topology=False))
+    assert resolved(jobset, Generation.V1ALPHA1).errors == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "controller", "expected"),
+    [
+        ({}, {}, ("InOrder", None)),
+        ({}, COLOCATE, ("AnyOrder", None)),
+        ({"startup": "InOrder"}, {}, ("InOrder", None)),
+        ({"startup": "AnyOrder"}, {}, ("AnyOrder", None)),
+        ({"startup": "DependsOn"}, {}, (None, [{"name": "pathways-head", "status": "Ready"}])),
+    ],
+)
+def test_order_of_creation(
+    options: Object, controller: Object, expected: tuple[str | None, list[Object] | None]
+) -> None:
+    metadata = annotated(pathways_options=json.dumps(options))
+    jobset = jobset_of(pathways_job(metadata=metadata, controller=controller))
+    order = jobset["spec"].get("startupPolicy", {}).get("startupPolicyOrder")
+    head, workers = jobset["spec"]["replicatedJobs"]
+    assert (order, workers.get("dependsOn")) == expected
+    assert "dependsOn" not in head
+
+
+def test_a_gang_of_everything_is_created_together() -> None:
+    jobset = jobset_of(pathways_job(metadata=annotated(gang_mode="Gang")))
+    assert jobset["spec"]["startupPolicy"] == {"startupPolicyOrder": "AnyOrder"}
+
+
+def told(job: Object, setting: Setting | None = None) -> list[str]:
+    """What is said of a choice that somebody may want to make otherwise."""
+    return [each.message for each in rendered(job, setting).notices if each.reason is Reason.GANG_CHOICE]
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        pathways_job(workers=ONE_SLICE),
+        pathways_job(controller={"elasticSlices": 1}),
+        pathways_job(metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}),
+        pathways_job(metadata=annotated(pathways_worker_mode="ReplicatedGang")),
+        pathways_job(metadata=annotated(pathways_worker_mode="Gang")),
+        pathways_job(controller=COLOCATE),
+        pathways_job(metadata=DYNAMIC, workers={"type": "tpu7x-standard-4t", "topology": "4x4x4"}),
+    ],
+)
+def test_a_choice_that_promises_enough_is_not_mentioned(job: Object) -> None:
+    assert told(job) == []
+
+
+def test_slices_that_two_jobs_may_hold_and_wait_are_told_of() -> None:
+    (message,) = told(pathways_job())
+    assert 'pathways-worker-mode: "Gang"' in message
+    assert "Kueue" in message
+
+
+def test_a_head_beside_slices_that_may_be_missing_is_told_that_it_has_no_gang() -> None:
+    (message,) = told(pathways_job(controller={**COLOCATE, "elasticSlices": 1}))
+    assert 'pathways-worker-mode: "ReplicatedGang"' in message

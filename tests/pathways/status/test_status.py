@@ -1,0 +1,335 @@
+"""The status of a PathwaysJob by what its JobSet says: a table, and what holds for whatever it says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gangctl.gang.reasons import Notice, Reason
+from gangctl.pathways.status.conclusion import missing_slices, next_status
+from gangctl.pathways.status.facts import (
+    DEGRADED,
+    Condition,
+    JobSetFacts,
+    Obstacle,
+    PathwaysFacts,
+    Phase,
+    Replicas,
+    Status,
+)
+from gangctl.pathways.status.projections import pathways_owner, read_jobset_facts, read_pathways_facts
+from gangctl.pathways.status.transitions import notices
+from gangctl.pathways.words import API_VERSION, DIGEST
+
+NOW, THEN, LATER = "2026-01-02T03:04:05Z", "2026-01-01T00:00:00Z", "2026-01-02T03:05:00Z"
+FRESH = PathwaysFacts("t", "pw", "uid", 3, Status())
+UP, HALF = Replicas(2, 2), Replicas(2, 1)
+HEAD_UP = Replicas(1, 1)
+
+
+def true(kind: str, reason: str = "Why", message: str = "words", since: str = THEN) -> Condition:
+    return Condition(kind, "True", reason, message, since)
+
+
+def false(kind: str) -> Condition:
+    return Condition(kind, "False", "Why", "words", THEN)
+
+
+def jobset(*conditions: Condition, **changes: Any) -> JobSetFacts:
+    return replace(JobSetFacts("t", "pw", "j", "uid", conditions, workers=Replicas(2)), **changes)
+
+
+def after(status: Status, generation: int = 3) -> PathwaysFacts:
+    return replace(FRESH, status=status, generation=generation)
+
+
+def told(before: Status, found: JobSetFacts | Obstacle, now: str = NOW) -> list[Reason]:
+    return [each.reason for each in said(before, found, now)]
+
+
+def said(before: Status, found: JobSetFacts | Obstacle, now: str = NOW) -> tuple[Notice, ...]:
+    return notices(before, next_status(after(before), found, now), found)
+
+
+STARTUP_DONE = true("StartupPolicyCompleted")
+TABLE = [
+    (jobset(), Phase.PENDING, "WaitingForHead"),
+    (jobset(true("StartupPolicyInProgress")), Phase.PENDING, "WaitingForHead"),
+    (jobset(head=HEAD_UP), Phase.PENDING, "WaitingForWorkers"),
+    (jobset(head=HEAD_UP, workers=HALF), Phase.PENDING, "WaitingForWorkers"),
+    (jobset(head=HEAD_UP, workers=UP), Phase.RUNNING, "HeadAndWorkersReady"),
+    (jobset(STARTUP_DONE, head=HEAD_UP, workers=HALF), Phase.RUNNING, "HeadAndWorkersReady"),
+    (jobset(STARTUP_DONE, workers=UP), Phase.PENDING, "WaitingForHead"),
+    (jobset(head=HEAD_UP, workers=HALF, elastic=1), Phase.RUNNING, "HeadAndWorkersReady"),
+    # A restart: the condition of the startup comes last, and is False.
+    (jobset(true("RestartingJobSet"), false("StartupPolicyCompleted"), restarts=1), Phase.PENDING, "Restarting"),
+    (jobset(true("RestartingJobSet"), head=HEAD_UP, workers=UP), Phase.PENDING, "Restarting"),
+    (jobset(false("RestartingJobSet"), head=HEAD_UP, workers=UP), Phase.RUNNING, "HeadAndWorkersReady"),
+    # Resumed in a queue: the condition that is False is the first, and the last is true of an earlier life.
+    (jobset(false("Suspended"), STARTUP_DONE, head=HEAD_UP), Phase.RUNNING, "HeadAndWorkersReady"),
+    (jobset(true("Suspended", "SuspendedJobs"), STARTUP_DONE, head=HEAD_UP), Phase.SUSPENDED, "SuspendedJobs"),
+    (jobset(true("Suspended"), true("Completed", "AllJobsCompleted")), Phase.COMPLETED, "AllJobsCompleted"),
+    (jobset(true("Failed", "FailedJobs"), true("Completed")), Phase.FAILED, "FailedJobs"),
+    (jobset(true("Failed", "not a reason")), Phase.FAILED, "Failed"),
+    (jobset(terminal_state="Completed"), Phase.COMPLETED, "Completed"),
+    (Obstacle("NameConflict", "somebody else's"), Phase.FAILED, "NameConflict"),
+    (Obstacle("JobSetCreateFailed", "no right", Phase.PENDING), Phase.PENDING, "JobSetCreateFailed"),
+    (Obstacle("JobSetGone", "deleted", final=True), Phase.FAILED, "JobSetGone"),
+]
+
+
+@pytest.mark.parametrize(("found", "phase", "reason"), TABLE)
+def test_first_that_is_true_counts(found: JobSetFacts | Obstacle, phase: Phase, reason: str) -> None:
+    status = next_status(FRESH, found, NOW)
+    assert status.phase is phase
+    held = status.condition(phase)
+    assert held is not None
+    assert (held.reason, held.generation) == (reason, 3)
+    ended = isinstance(found, Obstacle) and found.final
+    ended |= isinstance(found, JobSetFacts) and phase in {Phase.COMPLETED, Phase.FAILED}
+    assert status.terminal_state == (phase.value if ended else "")
+
+
+def test_an_end_has_the_time_of_the_jobset() -> None:
+    status = next_status(FRESH, jobset(true("Completed", since=THEN)), NOW)
+    held, other = status.condition("Completed"), status.condition("Running")
+    assert held is not None
+    assert other is not None
+    assert (held.since, other.since) == (THEN, NOW)
+    assert status.as_json()["terminalState"] == "Completed"
+
+
+def test_times_stay_where_the_status_of_a_condition_does() -> None:
+    first = next_status(FRESH, jobset(), NOW)
+    second = next_status(after(first), jobset(head=HEAD_UP), LATER)
+    assert {each.since for each in second.conditions} == {NOW}
+    third = next_status(after(second), jobset(head=HEAD_UP, workers=UP), LATER)
+    times = {each.type: each.since for each in third.conditions}
+    assert times == {
+        **dict.fromkeys(["Suspended", "Completed", "Failed"], NOW),
+        **dict.fromkeys(["Pending", "Running"], LATER),
+    }
+
+
+def test_what_upstream_appended_is_one_entry_for_each_type_and_others_stay() -> None:
+    stored = Status(
+        (
+            false("Pending"),
+            Condition("Running", "False", "Old", "", "2025-01-01T00:00:00Z"),
+            true("Example"),
+            false("Suspended"),
+            Condition("Running", "True", "New", "", THEN),
+        )
+    )
+    status = next_status(after(stored), jobset(head=HEAD_UP, workers=UP, restarts=2), NOW)
+    assert [each.type for each in status.conditions] == [*Phase, "Example"]
+    running = status.condition("Running")
+    assert running is not None
+    assert running.since == THEN
+    assert status.restarts == 2
+    assert told(stored, jobset(head=HEAD_UP, workers=UP, restarts=2)) == [], "another controller has told"
+
+
+def test_a_create_of_upstream_that_failed_is_no_end() -> None:
+    stored = Status(terminal_state="Failed")
+    status = next_status(after(stored), jobset(head=HEAD_UP, workers=UP), NOW)
+    assert status.phase is Phase.RUNNING
+    assert status.as_json()["terminalState"] is None
+    ended = Status((true("Failed"),), terminal_state="Failed")
+    assert next_status(after(ended), jobset(head=HEAD_UP, workers=UP), NOW).phase is Phase.FAILED
+
+
+def test_an_obstacle_goes_away_with_its_cause() -> None:
+    refused = next_status(FRESH, Obstacle("AdmissionDenied", "no"), NOW)
+    assert (refused.phase, refused.terminal_state) == (Phase.FAILED, "")
+    status = next_status(after(refused), jobset(), LATER)
+    assert status.phase is Phase.PENDING
+
+
+def test_slices_that_an_elastic_one_lacks() -> None:
+    running = jobset(STARTUP_DONE, head=HEAD_UP, workers=Replicas(4, 4), elastic=2)
+    first = next_status(FRESH, running, NOW)
+    lacking = replace(running, workers=Replicas(4, 3))
+    second = next_status(after(first), lacking, NOW)
+    degraded = second.condition(DEGRADED)
+    assert degraded is not None
+    assert degraded.message == "1 of 4 slices are missing, 2 may be"
+    assert (missing_slices(first), missing_slices(second)) == (0, 1)
+    assert [str(each) for each in told(first, lacking)] == ["SliceLost"]
+    assert told(second, lacking) == []
+    assert told(second, replace(running, workers=Replicas(4, 2))) == [Reason.SLICE_LOST]
+    assert told(second, running) == [Reason.SLICE_RECOVERED]
+    ended = next_status(after(second), jobset(true("Completed"), elastic=2), NOW)
+    assert not any(each.holds for each in ended.conditions if each.type == DEGRADED)
+    assert next_status(FRESH, jobset(), NOW).condition(DEGRADED) is None
+
+
+def test_transitions_are_told_once_each() -> None:
+    pending = next_status(FRESH, jobset(), NOW)
+    suspended = jobset(true("Suspended", message="by a queue"))
+    (notice,) = said(pending, suspended)
+    assert notice == Notice(Reason.SUSPENDED, f"Suspended since {THEN}: by a queue")
+    stored = next_status(after(pending), suspended, NOW)
+    assert told(stored, suspended) == []
+    assert told(stored, jobset(false("Suspended"))) == [Reason.RESUMED]
+    assert told(pending, jobset(head=HEAD_UP, workers=UP)) == []
+    again = jobset(true("RestartingJobSet"), restarts=2, max_restarts=3)
+    assert said(pending, again) == (Notice(Reason.RESTARTING, "Restart 2 of 3"),)
+    assert told(next_status(after(pending), again, NOW), again) == []
+    assert told(pending, jobset(true("Failed"), restarts=1)) == [Reason.RESTARTING, Reason.FAILED]
+    assert said(pending, jobset(true("Completed", message=""))) == (Notice(Reason.COMPLETED, "Completed: Why"),)
+    assert told(stored, jobset(true("Completed"))) == [Reason.RESUMED, Reason.COMPLETED]
+
+
+@pytest.mark.parametrize(
+    ("reason", "event"),
+    [
+        ("NameConflict", Reason.NAME_CONFLICT),
+        ("AdmissionDenied", Reason.ADMISSION_DENIED),
+        ("JobSetCreateFailed", Reason.JOBSET_CREATE_FAILED),
+        ("InvalidTopology", Reason.INVALID_SPEC),
+    ],
+)
+def test_obstacles_are_told_again_only_in_other_words(reason: str, event: Reason) -> None:
+    obstacle = Obstacle(reason, "these words")
+    assert said(Status(), obstacle) == (Notice(event, "these words"),)
+    stored = next_status(FRESH, obstacle, NOW)
+    assert said(stored, obstacle) == ()
+    assert told(stored, Obstacle(reason, "other words")) == [event]
+
+
+def test_reading_a_jobset() -> None:
+    head = {"initContainers": [{"name": "pathways-proxy", "args": ["--x=1", "--num_elastic_slices=2"]}]}
+    raw = {
+        "metadata": {
+            "name": "pw",
+            "namespace": "t",
+            "uid": "j",
+            "annotations": {DIGEST: "d"},
+            "ownerReferences": [{"apiVersion": API_VERSION, "kind": "PathwaysJob", "uid": "uid", "controller": True}],
+        },
+        "spec": {
+            "failurePolicy": {"maxRestarts": 4},
+            "replicatedJobs": [
+                {"name": "pathways-head", "template": {"spec": {"template": {"spec": head}}}},
+                {"name": "worker", "replicas": 3},
+            ],
+        },
+        "status": {
+            "restarts": 1,
+            "conditions": [{"type": "Suspended", "status": "True", "reason": "R", "lastTransitionTime": THEN}],
+            "replicatedJobsStatus": [{"name": "worker", "ready": 1, "succeeded": 1, "failed": 0}],
+        },
+    }
+    assert read_jobset_facts(raw) == JobSetFacts(
+        *("t", "pw", "j", "uid", (Condition("Suspended", "True", "R", "", THEN),), Replicas(1), Replicas(3, 2), 2),
+        restarts=1,
+        max_restarts=4,
+        digest="d",
+    )
+    (owner,) = raw["metadata"]["ownerReferences"]  # type: ignore[index]
+    owner["kind"] = "Other"
+    assert pathways_owner(raw) == ""
+
+
+def test_what_is_read_is_what_was_written() -> None:
+    status = next_status(FRESH, jobset(true("Failed"), restarts=2, elastic=1), NOW)
+    raw = {"metadata": {"name": "pw", "namespace": "t", "uid": "uid", "generation": 3}, "status": status.as_json()}
+    assert read_pathways_facts(raw) == after(status)
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=50)
+@given(ANY_JSON, ANY_JSON, ANY_JSON)
+def test_reading_never_raises(metadata: Any, spec: Any, status: Any) -> None:
+    raw = {"metadata": metadata, "spec": spec, "status": status}
+    read_pathways_facts(raw)
+    read_jobset_facts(raw)
+
+
+TYPES = ("Suspended", "Completed", "Failed", "RestartingJobSet", "StartupPolicyCompleted", "StartupPolicyInProgress")
+CONDITIONS = st.lists(
+    st.builds(
+        Condition,
+        st.sampled_from(TYPES),
+        st.sampled_from(["True", "False"]),
+        st.sampled_from(["Why", "", "no reason"]),
+        since=st.sampled_from([THEN, NOW]),
+    ),
+    max_size=5,
+)
+REPLICAS = st.builds(Replicas, st.integers(0, 4), st.integers(0, 4))
+JOBSETS = st.builds(
+    JobSetFacts,
+    *(st.just("t"), st.just("pw"), st.just("j"), st.just("uid"), CONDITIONS.map(tuple), REPLICAS, REPLICAS),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.sampled_from(["", "Completed", "Failed"]),
+)
+OBSTACLES = st.builds(
+    Obstacle,
+    st.sampled_from(["NameConflict", "", "not one"]),
+    st.text(max_size=9),
+    st.sampled_from([Phase.PENDING, Phase.FAILED]),
+)
+FOUND = JOBSETS | OBSTACLES
+STORED = st.builds(
+    Status,
+    st.lists(
+        st.builds(
+            Condition,
+            st.sampled_from([*map(str, Phase), DEGRADED, "Example"]),
+            st.sampled_from(["True", "False", "Unknown", ""]),
+            st.sampled_from(["Why", ""]),
+            st.sampled_from(["3 of 4", "words", ""]),
+            st.sampled_from([THEN, ""]),
+            st.integers(0, 2),
+        ),
+        max_size=6,
+    ).map(tuple),
+    st.none() | st.integers(0, 3),
+    st.sampled_from(["", "Completed", "Failed"]),
+)
+CRD_REASON = re.compile(r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
+
+
+@settings(max_examples=100)
+@given(STORED, FOUND)
+def test_exactly_one_is_true_and_writing_it_again_writes_nothing(stored: Status, found: JobSetFacts | Obstacle) -> None:
+    status = next_status(after(stored), found, NOW)
+    assert [each.type for each in status.conditions if each.holds and each.type in [*Phase]] == [status.phase]
+    types = [each.type for each in status.conditions]
+    assert len(types) == len(set(types))
+    assert {*Phase} <= {*types}
+    for each in status.conditions:
+        if each.type != "Example":
+            assert CRD_REASON.match(each.reason), each
+            assert each.generation > 0
+            assert each.since
+    assert next_status(after(status), found, LATER) == status
+    assert notices(status, status, found) == ()
+
+
+@settings(max_examples=80)
+@given(STORED, JOBSETS, FOUND)
+def test_an_end_stays_whatever_comes(stored: Status, first: JobSetFacts, later: JobSetFacts | Obstacle) -> None:
+    status = next_status(after(stored), first, NOW)
+    if status.terminal_state:
+        again = next_status(after(status, generation=9), later, LATER)
+        assert (again.terminal_state, again.phase) == (status.terminal_state, status.phase)
+        ended = [each for each in again.conditions if each.type in [*Phase]]
+        assert ended == [each for each in status.conditions if each.type in [*Phase]]
+        assert again.restarts == status.restarts
+        assert not set(told(status, later)) & {Reason.COMPLETED, Reason.FAILED}

@@ -1,0 +1,81 @@
+"""The commands of docs/migration.md are run on the files that it shows, and give those that it shows, and its notes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from gangctl.api.documents import parse_documents
+from gangctl.gang.reasons import Reason
+from gangctl.migration.systems import System
+from tests.docpages import ROOT, Page
+
+PAGE: Final = Page("migration.md")
+COMMANDS: Final = re.findall(r"^    (gangctl .*)\n((?:    note: .*\n)*)", PAGE.prose, flags=re.MULTILINE)
+OTHERS: Final = [(line, code) for line, code in PAGE.commands if not line.startswith("gangctl ")]
+
+
+def run(command: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    PAGE.write_files(directory)
+    arguments = shlex.split(command.partition(">")[0])[1:]
+    return subprocess.run(
+        [sys.executable, "-m", "gangctl", *arguments],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_there_is_something_to_run() -> None:
+    converted = [command for command, _ in COMMANDS if "convert" in command]
+    assert [re.findall(r"--from (\w+)", command) for command in converted] == [
+        *([str(system)] for system in System),
+        [],
+        [],
+    ]
+    assert all(">" in command for command in converted)
+    assert len(COMMANDS) + len(OTHERS) == len(PAGE.commands)
+    assert OTHERS == [("kubectl explain jobset.spec.scheduling", 1)]  # tests/live runs it
+
+
+@pytest.mark.parametrize(("command", "notes"), COMMANDS)
+def test_commands_give_what_is_shown(command: str, notes: str, tmp_path: Path) -> None:
+    done = run(command, tmp_path)
+    shown = "".join(f"{line.strip()}\n" for line in notes.splitlines())
+    assert (done.returncode, done.stderr) == (0, shown)
+    _, redirected, target = command.partition(">")
+    if redirected:
+        assert done.stdout == PAGE.files[target.strip()]
+    assert done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(PAGE.files))
+def test_every_file_is_used_and_is_what_it_claims(name: str) -> None:
+    assert any(name in command for command, _ in COMMANDS)
+    assert any(document.value["kind"] == "JobSet" for document in parse_documents(PAGE.files[name], name))
+
+
+def test_words_are_those_of_the_program() -> None:
+    assert f"`{Reason.UPSTREAM_SCHEDULING}`" in PAGE.prose
+    assert [system for system in System if f"--from {system}" not in PAGE.text] == []
+
+
+def test_links_lead_somewhere() -> None:
+    headings = re.findall(r"^#+ (.*)$", PAGE.prose, flags=re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    links = re.findall(r"\]\((?!https://)([^)#]*)#?([^)]*)\)", PAGE.prose)
+    assert links
+    for file, anchor in links:
+        assert (ROOT / "docs" / file).exists() if file else anchor in anchors
+
+
+def test_the_readme_leads_here() -> None:
+    assert "[docs/migration.md](docs/migration.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
