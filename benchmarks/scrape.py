@@ -55,6 +55,7 @@ def main(quick: bool = False) -> Findings:
     count, rounds = (50, 2) if quick else (GANGS, ROUNDS)
     registry = CollectorRegistry()
     metrics = ReadinessMetrics(registry)
+    metrics.leads()
     gangs = [gang(number) for number in range(count)]
     for each in gangs:
         metrics.stands(None, each)

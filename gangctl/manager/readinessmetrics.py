@@ -90,6 +90,10 @@ class ReadinessMetrics(ReadinessObserver):
         self._starts: Starts | None = None
         self._found = Disruptions()
 
+    def leads(self) -> None:
+        """Measure what ends from now on, other than what another leader has measured."""
+        self._starts = Starts(self._wall())
+
     def stands(self, before: Readiness | None, now: Readiness | None) -> None:
         """Count one JobSet elsewhere, and what happened to it on the way."""
         stated = now or before
@@ -121,8 +125,7 @@ class ReadinessMetrics(ReadinessObserver):
 
     def _measure(self, stated: Readiness, now: Readiness | None) -> None:
         if self._starts is None:
-            # It begins to lead with the first gang that it is told of.
-            self._starts = Starts(self._wall())
+            return
         if now is None:
             self._starts.forget(stated.key)
             return

@@ -38,6 +38,7 @@ class World:
         self.metrics = ReadinessMetrics(
             self.registry, limits=limits, monotonic=lambda: self.seconds, wall=lambda: self.seconds + 500
         )
+        self.metrics.leads()
 
     def value(self, name: str, /, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)
@@ -94,11 +95,19 @@ def test_starts_are_measured_and_name_a_jobset(world: World) -> None:
 
 
 def test_a_new_leader_does_not_count_what_came_before(world: World) -> None:
+    world.metrics.forget()
     world.seconds = 2_000
+    world.metrics.leads()
     world.tell(standing(**READY), standing("new"))
     assert world.value("gangctl_gang_time_to_ready_seconds_count", **START) is None
     assert not [sample for sample in samples(world.registry) if sample.name.endswith("transitions_total")]
     assert world.value("gangctl_gangs", **HERE, phase="ready") == 1
+
+
+def test_a_new_leader_counts_what_ended_while_it_was_still_listing(world: World) -> None:
+    world.seconds += 1_000
+    world.tell(standing(**READY))
+    assert world.value("gangctl_gang_time_to_ready_seconds_count", **START) == 1
 
 
 def test_a_replica_that_does_not_lead_any_more_exports_nothing_of_gangs(world: World) -> None:
@@ -107,6 +116,7 @@ def test_a_replica_that_does_not_lead_any_more_exports_nothing_of_gangs(world: W
     world.seconds += 10
     assert {sample.name for sample in samples(world.registry) if "namespace" in sample.labels} == set()
     assert world.value("gangctl_gang_time_to_ready_seconds_count", **START) == 1
+    world.metrics.leads()
     world.tell(standing("js", phase=GangPhase.READY))
     assert world.value("gangctl_gangs", **HERE, phase="ready") == 1
     assert world.value("gangctl_gang_disruptions_total", cluster_queue="cluster", reason="NotGanged") is None
@@ -116,6 +126,7 @@ def test_a_replica_that_leads_again_does_not_count_what_came_in_between(world: W
     world.tell(standing())
     world.metrics.forget()
     world.seconds = 2_000
+    world.metrics.leads()
     world.tell(standing(**READY))
     assert world.value("gangctl_gang_time_to_ready_seconds_count", **START) is None
 

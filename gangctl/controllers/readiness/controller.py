@@ -120,6 +120,7 @@ class ReadinessController:
 
         That comes first: the webhooks answer from it, and 100,000 pods would keep it waiting.
         """
+        self._tell(lambda observer: observer.leads())
         try:
             await known()
             async with asyncio.TaskGroup() as group:

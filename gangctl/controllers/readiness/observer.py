@@ -12,6 +12,9 @@ class ReadinessObserver:
     being told.
     """
 
+    def leads(self) -> None:
+        """This replica tells from now on: of what happens from here on, too, that it comes to know of later."""
+
     def stands(self, before: Readiness | None, now: Readiness | None) -> None:
         """Tell of one JobSet whose readiness is another now.
 

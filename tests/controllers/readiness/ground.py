@@ -51,7 +51,10 @@ class Notes(ReadinessObserver):
     def __init__(self) -> None:
         self.told: list[tuple[Readiness | None, Readiness | None]] = []
         self.lags: list[float | None] = []
-        self.forgotten = 0
+        self.led = self.forgotten = 0
+
+    def leads(self) -> None:
+        self.led += 1
 
     def stands(self, before: Readiness | None, now: Readiness | None) -> None:
         self.told.append((before, now))

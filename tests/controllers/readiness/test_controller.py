@@ -242,6 +242,7 @@ async def test_pods_are_listed_once_what_webhooks_answer_from_is_known(ground: G
     task = asyncio.create_task(ground.controller.run(known))
     await ground.clock.advance(60)
     followed = [ground.sources.pods.known]
+    assert ground.notes.led == 1, "what ends while it still lists is for it to tell"
     others.set()
     assert await ground.later() == ["a"]
     followed.append(ground.sources.pods.known)
