@@ -150,11 +150,11 @@ async def test_a_refused_connection_is_repeated_for_writes_too(clock: HurriedClo
 
 async def test_a_server_that_hangs_costs_the_timeout_and_no_more(server: ScriptedServer) -> None:
     server.on("GET", "/x", hang())
-    async with Transport(StaticCredentials(server.url), TransportOptions(timeout_seconds=0.2)) as transport:
+    async with Transport(StaticCredentials(server.url), TransportOptions(timeout_seconds=0.5)) as transport:
         started = time.monotonic()
         with pytest.raises(UnavailableError) as caught:
             await transport.send(GET)
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 5
     assert caught.value.reason == "Timeout"
     assert server.count() == 1
 
@@ -176,7 +176,7 @@ async def test_an_answer_that_stops_half_way_times_out(server: ScriptedServer, t
 
     server.on("GET", "/x", half)
     with pytest.raises(UnavailableError) as caught:
-        await transport.send(Request("GET", "/x", "get", "things", timeout_seconds=0.2))
+        await transport.send(Request("GET", "/x", "get", "things", timeout_seconds=0.5))
     assert caught.value.reason == "Timeout"
 
 

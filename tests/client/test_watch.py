@@ -111,7 +111,7 @@ async def test_a_connection_lost_before_the_answer_is_an_error(server: ScriptedS
 
 async def test_silence_ends_the_watch_without_an_error(client: Client, stream: Stream) -> None:
     stream.send("ADDED", thing("a", 6))
-    events = await collect(client, WatchOptions(read_timeout_seconds=0.1))
+    events = await collect(client, WatchOptions(read_timeout_seconds=0.5))
     assert len(events) == 1
     await stream.closed.wait()
 

@@ -114,6 +114,19 @@ class Ground:
 
         return await wait_for(complete, seconds, f"all pods of {job.name} to have a node", interval=0.2)
 
+    async def refused(self, name: str, count: int, seconds: float = 60) -> Standing:
+        """Where the pods of a JobSet are, once the scheduler has said of so many that they get no node."""
+
+        async def told() -> Standing:
+            pods = [p for p in await self.cluster.pods() if p["metadata"].get("labels", {}).get(JOBSET_NAME) == name]
+            conditions = [each for pod in pods for each in pod["status"].get("conditions", [])]
+            refused = [each for each in conditions if (each["type"], each["status"]) == ("PodScheduled", "False")]
+            if len(refused) < count:
+                raise NotYet(f"{len(refused)} of {len(pods)} pods refused")
+            return _standing(pods)
+
+        return await wait_for(told, seconds, f"{count} pods of {name} to be refused", interval=0.2)
+
     def look_at(self, job: PathwaysJob, standing: Standing) -> None:
         """All of a job's pods are where they belong: each slice on one pool, the head beside them or on none."""
         slices = [{self.pool_of(node) for node in nodes} for nodes in standing.slices.values()]

@@ -196,9 +196,12 @@ async def test_a_handler_has_the_time_the_api_server_gave(hooks: Hooks) -> None:
             assert text.startswith("no answer within 0")
 
 
+BRIEF = ListenerOptions(linger_seconds=0.1)
+
+
 async def test_a_slow_body_does_not_hold_its_place_for_ever(hooks: Hooks) -> None:
     head = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
-    async with hooks.server(limits=WebhookLimits(read_seconds=0.05), options=FAST) as server:
+    async with hooks.server(limits=WebhookLimits(read_seconds=0.05), options=BRIEF) as server:
         answer = await raw(server, head)
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert answer.endswith(b"the body did not arrive within 0.05 s\n")
@@ -229,7 +232,7 @@ async def test_malformed_http_is_refused_and_not_quoted(
     hooks: Hooks, garbage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with capture_logs() as logs:
-        async with hooks.server(options=FAST) as server:
+        async with hooks.server(options=BRIEF) as server:
             assert (await raw(server, garbage)).startswith(b"HTTP/1.0 400 ")
             assert (await post(url(server)))[0] == 200
     assert SECRET not in f"{logs}{caplog.text}"
