@@ -154,7 +154,7 @@ async def test_a_server_that_hangs_costs_the_timeout_and_no_more(server: Scripte
         started = time.monotonic()
         with pytest.raises(UnavailableError) as caught:
             await transport.send(GET)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 2
     assert caught.value.reason == "Timeout"
     assert server.count() == 1
 

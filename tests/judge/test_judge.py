@@ -249,6 +249,16 @@ async def until_warm(judge: Judge) -> None:
     await wait_for(warm, what="a worker and spares")
 
 
+async def until_heard(seen: Seen) -> None:
+    """Until "fine" of a review is judged, and what comes after it has begun."""
+    before = len(seen.lanes)
+
+    async def heard() -> bool:
+        return len(seen.lanes) > before
+
+    await wait_for(heard, what="the first policy of a review", interval=0.001)
+
+
 @pytest.mark.usefixtures("_hostile")
 @pytest.mark.parametrize(
     ("name", "kind", "why"),
@@ -314,11 +324,12 @@ async def test_one_that_hangs_cannot_fill_the_line_of_another() -> None:
 
 @pytest.mark.usefixtures("_hostile")
 async def test_cancelling_a_review_leaves_the_judge_as_it_was() -> None:
-    async with judge_of(HOSTILE_OPTIONS, FINE, document("hang", "true")) as judge:
+    seen = Seen()
+    async with judge_of(HOSTILE_OPTIONS, FINE, document("hang", "true"), observer=seen) as judge:
         await until_warm(judge)
         for _ in range(3):
             leaving = asyncio.create_task(judge.judge(jobset_review()))
-            await asyncio.sleep(0.01)
+            await until_heard(seen)
             leaving.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await leaving
@@ -328,10 +339,11 @@ async def test_cancelling_a_review_leaves_the_judge_as_it_was() -> None:
 
 @pytest.mark.usefixtures("_hostile")
 async def test_closing_a_judge_ends_what_hangs() -> None:
-    async with judge_of(HOSTILE_OPTIONS, FINE, document("hang", "true")) as judge:
+    seen = Seen()
+    async with judge_of(HOSTILE_OPTIONS, FINE, document("hang", "true"), observer=seen) as judge:
         await until_warm(judge)
         hanging = asyncio.create_task(judge.judge(jobset_review()))
-        await asyncio.sleep(0.05)
+        await until_heard(seen)
     outcomes = await hanging
     assert outcomes[1].violations[0].error == "DeadlineExceeded"
 

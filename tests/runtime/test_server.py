@@ -23,6 +23,9 @@ from tests.runtime.authority import bundle, pair
 HEADERS = {"Content-Type": "application/json"}
 LOCAL = ("127.0.0.1", 0)
 SECRET = "the-object-itself"
+BRIEF = ListenerOptions(linger_seconds=0.1)
+FAST = ListenerOptions(idle_seconds=0.1, drain_seconds=0.1, linger_seconds=0.1)
+"""For what is about silence itself: a busy machine is silent for as long."""
 
 
 class Hooks:
@@ -196,18 +199,12 @@ async def test_a_handler_has_the_time_the_api_server_gave(hooks: Hooks) -> None:
             assert text.startswith("no answer within 0")
 
 
-BRIEF = ListenerOptions(linger_seconds=0.1)
-
-
 async def test_a_slow_body_does_not_hold_its_place_for_ever(hooks: Hooks) -> None:
     head = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
     async with hooks.server(limits=WebhookLimits(read_seconds=0.05), options=BRIEF) as server:
         answer = await raw(server, head)
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert answer.endswith(b"the body did not arrive within 0.05 s\n")
-
-
-FAST = ListenerOptions(idle_seconds=0.1, drain_seconds=0.1, linger_seconds=0.1)
 
 
 @pytest.mark.parametrize("start", [b"", b"POST /echo HTT", b"POST /echo HTTP/1.1\r\nHost: x\r\nX-Slow"])

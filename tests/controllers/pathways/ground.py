@@ -10,12 +10,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from gangctl.client.client import Client, Settings
-from gangctl.client.credentials import StaticCredentials
-from gangctl.client.transport import Transport, TransportOptions
+from gangctl.client.client import Client
 from gangctl.controllers.pathways.controller import PathwaysController
 from gangctl.controllers.pathways.observer import PathwaysObserver
-from gangctl.errors import LeadershipLostError
 from gangctl.gang.reasons import Notice
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.result import Setting
@@ -25,14 +22,13 @@ from gangctl.runtime.controller import ControllerObserver
 from gangctl.sandbox.api import SYSTEM, DeleteOptions
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.faults import Match
-from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.server import Sandbox
+from tests.controllers.stage import NAMESPACE, USER, beside, stage, while_leading
 from tests.faults import virtual_time
 from tests.pathways.samples import pathways_job
 from tests.pathways.upstream_definition import upstream_definition
 
 Object = dict[str, Any]
-USER = "gangctl"
-NAMESPACE = "t"
 JOBS = f"pathwaysjobs.{GROUP}"
 JOBSETS = "jobsets.jobset.x-k8s.io"
 LEASES = "leases.coordination.k8s.io"
@@ -86,13 +82,9 @@ class Scene:
             self.said.append(notice)
 
     def _make(self) -> PathwaysController:
-        def guard() -> None:
-            if not self.leads:
-                raise LeadershipLostError("another one leads")
-
         return PathwaysController(
             self.client,
-            Client(self.client._transport, Settings(guard=guard)),
+            while_leading(self.client, lambda: self.leads),
             self._say,
             setting=lambda: self.setting,
             options=self.options,
@@ -104,15 +96,9 @@ class Scene:
     async def running(self, seconds: float = 5.0) -> AsyncIterator[PathwaysController]:
         """A controller that knows nothing of those before it, once it has had ``seconds`` to look around."""
         self.controller = self._make()
-        task = asyncio.create_task(self.controller.run())
-        try:
+        async with beside(self.controller.run()):
             await asyncio.sleep(seconds)
             yield self.controller
-            await asyncio.sleep(0)
-            assert not task.done()
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     @property
     def reasons(self) -> list[str]:
@@ -239,12 +225,8 @@ class Scene:
                 await asyncio.sleep(2)
                 await self.lease("upstream", number)
 
-        task = asyncio.create_task(renew())
-        try:
+        async with beside(renew()):
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def namespace(self, name: str) -> None:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -262,13 +244,10 @@ def play(acts: Play, *, defined: bool = True) -> None:
     """Run a test in virtual time."""
 
     async def main() -> None:
-        async with Sandbox(SandboxOptions(tls=False)) as sandbox:
-            credentials = StaticCredentials(sandbox.url, token=sandbox.token(USER))
-            async with Transport(credentials, TransportOptions(attempts=1)) as transport:
-                scene = Scene(sandbox, Client(transport))
-                await scene.namespace(NAMESPACE)
-                if defined:
-                    await scene.define()
-                await acts(scene)
+        async with stage() as (sandbox, client):
+            scene = Scene(sandbox, client)
+            if defined:
+                await scene.define()
+            await acts(scene)
 
     virtual_time.run(main())

@@ -11,7 +11,8 @@ from gangctl.api.meta import EXCLUSIVE_TOPOLOGY
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.result import Setting
 from gangctl.pathways.words import DIGEST
-from tests.controllers.pathways.ground import JOBS, JOBSETS, LONG_SECONDS, USER, Scene, play
+from tests.controllers.pathways.ground import JOBS, JOBSETS, LONG_SECONDS, Scene, play
+from tests.controllers.stage import USER
 
 UP = {"pathways-head": 1, "worker": 2}
 

@@ -15,12 +15,11 @@ from tests.controllers.pathways.ground import (
     JOBS,
     JOBSETS,
     LONG_SECONDS,
-    NAMESPACE,
     STATUSES,
-    USER,
     Scene,
     play,
 )
+from tests.controllers.stage import NAMESPACE, USER
 
 DENIAL = StatusError(403, "Forbidden", 'admission webhook "w.example.com" denied the request: not on Sundays')
 

@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 from gangctl.pathways.words import UPSTREAM_LEASE
 from gangctl.sandbox.api import SYSTEM, DeleteOptions
 from gangctl.sandbox.faults import Delay, Match, Silence, error
-from tests.controllers.pathways.ground import CREATES, JOBS, JOBSETS, LEASES, LONG_SECONDS, NAMESPACE, USER, Scene, play
+from tests.controllers.pathways.ground import CREATES, JOBS, JOBSETS, LEASES, LONG_SECONDS, Scene, play
+from tests.controllers.stage import NAMESPACE, USER
 
 OLD = {"status": "False", "reason": "R", "message": "m", "lastTransitionTime": "2025-01-01T00:00:00Z"}
 RENEWED = {**OLD, "status": "True", "lastTransitionTime": "2025-01-02T00:00:00Z"}

@@ -9,29 +9,24 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from gangctl.api.jobset import JobSet
-from gangctl.client.client import Client, Settings
-from gangctl.client.credentials import StaticCredentials
-from gangctl.client.transport import Transport, TransportOptions
+from gangctl.client.client import Client
 from gangctl.controllers.projections import project_jobset
 from gangctl.controllers.readiness.definition import definitions
 from gangctl.controllers.readiness.gangobjects import GangObjects
-from gangctl.errors import LeadershipLostError
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Cause, Counts, Readiness
 from gangctl.runtime.controller import ControllerObserver
 from gangctl.sandbox.api import SYSTEM, DeleteOptions
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.server import Sandbox
+from tests.controllers.stage import NAMESPACE, USER, beside, stage, while_leading
 from tests.faults import virtual_time
 from tests.jobsets import jobset, rj
 
 Object = dict[str, Any]
-USER = "gangctl"
-NAMESPACE = "t"
 GANGS = "gangs.gangctl.dev"
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-NAMESPACES = "namespaces"
 JOBSETS = "jobsets.jobset.x-k8s.io"
 LONG_SECONDS = 600.0
 """Longer than every back-off."""
@@ -61,13 +56,9 @@ class Scene:
         self.objects = self._make()
 
     def _make(self) -> GangObjects:
-        def guard() -> None:
-            if not self.leads:
-                raise LeadershipLostError("another one leads")
-
         return GangObjects(
             self.client,
-            Client(self.client._transport, Settings(guard=guard)),
+            while_leading(self.client, lambda: self.leads),
             jobset=self.cache.get,
             follows=lambda each: each.name not in self.unfollowed,
             controller_observer=self.errors,
@@ -77,14 +68,8 @@ class Scene:
     async def running(self) -> AsyncIterator[GangObjects]:
         """A gangctl that has just begun to lead, and one that knows nothing of those before it."""
         self.objects = self._make()
-        task = asyncio.create_task(self.objects.run())
-        try:
+        async with beside(self.objects.run()):
             yield self.objects
-            await asyncio.sleep(0)
-            assert not task.done()
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def define(self) -> None:
         (body,) = definitions().values()
@@ -125,16 +110,12 @@ def play(acts: Play, *, defined: bool = True) -> None:
     """Run a test in virtual time."""
 
     async def main() -> None:
-        async with Sandbox(SandboxOptions(tls=False)) as sandbox:
-            credentials = StaticCredentials(sandbox.url, token=sandbox.token(USER))
-            async with Transport(credentials, TransportOptions(attempts=1)) as transport:
-                scene = Scene(sandbox, Client(transport))
-                namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-                await scene.api.create(scene.api.kind(NAMESPACES), "", namespace, SYSTEM)
-                if defined:
-                    await scene.define()
-                    await asyncio.sleep(1)
-                await acts(scene)
+        async with stage() as (sandbox, client):
+            scene = Scene(sandbox, client)
+            if defined:
+                await scene.define()
+                await asyncio.sleep(1)
+            await acts(scene)
 
     virtual_time.run(main())
 

@@ -19,14 +19,13 @@ from tests.controllers.readiness.gangscene import (
     DEFINITIONS,
     GANGS,
     LONG_SECONDS,
-    NAMESPACE,
-    USER,
     Object,
     Scene,
     at,
     because,
     play,
 )
+from tests.controllers.stage import NAMESPACE, USER
 
 
 def test_one_is_made_for_a_jobset_and_goes_with_it() -> None:
