@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import socket
@@ -48,17 +49,20 @@ def post(child: Child, path: str, body: bytes, **headers: str) -> Answer:
         connection.close()
 
 
+def until_closed(sock: socket.socket) -> bytes:
+    """What the server still says; it may end the connection with a reset, too."""
+    received = bytearray()
+    with contextlib.suppress(ConnectionResetError):
+        while chunk := sock.recv(65536):
+            received += chunk
+    return bytes(received)
+
+
 def raw(child: Child, text: bytes) -> bytes:
     """Send bytes in the clear, and read until the server closes."""
     with socket.create_connection(("127.0.0.1", child.port), timeout=SECONDS) as sock:
         sock.sendall(text)
-        received = b""
-        try:
-            while chunk := sock.recv(65536):
-                received += chunk
-        except ConnectionResetError:
-            pass
-        return received
+        return until_closed(sock)
 
 
 def review(operation: str = "CREATE", obj: Any = None, old: Any = None, **changes: Any) -> dict[str, Any]:
