@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from gangctl.api.jobset import SCHEDULING_REFERENCES
 from gangctl.api.meta import JOBSET_NAME, controller_owner
 from gangctl.api.scheduling import Generation
 from gangctl.cli.doctor.facts import Canary, CanaryPod, Fact, Flock
-from gangctl.cli.doctor.gathering.gatherer import denied, unseen
+from gangctl.cli.doctor.gathering.gatherer import all_of, denied, unseen
 from gangctl.cli.doctor.manifest import NEVER, gang_of_two, is_stamped
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBS, JOBSETS, PODS, Resource
@@ -43,9 +43,12 @@ async def fly(client: Client, flight: Flight) -> Fact[Canary]:
     stem = f"gangctl-canary-{secrets.token_hex(3)}"
     names = (f"{stem}-whole", f"{stem}-torn")
     try:
-        whole, torn = await _both(
-            bird.watch(names[0], gang_of_two(names[0]), _is_placed),
-            bird.watch(names[1], gang_of_two(names[1], torn=True), _is_refused),
+        # Both to their ends, also where one of them fails: nothing is created any more when they are removed.
+        whole, torn = await all_of(
+            (
+                bird.watch(names[0], gang_of_two(names[0]), _is_placed),
+                bird.watch(names[1], gang_of_two(names[1], torn=True), _is_refused),
+            )
         )
         if any(pod.refused for pod in torn.pods):
             torn = await bird.hold(torn)
@@ -58,15 +61,6 @@ async def fly(client: Client, flight: Flight) -> Fact[Canary]:
         await bird.remove()
         raise
     return Canary(whole, torn, flight.hold, tuple(await bird.remove()))
-
-
-async def _both(first: Awaitable[Flock], second: Awaitable[Flock]) -> list[Flock]:
-    """Both to their ends, also where one of them fails: nothing is created any more when they are removed."""
-    ends = await asyncio.gather(first, second, return_exceptions=True)
-    for each in ends:
-        if isinstance(each, BaseException):
-            raise each
-    return [each for each in ends if isinstance(each, Flock)]
 
 
 def _is_placed(flock: Flock) -> bool:

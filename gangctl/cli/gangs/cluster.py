@@ -66,7 +66,7 @@ class Reader:
         self.census.groups_known = not any(told[: len(groups)])
         self.census.nodes_known = not told[-1]
         if self._left_out:
-            note(f"left out: {'; '.join(dict.fromkeys(self._left_out))}")
+            note(f"left out: {'; '.join(sorted(set(self._left_out)))}")
         return self.census
 
     async def look_closely(self, keys: Iterable[Key]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 from collections.abc import AsyncIterator, Callable
@@ -111,14 +112,16 @@ def installed() -> dict[str, Any]:
 
 @asynccontextmanager
 async def serving(answers: dict[str, Any]) -> AsyncIterator[str]:
-    """Dry runs come back as they would from JobSet and gangctl."""
+    """Dry runs come back as they would from JobSet and gangctl; a function among the answers is called."""
 
     async def answer(request: web.Request) -> web.Response:
         if request.method == "POST":
             return web.json_response(admitted(await request.json(), request), status=201)
         found = answers.get(request.path)
+        if callable(found):
+            found = await found()
         if found is FORBIDDEN:
-            status = {"kind": "Status", "reason": "Forbidden", "message": "no right", "code": 403}
+            status = {"kind": "Status", "reason": "Forbidden", "message": f"no right to {request.path}", "code": 403}
             return web.json_response(status, status=403)
         if found is None:
             status = {"kind": "Status", "reason": "NotFound", "message": f"no {request.path}", "code": 404}
@@ -271,6 +274,25 @@ async def test_each_shard_is_looked_at_also_by_who_may_not_list_leases(
         'shard 1: holder "gangctl-1"',
         "shard 2: there is no Lease",
     ]
+
+
+async def test_the_same_right_is_missed_whichever_answer_comes_first(tmp_path: Path) -> None:
+    fast_one_answered = asyncio.Event()
+
+    async def slow() -> object:
+        await fast_one_answered.wait()
+        return FORBIDDEN
+
+    async def fast() -> object:
+        fast_one_answered.set()
+        return FORBIDDEN
+
+    for answers in ((slow, fast), (fast, slow)):
+        fast_one_answered.clear()
+        plurals = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+        changed = {f"{REGISTRATION}/{plural}": each for plural, each in zip(plurals, answers, strict=True)}
+        answer = await doctor(tmp_path, {**installed(), **changed}, "--only", "gangctl-webhooks")
+        assert answer.json["checks"][0]["message"] == f"no right to {REGISTRATION}/mutatingwebhookconfigurations"
 
 
 async def test_a_server_that_fails_halfway_is_no_traceback(tmp_path: Path) -> None:

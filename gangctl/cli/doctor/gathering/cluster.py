@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.scheduling import Generation
 from gangctl.cli.doctor.facts import DryRun, PodField, UnseenError
-from gangctl.cli.doctor.gathering.gatherer import Gatherer, denied, unseen
+from gangctl.cli.doctor.gathering.gatherer import Gatherer, all_of, denied, unseen
 from gangctl.cli.doctor.manifest import gang_of_two, is_defaulted, is_stamped
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBS, JOBSETS, Resource
@@ -42,7 +41,7 @@ async def stored(gatherer: Gatherer) -> dict[str, str]:
     """Why the first object of each kind cannot be listed."""
     found = await generation(gatherer)
     resources = list(scheduling_resources(found).values()) if found is not None else []
-    told = await asyncio.gather(*(_first(gatherer, each) for each in resources))
+    told = await all_of(_first(gatherer, each) for each in resources)
     return {resource.qualified_name: text for resource, text in zip(resources, told, strict=True)}
 
 

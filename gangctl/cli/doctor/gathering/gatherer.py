@@ -6,12 +6,14 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from gangctl.cli.doctor.facts import Unseen, UnseenError, right
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import Resource
 from gangctl.errors import ApiError, ForbiddenError, UnauthorizedError, UnavailableError
+
+T = TypeVar("T")
 
 _DENIED: Final = re.compile(
     r'cannot (?P<verb>\w{1,40}) resource "(?P<plural>[\w./-]{1,100})" in API group "(?P<group>[\w.-]{0,253})"'
@@ -36,6 +38,18 @@ def denied(message: str) -> str:
 def unseen(error: ApiError) -> Unseen:
     """Why something was not learned."""
     return Unseen(error.message, denied(error.message))
+
+
+async def all_of(requests: Iterable[Awaitable[T]]) -> list[T]:
+    """What comes of each, all at once and all to their ends; of several failures the first in their order is raised.
+
+    The fastest one would be another each time: whoever asks again is told of the same missing right again.
+    """
+    ends = await asyncio.gather(*requests, return_exceptions=True)
+    for each in ends:
+        if isinstance(each, BaseException):
+            raise each
+    return [each for each in ends if not isinstance(each, BaseException)]
 
 
 @dataclass(frozen=True, slots=True)

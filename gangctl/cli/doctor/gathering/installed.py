@@ -12,7 +12,7 @@ from gangctl.api.parts import object_at
 from gangctl.cli.doctor.checks import hooks
 from gangctl.cli.doctor.checks.shards import LEASE, is_ours, shards_of
 from gangctl.cli.doctor.facts import Deployment, Gated, Lease
-from gangctl.cli.doctor.gathering.gatherer import Gatherer
+from gangctl.cli.doctor.gathering.gatherer import Gatherer, all_of
 from gangctl.client.client import Selection
 from gangctl.client.resources import (
     JOBSETS,
@@ -42,7 +42,7 @@ _SERVICE: Final = "kubernetes.io/service-name"
 async def configurations(gatherer: Gatherer) -> tuple[dict[str, Any], ...]:
     """All of both kinds: others have to come later than gangctl's."""
     resources = (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
-    pages = await asyncio.gather(*(gatherer.client.list(each) for each in resources))
+    pages = await all_of(gatherer.client.list(each) for each in resources)
     return tuple(
         {**item, "kind": resource.kind} for resource, page in zip(resources, pages, strict=True) for item in page.items
     )
@@ -52,7 +52,7 @@ async def endpoints(gatherer: Gatherer) -> dict[tuple[str, str], int]:
     """Behind gangctl's and JobSet's webhooks."""
     everything = await gatherer.seen("configurations")
     services = sorted(hooks.services([*hooks.ours(everything), *hooks.of_jobset(everything)]))
-    counts = await asyncio.gather(*(_ready(gatherer, *service) for service in services))
+    counts = await all_of(_ready(gatherer, *service) for service in services)
     return dict(zip(services, counts, strict=True))
 
 
@@ -130,7 +130,7 @@ async def leases(gatherer: Gatherer) -> dict[str, Lease]:
         page = await gatherer.client.list(LEASES, namespace)
     except ForbiddenError:
         names = lease_names(LEASE, shards_of(await gatherer.fact("deployments"), namespace) or 1)
-        found = await asyncio.gather(*(_lease(gatherer, name, namespace) for name in names))
+        found = await all_of(_lease(gatherer, name, namespace) for name in names)
         return {name: each for name, each in zip(names, found, strict=True) if each is not None}
     items = {str(item["metadata"].get("name", "")): item for item in page.items}
     return {name: _read_lease(item) for name, item in items.items() if is_ours(name)}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Final
 
 from gangctl.api.scheduling import Generation
 from gangctl.cli.doctor.facts import Right
 from gangctl.cli.doctor.gathering.cluster import generation
-from gangctl.cli.doctor.gathering.gatherer import Gatherer
+from gangctl.cli.doctor.gathering.gatherer import Gatherer, all_of
 from gangctl.cli.doctor.gathering.installed import DEPLOYMENTS, ENDPOINT_SLICES, OWN_NAMESPACE
 from gangctl.client.client import Client
 from gangctl.client.resources import (
@@ -43,7 +42,7 @@ async def rights(gatherer: Gatherer) -> tuple[Right, ...]:
     own = await gatherer.fact("gangctl_namespace")
     own = own if isinstance(own, str) else OWN_NAMESPACE
     wanted = list(_wanted(gatherer.place.namespace, own, await generation(gatherer), queues=queues))
-    allowed = await asyncio.gather(*(_ask(gatherer.client, *each[:3]) for each in wanted))
+    allowed = await all_of(_ask(gatherer.client, *each[:3]) for each in wanted)
     return tuple(
         Right(verb, resource.qualified_name, namespace, commands, each)
         for (verb, resource, namespace, commands), each in zip(wanted, allowed, strict=True)
