@@ -25,10 +25,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.api import path_of
 from tests.controlplane.binaries import MissingBinary
 from tests.controlplane.build import ensure_binary, ensure_component, say
-from tests.controlplane.components.addon import NAMESPACES, create_namespace
+from tests.controlplane.components.addon import create_namespace, remove_namespace
 from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.plane import ControlPlane
 
@@ -125,9 +124,7 @@ async def namespace(request: pytest.FixtureRequest, _plane_of_test: ControlPlane
     name = f"{slug}-{secrets.token_hex(3)}"
     await create_namespace(api, name)
     yield name
-    # From here on nothing new is created in it, so the pods can be taken away for good, with their nodes' capacity.
-    await api.delete(f"{NAMESPACES}/{name}")
-    await api.delete(path_of("v1", "pods", namespace=name), grace=0)
+    await remove_namespace(api, name)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.components.addon import remove_namespace
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
@@ -299,7 +300,7 @@ async def watches_namespaces(stage: Stage, rights: tuple[Right, ...]) -> AsyncGe
             tolerate=(ApiFailure,),
         )
         for each in later:
-            await stage.api.delete(path_of("v1", "namespaces", name=each.namespace))
+            await remove_namespace(stage.api, each.namespace)
 
 
 async def finds_what_exists(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:

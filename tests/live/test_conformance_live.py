@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import pytest
 
 from tests.cases import CASES, Case, object_name
-from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.api import ApiFailure, Object
 from tests.controlplane.audit_log import describe
+from tests.controlplane.components.addon import remove_namespace
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import Cluster, Gangs
@@ -75,14 +76,14 @@ async def _run_all(plane: ControlPlane) -> dict[str, Outcome]:
     return {case.id: outcome for case, outcome in zip(CASES, outcomes, strict=True)}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def outcomes(plane: ControlPlane, running: Gangctl) -> Iterator[dict[str, Outcome]]:
     assert running.process.running
     yield asyncio.run(_run_all(plane))
 
     async def clean() -> None:
         for case in CASES:
-            await plane.api.delete(path_of("v1", "namespaces", name=case_namespace(case)))
+            await remove_namespace(plane.api, case_namespace(case))
 
     asyncio.run(clean())
 

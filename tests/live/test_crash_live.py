@@ -22,10 +22,11 @@ Condition = Callable[[], Awaitable[bool]]
 
 
 class Assassin:
-    """Kills gangctl right after its n-th write from now."""
+    """Kills gangctl right after its n-th write from now in one namespace: in others, earlier tests' gangs end."""
 
-    def __init__(self, gangctl: Gangctl) -> None:
+    def __init__(self, gangctl: Gangctl, namespace: str) -> None:
         self._gangctl = gangctl
+        self._within = f"/namespaces/{namespace}/"
         self._countdown = 0
         self._among = ""
         self._deed: asyncio.Task[None] | None = None
@@ -38,7 +39,7 @@ class Assassin:
         self._deed = None
 
     async def __call__(self, method: str, path: str) -> None:
-        if self._among not in path:
+        if self._within not in path or self._among not in path:
             return
         self._countdown -= 1
         if self._countdown == 0:
@@ -94,7 +95,7 @@ def objects_of(cluster: Cluster, name: str, uid: str) -> set[str]:
 
 async def test_killed_after_every_write(plane: ControlPlane, namespace: str, running: Gangctl) -> None:
     cluster = Cluster(plane, namespace)
-    assassin = Assassin(running)
+    assassin = Assassin(running, namespace)
     uids: dict[str, str] = {}
 
     async def names(of: str) -> set[str]:

@@ -57,8 +57,8 @@ def told(answer: Answer, check: str) -> dict[str, Any]:
 
 @pytest.fixture
 async def roomy(cluster: Cluster) -> AsyncIterator[Cluster]:
-    """A node for the canary, and for pods of earlier tests that wait for one until their namespaces are gone."""
-    nodes = await add_nodes(cluster.api, 1, cpu="64", memory="256Gi")
+    """A node with room for the canary, which selects none, whatever else on this plane waits for one."""
+    nodes = await add_nodes(cluster.api, 1, cpu="64", memory="256Gi", pods=1000)
     yield cluster
     await remove_nodes(cluster.api, nodes)
 

@@ -13,7 +13,8 @@ import pytest
 from gangctl.cli.schema import gang_schema
 from gangctl.controllers.readiness.definition import definitions
 from tests.cli.schema import violations
-from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.api import ApiFailure, Object
+from tests.controlplane.components.addon import remove_namespace
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.plane import ControlPlane
@@ -124,7 +125,7 @@ async def place(
     name = f"{slug}-{secrets.token_hex(3)}"
     await create_namespaces(gang_plane, [name])
     yield Place(gang_plane, name, writing, tmp_path)
-    await gang_plane.api.delete(path_of("v1", "namespaces", name=name))
+    await remove_namespace(gang_plane.api, name)
 
 
 async def test_kubectl_shows_it_waits_for_it_and_it_goes_with_its_jobset(place: Place) -> None:

@@ -251,7 +251,7 @@ async def test_what_policies_deny_meanwhile_is_rejected_in_the_end(queues: Queue
 
 async def test_killed_after_every_write(queues: Queues, kueue_plane: ControlPlane, checking: Gangctl) -> None:
     check = await ready_queue(queues)
-    assassin = Assassin(checking)
+    assassin = Assassin(checking, queues.cluster.namespace)
     names = (f"c{n}" for n in count())
 
     async def create(_: int) -> Condition:

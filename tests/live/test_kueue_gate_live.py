@@ -109,7 +109,7 @@ async def test_names_of_others_stay(queues: Queues) -> None:
 async def test_the_gate_stays_while_the_gang_cannot_be_made(
     queues: Queues, kueue_plane: ControlPlane, gating: Gangctl
 ) -> None:
-    assassin = Assassin(gating)
+    assassin = Assassin(gating, queues.cluster.namespace)
     async with (
         Proxy(kueue_plane, USER, assassin) as proxy,
         gating.through(proxy.kubeconfig(kueue_plane.directory / "proxy-held.json")),
@@ -167,7 +167,7 @@ async def test_a_policy_that_denies_the_change_keeps_the_gate_closed(queues: Que
 
 
 async def test_killed_after_every_write(queues: Queues, kueue_plane: ControlPlane, gating: Gangctl) -> None:
-    assassin = Assassin(gating)
+    assassin = Assassin(gating, queues.cluster.namespace)
     names = (f"c{n}" for n in count())
 
     async def create(_: int) -> Condition:

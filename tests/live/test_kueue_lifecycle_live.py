@@ -17,6 +17,7 @@ import pytest
 from gangctl.pathways.words import TPU
 from tests.cases import object_name
 from tests.controlplane.api import Object, path_of
+from tests.controlplane.components.addon import remove_namespace
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import ControlPlane
@@ -105,7 +106,7 @@ async def here(kueued: tuple[ControlPlane, Gangctl], request: pytest.FixtureRequ
     await create_namespaces(plane, [name])
     async with Kubelet(plane.api) as kubelet:
         yield Installed(plane, gangctl, kubelet, Cluster(plane, name))
-        await plane.api.delete(path_of("v1", "namespaces", name=name))
+        await remove_namespace(plane.api, name)
         await plane.api.delete(path_of("v1", "pods", namespace=name), grace=0)
 
 

@@ -17,7 +17,8 @@ from gangctl.api.scheduling import Owner, metadata
 from gangctl.pathways.definition import definitions as pathways_definitions
 from gangctl.pathways.words import API_VERSION, PLURAL
 from tests.cases import object_name
-from tests.controlplane.api import ApiClient, ApiFailure, path_of
+from tests.controlplane.api import ApiClient, ApiFailure
+from tests.controlplane.components.addon import remove_namespace
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import ControlPlane
@@ -201,7 +202,7 @@ async def cluster(rights_plane: ControlPlane, request: pytest.FixtureRequest) ->
     name = f"n{abs(hash(request.node.name)):x}"
     await create_namespaces(rights_plane, [name])
     yield Cluster(rights_plane, name)
-    await rights_plane.api.delete(path_of("v1", "namespaces", name=name))
+    await remove_namespace(rights_plane.api, name)
 
 
 async def test_a_whole_life_uses_every_right_and_is_refused_nothing(

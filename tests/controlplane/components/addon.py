@@ -67,3 +67,10 @@ async def create_webhooks(api: ApiClient, webhooks: Objects) -> None:
 async def create_namespace(api: ApiClient, name: str) -> Object:
     body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     return await api.create(NAMESPACES, body)
+
+
+async def remove_namespace(api: ApiClient, name: str) -> None:
+    """Delete it, and its pods at once: they would wait for nodes, or hold places on them, that others count on."""
+    await api.delete(f"{NAMESPACES}/{name}")
+    # From here on nothing new is created in it, so its pods are taken away for good.
+    await api.delete(path_of("v1", "pods", namespace=name), grace=0)
