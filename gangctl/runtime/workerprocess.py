@@ -205,10 +205,20 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End it now, whatever it does; :attr:`exited` tells when it is gone."""
-        if self.alive:
+        if self.alive and not self._has_ended():
             self._killed = True
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
+
+    def _has_ended(self) -> bool:
+        """Whether it ended by itself, though the event loop, which may have stood still, has not heard of that yet."""
+        if sys.platform != "linux":
+            return False
+        try:
+            # It stays for whoever reaps it.
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
 
     async def close(self) -> None:
         """Let it end by itself, or kill it when it does not at once."""
@@ -248,7 +258,8 @@ class WorkerProcess:
         self._writer.close()
         with contextlib.suppress(ConnectionError):
             await self._writer.wait_closed()
-        return Exit(code, self._killed)
+        # One that was killed as it ended for another reason has ended for that.
+        return Exit(code, self._killed and code == -signal.SIGKILL)
 
     async def _tell(self) -> None:
         """Log what the process says, a few lines of bounded length; read all of it, so that it never waits."""

@@ -49,13 +49,15 @@ def fine(*args: str, stdin: str | bytes | None = None) -> Answer:
     return answer
 
 
-def process(*args: str, stdin: bytes = b"", program_name: str = "gangctl", **environment: str) -> Answer:
-    """Run the installed program in a process of its own, in English and without a terminal."""
+def process(
+    *args: str, stdin: bytes = b"", program_name: str = "gangctl", seconds: float = 60, **environment: str
+) -> Answer:
+    """Run the installed program in a process of its own, in English and without a terminal, for so long at most."""
     done = subprocess.run(
         [BIN / program_name, *args],
         input=stdin,
         capture_output=True,
-        timeout=60,
+        timeout=seconds,
         check=False,
         env={"PATH": str(BIN), "LANG": "C.UTF-8", "HOME": "/nonexistent", **environment},
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import re
 import signal
@@ -88,7 +89,12 @@ class TestSimulated:
 
 def children_of(pid: int) -> list[int]:
     """Processes that a process has started."""
-    return [int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
+    found: list[int] = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        # The thread may have ended since.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += map(int, file.read_text().split())
+    return found
 
 
 def runs(pid: int) -> bool:

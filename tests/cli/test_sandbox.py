@@ -20,6 +20,8 @@ from gangctl.client.resources import JOBSETS, PODS, Resource
 from gangctl.client.transport import Transport
 from gangctl.demo.child import Controller
 from tests.cli.run import gangctl
+from tests.controlplane.build import ensure_binary
+from tests.controlplane.minors import NEWEST
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.manifests.kubectl import Kubectl
@@ -162,8 +164,24 @@ async def test_kubectl_works_with_it(tmp_path: Path) -> None:
         listed = await kubectl.run("get", "jobsets,jobs,events", "-o", "name")
         assert "jobset.jobset.x-k8s.io/js" in listed.text
         assert "job.batch/js-w-0" in listed.text
-        watched = await kubectl.run("get", "pods", "--watch", "--request-timeout=2s", "--no-headers")
-        assert len(watched.text.splitlines()) == 2
+        watch = await asyncio.create_subprocess_exec(
+            *(str(ensure_binary("kubectl", NEWEST)), "get", "pods", "--watch", "--output-watch-events", "--no-headers"),
+            env={"HOME": str(tmp_path), "KUBECONFIG": str(file)},
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert watch.stdout is not None
+        try:
+            async with asyncio.timeout(60):
+                first = [(await watch.stdout.readline()).decode().split() for _ in range(2)]
+                # Each once: what comes next is a change.
+                await kubectl.run("annotate", "pod", first[0][1], "changed=yes")
+                then = (await watch.stdout.readline()).decode().split()
+        finally:
+            watch.kill()
+            await watch.communicate()
+        assert [line[0] for line in first] == ["ADDED", "ADDED"]
+        assert len({line[1] for line in first}) == 2
+        assert then[:2] == ["MODIFIED", first[0][1]]
         await kubectl.run("delete", "jobset", "js", "--wait=false")
 
         async def gone() -> bool:

@@ -44,6 +44,8 @@ pytestmark = pytest.mark.controlplane
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 FAST = ElectionOptions(3.0, 2.0, 0.3, 1.0)
+# Nobody loses the Lease to a machine that stands still, and whoever waits for it to run out waits for a minute.
+STEADY = ElectionOptions(60.0, 40.0, 0.3, 10.0)
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
@@ -309,13 +311,13 @@ async def test_events_in_a_terminating_namespace_are_dropped_quietly(client: Cli
 
 
 class Candidate:
-    def __init__(self, transport: Transport, namespace: str, identity: str) -> None:
+    def __init__(self, transport: Transport, namespace: str, identity: str, options: ElectionOptions) -> None:
         self.election = LeaseElection(
             Client(transport, Settings(throttled=False)),
             name="gangctl",
             namespace=namespace,
             identity=identity,
-            options=FAST,
+            options=options,
         )
         self.finish = asyncio.Event()
         self.task = asyncio.create_task(self.election.run(self._work))
@@ -328,23 +330,24 @@ class Candidate:
 
 
 async def test_one_leads_and_hands_over(transport: Transport, client: Client, namespace: str) -> None:
-    first = Candidate(transport, namespace, "a")
+    first = Candidate(transport, namespace, "a", STEADY)
     await first.leading()
-    second = Candidate(transport, namespace, "b")
+    second = Candidate(transport, namespace, "b", STEADY)
     await eventually(lambda: second.election.holder == "a")
     loop = asyncio.get_running_loop()
     began = loop.time()
     first.finish.set()
     await first.task
     await second.leading()
-    assert loop.time() - began < 2
+    # Given back, and not run out.
+    assert loop.time() - began < STEADY.lease_seconds / 2
     lease = await client.get(LEASES, "gangctl", namespace)
     assert lease["spec"]["holderIdentity"] == "b"
     assert lease["spec"]["leaseTransitions"] == 1
     # A thief with the right to do so takes it, and the leader notices.
     await client.merge_patch(LEASES, "gangctl", {"spec": {"holderIdentity": "thief"}}, namespace)
     with pytest.raises(LeadershipLostError, match="thief"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await second.task
 
 
@@ -355,7 +358,7 @@ async def test_an_api_server_that_hangs_and_dies() -> None:
             client = Client(transport)
             before = (await client.list(CONFIG_MAPS)).resource_version
             await client.create(CONFIG_MAPS, config_map("a", x="1"), "default")
-            leader = Candidate(transport, "default", "a")
+            leader = Candidate(transport, "default", "a", FAST)
             await leader.leading()
             mirror = Mirror(client, "default")
             async with mirror:
@@ -365,8 +368,8 @@ async def test_an_api_server_that_hangs_and_dies() -> None:
                 began = loop.time()
                 with pytest.raises(LeadershipLostError):
                     await leader.task
-                # The deadline of 2 s, and one call's time-out for trying to give the lease back.
-                assert loop.time() - began < 2 + 1 + 1
+                # The deadline, one call's time-out for trying to give the lease back, and what a busy machine needs.
+                assert loop.time() - began < FAST.renew_deadline_seconds + FAST.call_timeout_seconds + 10
                 plane.resume("kube-apiserver")
                 await client.merge_patch(CONFIG_MAPS, "a", {"data": {"x": "2"}}, "default")
                 await eventually(lambda: mirror.known == {"a": "2"})

@@ -7,8 +7,10 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# A look and the pause after it count for no more: a machine that stood still for a while has done nothing meanwhile.
+# A look and the pause after it count for no more, and for no more than a tenth of the time there is: a machine that
+# stood still for a while has done nothing meanwhile. Pauses that the caller wants count.
 _COUNTED_SECONDS = 10.0
+_COUNTED_SHARE = 0.1
 
 
 class NotYet(Exception):  # noqa: N818 - it is an answer, not an error
@@ -30,6 +32,7 @@ async def wait_for(
     seen last.
     """
     patient: tuple[type[Exception], ...] = (NotYet, *tolerate)
+    most = min(_COUNTED_SECONDS, max(timeout * _COUNTED_SHARE, 2 * interval))
     waited = 0.0
     cause: Exception | None
     while True:
@@ -45,4 +48,4 @@ async def wait_for(
         if waited >= timeout:
             raise TimeoutError(f"waited {timeout:g} s for {what}; last seen: {seen}") from cause
         await asyncio.sleep(interval)
-        waited += min(time.monotonic() - began, _COUNTED_SECONDS)
+        waited += min(time.monotonic() - began, most)

@@ -22,7 +22,7 @@ from gangctl.readiness.phases import GangPhase
 from gangctl.runtime.families import Family
 from tests.controlplane.components.prometheus import Prometheus
 from tests.controlplane.ports import Ports
-from tests.controlplane.wait import wait_for
+from tests.controlplane.wait import NotYet, wait_for
 from tests.grafana.foreign import FAMILIES
 from tests.grafana.queries import panel_queries, variable_queries
 
@@ -108,16 +108,26 @@ async def test_no_query_fails_and_none_comes_to_nothing(tmp_path: Path) -> None:
         }
         async with Prometheus(tmp_path, config) as prometheus:
 
-            async def scraped() -> bool:
-                counts = await prometheus.query("count_over_time(gangctl_leader[1m])")
-                return len(counts) == len(addresses) and min(series.value for series in counts) >= 4
+            async def scraped() -> float:
+                """A moment at which both are there, after some scrapes; no scrape that is going on can change it."""
+                newest = await prometheus.query("timestamp(gangctl_leader)")
+                if len(newest) != len(addresses):
+                    raise NotYet(f"{len(newest)} are there")
+                moment = min(series.value for series in newest)
+                there = await prometheus.query("count_over_time(gangctl_leader[1m]) and gangctl_leader", at=moment)
+                counts = [series.value for series in there]
+                if len(counts) != len(addresses) or min(counts) < 4:
+                    raise NotYet(f"scrapes: {counts}")
+                return moment
 
-            await wait_for(scraped, 60, "some scrapes of both")
+            # All are asked for one moment: the exporters are in this process, and when it stands still for a second,
+            # what they tell counts as gone until the next scrape.
+            moment = await wait_for(scraped, 60, "some scrapes of both")
             runnable = {query.name: query.runnable(CHOSEN) for query in panel_queries()}
             runnable |= {
                 f"{query.dashboard}/{query.variable}": query.runnable(CHOSEN)
                 for query in variable_queries()
                 if query.variable != "cluster"
             }
-            nothing = {name for name, expr in runnable.items() if not await prometheus.query(expr)}
+            nothing = {name for name, expr in runnable.items() if not await prometheus.query(expr, at=moment)}
             assert nothing == set()

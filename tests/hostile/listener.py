@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
 import structlog
@@ -25,7 +25,20 @@ from gangctl.webhooks.endpoints import build_endpoints
 from gangctl.webhooks.gangs import GangAdmission
 from tests.runtime.authority import bundle, pair
 
-READ_SECONDS = 1.5
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds for a body, for silence, for a handshake, and for what comes after an answer."""
+
+    read: float
+    idle: float
+    handshake: float
+    linger: float
+
+
+PATIENT = Patience(read=30, idle=60, handshake=30, linger=5)
+"""Longer than any test: who is sent away is so for another reason than time."""
+BRIEF = Patience(read=1.5, idle=1, handshake=1, linger=0.2)
 """Shorter than in earnest, so that a suite of slow callers takes seconds."""
 
 
@@ -46,7 +59,7 @@ class View:
         return Observed(namespace, name, "uid", "1", "theirs", "x", deleting=False, claims_jobset="", min_counts=())
 
 
-async def serve(tls: bool, idle_seconds: float) -> None:
+async def serve(tls: bool, patience: Patience) -> None:
     """Listen until standard input ends; the first line of standard output is the port."""
     structlog.configure(
         processors=[structlog.processors.JSONRenderer()], logger_factory=structlog.WriteLoggerFactory(sys.stderr)
@@ -60,8 +73,13 @@ async def serve(tls: bool, idle_seconds: float) -> None:
         routes,
         ("127.0.0.1", 0),
         ServerTls(pair("hostile")).context if tls else None,
-        limits=WebhookLimits(read_seconds=READ_SECONDS),
-        options=ListenerOptions(idle_seconds=idle_seconds, handshake_seconds=1, linger_seconds=0.2, drain_seconds=1),
+        limits=WebhookLimits(read_seconds=patience.read),
+        options=ListenerOptions(
+            idle_seconds=patience.idle,
+            handshake_seconds=patience.handshake,
+            linger_seconds=patience.linger,
+            drain_seconds=1,
+        ),
     )
     async with server:
         sys.stdout.write(f"{server.address[1]}\n{bundle('hostile').decode() if tls else ''}\0\n")
@@ -94,7 +112,7 @@ class Child:
 
 
 @contextmanager
-def listening(*, tls: bool, idle_seconds: float = 60) -> Iterator[Child]:
+def listening(*, tls: bool, patience: Patience = PATIENT) -> Iterator[Child]:
     """Run it as long as the block; its end must be clean."""
     with tempfile.TemporaryDirectory() as directory:
         log = Path(directory, "log")
@@ -107,7 +125,7 @@ def listening(*, tls: bool, idle_seconds: float = 60) -> Iterator[Child]:
                     "-m",
                     "tests.hostile.listener",
                     "tls" if tls else "plain",
-                    str(idle_seconds),
+                    *map(str, astuple(patience)),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -129,4 +147,4 @@ def listening(*, tls: bool, idle_seconds: float = 60) -> Iterator[Child]:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1] == "tls", float(sys.argv[2])))
+    asyncio.run(serve(sys.argv[1] == "tls", Patience(*map(float, sys.argv[2:]))))

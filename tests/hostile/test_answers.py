@@ -115,9 +115,9 @@ def _carried(value: Any) -> bool:
 finite = json_values.filter(_carried)
 
 
-async def asked(play: Callable[[Client, ScriptedServer], Awaitable[None]]) -> list[Any]:
-    """Let a client talk to a scripted server, once for each request; what was logged."""
-    options = TransportOptions(attempts=1, timeout_seconds=2)
+async def asked(play: Callable[[Client, ScriptedServer], Awaitable[None]], seconds: float = 30) -> list[Any]:
+    """Let a client talk to a scripted server, once for each request and for so long; what was logged."""
+    options = TransportOptions(attempts=1, timeout_seconds=seconds)
     with capture_logs() as logs:
         async with ScriptedServer() as server, Transport(StaticCredentials(server.url), options) as transport:
             await play(Client(transport), server)
@@ -447,4 +447,5 @@ def test_other_answers_are_api_errors(answer: Any) -> None:
         with pytest.raises(ApiError):
             await client.list(JOBSETS)
 
-    asyncio.run(asked(play))
+    # One of them never comes.
+    asyncio.run(asked(play, seconds=2))

@@ -92,6 +92,8 @@ class Service:
                 return MEMORY
             case "slow":
                 work_for(0.5)
+            case "slower":
+                work_for(2)
             case "rude":
                 work_for(0.15)
         return Outcome(name, matched=True, steps=os.getpid())

@@ -16,8 +16,9 @@ import pytest
 
 from gangctl.client.pacing import Clock
 from gangctl.judge.judge import TOO_MANY, Judge
+from gangctl.judge.messages import Question
 from gangctl.judge.options import JudgeOptions
-from gangctl.judge.policyset import PolicySet
+from gangctl.judge.policyset import PolicySet, docket
 from gangctl.policy.cel.engines import available, make_engine
 from gangctl.policy.exemptions import load_exception
 from gangctl.policy.load import load_policy
@@ -233,7 +234,8 @@ async def test_no_more_reviews_wait_than_may() -> None:
     assert set(seen.refusals) == {("fast", "full")}
 
 
-HOSTILE_OPTIONS = JudgeOptions(inline_seconds=0, patience_seconds=0.15, request_seconds=2.0, policy_seconds=1.0)
+HOSTILE_OPTIONS = JudgeOptions(inline_seconds=0, patience_seconds=0.15, request_seconds=20, policy_seconds=1.0)
+"""What hangs ends with its CPU time: that of a review would pass while the machine stands still."""
 
 
 @pytest.fixture
@@ -283,9 +285,7 @@ async def test_a_hostile_policy_answers_for_itself_and_is_kept_apart(name: str, 
 @pytest.mark.usefixtures("_hostile")
 async def test_a_slow_policy_is_heard_out_apart_from_others() -> None:
     seen = Seen()
-    async with judge_of(
-        replace(HOSTILE_OPTIONS, request_seconds=20), FINE, document("slow", "true"), observer=seen
-    ) as judge:
+    async with judge_of(HOSTILE_OPTIONS, FINE, document("slow", "true"), observer=seen) as judge:
         await until_warm(judge)
         for _ in range(2):
             outcomes = await judge.judge(jobset_review())
@@ -296,7 +296,7 @@ async def test_a_slow_policy_is_heard_out_apart_from_others() -> None:
 
 @pytest.mark.usefixtures("_hostile")
 async def test_others_are_answered_while_a_hostile_policy_hangs() -> None:
-    async with judge_of(HOSTILE_OPTIONS, FINE, document("hang", "true")) as judge:
+    async with judge_of(replace(HOSTILE_OPTIONS, policy_seconds=3), FINE, document("hang", "true")) as judge:
         await until_warm(judge)
         async with loop_watched(most=0.5):
             for _ in range(2):
@@ -305,14 +305,16 @@ async def test_others_are_answered_while_a_hostile_policy_hangs() -> None:
                 for _ in range(5):
                     [other] = await judge.judge(jobset_review(), {"fine"})
                     assert not other.violations
-                assert not hanging.done(), "five reviews took longer than the deadline of the hostile one"
+                assert not hanging.done(), "five reviews took longer than the hostile one may compute"
                 _, refused = await hanging
                 assert refused.violations[0].error == "DeadlineExceeded"
 
 
 @pytest.mark.usefixtures("_hostile")
 async def test_one_that_hangs_cannot_fill_the_line_of_another() -> None:
-    async with judge_of(HOSTILE_OPTIONS, FINE, document("hang", "true"), document("slow", "true")) as judge:
+    # Five of those that hang are heard, one after the other.
+    options = replace(HOSTILE_OPTIONS, policy_seconds=0.6)
+    async with judge_of(options, FINE, document("hang", "true"), document("slow", "true")) as judge:
         await until_warm(judge)
         await judge.judge(jobset_review())
         hanging = [asyncio.create_task(judge.judge(jobset_review(), {"hang"})) for _ in range(12)]
@@ -340,7 +342,9 @@ async def test_cancelling_a_review_leaves_the_judge_as_it_was() -> None:
 @pytest.mark.usefixtures("_hostile")
 async def test_closing_a_judge_ends_what_hangs() -> None:
     seen = Seen()
-    async with judge_of(HOSTILE_OPTIONS, FINE, document("hang", "true"), observer=seen) as judge:
+    # When the judge is closed, the end of the review is all that is left to wait for.
+    options = replace(HOSTILE_OPTIONS, request_seconds=5)
+    async with judge_of(options, FINE, document("hang", "true"), observer=seen) as judge:
         await until_warm(judge)
         hanging = asyncio.create_task(judge.judge(jobset_review()))
         await until_heard(seen)
@@ -356,16 +360,28 @@ async def test_loading_many_policies_does_not_hold_the_loop_up() -> None:
         assert len(await judge.judge(jobset_review())) == 20
 
 
-async def test_workers_learn_many_policies_before_they_are_in_force() -> None:
+async def test_workers_learn_many_policies_before_they_are_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     rules = [f"object.spec.replicatedJobs.all(j, j.replicas != {n} || size(j.name) > {n})" for n in range(-40, 0)]
-    options = replace(FAST, request_seconds=1.0)
+    sent: list[object] = []
+    # However long it takes.
+    options = replace(FAST, ahead_seconds=300, lesson_seconds=300)
     async with judge_of(options, FINE) as judge:
         many = PolicySet(2, tuple([await judge.load(document(f"p{n}", *rules)) for n in range(30)]))
         await judge.prepare(many)
         [before] = await judge.judge(jobset_review())
         assert before.policy == FINE["metadata"]["name"], "what is only being learned is not in force"
+        [learned] = [worker for worker, known in judge._school._known.items() if docket(many).keys <= known]
+        send = learned.send
+
+        async def noted(request: object) -> None:
+            sent.append(request)
+            await send(request)
+
+        monkeypatch.setattr(learned, "send", noted)
         await judge.install(many)
         outcomes = await judge.judge(jobset_review())
+    # It is the one that is asked, and nothing is left to teach it.
+    assert [type(each) for each in sent] == [Question]
     assert {each.findings[0].result for each in outcomes} == {Result.PASS}
 
 

@@ -190,6 +190,8 @@ class Chronicle:
 
     def __init__(self) -> None:
         self.versions: dict[str, list[Object]] = defaultdict(list)
+        self.newest = 0
+        """The resourceVersion up to which the watch has told of everything, deletions too: it keeps their order."""
 
     def admissions(self, owner: str) -> list[int]:
         """How often it became Admitted in each of its reservations of quota, one after the other."""
@@ -216,20 +218,30 @@ class Chronicle:
 
 @asynccontextmanager
 async def chronicle(queues: Queues) -> AsyncIterator[Chronicle]:
-    """Watch Kueue's Workloads of a namespace from now on."""
+    """Watch Kueue's Workloads of a namespace from now on, until the watch has told of all that can be read."""
     made = Chronicle()
     path = queues.cluster.path(KUEUE, "workloads")
     version = (await queues.api.get(path))["metadata"]["resourceVersion"]
+    made.newest = int(version)
 
     async def follow() -> None:
         async for event in queues.api.watch(path, resourceVersion=version):
+            made.newest = int(event.object["metadata"]["resourceVersion"])
             if event.type in {"ADDED", "MODIFIED"}:
                 made.versions[event.object["metadata"]["ownerReferences"][0]["name"]].append(event.object)
 
     task = asyncio.create_task(follow())
+
+    async def told_of_all() -> bool:
+        found = [int(each["metadata"]["resourceVersion"]) for each in await queues.api.list(path)]
+        assert not task.done(), "the watch ended"
+        if max(found, default=0) > made.newest:
+            raise NotYet(f"versions {found}, told of {made.newest}")
+        return True
+
     try:
         yield made
-        assert not task.done(), "the watch ended"
+        await wait_for(told_of_all, what="the watch to tell of the last changes")
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):

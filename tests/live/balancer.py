@@ -7,6 +7,7 @@ into it: the API server's TLS ends at the replica.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine
 from contextlib import suppress
 from types import TracebackType
@@ -17,6 +18,8 @@ from tests.live.gangctl import Gangctl
 
 _PERIOD_SECONDS: Final = 0.1
 _PROBE_SECONDS: Final = 0.5
+# One probe without an answer may be a pause of this process or of the machine; so many in a row are the replica's.
+_MISSED_PROBES: Final = 3
 _CHUNK: Final = 2**16
 
 
@@ -27,7 +30,7 @@ class Balancer:
         """Nobody is behind it yet."""
         self.replicas: list[Gangctl] = []
         self.endpoints: list[Gangctl] = []
-        """Those that were ready when last asked."""
+        """Those that were ready when they last answered, if that is not too long ago."""
         self._turn = 0
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -70,10 +73,14 @@ class Balancer:
         task.add_done_callback(self._tasks.discard)
 
     async def _probe(self) -> None:
+        missed: Counter[Gangctl] = Counter()
         while True:
             replicas = list(self.replicas)
-            ready = await asyncio.gather(*map(_is_ready, replicas))
-            self.endpoints = [each for each, well in zip(replicas, ready, strict=True) if well]
+            ready = dict(zip(replicas, await asyncio.gather(*map(_is_ready, replicas)), strict=True))
+            for each, well in ready.items():
+                missed[each] = missed[each] + 1 if well is None else 0
+            kept = [each for each in self.endpoints if missed[each] < _MISSED_PROBES]
+            self.endpoints = [each for each, well in ready.items() if (each in kept if well is None else well)]
             await asyncio.sleep(_PERIOD_SECONDS)
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -102,9 +109,12 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.write_eof()
 
 
-async def _is_ready(replica: Gangctl) -> bool:
+async def _is_ready(replica: Gangctl) -> bool | None:
+    """What it says of itself, and no for a connection that it refuses; None when it says nothing in time."""
     try:
         async with asyncio.timeout(_PROBE_SECONDS):
             return await replica.is_ready()
-    except (NotYet, TimeoutError):
+    except NotYet:
         return False
+    except TimeoutError:
+        return None

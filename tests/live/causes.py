@@ -37,6 +37,7 @@ NAME: Final = "js"
 # click's runner takes over the streams of the process: one question at a time, whichever plane it is about.
 _ASKER: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="asking")
 
+_ROUND_SECONDS: Final = 5.0
 _IN_BRACKETS: Final = re.compile(r"^\s+\((\w+)[,)]", re.MULTILINE)
 """The reason of a cause as people read it."""
 
@@ -159,12 +160,7 @@ class Place:
     async def skip_no_more(self) -> None:
         """Take that label off, and wait until gangctl is asked again."""
         await self._skip(None)
-
-        async def asked() -> bool:
-            return "gang-ref" in str(await self.cluster.create_jobset(self.gang(1, name="try"), dry_run=True))
-
-        # Its two webhooks are asked again one after the other, and the second misses what the first had not done.
-        await wait_for(asked, what="the label to be gone", tolerate=(ApiFailure,))
+        await self.cluster.asked()
 
     async def _skip(self, value: str | None) -> None:
         path = path_of("v1", "namespaces", name=self.namespace)
@@ -284,20 +280,25 @@ class Theatre:
             self.told[situation.id] = Told(trouble=f"making it: {error!r}")
 
     async def ask(self, situations: Iterable[Situation], seconds: float) -> None:
-        """Ask about each until it is told as it should be; what was told last stays where it never is."""
+        """Ask about each until it is told as it should be; what was told last stays where it never is.
+
+        A round counts for no more than some seconds: a machine that stood still has shown nothing meanwhile.
+        """
         left = [each for each in situations if not self.told.get(each.id, Told()).trouble]
-        end = time.monotonic() + seconds
+        waited = 0.0
         while left:
+            began = time.monotonic()
             for situation in list(left):
                 told = await why(self.plane, self.place(situation).namespace)
-                seconds = time.monotonic() - self._begun[situation.id]
-                self.told[situation.id] = told = replace(told, seconds=seconds)
+                after = time.monotonic() - self._begun[situation.id]
+                self.told[situation.id] = told = replace(told, seconds=after)
                 if told.first == situation.reason and told.blocking == situation.blocking:
                     left.remove(situation)
-            if left and time.monotonic() > end:
+            if left and waited >= seconds:
                 return
             if left:
                 await asyncio.sleep(0.5)
+            waited += min(time.monotonic() - began, _ROUND_SECONDS)
 
 
 async def why(plane: ControlPlane, namespace: str, name: str = NAME) -> Told:

@@ -8,6 +8,8 @@ from typing import Any
 from tests.cases import object_name
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import REF, jobset, rj
 
 JOBSETS = "jobset.x-k8s.io/v1alpha2"
 VERSIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
@@ -74,6 +76,18 @@ class Cluster:
         body = {**raw, "metadata": {**raw["metadata"], "namespace": self.namespace}}
         parameters = {"dryRun": "All"} if dry_run else {}
         return await self.api.create(self.path(JOBSETS, "jobsets"), body, **parameters)
+
+    async def asked(self) -> None:
+        """Wait until gangctl is asked about gangs here: that it is registered API servers notice a moment later."""
+        gang = jobset("asked", rj("w", 1, 1, 1, mode="Gang"))
+
+        async def stamped() -> bool:
+            if REF not in str(await self.create_jobset(gang, dry_run=True)):
+                raise NotYet("a gang passes without its stamp")
+            return True
+
+        # Its two webhooks are noticed one after the other, and the second misses what the first had not done.
+        await wait_for(stamped, what="gangctl to be asked", tolerate=(ApiFailure,))
 
     async def patch_jobset(self, name: str, patch: Object) -> Object:
         """Merge-patch a JobSet."""

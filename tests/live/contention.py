@@ -80,6 +80,8 @@ async def contend(
 ) -> Result:
     """Let the JobSets contend until all have finished or nothing moves any more; leaves the namespace as it is."""
     mode = "Gang" if gangs else None
+    if gangs:
+        await cluster.asked()
     selector = {"nodeSelector": {_POOL: cluster.namespace}}
     manifests = [
         jobset(

@@ -11,7 +11,7 @@ import asyncio
 import sys
 import timeit
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -22,13 +22,14 @@ from benchmarks.meters import Usage
 from gangctl.client.responses import decode_object
 from gangctl.readiness.reading import read_pod
 from tests.controlplane.api import Object, path_of
-from tests.controlplane.kubelet import Kubelet, finish_when_jobset_bound
+from tests.controlplane.kubelet import Kubelet, Outcome
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster
-from tests.live.gangctl import OWN_NAMESPACE, Gangctl, create_namespaces
+from tests.live.gangctl import OWN_NAMESPACE, USER, Gangctl, create_namespaces
+from tests.live.observe import said
 
 PODS: Final = 10
 GANG: Final = "gang"
@@ -54,7 +55,11 @@ class Costs:
     """Of one gang of :data:`PODS` pods from its creation until it has finished."""
 
     writes: Mapping[str, Counter[str]]
-    """By user, then by verb and resource; what kubelets would write is the administrator's here."""
+    """By user, then by verb and resource; what kubelets would write is the administrator's here.
+
+    Without the Event that says that it is ready: its pods end as soon as all run, and whether gangctl looks in between
+    is chance.
+    """
     lines: tuple[bytes, ...]
     """What a watch of its pods was sent."""
     stored: Mapping[str, int]
@@ -82,16 +87,19 @@ class Costs:
 async def measure(cluster: Cluster, processes: Mapping[str, int], many: int = MANY) -> Costs:
     """Create a gang beside a gangctl that runs, have it run and finish, and count; ``processes`` are those to clock."""
     plane = cluster.plane
+    await cluster.asked()
     nodes = await add_nodes(plane.api, 4, cpu="200", labels={"costs": cluster.namespace})
     lines: list[bytes] = []
     watching = asyncio.create_task(_follow(cluster, lines))
     since = plane.audit_position
     try:
-        async with Kubelet(plane.api, finish_when_jobset_bound(lambda _: PODS)):
+        async with Kubelet(plane.api, _together):
             await cluster.create_jobset(_gang(GANG))
             stored = await _stored(cluster)
             await _all_finished(cluster)
+            await _all_written(cluster, since)
             writes, events = _writes(plane, since, cluster.namespace), tuple(lines)
+            writes[USER]["create events"] -= (await cluster.reasons(GANG)).count("GangReady")
             seconds = await _seconds(cluster, processes, many)
     finally:
         watching.cancel()
@@ -105,17 +113,37 @@ def _gang(name: str) -> Object:
     return jobset(name, rj("workers", 1, PODS, PODS, mode="Gang"))
 
 
+def _together(_: Object, jobset: Sequence[Object]) -> Outcome | None:
+    """Pods end once all of them run: one after the other they would have minCount follow, who knows how often."""
+    return "Succeeded" if sum(map(_runs, jobset)) == PODS else None
+
+
 async def _all_finished(cluster: Cluster) -> None:
-    """Wait until every JobSet has finished and no group is left."""
+    """Wait until every JobSet has finished and no Workload and no group is left."""
 
     async def finished() -> bool:
         found = await cluster.api.list(cluster.path(JOBSETS, "jobsets"))
         waiting = [each for each in found if not (each.get("status") or {}).get("terminalState")]
-        if waiting or (await cluster.gangs()).groups:
-            raise NotYet(f"{len(waiting)} have not finished")
+        if waiting or (names := (await cluster.gangs()).names):
+            raise NotYet(f"{len(waiting)} have not finished" if waiting else f"{len(names)} objects are left")
         return True
 
     await wait_for(finished, 180, "every gang to finish")
+
+
+async def _all_written(cluster: Cluster, since: int) -> None:
+    """Wait until what gangctl writes of the one gang is in the audit log: it tells of deletions after them."""
+    for reason in ("PodGroupDeleted", "WorkloadDeleted"):
+        await said(cluster, reason, GANG)
+    written = Counter({"delete workloads": 1, "delete podgroups": 1, "create events": len(await cluster.events(GANG))})
+
+    async def logged() -> bool:
+        counts = _writes(cluster.plane, since, cluster.namespace).get(USER, Counter())
+        if missing := written - counts:
+            raise NotYet(f"without {dict(missing)}")
+        return True
+
+    await wait_for(logged, what="the audit log to have what gangctl wrote")
 
 
 async def _seconds(cluster: Cluster, processes: Mapping[str, int], many: int) -> dict[str, float]:

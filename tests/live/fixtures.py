@@ -6,10 +6,11 @@ import asyncio
 import re
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
-from tests.controlplane.api import path_of
+from tests.controlplane.api import ApiFailure, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.live.cluster import JOBSETS, Cluster
 from tests.live.gangctl import Gangctl, create_namespaces, install_rights
@@ -58,8 +59,10 @@ async def rough(rough_plane: ControlPlane, request: pytest.FixtureRequest) -> Cl
             await rough_plane.start_component(component)
     # Every gangctl that starts would read them again, and Kubernetes look after hundreds of pods of nobody.
     left = await rough_plane.api.list(path_of(JOBSETS, "jobsets"))
-    for namespace in {each["metadata"]["namespace"] for each in left}:
-        await rough_plane.api.delete(path_of(JOBSETS, "jobsets", namespace=namespace))
+    for meta in (each["metadata"] for each in left):
+        # One by one: all of a namespace in a single request may take longer than a request may.
+        with suppress(ApiFailure):
+            await rough_plane.api.delete(path_of(JOBSETS, "jobsets", namespace=meta["namespace"], name=meta["name"]))
     slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:40].strip("-")
     name = f"{slug}-{secrets.token_hex(3)}"
     await create_namespaces(rough_plane, [name])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -151,7 +152,7 @@ class Gangctl:
 
 
 async def create_namespaces(plane: ControlPlane, names: Sequence[str]) -> None:
-    """Create namespaces with their default ServiceAccount settled."""
+    """Create namespaces, with their default ServiceAccount: pods are refused before it is there."""
     for name in names:
         try:
             body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -159,3 +160,9 @@ async def create_namespaces(plane: ControlPlane, names: Sequence[str]) -> None:
         except ApiFailure as failure:
             if failure.reason != "AlreadyExists":
                 raise
+    for name in names:
+        await wait_for(
+            partial(plane.api.get, path_of("v1", "serviceaccounts", namespace=name, name="default")),
+            what=f"the default ServiceAccount of {name}",
+            tolerate=(ApiFailure,),
+        )

@@ -54,6 +54,7 @@ class Load:
         return max((outcome.seconds for outcome in self.outcomes), default=0.0)
 
     async def __aenter__(self) -> Self:
+        await self._cluster.asked()
         self._driver = asyncio.create_task(self._drive(), name="load")
         return self
 
@@ -75,7 +76,8 @@ class Load:
                 raise NotYet(f"{len(self.outcomes)} of {wanted}")
             return True
 
-        await wait_for(answered, what=f"{creates} more creates", interval=0.02)
+        timeout = 30 + 4 * creates / self._pace
+        await wait_for(answered, timeout, f"{creates} more creates", interval=0.02)
 
     async def _drive(self) -> None:
         loop = asyncio.get_running_loop()

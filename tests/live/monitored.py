@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.controlplane.api import ApiClient, Object, path_of
+from tests.controlplane.api import UNREACHABLE, ApiClient, Object, path_of
 from tests.controlplane.components import kueue
 from tests.controlplane.components.prometheus import Prometheus, Series
 from tests.controlplane.plane import ControlPlane
@@ -116,9 +117,10 @@ class Watcher:
                     known.append(alert)
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Look until cancelled, also when a look had no answer: the machine has other things to do."""
         while True:
-            await self.look()
+            with contextlib.suppress(*UNREACHABLE):
+                await self.look()
             await asyncio.sleep(0.5)
 
     def forget(self, names: Sequence[str]) -> None:
@@ -152,5 +154,5 @@ async def until_series(prometheus: Prometheus, expression: str, seconds: float, 
         return True
 
     found: list[Series] = []
-    await wait_for(answered, seconds, expression, interval=0.2)
+    await wait_for(answered, seconds, expression, interval=0.2, tolerate=UNREACHABLE)
     return found

@@ -9,7 +9,12 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import Cluster, Gangs, reference_of
 
 
-async def gang_of(cluster: Cluster, name: str) -> Gangs:
+async def gang_of(
+    cluster: Cluster,
+    name: str,
+    *,
+    timeout: float = 30,  # noqa: ASYNC109 - the deadline is part of the message
+) -> Gangs:
     """The gang of a JobSet once its Workload, and its groups where there are such, exist."""
 
     async def exists() -> Gangs:
@@ -20,17 +25,17 @@ async def gang_of(cluster: Cluster, name: str) -> Gangs:
             raise NotYet("still terminating")
         return gangs
 
-    return await wait_for(exists, what=f"the gang of {name}")
+    return await wait_for(exists, timeout=timeout, what=f"the gang of {name}")
 
 
-async def no_gang(cluster: Cluster) -> None:
+async def no_gang(cluster: Cluster, *, timeout: float = 30) -> None:  # noqa: ASYNC109 - the deadline is part of the message
     async def gone() -> bool:
         names = (await cluster.gangs()).names
         if names:
             raise NotYet(f"{names} exist")
         return True
 
-    await wait_for(gone, what="the gang's objects to be gone")
+    await wait_for(gone, timeout=timeout, what="the gang's objects to be gone")
 
 
 async def running_pods(cluster: Cluster, count: int) -> list[Object]:
@@ -44,7 +49,13 @@ async def running_pods(cluster: Cluster, count: int) -> list[Object]:
     return await wait_for(run, what=f"{count} running pods", timeout=60)
 
 
-async def said(cluster: Cluster, reason: str, jobset: str = "js") -> Object:
+async def said(
+    cluster: Cluster,
+    reason: str,
+    jobset: str = "js",
+    *,
+    timeout: float = 30,  # noqa: ASYNC109 - the deadline is part of the message
+) -> Object:
     """The first event with this reason."""
 
     async def event() -> Object:
@@ -53,7 +64,7 @@ async def said(cluster: Cluster, reason: str, jobset: str = "js") -> Object:
             raise NotYet(f"events {await cluster.reasons(jobset)}")
         return found[0]
 
-    return await wait_for(event, what=f"event {reason}")
+    return await wait_for(event, timeout=timeout, what=f"event {reason}")
 
 
 async def jobs_with_references(cluster: Cluster, count: int) -> dict[str, object]:
@@ -90,7 +101,14 @@ async def resize(cluster: Cluster, live: Object, index: int, pods: int) -> Objec
     return await cluster.patch_jobset("js", patch)
 
 
-async def min_counts(cluster: Cluster, workload: str, group: str, pods: int) -> None:
+async def min_counts(
+    cluster: Cluster,
+    workload: str,
+    group: str,
+    pods: int,
+    *,
+    timeout: float = 30,  # noqa: ASYNC109 - the deadline is part of the message
+) -> None:
     async def changed() -> bool:
         gangs = await cluster.gangs()
         counts = (gangs.min_counts(workload)["w"], gangs.group_min_count(group))
@@ -98,4 +116,4 @@ async def min_counts(cluster: Cluster, workload: str, group: str, pods: int) -> 
             raise NotYet(f"minCounts {counts}")
         return True
 
-    await wait_for(changed, what=f"minCount {pods}")
+    await wait_for(changed, timeout=timeout, what=f"minCount {pods}")

@@ -6,6 +6,7 @@ What cannot be read makes no verdict wrong: it is unknown. gangctl is ready with
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 from tests.controlplane.api import ApiFailure
 from tests.controlplane.wait import NotYet, wait_for
@@ -13,7 +14,7 @@ from tests.live import kueue
 from tests.live.observe import said
 from tests.live.policy_rights_checks import WITH_LIMITS, policies
 from tests.live.rights import Right
-from tests.live.rights_checks import Stage
+from tests.live.rights_checks import AGAIN_SECONDS, Stage
 
 
 async def _queue(stage: Stage) -> None:
@@ -31,7 +32,7 @@ async def _counted(stage: Stage, verdict: str) -> None:
             raise NotYet(f"{found:.0f} of {labels}")
         return True
 
-    await wait_for(counted, what=f"one JobSet to be {verdict}")
+    await wait_for(counted, AGAIN_SECONDS, f"one JobSet to be {verdict}")
 
 
 async def _restart(stage: Stage, rights: tuple[Right, ...]) -> None:
@@ -52,7 +53,7 @@ async def reads_queues(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerato
     await _counted(stage, "unknown")
     assert "NeverFits" not in await stage.cluster.reasons("big")
     yield
-    await said(stage.cluster, "NeverFits", "big")
+    await said(stage.cluster, "NeverFits", "big", timeout=AGAIN_SECONDS)
 
 
 async def watches_queues(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -87,7 +88,7 @@ async def reads_configurations(stage: Stage, rights: tuple[Right, ...]) -> Async
         assert "NeverFits" not in await stage.cluster.reasons("big")
         yield
         await made.told(made.policy)
-        await said(stage.cluster, "NeverFits", "big")
+        await said(stage.cluster, "NeverFits", "big", timeout=AGAIN_SECONDS)
 
 
 async def watches_configurations(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -103,11 +104,13 @@ async def watches_configurations(stage: Stage, rights: tuple[Right, ...]) -> Asy
         for right in rights:
             await stage.told(right)
         await made.told(made.policy)
+        # The right for all of them is one for Kueue's as well: it is the watch of this one that counts.
+        await stage.blind(replace(rights[0], name="limits"))
         path = stage.cluster.path("v1", "configmaps", "limits")
         await stage.api.patch(path, {"data": {"jobs": "0"}})
         await stage.cluster.create_jobset(kueue.queued("big", 3), dry_run=True)
         yield
-        await wait_for(lambda: _refused(stage), what="the change to be seen")
+        await wait_for(lambda: _refused(stage), AGAIN_SECONDS, "the change to be seen")
 
 
 async def _refused(stage: Stage) -> bool:

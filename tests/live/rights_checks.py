@@ -28,6 +28,15 @@ CONFIGURATIONS: Final = tuple(
     for kind in ("mutating", "validating")
 )
 
+AGAIN_SECONDS: Final = 90.0
+"""How long what a right is for may take once it is granted: what was refused is tried again every 30 s in the end."""
+RELISTED: Final = 6
+"""Refusals of a watch after which nothing is seen without it.
+
+The fifth makes an informer list anew, 3 to 6 s after it has begun, and the sixth comes after that list. The next list
+is more than 50 s later, or more than 20 where an informer tries again every 10 s.
+"""
+
 
 class Stage:
     """A cluster, a gangctl in it, and what it was refused and has said since rights were taken from it."""
@@ -67,7 +76,18 @@ class Stage:
                 raise NotYet(f"{len(self.refused(right))} refusals; gangctl said: {text[-1500:]}")
             return True
 
-        await wait_for(both, what=f"gangctl to say that it {right.words}")
+        await wait_for(both, AGAIN_SECONDS, f"gangctl to say that it {right.words}")
+
+    async def blind(self, *rights: Right) -> None:
+        """Wait until what changes from now on is not seen for want of these rights to watch."""
+        for right in rights:
+            await self.told(right, RELISTED)
+
+    async def refused_again(self, *rights: Right) -> None:
+        """Wait until something is refused once more for want of each of these."""
+        before = [(right, len(self.refused(right))) for right in rights]
+        for right, times in before:
+            await self.told(right, times + 1)
 
     async def launch(self) -> None:
         """Start gangctl without waiting for anything."""
@@ -162,17 +182,20 @@ async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) ->
     yield
     await stage.launch()
     await stage.ready()
-    for right, path in zip(rights, CONFIGURATIONS, strict=True):
-        await stage.told(right)
+    # Who may not list has seen nothing, and sees nothing later.
+    for right in rights:
+        await stage.told(right, RELISTED if right.verb == "watch" else 1)
+    for path in CONFIGURATIONS:
         await forget_authorities(stage, path)
-        await stage.told(right, len(stage.refused(right)) + 1)
+    await stage.refused_again(*rights)
+    for path in CONFIGURATIONS:
         assert not any(await authorities(stage, path))
     yield
 
     async def mended() -> bool:
         return all([*await authorities(stage, CONFIGURATIONS[0]), *await authorities(stage, CONFIGURATIONS[1])])
 
-    await wait_for(mended, what="the authorities to be set again", timeout=60)
+    await wait_for(mended, what="the authorities to be set again", timeout=AGAIN_SECONDS)
 
 
 async def proves_the_reference(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -186,7 +209,7 @@ async def proves_the_reference(stage: Stage, rights: tuple[Right, ...]) -> Async
     assert rights[0].words in failure.message
     yield
     await stage.jobset()
-    await gang_of(stage.cluster, "js")
+    await gang_of(stage.cluster, "js", timeout=AGAIN_SECONDS)
 
 
 async def leads(stage: Stage, _: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -211,7 +234,7 @@ async def _leads(stage: Stage) -> AsyncGenerator[None, None]:
     assert await stage.gangctl.metric("gangctl_leader") == 0
     assert await stage.has("workloads") == 0
     yield
-    await gang_of(stage.cluster, "js")
+    await gang_of(stage.cluster, "js", timeout=AGAIN_SECONDS)
 
 
 async def watches_jobsets(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -219,14 +242,14 @@ async def watches_jobsets(stage: Stage, rights: tuple[Right, ...]) -> AsyncGener
     yield
     await stage.launch()
     await stage.ready()
-    await stage.told(rights[0])
+    await stage.blind(*rights)
     await stage.jobset()
     assert await stage.has("workloads") == 0
     yield
-    await gang_of(stage.cluster, "js")
+    await gang_of(stage.cluster, "js", timeout=AGAIN_SECONDS)
 
 
-async def watches_jobs(stage: Stage, _: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+async def watches_jobs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
     """Without it nobody learns that a suspended JobSet's pods are gone, and its gang stays."""
     await stage.jobset()
     await gang_of(stage.cluster, "js")
@@ -240,6 +263,7 @@ async def watches_jobs(stage: Stage, _: tuple[Right, ...]) -> AsyncGenerator[Non
     yield
     await stage.launch()
     await stage.ready()
+    await stage.blind(*rights)
     await stage.suspend(suspend=True)
 
     async def without_pods() -> bool:
@@ -248,7 +272,7 @@ async def watches_jobs(stage: Stage, _: tuple[Right, ...]) -> AsyncGenerator[Non
     await wait_for(without_pods, what="the pods to be gone")
     assert await stage.has("workloads") == 1
     yield
-    await no_gang(stage.cluster)
+    await no_gang(stage.cluster, timeout=AGAIN_SECONDS)
 
 
 async def watches_gangs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -259,17 +283,16 @@ async def watches_gangs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerat
     yield
     await stage.launch()
     await stage.ready()
-    await stage.told(rights[0])
+    await stage.blind(*rights)
     workload, group = object_name("js", uid, "workload"), object_name("js", uid, "rj/w")
     count = "schedulingPolicy/gang/minCount"
     for plural, name, field in (("workloads", workload, "podGroupTemplates/0/"), ("podgroups", group, "")):
         change: Object = {"op": "replace", "path": f"/spec/{field}{count}", "value": 7}
         await stage.api.patch(stage.cluster.scheduling(plural, name), [change], kind="json")
-    for right in rights:
-        await stage.told(right, len(stage.refused(right)) + 1)
+    await stage.refused_again(*rights)
     await min_counts(stage.cluster, workload, group, 7)
     yield
-    await min_counts(stage.cluster, workload, group, 2)
+    await min_counts(stage.cluster, workload, group, 2, timeout=AGAIN_SECONDS)
 
 
 async def looks_at_who_holds_its_name(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -283,8 +306,7 @@ async def looks_at_who_holds_its_name(stage: Stage, rights: tuple[Right, ...]) -
         yield
         await stage.launch()
         await stage.ready()
-        for right in blind:
-            await stage.told(right)
+        await stage.blind(*blind)
         for plural, body in (
             ("workloads", foreign_workload(stage.cluster, names["workloads"], "somebody-else")),
             ("podgroups", _foreign_group(stage.cluster, names["podgroups"])),
@@ -296,7 +318,7 @@ async def looks_at_who_holds_its_name(stage: Stage, rights: tuple[Right, ...]) -
             assert "NameConflict" not in await stage.cluster.reasons(right.resource)
         yield
         for right in rights:
-            await said(stage.cluster, "NameConflict", right.resource)
+            await said(stage.cluster, "NameConflict", right.resource, timeout=AGAIN_SECONDS)
 
 
 def _foreign_group(cluster: Cluster, name: str) -> Object:
@@ -313,7 +335,7 @@ async def creates(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[Non
     event = await said(stage.cluster, "FailedCreate")
     assert rights[0].words in event["note"]
     yield
-    await gang_of(stage.cluster, "js")
+    await gang_of(stage.cluster, "js", timeout=AGAIN_SECONDS)
 
 
 async def resizes(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -327,7 +349,7 @@ async def resizes(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[Non
     gangs = await stage.cluster.gangs()
     assert 2 in {gangs.min_counts(workload)["w"], gangs.group_min_count(group)}
     yield
-    await min_counts(stage.cluster, workload, group, 3)
+    await min_counts(stage.cluster, workload, group, 3, timeout=AGAIN_SECONDS)
 
 
 async def retires(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -338,7 +360,7 @@ async def retires(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[Non
     await stage.told(rights[0])
     assert (await stage.cluster.gangs()).names
     yield
-    await no_gang(stage.cluster)
+    await no_gang(stage.cluster, timeout=AGAIN_SECONDS)
 
 
 async def tells(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -349,19 +371,20 @@ async def tells(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None,
     assert await stage.cluster.reasons("js") == []
     yield
     await stage.jobset("again")
-    await said(stage.cluster, "WorkloadCreated", "again")
+    await said(stage.cluster, "WorkloadCreated", "again", timeout=AGAIN_SECONDS)
 
 
 async def unregisters(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
     yield
-    await stage.gangctl.process.stop()
+    # Time enough: killed it would leave everything behind.
+    await stage.gangctl.process.stop(grace=60)
     await stage.told(rights[0])
     for path in CONFIGURATIONS:
         if rights[0].resource in path:
             await stage.api.get(path)
     yield
     await stage.gangctl.process.start()
-    await stage.gangctl.process.stop()
+    await stage.gangctl.process.stop(grace=60)
     for path in CONFIGURATIONS:
         assert (await refused(stage.api.get(path))).status == 404
 

@@ -87,5 +87,6 @@ async def test_a_gangctl_that_starts_first_waits_for_it(rough: Cluster) -> None:
         await wait_for(says_so, what="gangctl to say what it waits for", tolerate=UNREACHABLE)
         await rough.plane.start_component("kube-apiserver")
         await gangctl.process.wait_ready()
+        await rough.asked()
         await rough.create_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang")))
         await gang_of(rough, "js")

@@ -38,6 +38,7 @@ async def test_api_servers_trust_what_is_issued_for_the_names_in_the_manifest(ro
         await gangctl.install()
         try:
             await gangctl.process.start()
+            await rough.asked()
             created = await rough.create_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang")))
             assert REF in str(created)
             for plural in REGISTRATIONS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.controlplane.api import ApiFailure
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import wait_for
 from tests.jobsets import jobset, rj
@@ -40,7 +41,12 @@ async def test_the_api_server_has_to_show_its_certificate() -> None:
         await create_namespaces(plane, ["t"])
         cluster = Cluster(plane, "t")
         async with gangctl:
-            failure = await refused(cluster.create_jobset(GANGED))
+
+            async def asked() -> ApiFailure:
+                return await refused(cluster.create_jobset(GANGED, dry_run=True))
+
+            # Before API servers have noticed the webhook, they let a JobSet pass.
+            failure = await wait_for(asked, what="gangctl to be asked", tolerate=(AssertionError,))
             assert failure.status == 500
             assert "a client certificate is required here" in failure.message
             assert "request refused" in gangctl.log

@@ -22,11 +22,13 @@ from tests.live.cluster import JOBSETS, Cluster
 from tests.live.gangctl import Gangctl
 from tests.live.tenantrights import grant_reading
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(300)]
 
 CANARY: Final = [each.id for each in SUBJECTS if each.area is Area.CANARY]
 OTHERS_TOO: Final = {each.id for each in SUBJECTS if each.area is Area.GANGS}
 """Checks that look at the gangs of other tests, too: who may read one namespace has them about that alone."""
+PATIENCE: Final = 110
+"""Seconds for a whole answer: the canary alone may take 30 to be placed, 5 to be held back and 30 to be removed."""
 OUTSIDE: Final = {"gangctl-replicas": "unknown", "gangctl-leader": "unknown"}
 """gangctl runs as a process without a Service, and without an election."""
 
@@ -40,7 +42,7 @@ async def ask(cluster: Cluster, *arguments: str, kubeconfig: Path | None = None)
     """As the administrator, or as somebody else, in the namespace."""
     config = str(kubeconfig or cluster.plane.kubeconfig)
     flags = ("-n", cluster.namespace, "--kubeconfig", config, "-o", "json")
-    return await asyncio.to_thread(process, "doctor", *arguments, *flags)
+    return await asyncio.to_thread(process, "doctor", *arguments, *flags, seconds=PATIENCE)
 
 
 def verdicts(answer: Answer) -> dict[str, str]:

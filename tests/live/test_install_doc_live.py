@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,9 @@ from gangctl.policy.crd import definitions
 from tests.controlplane.api import ApiFailure, path_of
 from tests.controlplane.build import ensure_binary
 from tests.controlplane.minors import NEWEST
+from tests.controlplane.wait import wait_for
 from tests.jobsets import jobset, rj
-from tests.live.cluster import Cluster
+from tests.live.cluster import Cluster, refused
 from tests.live.definitions import path_of_definition
 from tests.live.gangctl import OWN_NAMESPACE
 from tests.live.installed import found_again, is_gone, registered
@@ -35,6 +37,7 @@ RUN = [command for command, mark in LINES if not mark]
 OVERLAY = re.findall(
     r"^`(manifests/cluster/kustomization.yaml)`:\n\n```yaml\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL
 )
+UNANSWERED = "failed calling webhook"
 GANG = jobset("gang", rj("w", 1, 2, 2, mode="Gang"))
 DEPLOYMENT = path_of("apps/v1", "deployments", namespace=OWN_NAMESPACE, name="gangctl")
 
@@ -127,7 +130,8 @@ async def by_helm(cluster: Cluster, operator: Operator) -> None:
     await operator.types("kubectl label namespace")
     assert (await cluster.api.get(DEPLOYMENT))["spec"]["replicas"] == 2
     assert len(await registered(cluster)) == 4
-    with pytest.raises(ApiFailure, match="failed calling webhook"):
+    await in_force(cluster)
+    with pytest.raises(ApiFailure, match=UNANSWERED):
         await cluster.create_jobset(GANG)
     await operator.types("helm upgrade")
     assert (await cluster.api.get(DEPLOYMENT))["spec"]["replicas"] == 3
@@ -135,7 +139,23 @@ async def by_helm(cluster: Cluster, operator: Operator) -> None:
     assert await registered(cluster) == {}
     assert await is_gone(cluster, DEPLOYMENT)
     assert not await is_gone(cluster, definition())
+    await no_longer_in_force(cluster)
     await cluster.create_jobset(GANG)
+
+
+async def in_force(cluster: Cluster) -> None:
+    """Wait until the API server has noticed webhooks that are registered."""
+
+    async def unanswered() -> bool:
+        return UNANSWERED in (await refused(cluster.create_jobset(GANG, dry_run=True))).message
+
+    await wait_for(unanswered, what="the webhooks to be called", tolerate=(AssertionError,))
+
+
+async def no_longer_in_force(cluster: Cluster) -> None:
+    """Wait until the API server has noticed that there are none any more."""
+    dry_run = partial(cluster.create_jobset, GANG, dry_run=True)
+    await wait_for(dry_run, what="a JobSet to pass", tolerate=(ApiFailure,))
 
 
 def definition() -> str:

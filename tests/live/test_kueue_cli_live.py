@@ -71,6 +71,17 @@ async def condition(queued: Queued, name: str, kind: str, *, status: bool) -> st
     return await wait_for(there, 30, f"{kind} of {name} to be {status}")
 
 
+async def forgotten(queued: Queued, name: str) -> None:
+    """Wait until a JobSet that was deleted has no Workload any more: until then it is in the queue."""
+
+    async def gone() -> bool:
+        if queued.uids[name] in {each.owner_uid for each in await queued.workloads()}:
+            raise NotYet("it is there")
+        return True
+
+    await wait_for(gone, 30, f"the Workload of {name} to be gone")
+
+
 async def test_kueue_does_what_was_said(queued: Queued, tmp_path: Path) -> None:
     await queued.queue("4")
     said: dict[str, Answer] = {}
@@ -123,6 +134,7 @@ async def test_a_queue_in_order(queued: Queued) -> None:
     (quota,) = report["quotas"]
     assert (quota["used"], quota["nominal"], quota["borrowable"], quota["free"]) == (4000, 4000, 0, 0)
     await queued.delete("urgent")
+    await forgotten(queued, "urgent")
     whole = await ask(queued, "queue", "describe", queued.namespace, "--cluster-queue", "-o", "json")
     assert any('"' + queued.namespace + '/never" can never fit' in each for each in whole.json["stuck"])
     summary = await ask(queued, "queue", "list", "-n", queued.namespace, "-o", "json")
@@ -305,6 +317,7 @@ async def test_a_gang_in_a_queue(queued: Queued) -> None:
         await watching.until("Queued")
         await queued.delete("runs")
         assert queued.namespace in await watching.until("waits")
+    await condition(queued, "waits", "Admitted", status=True)
     after = await ask(queued, "get", "waits", "-n", queued.namespace, "-o", "json")
     assert after.json["status"]["admittedTime"]
     await queued.queue("4", stopPolicy="Hold")

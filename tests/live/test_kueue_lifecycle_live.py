@@ -87,6 +87,7 @@ async def _without_kueue(plane: ControlPlane) -> None:
     """A queue's name means nothing in a cluster without Kueue: who is suspended was suspended by a person."""
     await create_namespaces(plane, ["before"])
     cluster = Cluster(plane, "before")
+    await cluster.asked()
     nodes = await add_nodes(plane.api, 1, cpu="8")
     async with Kubelet(plane.api):
         await cluster.create_jobset(queued("js", 2))
@@ -174,7 +175,7 @@ async def test_a_gang_is_preempted_waits_and_comes_back_with_the_same_groups(her
     await here.finish(again)
     await no_gang(cluster)
     assert [pod["metadata"]["name"] for pod in await cluster.pods() if pod["status"]["phase"] == "Pending"] == []
-    assert "WorkloadDeleted" in await cluster.reasons("low")
+    await said(cluster, "WorkloadDeleted", "low")
     assert (await cluster.reasons("low")).count("WorkloadCreated") == 1
     assert await api.get(kueue.path("clusterqueues", queue))
 

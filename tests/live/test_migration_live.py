@@ -73,8 +73,13 @@ async def test_gangctl_stands_down_where_jobset_has_the_field(upstream: ControlP
     async with Gangctl(upstream) as gangctl:
         raw = shown("pretrain.yaml", cluster)
         raw["spec"] |= {"scheduling": shown("native.yaml", cluster)["spec"]["scheduling"], "suspend": False}
-        stored = await cluster.create_jobset(raw)
-        assert "scheduling" in stored["spec"]
+
+        async def kept() -> bool:
+            return "scheduling" in (await cluster.create_jobset(raw, dry_run=True))["spec"]
+
+        await cluster.asked()
+        await wait_for(kept, what="the field to be served")
+        await cluster.create_jobset(raw)
         await said(cluster, "UpstreamSchedulingActive", "pretrain")
 
         async def jobs() -> dict[str, Object]:

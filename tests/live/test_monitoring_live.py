@@ -17,16 +17,21 @@ from tests.grafana.queries import may_be_empty
 from tests.live.watched import Seen, play
 from tests.monitoring.rulefiles import alerts
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("monitoring"), pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("monitoring"), pytest.mark.timeout(900)]
 
 NOTHING: Final = {
     "gangctl-health/Calls that failed, as API servers count/B": "gangctl's webhooks are registered to fail closed",
     "gangctl-health/Objects it could not read/A": "there is no such bug",
-    "gangctl-policies/Without an answer/C": "no worker has ended by itself",
     "gangctl-queues/From admission to ready, p95/B": "Kueue measures this where it waits for ready pods",
-    "gangctl-scheduler/Errors in an hour/A": "the scheduler has had no error",
 }
 """Queries that have no answer here, and why; what has one is not to be listed."""
+
+CHANCE: Final = {
+    "gangctl-policies/Without an answer/C": "a worker with the policy that runs away is killed for its time, or ends "
+    "before that for want of memory",
+    "gangctl-scheduler/Errors in an hour/A": "the scheduler has errors over groups that end while it looks at them",
+}
+"""Queries that may have an answer here or not, and why."""
 
 NEVER: Final[dict[str, str]] = {}
 """Alerts that cannot be had here, and why."""
@@ -74,14 +79,15 @@ def test_no_query_and_no_rule_fails(seen: Seen) -> None:
 
 
 def test_every_query_has_an_answer_unless_nothing_has_happened(seen: Seen) -> None:
-    assert sorted(seen.nothing) == sorted(NOTHING)
-    panels = {tuple(name.split("/")[:2]) for name in NOTHING}
+    assert sorted(set(seen.nothing) - CHANCE.keys()) == sorted(NOTHING)
+    panels = {tuple(name.split("/")[:2]) for name in (*NOTHING, *CHANCE)}
     assert panels <= may_be_empty().keys()
 
 
 def test_series_end_with_the_gangs_that_they_are_about(seen: Seen) -> None:
     assert seen.left == []
-    assert seen.ended_within < 15
+    # Prometheus itself would let go of what nobody tells any more after five minutes.
+    assert seen.ended_within < 60
 
 
 def test_promtool_has_nothing_to_say_of_what_is_exported(seen: Seen, promtool: Path) -> None:

@@ -21,7 +21,7 @@ from tests.live.gang_situations import RUNS
 from tests.live.gangctl import Gangctl
 from tests.live.queue_situations import SITUATIONS
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400), pytest.mark.xdist_group("causes")]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(900), pytest.mark.xdist_group("causes")]
 
 TOPOLOGY = {"TopologyAwareWorkloadScheduling": True}
 

@@ -54,7 +54,8 @@ async def test_one_that_starts_hears_two_things_and_one_that_waits_why(cluster: 
     await counted(running, 1, "gangctl_gangs", namespace=cluster.namespace, phase="ready")
     await counted(running, 1, "gangctl_gangs_blocked", namespace=cluster.namespace, reason="Unschedulable")
     await counted(running, 6, "gangctl_gang_pods", namespace=cluster.namespace, state="ready")
-    event = await wait_for(lambda: said(cluster, "Unschedulable", "waits"), what="the cause to be told", timeout=60)
+    # Half a minute after it was first seen.
+    event = await said(cluster, "Unschedulable", "waits", timeout=90)
     assert event["type"] == "Warning"
     assert await cluster.reasons("runs") == ["GangReady", "WorkloadCreated"]
     assert await cluster.reasons("waits") == ["Unschedulable", "WorkloadCreated"]

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
+from functools import partial
+from typing import Final
 
 import pytest
 
-from tests.controlplane.api import Object
+from tests.controlplane.api import ApiFailure, Object
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.gangctl import Gangctl
-from tests.live.load import Load
+from tests.live.load import Load, Outcome
 from tests.live.proxy import Proxy
-from tests.live.replicas import LEASE_SECONDS, NAMES, TIMEOUT_SECONDS, Replicas, moment, now, two_replicas
+from tests.live.replicas import LEASE_SECONDS, NAMES, Replicas, Stalls, moment, now, two_replicas
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
 
-UNDETECTED_SECONDS = 1.5
-"""How long the balancer may go on sending to a replica that does not answer."""
+HANDOVER_SECONDS: Final = 8
+"""Within this a Lease that was given back is taken. Who stands by looks every second and a half; one that waited for
+the Lease to run out could not have it before ten seconds and a half, in which it lasts twelve after a renewal."""
+UNDETECTED_SECONDS: Final = 1
+"""For how long creates may fail after the balancer has seen that a replica is dead: API servers notice a moment later
+that their connections have ended. If only leaders answered, creates would fail for ten seconds."""
+HANG_SECONDS: Final = 2
+"""How long API servers wait for a replica that hangs, where that is measured."""
+HUNG_SECONDS: Final = 8
+"""Within this they have given up: the default, which they must not have taken instead, is ten seconds."""
 
 
 async def create(cluster: Cluster, name: str) -> Object:
@@ -45,7 +56,16 @@ async def have_gangs(cluster: Cluster, *names: str) -> None:
             raise NotYet(f"{missing} of {found}")
         return True
 
-    await wait_for(all_there, what="the gangs", interval=0.02)
+    # Where a leader has died or hangs, most of a Lease's length passes before anybody makes them.
+    await wait_for(all_there, timeout=90, what="the gangs", interval=0.02)
+
+
+async def accepted(request: Callable[[], Awaitable[Object]]) -> None:
+    """Ask until it is not refused: API servers go on with connections that lead to a replica that hangs.
+
+    Where they wait for two seconds only, any replica may be too late. What is shown of refusals, the load shows.
+    """
+    await wait_for(request, what="a request to be accepted", tolerate=(ApiFailure,))
 
 
 def first_write(replicas: Replicas, replica: Gangctl, since: int) -> datetime:
@@ -63,28 +83,34 @@ def deeds(entries: list[Object]) -> list[tuple[str, str, str]]:
 
 async def test_a_leader_that_leaves_hands_over_and_one_that_is_killed_is_followed(rough: Cluster) -> None:
     begun = rough.plane.audit_position
-    async with two_replicas(rough.plane) as replicas, Load(rough, pace=10) as load:
+    async with two_replicas(rough.plane, lease_seconds=LEASE_SECONDS) as replicas, Load(rough, pace=10) as load:
         leader, follower = await replicas.roles()
         position, left = rough.plane.audit_position, now()
-        leader.process.terminate()
-        await create(rough, "left")
-        await have_gangs(rough, "left")
-        assert (first_write(replicas, follower, position) - left).total_seconds() < 2
+        async with Stalls() as stalls:
+            leader.process.terminate()
+            await create(rough, "left")
+            await have_gangs(rough, "left")
+        took = (first_write(replicas, follower, position) - left).total_seconds()
+        assert took - stalls.seconds < HANDOVER_SECONDS
         await leader.process.stop(grace=20)
         await leader.process.start()
         await replicas.balancer.settled(leader, follower)
         assert load.failures == [], "graceful"
 
         position, killed = rough.plane.audit_position, now()
-        await follower.process.kill()
-        await replicas.balancer.settled(leader)
-        await create(rough, "killed")
-        await have_gangs(rough, "killed")
+        async with Stalls() as stalls:
+            await follower.process.kill()
+            await replicas.balancer.settled(leader)
+            detected = time.monotonic()
+            await create(rough, "killed")
+            await have_gangs(rough, "killed")
         took = (first_write(replicas, leader, position) - killed).total_seconds()
         await load.more()
-        assert took < LEASE_SECONDS
-        assert all(each.seconds < TIMEOUT_SECONDS for each in load.failures)
-        assert load.failures == [] or load.failures[-1].began - load.failures[0].began < UNDETECTED_SECONDS
+        assert took - stalls.seconds < LEASE_SECONDS
+        # Where nobody listens any more, nobody waits for an answer.
+        assert [each for each in load.failures if "context deadline exceeded" in each.failure] == []
+        late = [each for each in load.failures if each.began - detected - stalls.seconds >= UNDETECTED_SECONDS]
+        assert late == []
     # From here on: other tests have had replicas of these names on the same plane, and other leaders among them.
     assert set(deeds(replicas.writes(leader, begun))) & set(deeds(replicas.writes(follower, begun))) == set()
 
@@ -102,17 +128,18 @@ async def retired(cluster: Cluster, names: Sequence[str]) -> None:
 
 async def test_a_leader_that_was_frozen_past_its_lease_does_no_harm(rough: Cluster) -> None:
     names = [f"j{number}" for number in range(6)]
-    async with two_replicas(rough.plane) as replicas, Load(rough, pace=10) as load:
+    hung = two_replicas(rough.plane, lease_seconds=LEASE_SECONDS, webhook_timeout=HANG_SECONDS)
+    async with hung as replicas, Load(rough, pace=10) as load, Stalls() as stalls:
         frozen, other = await replicas.roles()
         position = rough.plane.audit_position
         for name in names:
-            await create(rough, name)
+            await accepted(partial(create, rough, name))
         # In the middle of it all: what it has begun, and what it would do next, is done by the other one meanwhile.
         frozen.process.pause()
         await have_gangs(rough, *names)
         await replicas.balancer.settled(other)
         for name in names[:3]:
-            await rough.patch_jobset(name, {"spec": {"suspend": True}})
+            await accepted(partial(rough.patch_jobset, name, {"spec": {"suspend": True}}))
         await retired(rough, names[:3])
         born = [
             deed for each in replicas.both for deed in deeds(replicas.writes(each, position)) if deed[0] == "create"
@@ -126,7 +153,13 @@ async def test_a_leader_that_was_frozen_past_its_lease_does_no_harm(rough: Clust
         await harmless(replicas, frozen, woken)
         await retired(rough, names[:3])
         await have_gangs(rough, *names[3:])
-        assert all(each.seconds < TIMEOUT_SECONDS + 1 for each in load.failures)
+        assert [each for each in load.failures if not given_up_in_time(each, stalls)] == []
+
+
+def given_up_in_time(outcome: Outcome, stalls: Stalls) -> bool:
+    """Whether the API server refused a JobSet because of the webhook, and did not wait for it longer than it should."""
+    asked = "failed calling webhook" in outcome.failure and f"timeout={HANG_SECONDS}s" in outcome.failure
+    return asked and outcome.seconds - stalls.seconds < HUNG_SECONDS
 
 
 async def harmless(replicas: Replicas, woken: Gangctl, since: int) -> None:
@@ -148,7 +181,7 @@ async def test_what_a_leader_had_begun_when_it_froze_does_no_harm_when_it_goes_o
     async with AsyncExitStack() as stack:
         proxies = {name: await stack.enter_async_context(Proxy(plane, name)) for name in NAMES}
         ways = {name: proxy.kubeconfig(plane.directory / f"{name}.json") for name, proxy in proxies.items()}
-        replicas = await stack.enter_async_context(two_replicas(plane, ways))
+        replicas = await stack.enter_async_context(two_replicas(plane, ways, lease_seconds=LEASE_SECONDS))
         frozen, other = await replicas.roles()
         proxy = proxies[frozen.user]
         proxy.refusal = 429
@@ -167,7 +200,7 @@ async def test_what_a_leader_had_begun_when_it_froze_does_no_harm_when_it_goes_o
         proxy.refusal = None
         await have_gangs(rough, *names)
         for name in names[:2]:
-            await rough.patch_jobset(name, {"spec": {"suspend": True}})
+            await accepted(partial(rough.patch_jobset, name, {"spec": {"suspend": True}}))
         await retired(rough, names[:2])
         woken = plane.audit_position
         frozen.process.resume()

@@ -14,7 +14,7 @@ from tests.jobsets import REF, jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl
 from tests.live.load import Load
-from tests.live.replicas import two_replicas
+from tests.live.replicas import leads, two_replicas
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
 
@@ -55,6 +55,7 @@ async def test_no_admission_fails_while_replicas_are_replaced(rough: Cluster) ->
 
 async def test_one_that_is_told_to_end_answers_until_it_is_told_again(rough: Cluster) -> None:
     async with Gangctl(rough.plane, "--leader-elect=true", "--shutdown-delay", "60") as gangctl:
+        await wait_for(lambda: leads(gangctl), what="it to lead")
         gangctl.process.terminate()
 
         async def unready() -> bool:
@@ -70,7 +71,8 @@ async def test_one_that_is_told_to_end_answers_until_it_is_told_again(rough: Clu
         async def given_back() -> bool:
             return not (await rough.api.get(lease))["spec"].get("holderIdentity")
 
-        await wait_for(given_back, what="the Lease to be given back", timeout=2)
+        # Long before the minute is over for which it goes on answering.
+        await wait_for(given_back, what="the Lease to be given back", timeout=30)
         assert await closes_after_its_answer(gangctl)
         assert gangctl.process.running
         await gangctl.process.stop(grace=10)

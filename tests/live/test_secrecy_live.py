@@ -88,6 +88,7 @@ async def test_a_token_that_is_replaced_is_used_and_nothing_secret_is_told(rough
     old, new = await issue(plane, "old"), await issue(plane, "new")
     file.write_text(old)
     async with Gangctl(plane, user=USER, kubeconfig=kubeconfig(plane, file), name="gangctl-by-token") as gangctl:
+        await rough.asked()
         await rough.create_jobset(jobset("discreet-first", rj("w", 1, 1, 1, mode="Gang")))
         first = await gang_of(rough, "discreet-first")
         assert used(plane, rough.namespace) == {identity(old)}

@@ -66,7 +66,8 @@ async def ends_cleanly(plane: ControlPlane, gangctl: Gangctl) -> None:
     """SIGTERM: the Lease is given back, the webhooks are unregistered as asked, nobody is refused afterwards."""
     lease = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE, name="gangctl")
     assert (await plane.api.get(lease))["spec"]["holderIdentity"]
-    await gangctl.process.stop()
+    # Time enough: killed it would give nothing back.
+    await gangctl.process.stop(grace=60)
     assert not (await plane.api.get(lease))["spec"].get("holderIdentity")
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         names = [o["metadata"]["name"] for o in await plane.api.list(path_of("admissionregistration.k8s.io/v1", kind))]

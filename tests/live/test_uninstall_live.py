@@ -44,6 +44,7 @@ async def test_uninstalled_it_blocks_nobody_and_what_runs_runs_on(cluster: Clust
     await a_policy(cluster)
     await gangctl.process.start()
     try:
+        await cluster.asked()
         await cluster.create_jobset(GANG)
         gang = await gang_of(cluster, "gang")
         jobs = await everything(cluster, 1)

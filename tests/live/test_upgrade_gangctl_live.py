@@ -53,7 +53,7 @@ async def test_nothing_is_lost_and_nobody_refused_while_gangctl_is_upgraded(roug
         newer = [_newer(each.process.command, program[0]) for each in replicas.both]
         async with Load(rough, pace=20) as load:
             await load.more()
-            await whole(rough, load.kept)
+            await whole(rough, load.kept, beside_others=True)
             before = (await rough.gangs()).uids()
             for replica in replicas.both:
                 await install_rights(rough.plane, replica.user)
@@ -82,13 +82,14 @@ def _newer(command: list[str], launcher: str) -> list[str]:
     return [*command[:at], "-m", "gangctl", *command[at + 1 :]]
 
 
-async def whole(cluster: Cluster, jobsets: list[str]) -> None:
-    """Wait until each of these has a gang, and one only."""
+async def whole(cluster: Cluster, jobsets: list[str], *, beside_others: bool = False) -> None:
+    """Wait until each of these has a gang, and one only; ``beside_others`` while further ones are being created."""
 
     async def one_each() -> bool:
         gangs = await cluster.gangs()
         owners = Counter(each["metadata"]["ownerReferences"][0]["name"] for each in gangs.workloads.values())
-        if owners != Counter(jobsets):
+        wanted = Counter(owners.keys() | set(jobsets)) if beside_others else Counter(jobsets)
+        if owners != wanted:
             raise NotYet(f"{owners} instead of {jobsets}")
         return True
 

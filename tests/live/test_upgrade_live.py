@@ -60,7 +60,10 @@ class Upgraded:
                 raise NotYet(f"{len(pods)} pods of {name} run")
             return {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in pods}
 
-        return await wait_for(run, what=f"{count} running pods of {name}", tolerate=(ApiFailure, *UNREACHABLE))
+        # Jobs and JobSets put off what they create again by ten seconds and more.
+        return await wait_for(
+            run, timeout=120, what=f"{count} running pods of {name}", tolerate=(ApiFailure, *UNREACHABLE)
+        )
 
     async def gang(self, name: str) -> tuple[str, str]:
         """UIDs of a JobSet's Workload and only PodGroup; its Job's pods name that group, if there is such a kind."""

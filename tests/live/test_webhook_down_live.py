@@ -16,7 +16,8 @@ from tests.live.observe import gang_of, jobs_with_references, said
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
 
-TIMEOUT_SECONDS = 2
+TIMEOUT_SECONDS = 10
+"""How long API servers wait for gangctl: longer than what does not wait for it takes, on a busy machine too."""
 GANGED = jobset("js", rj("w", 1, 1, 1, mode="Gang"))
 PLAIN = jobset("plain", rj("w", 1, 1, 1))
 
@@ -28,24 +29,31 @@ async def timed(request: Awaitable[Object]) -> tuple[ApiFailure, float]:
     return failure, time.monotonic() - began
 
 
+async def in_time(request: Awaitable[Object]) -> Object:
+    """The answer to a request that does not wait for gangctl: one that did would take the whole timeout."""
+    began = time.monotonic()
+    answer = await request
+    assert time.monotonic() - began < TIMEOUT_SECONDS
+    return answer
+
+
 async def nobody_else_notices(cluster: Cluster) -> None:
     """JobSets without a gang, and the namespaces that gangctl and the control plane live in, never wait for gangctl."""
-    began = time.monotonic()
-    await cluster.create_jobset(jobset("another", rj("w", 1, 1, 1)), dry_run=True)
+    await in_time(cluster.create_jobset(jobset("another", rj("w", 1, 1, 1)), dry_run=True))
     for namespace in ("kube-system", OWN_NAMESPACE):
-        created = await Cluster(cluster.plane, namespace).create_jobset(GANGED, dry_run=True)
+        created = await in_time(Cluster(cluster.plane, namespace).create_jobset(GANGED, dry_run=True))
         assert REF not in str(created)
         for api_version, kind in (("v1", "Secret"), ("coordination.k8s.io/v1", "Lease"), ("batch/v1", "Job")):
             body: Object = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "own"}}
             if kind == "Job":
                 body["spec"] = PLAIN["spec"]["replicatedJobs"][0]["template"]["spec"]
-            await cluster.api.create(path_of(api_version, f"{kind.lower()}s", namespace=namespace), body, dryRun="All")
-    assert time.monotonic() - began < TIMEOUT_SECONDS
+            path = path_of(api_version, f"{kind.lower()}s", namespace=namespace)
+            await in_time(cluster.api.create(path, body, dryRun="All"))
 
 
 async def test_who_asks_for_a_gang_is_refused_in_time_and_nobody_else(rough: Cluster) -> None:
     async with Gangctl(rough.plane, "--webhook-timeout", str(TIMEOUT_SECONDS)) as gangctl:
-        await rough.create_jobset(GANGED, dry_run=True)
+        await rough.asked()
         await gangctl.process.stop()
         failure, seconds = await timed(rough.create_jobset(GANGED))
         assert failure.status == 500
@@ -65,7 +73,8 @@ async def test_who_asks_for_a_gang_is_refused_in_time_and_nobody_else(rough: Clu
         failure, seconds = await timed(rough.create_jobset(GANGED))
         assert f"timeout={TIMEOUT_SECONDS}s" in failure.message
         assert "context deadline exceeded" in failure.message
-        assert TIMEOUT_SECONDS <= seconds < TIMEOUT_SECONDS + 1
+        # Once, and not a second time, for the other webhook or because it is tried again.
+        assert TIMEOUT_SECONDS <= seconds < 2 * TIMEOUT_SECONDS
         await nobody_else_notices(rough)
         await break_the_glass(rough)
 
@@ -78,8 +87,9 @@ async def break_the_glass(cluster: Cluster) -> None:
     async def passes() -> Object:
         return await cluster.create_jobset(GANGED)
 
-    # The API server notices the label a moment later.
-    assert REF not in str(await wait_for(passes, what="the namespace to be skipped", tolerate=(ApiFailure,)))
+    # The API server notices the label a moment later, and until then each try takes the whole timeout.
+    skipped = await wait_for(passes, timeout=60, what="the namespace to be skipped", tolerate=(ApiFailure,))
+    assert REF not in str(skipped)
 
 
 async def test_ignored_it_is_told_afterwards_and_gangs_are_kept_whole(rough: Cluster) -> None:

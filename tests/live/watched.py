@@ -230,13 +230,13 @@ class _Scene:
                 self.seen.errors[rule["name"]] = f"{rule['health']}: {rule.get('lastError')}"
 
     async def _end(self) -> None:
-        began = time.monotonic()
         await self.tenancy.end()
+        began = time.monotonic()
         names = "|".join(family.name for family in STANDING if family is not WITHOUT_SERIES)
         try:
             # As long as gangctl itself is scraped: nothing is told by who is not there.
             there = f'{{__name__=~"{names}", instance!=""}} or absent(gangctl_leader)'
-            await until_series(self.prometheus, there, 30, gone=True)
+            await until_series(self.prometheus, there, 60, gone=True)
         except TimeoutError as error:
             self.seen.left.append(str(error))
         self.seen.ended_within = round(time.monotonic() - began, 1)

@@ -16,6 +16,7 @@ import yaml
 
 from tests.controlplane.api import ApiClient, ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
 from tests.manifests.files import MANIFESTS, one
 from tests.manifests.kubectl import Kubectl
 from tests.manifests.rbac import rbac_objects
@@ -85,6 +86,20 @@ async def pod(plane: ControlPlane, namespace: str) -> Object:
     await plane.api.create(path_of("v1", "serviceaccounts", namespace=namespace), account)
     template = one(BASE / "deployment.yaml")["spec"]["template"]
     metadata = {**template["metadata"], "name": "gangctl", "namespace": namespace}
+    privileged = {"name": "c", "image": "i", "securityContext": {"privileged": True}}
+    violating = {"metadata": {"name": "privileged", "namespace": namespace}, "spec": {"containers": [privileged]}}
+
+    async def enforced() -> bool:
+        """The plugin follows the labels of namespaces by a watch."""
+        try:
+            await plane.api.create(path_of("v1", "pods", namespace=namespace), violating, dryRun="All")
+        except ApiFailure as failure:
+            if 'violates PodSecurity "restricted:latest"' in failure.message:
+                return True
+            raise NotYet(failure.message) from failure
+        return False
+
+    await wait_for(enforced, 30, "the restricted level to be enforced")
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
 
@@ -110,16 +125,47 @@ async def user(plane: ControlPlane, namespace: str) -> AsyncIterator[ApiClient]:
     """A user with the shipped rights, at home in the test's namespace."""
     name = f"user-of-{namespace}"
     applied = []
-    for each in rbac_objects(name, namespace):
+    objects = rbac_objects(name, namespace)
+    for each in objects:
         plural, metadata = f"{each['kind'].lower()}s", each["metadata"]
         path = path_of(each["apiVersion"], plural, namespace=metadata.get("namespace"))
         await plane.api.create(path, each)
         applied.append(f"{path}/{metadata['name']}")
+
+    async def in_force() -> bool:
+        """The authorizer follows roles and bindings by watches, each by its own."""
+        for role in objects:
+            for rule in role.get("rules", ()):
+                if not await may(plane, name, namespace, rule):
+                    raise NotYet(f"{role['metadata']['name']}: {rule}")
+        return True
+
+    await wait_for(in_force, 30, "the rights to be in force")
     client = plane.client(name)
     yield client
     await client.close()
     for path in applied:
         await plane.api.delete(path)
+
+
+async def may(plane: ControlPlane, who: str, namespace: str, rule: Object) -> bool:
+    """Whether somebody has the first of a rule's rights in a namespace."""
+    plural, _, subresource = rule["resources"][0].partition("/")
+    attributes = {
+        "verb": rule["verbs"][0],
+        "group": rule["apiGroups"][0],
+        "resource": plural,
+        "subresource": subresource,
+        "namespace": namespace,
+        "name": rule.get("resourceNames", [""])[0],
+    }
+    body: Object = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": who, "groups": ["system:authenticated"], "resourceAttributes": attributes},
+    }
+    path = path_of("authorization.k8s.io/v1", "subjectaccessreviews")
+    return bool((await plane.api.create(path, body))["status"]["allowed"])
 
 
 def configurations(name: str = "") -> str:

@@ -97,14 +97,14 @@ async def people(plane: ControlPlane, namespace: str) -> AsyncIterator[str]:
         await make(kind, f"{letter}{suffix}", roleRef=reference, subjects=subjects)
 
     async def taken_in() -> bool:
-        """What Kubernetes adds to its own roles it adds a moment later."""
-        for letter in "vea":
+        """What Kubernetes adds to its own roles it adds a moment later, and it hears of bindings a moment later."""
+        for letter, role in WHO.items():
             for right, allowed in MATRIX.items():
                 if letter in allowed and not await asked(plane, user(letter, namespace), namespace, right):
-                    raise NotYet(f"{WHO[letter]} may not {right}")
+                    raise NotYet(f"{role} may not {right}")
         return True
 
-    await wait_for(taken_in, 30, "the roles to be taken into view, edit and admin")
+    await wait_for(taken_in, 30, "the roles to be taken into view, edit and admin, and to be in force")
     yield namespace
     for path in made:
         await plane.api.delete(path)

@@ -316,7 +316,7 @@ async def test_stopping_reads_the_rest_of_a_body(hooks: Hooks) -> None:
 
 
 async def test_stopping_is_bounded(hooks: Hooks) -> None:
-    server = hooks.server(options=FAST)
+    server = hooks.server(options=ListenerOptions(drain_seconds=0.1))
     await server.start()
     call = asyncio.create_task(post(url(server, "/wait")))
     await hooks.entered.wait()

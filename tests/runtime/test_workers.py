@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 import structlog
 
 from gangctl.runtime.frames import FrameError, Reader
-from gangctl.runtime.workerprocess import Answer, WorkerDiedError, WorkerProcess, WorkerSpec
+from gangctl.runtime.workerprocess import Answer, Exit, WorkerDiedError, WorkerProcess, WorkerSpec
 from gangctl.runtime.workers import Workers, WorkersClosedError, WorkersObserver
 from tests.controlplane.wait import wait_for
 from tests.runtime.workerservices import Stranger
@@ -98,6 +99,21 @@ async def test_the_way_a_worker_ends_is_told(worker: WorkerProcess, code: int, m
         await worker.receive()
     assert caught.value.ended.for_memory is memory
     assert not caught.value.ended.for_time
+
+
+def hold_up_until_ended(pid: int) -> None:
+    """Keep the event loop from hearing that a process ends, until it has."""
+    with contextlib.suppress(ChildProcessError):  # somebody has reaped it
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+@pytest.mark.parametrize("code", [5, -signal.SIGSEGV, -signal.SIGKILL])
+async def test_one_that_had_ended_when_it_was_killed_ended_by_itself(worker: WorkerProcess, code: int) -> None:
+    await worker.send(["exit", code])
+    assert await worker.receive() == Answer("leaving")
+    hold_up_until_ended(worker.pid)
+    worker.kill()
+    assert await worker.exited == Exit(code, killed=False)
 
 
 async def test_the_kernel_ends_what_nobody_watches() -> None:

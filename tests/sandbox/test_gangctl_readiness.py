@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,6 +25,9 @@ PODS = 3
 EVALUATIONS = "gangctl_readiness_evaluations_total"
 QUIET_SECONDS = 2 * (REST_SECONDS + TOGETHER_SECONDS)
 """Whoever was to be evaluated has been by then."""
+LOOK_SECONDS = 0.1
+QUIET_LOOKS = math.ceil(QUIET_SECONDS / LOOK_SECONDS) + 1
+"""So many answers of gangctl: while the machine stands still, time passes in which it evaluates nothing."""
 
 
 class Ground:
@@ -74,18 +78,19 @@ class Ground:
 
     async def quiet(self) -> dict[str, float]:
         """Wait until nothing is evaluated any more; all metrics then."""
-        seen, since = -1.0, time.monotonic()
+        seen, since, looks = -1.0, time.monotonic(), 0
 
         async def still() -> dict[str, float]:
-            nonlocal seen, since
+            nonlocal seen, since, looks
             found = await self.metrics()
             if found[EVALUATIONS] != seen:
-                seen, since = found[EVALUATIONS], time.monotonic()
-            if time.monotonic() - since < QUIET_SECONDS:
+                seen, since, looks = found[EVALUATIONS], time.monotonic(), 0
+            looks += 1
+            if looks < QUIET_LOOKS or time.monotonic() - since < QUIET_SECONDS:
                 raise NotYet(f"{seen:.0f} evaluations")
             return found
 
-        return await wait_for(still, what="evaluations to end", interval=0.1)
+        return await wait_for(still, what="evaluations to end", interval=LOOK_SECONDS)
 
     async def ready_pods(self, **wanted: int) -> dict[str, float]:
         """Wait until so many pods of these gangs are ready; all metrics then."""

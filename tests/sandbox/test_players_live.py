@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -168,12 +167,17 @@ def differences(real: Any, played: Any, path: str) -> list[str]:
     return [] if real == played else [f"{path}: real {real!r}, played {played!r}"]
 
 
-async def settled(ground: Ground) -> Picture:
-    """The picture once it has been the same for a while."""
+async def settled(ground: Ground, like: Picture | None = None) -> Picture:
+    """The picture once it has been the same for a while; ``like`` is what it has to become.
+
+    A controller that pauses looks like one that has done its work, so the end has to be known where there are others.
+    """
     seen: list[Picture] = []
 
     async def still() -> bool:
         seen.append(await picture(ground))
+        if like is not None and (wrong := differences(seen[-1], like, "")):
+            raise NotYet("\n".join(wrong))
         if len(seen) < 6 or any(each != seen[-1] for each in seen[-6:]):
             raise NotYet("things still move")
         return True
@@ -182,12 +186,16 @@ async def settled(ground: Ground) -> Picture:
     return seen[-1]
 
 
-async def tell(ground: Ground) -> Story:
-    """A life: started, suspended, resumed, restarted, done; one that fails; one that starts in order."""
+async def tell(ground: Ground, like: Story | None = None) -> Story:
+    """A life: started, suspended, resumed, restarted, done; one that fails; one that starts in order.
+
+    Each step is waited for until it is like that of another story, where there is one.
+    """
     story: Story = []
+    others = dict(like or ())
 
     async def look(what: str) -> None:
-        story.append((what, await settled(ground)))
+        story.append((what, await settled(ground, others.get(what))))
 
     async def end(prefix: str, *, well: bool) -> None:
         for pod in await ground.list(("v1", "pods")):
@@ -227,9 +235,9 @@ async def real(plane: ControlPlane, namespace: str) -> AsyncIterator[Real]:
         await remove_nodes(plane.api, nodes)
 
 
-async def told_for_real(plane: ControlPlane, namespace: str) -> Story:
+async def told_for_real(plane: ControlPlane, namespace: str, like: Story) -> Story:
     async with real(plane, namespace) as ground:
-        return await tell(ground)
+        return await tell(ground, like)
 
 
 async def told_by_players(minor: str) -> Story:
@@ -239,7 +247,8 @@ async def told_by_players(minor: str) -> Story:
 
 
 async def test_played_lives_are_like_real_ones(plane: ControlPlane, namespace: str) -> None:
-    real_story, played = await asyncio.gather(told_for_real(plane, namespace), told_by_players(plane.minor.name))
+    played = await told_by_players(plane.minor.name)
+    real_story = await told_for_real(plane, namespace, played)
     assert [what for what, _ in played] == [what for what, _ in real_story]
     wrong: list[str] = []
     for (what, expected), (_, found) in zip(real_story, played, strict=True):

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -57,11 +56,6 @@ class Place:
         """Run gangctl to its end."""
         return await asyncio.to_thread(process, *arguments, "--kubeconfig", str(self.kubeconfig))
 
-    async def complete(self, *words: str) -> Answer:
-        """Ask as kubectl does for what may follow."""
-        asked = partial(process, program_name="kubectl_complete-gang", KUBECONFIG=str(self.kubeconfig))
-        return await asyncio.to_thread(asked, *words)
-
     def running(self, *arguments: str) -> AbstractAsyncContextManager[Running]:
         """Run gangctl while the block does."""
         return running(*arguments, "--kubeconfig", str(self.kubeconfig))
@@ -106,9 +100,9 @@ class Running:
             if word in line:
                 return line
 
-    async def end(self) -> Answer:
+    async def end(self, seconds: float = 30) -> Answer:
         """Its exit code, and what else it says."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(seconds):
             out, err = await self.child.communicate()
         return Answer(self.child.returncode or 0, out.decode(), err.decode())
 

@@ -56,7 +56,8 @@ async def test_a_missing_definition_is_told_of_after_a_while(world: World) -> No
 async def test_parameters_that_come_and_change_are_followed(world: World) -> None:
     await world.define_parameters()
     await world.check(parameters=OURS)
-    await world.known()
+    # They are known as well while their definition is believed to be missing, as it is after some time without it.
+    await world.parameters.informer.synced.wait()
     found = await world.active()
     assert (found["reason"], found["message"]) == ("BadParametersRef", 'there is no GangAdmissionParameters "slow"')
     await world.create(GANG_ADMISSION_PARAMETERS, "slow", spec={"timeoutSeconds": 600})

@@ -34,7 +34,8 @@ class _Clock:
         return next(self._readings)
 
 
-async def test_a_machine_that_stood_still_has_another_look(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seconds", [30, 5])
+async def test_a_machine_that_stood_still_has_another_look(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wait, "time", _Clock())
     looks = 0
 
@@ -45,7 +46,7 @@ async def test_a_machine_that_stood_still_has_another_look(monkeypatch: pytest.M
             raise NotYet(f"look {looks}")
         return True
 
-    assert await wait_for(at_the_fourth, timeout=30, interval=0)
+    assert await wait_for(at_the_fourth, timeout=seconds, interval=0)
     with pytest.raises(TimeoutError, match=r"waited 1 s for rain; last seen: False"):
         await wait_for(_never, timeout=1, what="rain", interval=0)
 

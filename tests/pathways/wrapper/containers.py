@@ -105,7 +105,12 @@ class Container:
     def children(self) -> list[str]:
         """Command lines of the first process's children."""
         pids = Path(f"/proc/{self.first}/task/{self.first}/children").read_text("ascii").split()
-        return [Path(f"/proc/{pid}/cmdline").read_text("utf-8").replace("\0", " ") for pid in pids]
+        lines = []
+        for pid in pids:
+            # One that was reaped since is none of them any more.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                lines.append(Path(f"/proc/{pid}/cmdline").read_text("utf-8").replace("\0", " "))
+        return lines
 
     def saw(self, *marks: str) -> bool:
         """Whether the programs in it have got so far."""

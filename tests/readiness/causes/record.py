@@ -25,6 +25,8 @@ RECORDED_MINORS: Final = ("1.36", "1.37")
 GATES: Final = {"TopologyAwareWorkloadScheduling": True}
 QUIET_SECONDS: Final = 3.0
 """How long nothing is said of what nothing is ever said of."""
+PATIENCE_SECONDS: Final = 60.0
+"""How long what is said of everything else may take: it is waited for no longer than it takes."""
 DEAD: Final = "https://127.0.0.1:9/"
 
 Object = dict[str, Any]
@@ -79,9 +81,9 @@ class Recorder:
             return bool(conditions) and all(told)
 
         try:
-            await wait_for(complete, QUIET_SECONDS, case)
+            await wait_for(complete, QUIET_SECONDS if case in _QUIET[self.version] else PATIENCE_SECONDS, case)
         except TimeoutError:
-            assert case in _QUIET, self.said[case]
+            assert case in _QUIET[self.version], self.said[case]
 
     async def refused_pods(self, case: str, **pod: Any) -> None:
         """A Job whose pods are refused."""
@@ -115,11 +117,11 @@ class Recorder:
 
         await wait_for(refused, 30, words)
 
-    async def until_allowed(self) -> None:
-        """Wait until nothing refuses pods any more."""
+    async def until_allowed(self, **pod: Any) -> None:
+        """Wait until nothing refuses pods, or such pods, any more."""
 
         async def allowed() -> bool:
-            body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try"}, "spec": _pod_spec("1")}
+            body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try"}, "spec": _pod_spec("1") | pod}
             try:
                 return bool(await self.api.create(self.path("v1", "pods"), body, dryRun="All"))
             except ApiFailure:
@@ -128,7 +130,12 @@ class Recorder:
         await wait_for(allowed, 30, "pods to be allowed")
 
 
-_QUIET: Final = frozenset({"scheduler-nobody", "below-quorum", "gated"})
+_QUIET: Final = {
+    "v1alpha2": frozenset({"scheduler-nobody", "below-quorum"}),
+    # It waits for pods that are gated.
+    "v1beta1": frozenset({"scheduler-nobody", "below-quorum", "gated"}),
+}
+"""Of what nothing is ever said, to the group or to one of its pods, by the API version of its minor."""
 
 
 def _container(cpu: str) -> Object:
@@ -171,6 +178,8 @@ async def _gangs(recorder: Recorder, tainted: Sequence[str]) -> None:
     classes = path_of("scheduling.k8s.io/v1", "priorityclasses")
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
     await api.create(classes, high)
+    # Admission hears of the class from a watch.
+    await recorder.until_allowed(priorityClassName="high")
     await recorder.gang("priority", 2, "1", priorityClassName="high")
     await recorder.gang("scheduler-nobody", 2, "1", schedulerName="nobody")
     await recorder.gang("below-quorum", 1, "1", minimum=2)
