@@ -19,6 +19,8 @@ TEXT: Final = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
 NEARLY: Final = 0.15
 ROUGHLY: Final = 0.4
 """Who writes a status how often depends on timing, and objects have grown or not when they are looked at."""
+ENDPOINTS: Final = "system:serviceaccount:kube-system:endpoint"
+"""How the names of the two controllers begin that look after the pods' Service."""
 
 
 def told(pattern: str) -> float:
@@ -39,7 +41,10 @@ async def test_a_gang_costs_what_the_page_says() -> None:
         user: sum(n for what, n in each.items() if what.endswith("events")) for user, each in costs.writes.items()
     }
     assert events[USER] == told(r"gangctl's share is (\d+) Events")
-    assert sum(events.values()) == pytest.approx(told(r"gangctl's share is \d+ Events of (\d+)"), rel=ROUGHLY)
+    # What endpoint controllers tell is of updates that met others': the busier the machine, the more.
+    told_always = sum(count for user, count in events.items() if not user.startswith(ENDPOINTS))
+    assert told_always == pytest.approx(told(r"a gang, measured: (\d+), and"), rel=ROUGHLY)
+    assert told_always <= told(r"gangctl's share is \d+ Events of (\d+)") == told(r"\| (\d+) a gang, measured: ")
     writes = sum(each.total() for each in costs.writes.values())
     assert writes == pytest.approx(told(r"which the test plays \| (\d+), measured"), rel=ROUGHLY)
     assert len(costs.lines) == pytest.approx(told(r"\| (\d+) of [\d,]+ bytes, measured"), rel=NEARLY)
