@@ -52,8 +52,6 @@ async def read_kueue(client: Client, namespaces: Iterable[str] | None, *, kueue_
         _workloads(client, stock, places),
         _limit(client, stock),
     )
-    # Answers come in any order.
-    stock.unknown.sort()
     return stock
 
 
@@ -73,7 +71,6 @@ async def read_pod_surroundings(client: Client, namespaces: Iterable[str]) -> St
     """What changes the requests of pods, where there is no Kueue."""
     stock = Stock()
     await _of_pods(client, stock, sorted(set(namespaces)))
-    stock.unknown.sort()
     return stock
 
 

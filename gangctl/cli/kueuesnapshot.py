@@ -174,7 +174,8 @@ class Stock:
             configuration=self.configuration,
             queued=bool(self.held),
             queue_limit=self.queue_limit,
-            unknown=lambda: tuple(self.unknown),
+            # Answers of a cluster come in any order.
+            unknown=lambda: tuple(sorted(self.unknown)),
         )
 
 

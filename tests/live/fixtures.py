@@ -6,7 +6,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import suppress
+from http import HTTPStatus
 
 import pytest
 
@@ -61,8 +61,11 @@ async def rough(rough_plane: ControlPlane, request: pytest.FixtureRequest) -> Cl
     left = await rough_plane.api.list(path_of(JOBSETS, "jobsets"))
     for meta in (each["metadata"] for each in left):
         # One by one: all of a namespace in a single request may take longer than a request may.
-        with suppress(ApiFailure):
+        try:
             await rough_plane.api.delete(path_of(JOBSETS, "jobsets", namespace=meta["namespace"], name=meta["name"]))
+        except ApiFailure as failure:
+            if failure.status != HTTPStatus.NOT_FOUND:
+                raise
     slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:40].strip("-")
     name = f"{slug}-{secrets.token_hex(3)}"
     await create_namespaces(rough_plane, [name])

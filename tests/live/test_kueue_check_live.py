@@ -165,12 +165,12 @@ NOW = "2026-01-01T00:00:00Z"
 
 async def _at_rest(queues: Queues, owner: str) -> Object:
     """A Workload that two looks find the same: Kueue writes quota and entries in two places, in either order."""
-    looks = [await queues.workload(owner)]
+    looks: list[Object] = []
 
     async def unchanged() -> Object:
         looks.append(await queues.workload(owner))
         versions = [each["metadata"]["resourceVersion"] for each in looks[-2:]]
-        if versions[0] != versions[1]:
+        if len(versions) == 1 or versions[0] != versions[1]:
             raise NotYet(str(versions))
         return looks[-1]
 
