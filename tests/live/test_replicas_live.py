@@ -23,7 +23,7 @@ from tests.live.replicas import LEASE_SECONDS, NAMES, Replicas, Stalls, moment, 
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
 
-HANDOVER_SECONDS: Final = 8
+HANDOVER_SECONDS: Final = 2
 """Within this a Lease that was given back is taken. Who stands by looks every second and a half; one that waited for
 the Lease to run out could not have it before ten seconds and a half, in which it lasts twelve after a renewal."""
 UNDETECTED_SECONDS: Final = 1
