@@ -95,7 +95,7 @@ MINORS: Final = MappingProxyType(
                 ("workloads", "podgroups"),
                 {"GenericWorkload": True, "GangScheduling": True},
             ),
-            Minor("1.37", "v1.37.1", "v1beta1", ("workloads", "podgroups"), {"GenericWorkload": True}),
+            Minor("1.37", "v1.37.2", "v1beta1", ("workloads", "podgroups"), {"GenericWorkload": True}),
         )
     }
 )
