@@ -182,7 +182,7 @@ async def refuses(plane: ControlPlane) -> None:
             raise NotYet(failure.message) from failure
         raise NotYet("it was created")
 
-    await wait_for(refused, 60, "the policies to be in force")
+    await wait_for(refused, "the policies to be in force")
     await plane.api.create(path, big_jobset("good"), dryRun="All")
 
 

@@ -89,7 +89,7 @@ async def burst(cluster: Cluster, size: Size, gangctl: Gangctl | None = None) ->
                 raise NotYet(f"groups and Jobs complete: {seen}")
             return True
 
-        await wait_for(everything, timeout=300, what="everything to exist")
+        await wait_for(everything, what="everything to exist")
         taken = cpu_seconds(cluster.plane, gangctl, since=used)
     return Run(_delays(groups, created), _delays(jobs, created), max(jobs.complete.values()) - began, taken)
 

@@ -117,7 +117,7 @@ async def fill(plane: ControlPlane, jobsets: int) -> int:
         name = f"metadata.name={last.pod(PODS - 1)}"
         return bool(await plane.api.list(pods, resourceVersion="0", fieldSelector=name))
 
-    await wait_for(seen, timeout=600, interval=0.5, what="the API server to see what is in the store")
+    await wait_for(seen, interval=0.5, what="the API server to see what is in the store", hung=900)
     return stored_objects
 
 

@@ -49,7 +49,7 @@ async def _first_write(replicas: Replicas, replica: Gangctl, since: int) -> date
             raise NotYet("no write")
         return min(moments)
 
-    return await wait_for(written, timeout=60, what=f"a write of {replica.user}", interval=0.02)
+    return await wait_for(written, what=f"a write of {replica.user}", interval=0.02)
 
 
 async def measure(minor: str, rounds: int) -> tuple[list[float], list[float]]:

@@ -100,7 +100,7 @@ async def _calm(gangctl: Gangctl, jobsets: int) -> None:
             raise NotYet(f"{published:.0f} gangs, {requests:.0f} writes")
         return True
 
-    await wait_for(calm, timeout=600, interval=CALM_SECONDS, what="gangctl to be calm")
+    await wait_for(calm, interval=CALM_SECONDS, what="gangctl to be calm", hung=900)
 
 
 def _changes(exposed: Exposed) -> float:
@@ -129,7 +129,7 @@ async def _round(cluster: Cluster, gangctl: Gangctl, groups: Sightings, *, size:
             raise NotYet(f"{missing} without all groups")
         return True
 
-    await wait_for(whole, timeout=120, what="new JobSets to be whole")
+    await wait_for(whole, what="new JobSets to be whole")
     # Their events, too. Nothing is scraped until the CPU has been read: a scrape costs more where there are more.
     await asyncio.sleep(EVENT_SECONDS)
     took, spent = time.monotonic() - began, Usage.of(pid).cpu_seconds - used

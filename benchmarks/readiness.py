@@ -121,7 +121,7 @@ class Run:
                 raise NotYet(f"{counted:.0f} gangs")
             return found
 
-        return await wait_for(all_of_them, timeout=300, interval=1, what="all gangs to be computed")
+        return await wait_for(all_of_them, interval=1, what="all gangs to be computed", hung=900)
 
     async def _start(self, gangctl: Gangctl) -> None:
         beside = await listing(self._asking, LISTED)
@@ -196,7 +196,7 @@ class Run:
                 raise NotYet(f"{done:.0f} evaluations")
             return done
 
-        await wait_for(enough, timeout=30, interval=0.5, what="what changed to be evaluated")
+        await wait_for(enough, interval=0.5, what="what changed to be evaluated")
         await asyncio.sleep(2)
         return await enough()
 
@@ -222,7 +222,7 @@ class Run:
                     raise NotYet(f"{count} Gangs, {depth:.0f} waiting")
                 return True
 
-            await wait_for(written, timeout=900, interval=2, what="all Gangs to be written")
+            await wait_for(written, interval=2, what="all Gangs to be written", hung=900)
         self.row("--gang-objects for the first time: all written", seconds_text(time.monotonic() - began))
         self.row("JobSet creates meanwhile", admission)
 

@@ -161,7 +161,7 @@ async def _leftovers(cluster: Cluster) -> list[str]:
         return True
 
     try:
-        await wait_for(gone, timeout=120, what="all gangs to be gone", interval=1)
+        await wait_for(gone, what="all gangs to be gone", interval=1)
     except TimeoutError:
         return sorted(names)
     return []

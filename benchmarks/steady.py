@@ -72,7 +72,7 @@ async def created(cluster: Cluster, gangctl: Gangctl, size: Size) -> dict[str, i
             raise NotYet(f"{found} of {wanted} objects, {said} events")
         return True
 
-    await wait_for(written, timeout=120, what="all gangs to be written", interval=0.5)
+    await wait_for(written, what="all gangs to be written", interval=0.5)
     await gangctl.settle(len(groups))
     return groups
 
@@ -86,7 +86,7 @@ async def running(cluster: Cluster, gangctl: Gangctl, jobsets: int) -> None:
             raise NotYet(f"{found:.0f} of {jobsets} are ready")
         return True
 
-    await wait_for(ready, timeout=120, what="all gangs to be ready", interval=0.5)
+    await wait_for(ready, what="all gangs to be ready", interval=0.5)
     await gangctl.settle()
 
 

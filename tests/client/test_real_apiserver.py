@@ -52,11 +52,11 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "data": data}
 
 
-async def eventually(condition: Callable[[], object], seconds: float = 30.0) -> None:
+async def eventually(condition: Callable[[], object]) -> None:
     async def holds() -> bool:
         return bool(condition())
 
-    await wait_for(holds, timeout=seconds, what="what happens in other processes", interval=0.02)
+    await wait_for(holds, what="what happens in other processes", interval=0.02)
 
 
 @pytest.fixture

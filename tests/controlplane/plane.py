@@ -410,4 +410,4 @@ async def _started(process: Process) -> None:
         return True
 
     # Discovery tells of new kinds a moment after they are served, and some exit when it does not.
-    await wait_for(ready, 60, f"{process.name} to start", tolerate=(ComponentFailed,))
+    await wait_for(ready, f"{process.name} to start", tolerate=(ComponentFailed,))

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import wait_for
 
 _SHIM = Path(__file__).with_name("die_with_parent.py")
 
@@ -23,6 +23,7 @@ _STARTER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="controlplane-st
 
 # A line may be a stack or a whole object; what failed must not scroll out of sight behind it.
 _SHOWN_COLUMNS = 240
+_POLL_SECONDS = 0.02
 
 Ready = Callable[[], Awaitable[bool]]
 
@@ -57,14 +58,14 @@ class Process:
             raise ComponentFailed(f"{self.name} runs already")
         self._process = await asyncio.wrap_future(_STARTER.submit(self._spawn))
 
-    async def wait_ready(self, timeout: float = 60) -> None:  # noqa: ASYNC109 - the deadline is part of the message
+    async def wait_ready(self) -> None:
         async def ready() -> bool:
             if not self.running:
                 raise ComponentFailed(f"{self.name} exited with {self._exit_code()}\n{self.tail()}")
             return await self._ready()
 
         try:
-            await wait_for(ready, timeout=timeout, what=f"{self.name} to be ready")
+            await wait_for(ready, what=f"{self.name} to be ready")
         except TimeoutError as error:
             raise ComponentFailed(f"{error}\n{self.tail()}") from error
 
@@ -81,7 +82,7 @@ class Process:
     async def kill(self) -> None:
         """End it at once, as a machine failure would."""
         self._signal(signal.SIGKILL)
-        if not await self._ended(10):
+        if not await self._ended(60):
             raise ComponentFailed(f"{self.name} (pid {self.pid}) outlived SIGKILL")
 
     async def restart(self) -> None:
@@ -123,16 +124,16 @@ class Process:
     def _exit_code(self) -> int | None:
         return None if self._process is None else self._process.poll()
 
-    async def _ended(self, timeout: float) -> bool:  # noqa: ASYNC109 - the answer at the deadline is False, not an error
-        async def gone() -> bool:
-            if self.running:
-                raise NotYet(f"pid {self.pid}")
-            return True
-
+    async def _ended(self, seconds: float) -> bool:
+        """Whether it has ended after so many seconds at most."""
         try:
-            return await wait_for(gone, timeout=timeout, what=f"{self.name} to end")
+            async with asyncio.timeout(seconds):
+                # Nothing tells of the end of a child of another thread.
+                while self.running:  # noqa: ASYNC110
+                    await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
-            return False
+            return not self.running
+        return True
 
 
 def _cut(line: str) -> str:

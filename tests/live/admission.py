@@ -150,7 +150,7 @@ class Queues:
                 raise NotYet(str(workload.get("status")))
             return workload
 
-        return await wait_for(met, what=f"{owner} to be {kind}={status}", timeout=60)
+        return await wait_for(met, what=f"{owner} to be {kind}={status}")
 
     async def entry(self, owner: str, check: str, state: str) -> Object:
         """Wait until a check's entry of a Workload has this state; the entry."""
@@ -162,7 +162,7 @@ class Queues:
                     return dict(each)
             raise NotYet(str(workload.get("status")))
 
-        return await wait_for(met, what=f"{check} to be {state} for {owner}", timeout=60)
+        return await wait_for(met, what=f"{check} to be {state} for {owner}")
 
     async def started(self, name: str) -> bool:
         """Whether a JobSet was started and its Workload admitted; NotYet says what is missing."""

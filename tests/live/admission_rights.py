@@ -46,7 +46,7 @@ class Scene:
                 raise NotYet(f"{found} of {len(own)} requests")
             return True
 
-        await wait_for(seen, what=f"{self.right} to be missed", timeout=60)
+        await wait_for(seen, what=f"{self.right} to be missed")
 
 
 async def declares(scene: Scene) -> AsyncGenerator[None, None]:
@@ -86,7 +86,7 @@ async def says_ready(scene: Scene) -> AsyncGenerator[None, None]:
     await scene.refused()
     assert not holds(await scene.queues.workload("js"), "Admitted")
     yield
-    await wait_for(lambda: scene.queues.started("js"), what="the JobSet to start", timeout=90)
+    await wait_for(lambda: scene.queues.started("js"), what="the JobSet to start")
 
 
 async def asks_policies(scene: Scene) -> AsyncGenerator[None, None]:
@@ -115,4 +115,4 @@ async def opens(scene: Scene) -> AsyncGenerator[None, None]:
     await scene.refused()
     assert await gates_of(scene.queues.cluster, "js") == ["gangctl.dev/gang"]
     yield
-    await wait_for(lambda: scene.queues.started("js"), what="the JobSet to start", timeout=90)
+    await wait_for(lambda: scene.queues.started("js"), what="the JobSet to start")

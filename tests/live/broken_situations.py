@@ -132,7 +132,7 @@ async def replaced(place: Place, before: set[str]) -> None:
             raise NotYet("none")
         return found[0]
 
-    await wait_for(there, 40, "the replacement")
+    await wait_for(there, "the replacement")
 
 
 @SITUATIONS(Reason.GANG_TAIL_BLOCKED, "one pod succeeded and one is replaced while gangctl is away", when=AWAY)

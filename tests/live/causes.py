@@ -175,7 +175,7 @@ class Place:
                 raise NotYet(f"only {names}")
             return True
 
-        await wait_for(made, 30, f"PodGroup {wanted}")
+        await wait_for(made, f"PodGroup {wanted}")
         return wanted
 
     async def pods(self, count: int, test: Callable[[Object], bool] = lambda _: True) -> list[Object]:
@@ -188,7 +188,7 @@ class Place:
                 raise NotYet(f"{len(found)} of {len(pods)} pods")
             return found
 
-        return await wait_for(there, 40, f"{count} pods in {self.namespace}", interval=0.2)
+        return await wait_for(there, f"{count} pods in {self.namespace}", interval=0.2)
 
     async def condition(self, pod: Object, kind: str, status: str) -> None:
         """Write a condition of a pod, as the node lifecycle controller does."""

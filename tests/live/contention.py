@@ -123,7 +123,7 @@ async def _everybody(cluster: Cluster) -> None:
             raise NotYet(f"{pods} pods exist")
         return True
 
-    await wait_for(arrived, what="all pods to exist", timeout=60)
+    await wait_for(arrived, what="all pods to exist")
 
 
 async def _watch(
@@ -144,7 +144,7 @@ async def _watch(
             raise NotYet(str(sight))
         return sight
 
-    return await wait_for(settled, timeout=JOBSETS * PODS * patience, what="nothing to move", interval=0.2)
+    return await wait_for(settled, what="nothing to move", interval=0.2)
 
 
 async def _finish_complete(cluster: Cluster, kubelet: Kubelet) -> None:

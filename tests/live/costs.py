@@ -128,7 +128,7 @@ async def _all_finished(cluster: Cluster) -> None:
             raise NotYet(f"{len(waiting)} have not finished" if waiting else f"{len(names)} objects are left")
         return True
 
-    await wait_for(finished, 180, "every gang to finish")
+    await wait_for(finished, "every gang to finish")
 
 
 async def _all_written(cluster: Cluster, since: int) -> None:

@@ -143,7 +143,7 @@ def _ended(pod: Object) -> bool:
     return pod["status"].get("phase") in {"Succeeded", "Failed"}
 
 
-async def until(cluster: Cluster, name: str, what: str, condition: Any, seconds: float = 90) -> Life:
+async def until(cluster: Cluster, name: str, what: str, condition: Any) -> Life:
     """Wait until a JobSet stands so."""
 
     async def met() -> Life:
@@ -152,7 +152,7 @@ async def until(cluster: Cluster, name: str, what: str, condition: Any, seconds:
             raise NotYet(str(life)[:600])
         return life
 
-    return await wait_for(met, what=f"{name} {what}", timeout=seconds)
+    return await wait_for(met, what=f"{name} {what}")
 
 
 async def runs(cluster: Cluster, name: str, pods: int) -> Life:

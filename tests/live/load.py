@@ -76,8 +76,7 @@ class Load:
                 raise NotYet(f"{len(self.outcomes)} of {wanted}")
             return True
 
-        timeout = 30 + 4 * creates / self._pace
-        await wait_for(answered, timeout, f"{creates} more creates", interval=0.02)
+        await wait_for(answered, f"{creates} more creates", interval=0.02)
 
     async def _drive(self) -> None:
         loop = asyncio.get_running_loop()

@@ -137,13 +137,14 @@ class Watcher:
             return True
 
         try:
-            await wait_for(all_fired, seconds, "alerts to fire", interval=0.2)
+            async with asyncio.timeout(seconds):
+                await wait_for(all_fired, "alerts to fire", interval=0.2)
         except TimeoutError:
             return set(names) - self.fired.keys()
         return set()
 
 
-async def until_series(prometheus: Prometheus, expression: str, seconds: float, *, gone: bool = False) -> list[Series]:
+async def until_series(prometheus: Prometheus, expression: str, *, gone: bool = False) -> list[Series]:
     """Wait until an expression has an answer, or has none any more."""
 
     async def answered() -> bool:
@@ -154,5 +155,5 @@ async def until_series(prometheus: Prometheus, expression: str, seconds: float, 
         return True
 
     found: list[Series] = []
-    await wait_for(answered, seconds, expression, interval=0.2, tolerate=UNREACHABLE)
+    await wait_for(answered, expression, interval=0.2, tolerate=UNREACHABLE)
     return found

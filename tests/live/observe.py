@@ -12,8 +12,6 @@ from tests.live.cluster import Cluster, Gangs, reference_of
 async def gang_of(
     cluster: Cluster,
     name: str,
-    *,
-    timeout: float = 30,  # noqa: ASYNC109 - the deadline is part of the message
 ) -> Gangs:
     """The gang of a JobSet once its Workload, and its groups where there are such, exist."""
 
@@ -25,17 +23,17 @@ async def gang_of(
             raise NotYet("still terminating")
         return gangs
 
-    return await wait_for(exists, timeout=timeout, what=f"the gang of {name}")
+    return await wait_for(exists, what=f"the gang of {name}")
 
 
-async def no_gang(cluster: Cluster, *, timeout: float = 30) -> None:  # noqa: ASYNC109 - the deadline is part of the message
+async def no_gang(cluster: Cluster) -> None:
     async def gone() -> bool:
         names = (await cluster.gangs()).names
         if names:
             raise NotYet(f"{names} exist")
         return True
 
-    await wait_for(gone, timeout=timeout, what="the gang's objects to be gone")
+    await wait_for(gone, what="the gang's objects to be gone")
 
 
 async def running_pods(cluster: Cluster, count: int) -> list[Object]:
@@ -46,15 +44,13 @@ async def running_pods(cluster: Cluster, count: int) -> list[Object]:
             raise NotYet(f"{len(pods)} pods run")
         return pods
 
-    return await wait_for(run, what=f"{count} running pods", timeout=60)
+    return await wait_for(run, what=f"{count} running pods")
 
 
 async def said(
     cluster: Cluster,
     reason: str,
     jobset: str = "js",
-    *,
-    timeout: float = 30,  # noqa: ASYNC109 - the deadline is part of the message
 ) -> Object:
     """The first event with this reason."""
 
@@ -64,7 +60,7 @@ async def said(
             raise NotYet(f"events {await cluster.reasons(jobset)}")
         return found[0]
 
-    return await wait_for(event, timeout=timeout, what=f"event {reason}")
+    return await wait_for(event, what=f"event {reason}")
 
 
 async def jobs_with_references(cluster: Cluster, count: int) -> dict[str, object]:
@@ -106,8 +102,6 @@ async def min_counts(
     workload: str,
     group: str,
     pods: int,
-    *,
-    timeout: float = 30,  # noqa: ASYNC109 - the deadline is part of the message
 ) -> None:
     async def changed() -> bool:
         gangs = await cluster.gangs()
@@ -116,4 +110,4 @@ async def min_counts(
             raise NotYet(f"minCounts {counts}")
         return True
 
-    await wait_for(changed, timeout=timeout, what=f"minCount {pods}")
+    await wait_for(changed, what=f"minCount {pods}")

@@ -103,7 +103,7 @@ class Ground:
                 found.setdefault(name, []).append(pod)
         return {name: _standing(pods) for name, pods in found.items()}
 
-    async def started(self, job: PathwaysJob, seconds: float = 60) -> Standing:
+    async def started(self, job: PathwaysJob) -> Standing:
         """Where the pods of a job are, once all of them have a node."""
 
         async def complete() -> Standing:
@@ -112,9 +112,9 @@ class Ground:
                 raise NotYet(f"{standing}")
             return standing
 
-        return await wait_for(complete, seconds, f"all pods of {job.name} to have a node", interval=0.2)
+        return await wait_for(complete, f"all pods of {job.name} to have a node", interval=0.2)
 
-    async def refused(self, name: str, count: int, seconds: float = 60) -> Standing:
+    async def refused(self, name: str, count: int) -> Standing:
         """Where the pods of a JobSet are, once the scheduler has said of so many that they get no node."""
 
         async def told() -> Standing:
@@ -125,7 +125,7 @@ class Ground:
                 raise NotYet(f"{len(refused)} of {len(pods)} pods refused")
             return _standing(pods)
 
-        return await wait_for(told, seconds, f"{count} pods of {name} to be refused", interval=0.2)
+        return await wait_for(told, f"{count} pods of {name} to be refused", interval=0.2)
 
     def look_at(self, job: PathwaysJob, standing: Standing) -> None:
         """All of a job's pods are where they belong: each slice on one pool, the head beside them or on none."""

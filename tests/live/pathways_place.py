@@ -52,7 +52,7 @@ class PathwaysPlace(Cluster):
                 raise
             return None
 
-    async def stands(self, wanted: str, name: str = "pw", *, seconds: float = 30) -> Object:
+    async def stands(self, wanted: str, name: str = "pw") -> Object:
         """Wait until a status says ``PHASE REASON``, or just the phase; the status."""
 
         async def said() -> Object:
@@ -63,13 +63,13 @@ class PathwaysPlace(Cluster):
                 raise NotYet(f"{seen}")
             return status
 
-        return await wait_for(said, seconds, f"{name} to be {wanted}")
+        return await wait_for(said, f"{name} to be {wanted}")
 
-    async def no_jobset(self, name: str = "pw", *, seconds: float = 60) -> None:
+    async def no_jobset(self, name: str = "pw") -> None:
         async def gone() -> bool:
             return await self.found_jobset(name) is None
 
-        await wait_for(gone, seconds, f"JobSet {name} to be gone")
+        await wait_for(gone, f"JobSet {name} to be gone")
 
     async def counted(self, number: int, **labels: str) -> None:
         """Wait until gangctl counts so many PathwaysJobs here."""

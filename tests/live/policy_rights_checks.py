@@ -14,7 +14,7 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.rights import Right
-from tests.live.rights_checks import AGAIN_SECONDS, RELISTED, Stage
+from tests.live.rights_checks import RELISTED, Stage
 
 GROUP: Final = "gangctl.dev/v1alpha1"
 ADMISSION: Final = "admissionregistration.k8s.io/v1"
@@ -77,7 +77,7 @@ class Policies:
                 raise NotYet(str(status))
             return True
 
-        await wait_for(said, AGAIN_SECONDS, f"the status to say {reason}")
+        await wait_for(said, f"the status to say {reason}")
 
     async def untold(self, path: str) -> None:
         """It has no status."""
@@ -92,7 +92,7 @@ class Policies:
                 raise NotYet(str(status))
             return True
 
-        await wait_for(seen, AGAIN_SECONDS, "the scan's counts")
+        await wait_for(seen, "the scan's counts")
 
     async def reported(self, words: str = "none at all") -> None:
         """Wait until the report says so."""
@@ -103,7 +103,7 @@ class Policies:
                 raise NotYet(str(report))
             return True
 
-        await wait_for(seen, AGAIN_SECONDS, f"the report to say {words}", tolerate=(ApiFailure,))
+        await wait_for(seen, f"the report to say {words}", tolerate=(ApiFailure,))
 
     async def unreported(self) -> None:
         """Wait until there is no report."""
@@ -117,7 +117,7 @@ class Policies:
                 raise
             raise NotYet(str(report))
 
-        await wait_for(seen, AGAIN_SECONDS, "the report to go")
+        await wait_for(seen, "the report to go")
 
     async def registered(self, *, gone: bool = False, defaults: bool = True) -> None:
         """Wait until both configurations, or that of rules alone, have their webhooks, or are gone."""
@@ -135,7 +135,7 @@ class Policies:
                     raise NotYet(f"{path}: {hooks}")
             return True
 
-        await wait_for(seen, AGAIN_SECONDS, "the configurations to follow the policies")
+        await wait_for(seen, "the configurations to follow the policies")
 
     async def delete(self) -> None:
         for path in (self.policy, self.exception):
@@ -298,7 +298,6 @@ async def watches_namespaces(stage: Stage, rights: tuple[Right, ...]) -> AsyncGe
         await wait_for(
             lambda: later[-1].create_jobset(PLAIN, dry_run=True),
             what="the namespace to be known",
-            timeout=AGAIN_SECONDS,
             tolerate=(ApiFailure,),
         )
         for each in later:

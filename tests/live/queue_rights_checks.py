@@ -14,7 +14,7 @@ from tests.live import kueue
 from tests.live.observe import said
 from tests.live.policy_rights_checks import WITH_LIMITS, policies
 from tests.live.rights import Right
-from tests.live.rights_checks import AGAIN_SECONDS, Stage
+from tests.live.rights_checks import Stage
 
 
 async def _queue(stage: Stage) -> None:
@@ -32,7 +32,7 @@ async def _counted(stage: Stage, verdict: str) -> None:
             raise NotYet(f"{found:.0f} of {labels}")
         return True
 
-    await wait_for(counted, AGAIN_SECONDS, f"one JobSet to be {verdict}")
+    await wait_for(counted, f"one JobSet to be {verdict}")
 
 
 async def _restart(stage: Stage, rights: tuple[Right, ...]) -> None:
@@ -53,7 +53,7 @@ async def reads_queues(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerato
     await _counted(stage, "unknown")
     assert "NeverFits" not in await stage.cluster.reasons("big")
     yield
-    await said(stage.cluster, "NeverFits", "big", timeout=AGAIN_SECONDS)
+    await said(stage.cluster, "NeverFits", "big")
 
 
 async def watches_queues(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -88,7 +88,7 @@ async def reads_configurations(stage: Stage, rights: tuple[Right, ...]) -> Async
         assert "NeverFits" not in await stage.cluster.reasons("big")
         yield
         await made.told(made.policy)
-        await said(stage.cluster, "NeverFits", "big", timeout=AGAIN_SECONDS)
+        await said(stage.cluster, "NeverFits", "big")
 
 
 async def watches_configurations(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -110,7 +110,7 @@ async def watches_configurations(stage: Stage, rights: tuple[Right, ...]) -> Asy
         await stage.api.patch(path, {"data": {"jobs": "0"}})
         await stage.cluster.create_jobset(kueue.queued("big", 3), dry_run=True)
         yield
-        await wait_for(lambda: _refused(stage), AGAIN_SECONDS, "the change to be seen")
+        await wait_for(lambda: _refused(stage), "the change to be seen")
 
 
 async def _refused(stage: Stage) -> bool:

@@ -33,7 +33,7 @@ async def submit(place: Place, raw: Object, **labels: str) -> None:
 
 async def patch_workload(place: Place, name: str, patch: Object) -> None:
     """Change a Workload of Kueue once it is there."""
-    workload = await wait_for(lambda: place.queued.workload(name), 20, "the Workload")
+    workload = await wait_for(lambda: place.queued.workload(name), "the Workload")
     await place.plane.api.patch(place.queued.path("Workload", workload.name, place.namespace), patch)
 
 

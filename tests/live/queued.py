@@ -69,7 +69,7 @@ class Queued:
                 raise NotYet("no condition yet")
             return True
 
-        await wait_for(seen, 20, "Kueue to look at the ClusterQueue")
+        await wait_for(seen, "Kueue to look at the ClusterQueue")
 
     async def door(self, name: str = "main", **spec: Any) -> None:
         """A LocalQueue into the namespace's ClusterQueue."""
@@ -139,4 +139,4 @@ class Queued:
                 raise NotYet(f"{status.label} {status.reason}: {status.message} {status.detail}")
             return status
 
-        return await wait_for(there, 30, f"{name} to be {phase} {reason}")
+        return await wait_for(there, f"{name} to be {phase} {reason}")

@@ -23,7 +23,7 @@ async def _is(stage: Stage, number: int, name: str, **labels: str) -> None:
             raise NotYet(f"{name} of {labels} is {found:.0f}")
         return True
 
-    await wait_for(counted, what=f"{name} of {labels} to be {number}", timeout=60)
+    await wait_for(counted, what=f"{name} of {labels} to be {number}")
 
 
 async def _blocked(stage: Stage, reason: str, number: int = 1) -> None:

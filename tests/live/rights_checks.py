@@ -28,8 +28,6 @@ CONFIGURATIONS: Final = tuple(
     for kind in ("mutating", "validating")
 )
 
-AGAIN_SECONDS: Final = 90.0
-"""How long what a right is for may take once it is granted: what was refused is tried again every 30 s in the end."""
 RELISTED: Final = 6
 """Refusals of a watch after which nothing is seen without it.
 
@@ -76,7 +74,7 @@ class Stage:
                 raise NotYet(f"{len(self.refused(right))} refusals; gangctl said: {text[-1500:]}")
             return True
 
-        await wait_for(both, AGAIN_SECONDS, f"gangctl to say that it {right.words}")
+        await wait_for(both, f"gangctl to say that it {right.words}")
 
     async def blind(self, *rights: Right) -> None:
         """Wait until what changes from now on is not seen for want of these rights to watch."""
@@ -195,7 +193,7 @@ async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) ->
     async def mended() -> bool:
         return all([*await authorities(stage, CONFIGURATIONS[0]), *await authorities(stage, CONFIGURATIONS[1])])
 
-    await wait_for(mended, what="the authorities to be set again", timeout=AGAIN_SECONDS)
+    await wait_for(mended, what="the authorities to be set again")
 
 
 async def proves_the_reference(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -209,7 +207,7 @@ async def proves_the_reference(stage: Stage, rights: tuple[Right, ...]) -> Async
     assert rights[0].words in failure.message
     yield
     await stage.jobset()
-    await gang_of(stage.cluster, "js", timeout=AGAIN_SECONDS)
+    await gang_of(stage.cluster, "js")
 
 
 async def leads(stage: Stage, _: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -234,7 +232,7 @@ async def _leads(stage: Stage) -> AsyncGenerator[None, None]:
     assert await stage.gangctl.metric("gangctl_leader") == 0
     assert await stage.has("workloads") == 0
     yield
-    await gang_of(stage.cluster, "js", timeout=AGAIN_SECONDS)
+    await gang_of(stage.cluster, "js")
 
 
 async def watches_jobsets(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -246,7 +244,7 @@ async def watches_jobsets(stage: Stage, rights: tuple[Right, ...]) -> AsyncGener
     await stage.jobset()
     assert await stage.has("workloads") == 0
     yield
-    await gang_of(stage.cluster, "js", timeout=AGAIN_SECONDS)
+    await gang_of(stage.cluster, "js")
 
 
 async def watches_jobs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -272,7 +270,7 @@ async def watches_jobs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerato
     await wait_for(without_pods, what="the pods to be gone")
     assert await stage.has("workloads") == 1
     yield
-    await no_gang(stage.cluster, timeout=AGAIN_SECONDS)
+    await no_gang(stage.cluster)
 
 
 async def watches_gangs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -292,7 +290,7 @@ async def watches_gangs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerat
     await stage.refused_again(*rights)
     await min_counts(stage.cluster, workload, group, 7)
     yield
-    await min_counts(stage.cluster, workload, group, 2, timeout=AGAIN_SECONDS)
+    await min_counts(stage.cluster, workload, group, 2)
 
 
 async def looks_at_who_holds_its_name(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -318,7 +316,7 @@ async def looks_at_who_holds_its_name(stage: Stage, rights: tuple[Right, ...]) -
             assert "NameConflict" not in await stage.cluster.reasons(right.resource)
         yield
         for right in rights:
-            await said(stage.cluster, "NameConflict", right.resource, timeout=AGAIN_SECONDS)
+            await said(stage.cluster, "NameConflict", right.resource)
 
 
 def _foreign_group(cluster: Cluster, name: str) -> Object:
@@ -335,7 +333,7 @@ async def creates(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[Non
     event = await said(stage.cluster, "FailedCreate")
     assert rights[0].words in event["note"]
     yield
-    await gang_of(stage.cluster, "js", timeout=AGAIN_SECONDS)
+    await gang_of(stage.cluster, "js")
 
 
 async def resizes(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -349,7 +347,7 @@ async def resizes(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[Non
     gangs = await stage.cluster.gangs()
     assert 2 in {gangs.min_counts(workload)["w"], gangs.group_min_count(group)}
     yield
-    await min_counts(stage.cluster, workload, group, 3, timeout=AGAIN_SECONDS)
+    await min_counts(stage.cluster, workload, group, 3)
 
 
 async def retires(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -360,7 +358,7 @@ async def retires(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[Non
     await stage.told(rights[0])
     assert (await stage.cluster.gangs()).names
     yield
-    await no_gang(stage.cluster, timeout=AGAIN_SECONDS)
+    await no_gang(stage.cluster)
 
 
 async def tells(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -371,7 +369,7 @@ async def tells(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None,
     assert await stage.cluster.reasons("js") == []
     yield
     await stage.jobset("again")
-    await said(stage.cluster, "WorkloadCreated", "again", timeout=AGAIN_SECONDS)
+    await said(stage.cluster, "WorkloadCreated", "again")
 
 
 async def unregisters(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:

@@ -225,7 +225,7 @@ class Tenancy:
                 raise NotYet(f"{len(found)} pods")
             return found
 
-        return await wait_for(there, 60, f"{count} pods of {gang.name}")
+        return await wait_for(there, f"{count} pods of {gang.name}")
 
     async def _end(self, pod: Object) -> None:
         await self.plane.api.delete(_path(pod), grace=0)

@@ -75,7 +75,7 @@ async def _outcome(plane: ControlPlane, case: Case) -> Outcome:
         return Outcome(uid, gangs, said)
 
     try:
-        return await wait_for(arrived, timeout=60, what=f"{case.id} on {plane.minor.name}")
+        return await wait_for(arrived, what=f"{case.id} on {plane.minor.name}")
     except TimeoutError:
         # Judged as it is: the test of this case says what is wrong.
         return Outcome(uid, await cluster.gangs(), await _reasons(cluster))

@@ -39,7 +39,7 @@ async def create(cluster: Cluster, names: Sequence[str]) -> None:
         await cluster.create_jobset(jobset(name, rj("w", 1, 1, 1, mode="Gang")))
 
 
-async def ganged(cluster: Cluster, names: Sequence[str], seconds: float = 30) -> None:
+async def ganged(cluster: Cluster, names: Sequence[str]) -> None:
     async def have_gangs() -> bool:
         gangs = await cluster.gangs()
         for objects in (gangs.workloads, gangs.groups):
@@ -48,7 +48,7 @@ async def ganged(cluster: Cluster, names: Sequence[str], seconds: float = 30) ->
                 raise NotYet(str(owners))
         return True
 
-    await wait_for(have_gangs, seconds, f"one gang for each of {names}")
+    await wait_for(have_gangs, f"one gang for each of {names}")
 
 
 async def test_connections_that_are_cut_or_fall_silent_are_opened_again(rough: Cluster) -> None:
@@ -63,7 +63,7 @@ async def test_connections_that_are_cut_or_fall_silent_are_opened_again(rough: C
         began = time.monotonic()
         proxy.speak()
         # Longer than it may take, so that a failure says how long it took.
-        await ganged(rough, ["before", "cut", "silent"], seconds=60)
+        await ganged(rough, ["before", "cut", "silent"])
         took = time.monotonic() - began
         # One limit for the watch, one for a request that finds another dead connection in the pool, and delays.
         assert took < 3 * IDLE_SECONDS

@@ -77,12 +77,12 @@ async def kill_after_each_write(
         async def over(done: Condition = done) -> bool:
             return await assassin.struck() or await done()
 
-        await wait_for(over, what=f"write {n} or the end of it all", timeout=60)
+        await wait_for(over, what=f"write {n} or the end of it all")
         if not await assassin.struck():
             return struck
         struck.append(assassin.last_write)
         await gangctl.process.start()
-        await wait_for(done, what=f"the end in spite of a crash after {assassin.last_write}", timeout=60)
+        await wait_for(done, what=f"the end in spite of a crash after {assassin.last_write}")
     raise AssertionError(f"20 writes and no end: {struck}")
 
 
@@ -130,7 +130,7 @@ async def test_killed_after_every_write(plane: ControlPlane, namespace: str, run
         assassin.arm(0)
         spare = [await create(n) for n in range(len(creations) + 2, len(creations) + 8)]
         for whole in spare:
-            await wait_for(whole, what="JobSets to be suspended", timeout=60)
+            await wait_for(whole, what="JobSets to be suspended")
         before = (await cluster.gangs()).uids()
         deletions = await kill_after_each_write(running, proxy, assassin, suspend, "scheduling.k8s.io")
     groups = ["POST podgroups"] * REPLICAS if cluster.has_groups else []

@@ -50,7 +50,7 @@ async def nothing_left(plane: ControlPlane) -> None:
             raise NotYet(", ".join(names))
         return True
 
-    await wait_for(gone, timeout=60, what="everything of the demo to go")
+    await wait_for(gone, what="everything of the demo to go")
 
 
 async def start(plane: ControlPlane, *more: str) -> asyncio.subprocess.Process:
@@ -107,7 +107,7 @@ async def test_interrupted_it_cleans_up(empty_plane: ControlPlane) -> None:
             raise NotYet(f"{len(pods)} pods")
         return True
 
-    await wait_for(pods_bound, timeout=60, what="the first act")
+    await wait_for(pods_bound, what="the first act")
     demo.send_signal(signal.SIGINT)
     answer = await ended(demo)
     assert answer.code == 130, answer.err

@@ -101,7 +101,7 @@ async def test_who_may_only_read_his_namespace(roomy: Cluster) -> None:
             raise NotYet(str(unlike))
         return answer
 
-    answer = await wait_for(placed, 30, "the gang to be seen")
+    answer = await wait_for(placed, "the gang to be seen")
     assert roomy.plane.writes_by(user, since).objects == []
     assert (answer.code, "Traceback" in answer.err) == (0, False)
     found = verdicts(answer)

@@ -103,13 +103,13 @@ class Place(Cluster):
                 raise NotYet(str(seen))
             return gang
 
-        return await wait_for(come, what=f"{name} to be {phase}", timeout=60)
+        return await wait_for(come, what=f"{name} to be {phase}")
 
     async def gone(self, name: str = "js") -> None:
         async def absent() -> bool:
             return await self.gang(name) is None
 
-        await wait_for(absent, what=f"Gang {name} to be gone", timeout=60)
+        await wait_for(absent, what=f"Gang {name} to be gone")
 
     def written(self, since: int) -> list[str]:
         """What gangctl wrote of Gang objects here."""
@@ -223,7 +223,7 @@ async def test_without_the_definition_gangctl_goes_on(place: Place, gang_plane: 
     async def told() -> bool:
         return "the cluster does not have their definition" in place.gangctl.log
 
-    await wait_for(told, what="gangctl to say so", timeout=60)
+    await wait_for(told, what="gangctl to say so")
     await place.submit()
 
     async def ganged() -> bool:
@@ -231,7 +231,7 @@ async def test_without_the_definition_gangctl_goes_on(place: Place, gang_plane: 
 
     await wait_for(ganged, what="the gang")
     await serve(gang_plane.api, definitions().values())
-    await wait_for(place.gang, what="its Gang", timeout=90)
+    await wait_for(place.gang, what="its Gang")
 
 
 class Lack:
@@ -259,7 +259,7 @@ class Lack:
                 raise NotYet(f"{len(self.refused())} refusals")
             return True
 
-        await wait_for(both, what=f"{self._right} to be missed", timeout=60)
+        await wait_for(both, what=f"{self._right} to be missed")
         assert len(self.refused()) <= 20
 
 
@@ -269,7 +269,7 @@ async def says(place: Place, name: str = "js") -> str:
     async def told() -> str:
         return str(((await place.gang(name)) or {}).get("status", {}).get("phase", ""))
 
-    return await wait_for(told, what=f"Gang {name} to say something", timeout=90)
+    return await wait_for(told, what=f"Gang {name} to say something")
 
 
 def lacking(verb: str) -> Right:

@@ -57,7 +57,7 @@ async def phase(cluster: Cluster, name: str, wanted: str) -> Object:
             raise NotYet(f"{status['phase']} {status['reason']} {status['message']}")
         return status
 
-    return await wait_for(said, 60, f"{name} to be {wanted}")
+    return await wait_for(said, f"{name} to be {wanted}")
 
 
 async def test_what_runs_and_what_waits(stuck: Cluster) -> None:
@@ -111,7 +111,7 @@ async def test_who_may_read_only_his_namespace(stuck: Cluster) -> None:
             raise NotYet(answer.err)
         return answer
 
-    answer = await wait_for(allowed, 30, "the rights to be in force")
+    answer = await wait_for(allowed, "the rights to be in force")
     assert (answer.code, answer.json["status"]["causes"][0]["reason"]) == (1, "Unschedulable")
     assert answer.err == "note: left out: nodes may not be read\n"
     everywhere = await asyncio.to_thread(process, "get", "-A", "--kubeconfig", str(config))
@@ -157,7 +157,7 @@ async def described(cluster: Cluster, name: str) -> tuple[Answer, list[Object]]:
             raise NotYet(f"{told(before)}, then {told(after)}")
         return after, items
 
-    return await wait_for(unchanged, 60, "a dump while nothing changes")
+    return await wait_for(unchanged, "a dump while nothing changes")
 
 
 async def test_a_dump_says_the_same(stuck: Cluster, tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ async def test_quota_is_given_back_and_tried_again_when_a_gang_cannot_be_made(qu
         await queues.entry("js", check, "Retry")
         await queues.until("js", "QuotaReserved", status=False)
         await queues.api.delete(queues.cluster.scheduling("workloads", name))
-        await wait_for(lambda: queues.started("js"), what="the JobSet to start", timeout=60)
+        await wait_for(lambda: queues.started("js"), what="the JobSet to start")
     retried = [
         entry
         for version in seen.versions["js"]
@@ -308,7 +308,7 @@ async def test_many_at_once(queues: Queues) -> None:
     async with chronicle(queues) as seen:
         await asyncio.gather(*(queues.submit(name, replicas=1) for name in names))
         for name in names:
-            await wait_for(lambda name=name: queues.started(name), what=f"{name} to start", timeout=60)  # type: ignore[misc]  # bound on purpose
+            await wait_for(lambda name=name: queues.started(name), what=f"{name} to start")  # type: ignore[misc]  # bound on purpose
     assert {name: seen.admissions(name) for name in names} == {name: [1] for name in names}
 
 

@@ -68,7 +68,7 @@ async def condition(queued: Queued, name: str, kind: str, *, status: bool) -> st
             raise NotYet(f"{name}: {kind} is {found}")
         return found.message
 
-    return await wait_for(there, 30, f"{kind} of {name} to be {status}")
+    return await wait_for(there, f"{kind} of {name} to be {status}")
 
 
 async def forgotten(queued: Queued, name: str) -> None:
@@ -79,7 +79,7 @@ async def forgotten(queued: Queued, name: str) -> None:
             raise NotYet("it is there")
         return True
 
-    await wait_for(gone, 30, f"the Workload of {name} to be gone")
+    await wait_for(gone, f"the Workload of {name} to be gone")
 
 
 async def test_kueue_does_what_was_said(queued: Queued, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ async def test_states_of_queues(queued: Queued) -> None:
                 raise NotYet(f"{main['state']} {main['message']}")
             return True
 
-        await wait_for(there, 30, f"the queue to be {wanted}")
+        await wait_for(there, f"the queue to be {wanted}")
 
     await until(("active", ""))
     await queued.queue("4", stopPolicy="Hold")
@@ -191,7 +191,7 @@ async def test_who_may_read_little_is_answered(queued: Queued, tmp_path: Path) -
             raise NotYet(answer.err)
         return answer
 
-    answer = await wait_for(allowed, 30, "the rights to be in force")
+    answer = await wait_for(allowed, "the rights to be in force")
     # Kueue's configuration is not for everybody to read, and it could change everything.
     assert (answer.code, answer.json["verdict"]) == (0, "unknown")
     assert "what others have in use is not counted" in answer.err
@@ -267,7 +267,7 @@ async def test_quota_is_not_room(queued: Queued, tmp_path: Path) -> None:
                 raise NotYet(f"{len(pods)} pods, none bound")
             return True
 
-        await wait_for(bound, 30, "the pod to be bound")
+        await wait_for(bound, "the pod to be bound")
         assert await said(8) == ("not-now", "WaitsForNodes")
         assert await said(7) == ("fits", "Fits")
         own = await ask(queued, "fit", "runs", "-n", queued.namespace, "--fixed-nodes", "--now")
@@ -327,4 +327,4 @@ async def test_a_gang_in_a_queue(queued: Queued) -> None:
             raise NotYet("it is not told yet")
         return True
 
-    await wait_for(closed, 30, "the closed queue to be told")
+    await wait_for(closed, "the closed queue to be told")

@@ -99,7 +99,7 @@ async def reserved(queued: Queued, name: str) -> QueuedWorkload:
             raise NotYet(str(found.conditions))
         return found
 
-    return await wait_for(there, 30, f"{name} to have quota")
+    return await wait_for(there, f"{name} to have quota")
 
 
 async def test_names_and_podsets(plane: ControlPlane) -> None:
@@ -144,7 +144,7 @@ async def test_templates_are_called_like_podsets(plane: ControlPlane) -> None:
             return [template["name"] for template in each["spec"]["podGroupTemplates"]]
         raise NotYet("no Workload of scheduling.k8s.io")
 
-    assert await wait_for(templates, 30, "the gang's Workload") == list(workload.pods)
+    assert await wait_for(templates, "the gang's Workload") == list(workload.pods)
 
 
 @pytest.mark.usefixtures("_gangctl")
@@ -169,4 +169,4 @@ async def test_what_runs_on_another_cluster_gets_nothing_here(plane: ControlPlan
             raise NotYet(str(found))
         return found
 
-    assert made["metadata"]["uid"] not in await wait_for(owners, 30, "the other's gang")
+    assert made["metadata"]["uid"] not in await wait_for(owners, "the other's gang")

@@ -132,7 +132,7 @@ async def test_the_gate_stays_while_the_gang_cannot_be_made(
         assert await gates_of(queues.cluster, "js") == [GATE]
         assert not holds(await queues.workload("js"), "QuotaReserved")
         await queues.api.delete(queues.cluster.scheduling("workloads", name))
-        await wait_for(lambda: queues.started("js"), what="the JobSet to start", timeout=60)
+        await wait_for(lambda: queues.started("js"), what="the JobSet to start")
 
 
 async def test_a_policy_that_denies_the_change_keeps_the_gate_closed(queues: Queues, gating: Gangctl) -> None:
@@ -155,7 +155,7 @@ async def test_a_policy_that_denies_the_change_keeps_the_gate_closed(queues: Que
                 return failure.status == 422
             return False
 
-        await wait_for(denied, what="the policy to be in force", timeout=60)
+        await wait_for(denied, what="the policy to be in force")
         await queues.submit()
         event = await said(queues.cluster, "FailedCreate")
         assert "wait" in event["note"]
@@ -163,7 +163,7 @@ async def test_a_policy_that_denies_the_change_keeps_the_gate_closed(queues: Que
         assert gating.process.running
     finally:
         await queues.api.delete(path)
-    await wait_for(lambda: queues.started("js"), what="the JobSet to start", timeout=90)
+    await wait_for(lambda: queues.started("js"), what="the JobSet to start")
 
 
 async def test_killed_after_every_write(queues: Queues, kueue_plane: ControlPlane, gating: Gangctl) -> None:

@@ -78,7 +78,7 @@ async def install(plane: ControlPlane, trees: list[Tree]) -> None:
             raise NotYet(f"{len(closed)} of {len(queues)} queues are not active: {closed[:2]}")
         return True
 
-    await wait_for(active_all, 240, "all ClusterQueues to be active", interval=0.5)
+    await wait_for(active_all, "all ClusterQueues to be active", interval=0.5)
 
 
 async def snapshot_of(plane: ControlPlane) -> Snapshot:
@@ -122,7 +122,7 @@ async def decided(plane: ControlPlane) -> dict[str, QueuedWorkload]:
             raise NotYet(f"{len(now)} Workloads decided, {left:.0f} s to be quiet")
         return True
 
-    await wait_for(quiet, 300, "Kueue to have decided", interval=1)
+    await wait_for(quiet, "Kueue to have decided", interval=1)
     return found
 
 

@@ -82,7 +82,7 @@ async def finished_reason(cluster: Cluster, name: str) -> str:
                         return str(each["reason"])
         raise NotYet(name)
 
-    return await wait_for(ended, what=f"the Workload of {name} to be finished", timeout=60)
+    return await wait_for(ended, what=f"the Workload of {name} to be finished")
 
 
 async def test_a_policy_s_queues_are_kueue_s_and_what_kueue_writes_passes(policed: Policed) -> None:

@@ -92,7 +92,7 @@ async def delete_cluster_queue(queued: Queued) -> None:
     async def gone() -> bool:
         return await queued.cluster_queue() is None
 
-    await wait_for(gone, 20, "the ClusterQueue to be gone")
+    await wait_for(gone, "the ClusterQueue to be gone")
 
 
 async def delete_local_queue(queued: Queued) -> None:
@@ -144,7 +144,7 @@ async def test_a_closed_queue_is_told_the_same_in_both(close: object, reason: Bl
             raise NotYet(str(found))
         return True
 
-    await wait_for(told, 20, f"the objects to say {reason}")
+    await wait_for(told, f"the objects to say {reason}")
     await queued.submit("js")
     status = await queued.until("js", Phase.BLOCKED)
     assert status.label == "Blocked"
@@ -244,7 +244,7 @@ async def test_checks_are_waited_for_with_quota(queued: Queued) -> None:
             raise NotYet(detail)
         return True
 
-    await wait_for(named, 20, "the check to be named")
+    await wait_for(named, "the check to be named")
     await check_says(queued, "js", "Ready")
     await queued.until("js", Phase.ADMITTED)
 
@@ -263,7 +263,7 @@ async def test_a_check_that_retries_at_once_evicts_and_the_workload_is_tried_aga
             raise NotYet(f"{check} {workload.conditions}")
         return True
 
-    await wait_for(reset, 30, "the check to be pending again")
+    await wait_for(reset, "the check to be pending again")
 
 
 async def test_a_check_that_retries_later_keeps_the_quota_until_then(queued: Queued) -> None:
@@ -279,7 +279,7 @@ async def test_a_check_that_retries_later_keeps_the_quota_until_then(queued: Que
             raise NotYet(status.detail)
         return True
 
-    await wait_for(timed, 20, "the time of the eviction")
+    await wait_for(timed, "the time of the eviction")
 
 
 async def test_a_check_that_rejects_deactivates(queued: Queued) -> None:
@@ -390,7 +390,7 @@ async def test_the_head_of_a_strict_queue_blocks_it(queued: Queued) -> None:
         assert stuck.trouble is Trouble.HEAD_BLOCKS_QUEUE
         return stuck.message
 
-    assert "1 behind it wait" in await wait_for(told, 30, "the head to be told")
+    assert "1 behind it wait" in await wait_for(told, "the head to be told")
     assert (await queued.workload("small")).cluster_queue == ""
     await queued.queue("4", queueingStrategy="StrictFIFO", cohortName=None)
     await queued.delete("big")

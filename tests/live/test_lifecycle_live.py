@@ -86,7 +86,7 @@ async def test_p21_restart_keeps_the_gang(cluster: Cluster, kubelet: Kubelet) ->
             raise NotYet(f"attempts {attempts}")
         return True
 
-    await wait_for(restarted, what="the restart", timeout=60)
+    await wait_for(restarted, what="the restart")
     await running_pods(cluster, 4)
     after = await gang_of(cluster, "js")
     assert after.uids() == before.uids()

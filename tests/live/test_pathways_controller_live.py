@@ -95,7 +95,7 @@ async def test_a_life(place: PathwaysPlace) -> None:
         await place.patch_jobset("pw", {"spec": {"suspend": True}})
         await place.stands("Suspended SuspendedJobs")
         await place.patch_jobset("pw", {"spec": {"suspend": False}})
-        await place.stands("Running HeadAndWorkersReady", seconds=60)
+        await place.stands("Running HeadAndWorkersReady")
         (head,) = await heads(place)
         await kubelet.finish(head)
         status = await place.stands("Completed AllJobsCompleted")
@@ -231,7 +231,7 @@ async def test_without_looking_or_creating_there_is_no_jobset(resource: str, ver
         if verb == "create":
             await place.stands("Pending JobSetCreateFailed")
             assert lacking.words in (await said(place, "JobSetCreateFailed", "pw"))["note"].replace('\\"', '"')
-    await place.stands("Pending WaitingForHead", seconds=60)
+    await place.stands("Pending WaitingForHead")
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ async def test_without_seeing_nothing_is_written(lacking: tuple[tuple[str, str],
             await place.gangctl.process.start()
             await place.misses(rights, since)
             assert place.written() == []
-        await place.stands("Pending", seconds=60)
+        await place.stands("Pending")
         assert rights[1].words in place.gangctl.log.replace('\\"', '"')
 
 

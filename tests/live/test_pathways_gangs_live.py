@@ -32,8 +32,6 @@ pytestmark = [pytest.mark.controlplane]
 
 QUIET_SECONDS = 15.0
 """Nothing changed for so long: what is incomplete is stranded."""
-TURN_SECONDS = 120.0
-"""A gang that did not fit is tried again after a backoff of up to ten seconds, while others are tried, too."""
 COLOCATED = {"deploymentMode": "colocate_head_with_workers"}
 PRIORITIES = path_of("scheduling.k8s.io/v1", "priorityclasses")
 HEADS = "gangctl.dev/heads"
@@ -114,7 +112,7 @@ async def _quiet(ground: Ground) -> dict[str, Standing]:
             raise NotYet(str(now))
         return True
 
-    await wait_for(quiet, 120, "nothing to move", interval=0.3)
+    await wait_for(quiet, "nothing to move", interval=0.3)
     return last
 
 
@@ -127,7 +125,7 @@ async def _finished(cluster: Cluster, contests: Sequence[Contest]) -> None:
             raise NotYet(str(states))
         return True
 
-    await wait_for(finished, TURN_SECONDS, "everybody to finish", interval=0.3)
+    await wait_for(finished, "everybody to finish", interval=0.3)
 
 
 NEWEST_ONLY = pytest.mark.parametrize(

@@ -41,7 +41,7 @@ async def counted(gangctl: Gangctl, number: int, metric: str, **labels: str) -> 
             raise NotYet(f"{metric} of {labels} is {found:.0f}")
         return True
 
-    await wait_for(so, what=f"{metric} of {labels} to be {number}", timeout=60)
+    await wait_for(so, what=f"{metric} of {labels} to be {number}")
 
 
 @pytest.mark.usefixtures("nodes")
@@ -55,7 +55,7 @@ async def test_one_that_starts_hears_two_things_and_one_that_waits_why(cluster: 
     await counted(running, 1, "gangctl_gangs_blocked", namespace=cluster.namespace, reason="Unschedulable")
     await counted(running, 6, "gangctl_gang_pods", namespace=cluster.namespace, state="ready")
     # Half a minute after it was first seen.
-    event = await said(cluster, "Unschedulable", "waits", timeout=90)
+    event = await said(cluster, "Unschedulable", "waits")
     assert event["type"] == "Warning"
     assert await cluster.reasons("runs") == ["GangReady", "WorkloadCreated"]
     assert await cluster.reasons("waits") == ["Unschedulable", "WorkloadCreated"]

@@ -57,7 +57,7 @@ async def have_gangs(cluster: Cluster, *names: str) -> None:
         return True
 
     # Where a leader has died or hangs, most of a Lease's length passes before anybody makes them.
-    await wait_for(all_there, timeout=90, what="the gangs", interval=0.02)
+    await wait_for(all_there, what="the gangs", interval=0.02)
 
 
 async def accepted(request: Callable[[], Awaitable[Object]]) -> None:

@@ -343,7 +343,7 @@ async def test_a_right_over_pathways_jobs_lets_them_wait_for_their_jobsets(
         # The API server asks for the right once it has heard of the definition.
         return bool(await client.create(cluster.path(JOBSETS, "jobsets"), body, dryRun="All"))
 
-    await wait_for(taken, 60, "the owner to be accepted", tolerate=(ApiFailure,))
+    await wait_for(taken, "the owner to be accepted", tolerate=(ApiFailure,))
     async with missing(cluster.api, ACCOUNT, [needed]):
         failure = await refused(client.create(cluster.path(JOBSETS, "jobsets"), body, dryRun="All"))
         assert failure.status == 403

@@ -72,7 +72,7 @@ async def test_one_that_is_told_to_end_answers_until_it_is_told_again(rough: Clu
             return not (await rough.api.get(lease))["spec"].get("holderIdentity")
 
         # Long before the minute is over for which it goes on answering.
-        await wait_for(given_back, what="the Lease to be given back", timeout=30)
+        await wait_for(given_back, what="the Lease to be given back")
         assert await closes_after_its_answer(gangctl)
         assert gangctl.process.running
         await gangctl.process.stop(grace=10)

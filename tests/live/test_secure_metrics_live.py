@@ -82,7 +82,7 @@ class Metrics:
         await self.plane.api.create(path, {**body, "roleRef": role, "subjects": [subject]})
         return f"{path}/{name}"
 
-    async def until(self, status: int, token: str, seconds: float = 30) -> str:
+    async def until(self, status: int, token: str) -> str:
         """Wait for an answer with this status; its text."""
 
         async def answered() -> str:
@@ -91,7 +91,7 @@ class Metrics:
                 raise NotYet(f"{found} {text[:200]}")
             return text
 
-        return await wait_for(answered, what=f"answer {status}", timeout=seconds, interval=0.5)
+        return await wait_for(answered, what=f"answer {status}", interval=0.5)
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ async def test_who_may_gets_them_and_nobody_else(metrics: Metrics) -> None:
     await metrics.plane.api.delete(binding)
     async with Stalls() as stalls:
         began = time.monotonic()
-        await metrics.until(403, scraper, seconds=60)
+        await metrics.until(403, scraper)
         took = time.monotonic() - began
     # The API server's authorizer needs a moment of its own.
     assert took - stalls.seconds < ReviewOptions().allowed_seconds + 10
@@ -138,7 +138,7 @@ async def test_a_token_of_an_account_that_is_gone_does_not_count(metrics: Metric
     binding = await metrics.bind("scraper")
     await metrics.until(200, scraper)
     await metrics.plane.api.delete(metrics.cluster.path("v1", "serviceaccounts", "scraper"))
-    await metrics.until(401, scraper, seconds=60)
+    await metrics.until(401, scraper)
     await metrics.plane.api.delete(binding)
 
 

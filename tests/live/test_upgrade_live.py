@@ -61,9 +61,7 @@ class Upgraded:
             return {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in pods}
 
         # Jobs and JobSets put off what they create again by ten seconds and more.
-        return await wait_for(
-            run, timeout=120, what=f"{count} running pods of {name}", tolerate=(ApiFailure, *UNREACHABLE)
-        )
+        return await wait_for(run, what=f"{count} running pods of {name}", tolerate=(ApiFailure, *UNREACHABLE))
 
     async def gang(self, name: str) -> tuple[str, str]:
         """UIDs of a JobSet's Workload and only PodGroup; its Job's pods name that group, if there is such a kind."""

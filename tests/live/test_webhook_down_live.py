@@ -89,7 +89,7 @@ async def break_the_glass(cluster: Cluster) -> None:
         return await cluster.create_jobset(GANGED)
 
     # The API server notices the label a moment later, and until then each try takes the whole timeout.
-    skipped = await wait_for(passes, timeout=60, what="the namespace to be skipped", tolerate=(ApiFailure,))
+    skipped = await wait_for(passes, what="the namespace to be skipped", tolerate=(ApiFailure,))
     assert REF not in str(skipped)
 
 

@@ -142,7 +142,7 @@ class _Scene:
 
     async def sick_side(self) -> None:
         """What becomes of replicas that are cut off."""
-        await until_series(self.beside, f"count(gangctl_informer_synced == 1) >= {SYNCED}", 60)
+        await until_series(self.beside, f"count(gangctl_informer_synced == 1) >= {SYNCED}")
         self.sick.network.fall_silent()
         async with _stage(self.seen, "sick replicas"):
             async with _meanwhile(self.sick.ask_new()):
@@ -181,12 +181,12 @@ class _Scene:
             await watcher.until(OF_GANGS, 120)
             # A queue that is held was there before the one that starves.
             starves = 'ALERTS{alertname="QueueStarved",alertstate="firing",cluster_queue="starved"}'
-            await until_series(self.prometheus, starves, 90)
+            await until_series(self.prometheus, starves)
             await watcher.look()
 
     async def _rogues(self) -> None:
         violations = "policy:gangctl_policy_violations:max"
-        await until_series(self.prometheus, f"{violations} offset 26s", 90)
+        await until_series(self.prometheus, f"{violations} offset 26s")
         await self.tenancy.make(tenants.ROGUES)
         await self.watcher.until(OF_ROGUES, 40)
         # From now on no scan gets to its end.
@@ -200,7 +200,7 @@ class _Scene:
             reason = gang.reason.value if gang.reason is not None else ""
             labels = f'namespace="{gang.namespace}",jobset="{gang.name}",phase="{gang.phase.label}",reason="{reason}"'
             try:
-                await until_series(self.prometheus, f"gangctl_gang_info{{{labels}}}", 40)
+                await until_series(self.prometheus, f"gangctl_gang_info{{{labels}}}")
             except TimeoutError:
                 told = await self.prometheus.query(f'gangctl_gang_info{{jobset="{gang.name}"}}')
                 self.seen.phases[gang.name] = f"not {gang.phase} {reason}: {[dict(each.labels) for each in told]}"
@@ -236,7 +236,7 @@ class _Scene:
         try:
             # As long as gangctl itself is scraped: nothing is told by who is not there.
             there = f'{{__name__=~"{names}", instance!=""}} or absent(gangctl_leader)'
-            await until_series(self.prometheus, there, 60, gone=True)
+            await until_series(self.prometheus, there, gone=True)
         except TimeoutError as error:
             self.seen.left.append(str(error))
         self.seen.ended_within = round(time.monotonic() - began, 1)

@@ -34,13 +34,13 @@ class Addon:
     webhooks: Objects = field(default_factory=list)
     proof: Callable[[ApiClient], Awaitable[object]] = _no_proof
 
-    async def prove(self, api: ApiClient, seconds: float = 60) -> None:
+    async def prove(self, api: ApiClient) -> None:
         async def proved() -> bool:
             await self.proof(api)
             return True
 
         try:
-            await wait_for(proved, seconds, f"{self.process.name} to serve its webhooks", tolerate=(ApiFailure,))
+            await wait_for(proved, f"{self.process.name} to serve its webhooks", tolerate=(ApiFailure,))
         except TimeoutError as error:
             raise TimeoutError(f"{error}\n{self.process.tail()}") from error
 
@@ -56,7 +56,7 @@ async def create_crds(api: ApiClient, crds: Objects) -> None:
             async def served(path: str = path) -> bool:
                 return "items" in await api.get(path)
 
-            await wait_for(served, 30, f"the API server to serve {path}", tolerate=(ApiFailure,))
+            await wait_for(served, f"the API server to serve {path}", tolerate=(ApiFailure,))
 
 
 async def create_webhooks(api: ApiClient, webhooks: Objects) -> None:

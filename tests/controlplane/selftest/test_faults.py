@@ -29,7 +29,7 @@ async def test_serves_again_after_etcd_and_the_api_server_were_killed() -> None:
         async def has_job() -> bool:
             return bool(await plane.api.list(path_of("batch/v1", "jobs", namespace="default")))
 
-        await wait_for(has_job, 30, "JobSet to create the Job")
+        await wait_for(has_job, "JobSet to create the Job")
 
 
 async def test_a_plane_without_the_gang_api() -> None:
@@ -53,7 +53,7 @@ async def test_kueue_admits_and_kwok_finishes() -> None:
             seen = await plane.api.get(path("default", "queued"))
             return bool(seen.get("status", {}).get("terminalState") == "Completed")
 
-        await wait_for(completed, 60, "the queued JobSet to complete")
+        await wait_for(completed, "the queued JobSet to complete")
         workloads = await plane.api.list(path_of("kueue.x-k8s.io/v1beta2", "workloads", namespace="default"))
         assert [workload["status"]["admission"]["clusterQueue"] for workload in workloads] == ["cq"]
 

@@ -34,7 +34,7 @@ async def test_runs_a_jobset_to_its_end(plane: ControlPlane, namespace: str) -> 
                 raise NotYet(str(seen.get("status")))
             return bool(seen["status"]["terminalState"] == "Completed")
 
-        await wait_for(completed, 30, "the JobSet to complete")
+        await wait_for(completed, "the JobSet to complete")
     pods = await plane.api.list(path_of("v1", "pods", namespace=namespace))
     assert {pod["spec"]["nodeName"] for pod in pods} == set(nodes)
     await remove_nodes(plane.api, nodes)
@@ -53,9 +53,9 @@ async def test_deleting_a_jobset_takes_its_bound_pods_away(plane: ControlPlane, 
 
     async with Kubelet(plane.api):
         await plane.api.create(path(namespace), jobset("a", pods=2, node_label=namespace))
-        await wait_for(running, 30, "two running pods")
+        await wait_for(running, "two running pods")
         await plane.api.delete(path(namespace, "a"), propagation="Foreground")
-        await wait_for(gone, 30, "the pods to be deleted")
+        await wait_for(gone, "the pods to be deleted")
     await remove_nodes(plane.api, nodes)
 
 
@@ -72,7 +72,7 @@ async def test_counts_the_writes_of_one_user(plane: ControlPlane, namespace: str
     async def counted() -> bool:
         return [entry["verb"] for entry in plane.writes_by("writer", start).objects] == ["create", "delete"]
 
-    await wait_for(counted, 10, "two writes in the audit log")
+    await wait_for(counted, "two writes in the audit log")
 
 
 async def test_a_user_of_its_own_has_no_rights(plane: ControlPlane) -> None:

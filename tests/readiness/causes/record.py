@@ -81,7 +81,8 @@ class Recorder:
             return bool(conditions) and all(told)
 
         try:
-            await wait_for(complete, QUIET_SECONDS if case in _QUIET[self.version] else PATIENCE_SECONDS, case)
+            async with asyncio.timeout(QUIET_SECONDS if case in _QUIET[self.version] else PATIENCE_SECONDS):
+                await wait_for(complete, case)
         except TimeoutError:
             assert case in _QUIET[self.version], self.said[case]
 
@@ -102,7 +103,7 @@ class Recorder:
             about = (each for each in events if each["regarding"].get("name", "").startswith(name))
             return next((str(each["note"]) for each in about if each["reason"] == reason), "")
 
-        return await wait_for(note, 30, f"{reason} of {name}")
+        return await wait_for(note, f"{reason} of {name}")
 
     async def until_refused(self, words: str) -> None:
         """Wait until what was just made is enforced: creating a pod fails with these words."""
@@ -115,7 +116,7 @@ class Recorder:
                 return words in str(failure)
             return False
 
-        await wait_for(refused, 30, words)
+        await wait_for(refused, words)
 
     async def until_allowed(self, **pod: Any) -> None:
         """Wait until nothing refuses pods, or such pods, any more."""
@@ -127,7 +128,7 @@ class Recorder:
             except ApiFailure:
                 return False
 
-        await wait_for(allowed, 30, "pods to be allowed")
+        await wait_for(allowed, "pods to be allowed")
 
 
 _QUIET: Final = {
@@ -295,7 +296,7 @@ async def _refused_job(recorder: Recorder) -> None:
             return "jobs.gangs.gangctl.dev" in str(failure)
         return False
 
-    await wait_for(refused, 30, "the webhook to be asked")
+    await wait_for(refused, "the webhook to be asked")
     jobsets = recorder.path("jobset.x-k8s.io/v1alpha2", "jobsets")
     await recorder.api.create(jobsets, jobset("hooked", rj("w", 1, 2, 2), namespace=recorder.namespace))
     recorder.said["jobset/hooked"] = await recorder.event("hooked", "JobCreationFailed")
@@ -322,7 +323,7 @@ async def on_a_plane(minor: str, namespace: str = "recorded") -> dict[str, Any]:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         await plane.api.create(path_of("v1", "namespaces"), body)
         account = path_of("v1", "serviceaccounts", namespace=namespace, name="default")
-        await wait_for(_found(plane.api, account), 30, "the default ServiceAccount")
+        await wait_for(_found(plane.api, account), "the default ServiceAccount")
         return await record(plane, namespace)
 
 
