@@ -90,5 +90,5 @@ class SharedSandboxes:
 
 
 def _ground(kind: str, minor: str) -> object:
-    marks = [pytest.mark.controlplane, pytest.mark.xdist_group(minor)] if kind == REAL else []
+    marks = [pytest.mark.controlplane, pytest.mark.xdist_group(minor), pytest.mark.minor(minor)] if kind == REAL else []
     return pytest.param((kind, minor), id=f"{kind}-{minor}", marks=marks)

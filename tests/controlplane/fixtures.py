@@ -92,7 +92,11 @@ def plane_1_35(shared_planes: SharedPlanes) -> ControlPlane:
 
 
 @pytest.fixture(
-    scope="session", params=[pytest.param(minor, marks=pytest.mark.xdist_group(minor), id=minor) for minor in MINORS]
+    scope="session",
+    params=[
+        pytest.param(minor, marks=[pytest.mark.xdist_group(minor), pytest.mark.minor(minor)], id=minor)
+        for minor in MINORS
+    ],
 )
 def plane(request: pytest.FixtureRequest, shared_planes: SharedPlanes) -> ControlPlane:
     return shared_planes.get(request.param)
@@ -133,6 +137,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for name in set(getattr(item, "fixturenames", ())) & _MINOR_OF.keys():
             item.add_marker(pytest.mark.xdist_group(_MINOR_OF[name]))
+            item.add_marker(pytest.mark.minor(_MINOR_OF[name]))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

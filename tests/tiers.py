@@ -1,0 +1,54 @@
+"""
+Two tiers: what every submission runs, and what `make test-full` adds.
+
+The first tier is all pure and sandbox tests, one real proof of every promise on the newest Kubernetes minor, and on
+older minors what differs there. `--full` runs everything on every minor.
+
+    @pytest.mark.full("why")         full tier only
+    @pytest.mark.minor("1.36")       what this test, or this parameter of it, runs on; the first tier leaves older
+                                     minors out
+    @pytest.mark.differs("1.35")     in the first tier on these minors, too: what is tested differs there
+
+A test that is named on the command line (`pytest tests/live/test_x.py::test_y`) runs in either tier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.controlplane.minors import NEWEST
+from tests.rows import ID_LENGTH, short
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run both tiers: every test on every Kubernetes minor")
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """The id of a long text: its beginning and its end."""
+    return short(val) if isinstance(val, str) and len(val) > ID_LENGTH else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.full or any("::" in argument for argument in config.args):
+        return
+    left_out = [item for item in items if not in_first_tier(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if in_first_tier(item)]
+
+
+def in_first_tier(item: pytest.Item) -> bool:
+    """Whether the first tier runs a test."""
+    if item.get_closest_marker("full"):
+        return False
+    minors = [str(minor) for mark in item.iter_markers("minor") for minor in mark.args]
+    differs = [str(minor) for mark in item.iter_markers("differs") for minor in mark.args]
+    return _runs(minors, differs)
+
+
+def _runs(minors: Sequence[str], differs: Sequence[str]) -> bool:
+    return not minors or bool({NEWEST, *differs} & set(minors))
