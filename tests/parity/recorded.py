@@ -1,5 +1,6 @@
 """What kube-apiserver answered when it was asked (`python -m tests.parity record`)."""
 
+import functools
 import json
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,7 @@ MINOR: Final = "1.37"
 FILE: Final = Path(__file__).parent / "recorded.json"
 
 
+@functools.cache
 def recorded() -> dict[str, Outcome]:
     """Outcomes by expression."""
     known: dict[str, tuple[str, str]] = json.loads(FILE.read_text())
