@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import pytest
-
 from gangctl.kueue.blocked import Blockage, blocked, selects
 from gangctl.kueue.objects import ClusterQueue, Condition, LocalQueue, SelectorTerm
+from tests.rows import each
 
 LABELS: Mapping[str, str] = {"kubernetes.io/metadata.name": "team-a", "team": "a"}
 DOOR = LocalQueue(namespace="team-a", name="main", cluster_queue="cq")
@@ -51,7 +50,7 @@ SITUATIONS: list[tuple[LocalQueue | None, ClusterQueue | None, Blockage, str]] =
 ]
 
 
-@pytest.mark.parametrize(("door", "queue", "reason", "words"), SITUATIONS)
+@each(("door", "queue", "reason", "words"), SITUATIONS)
 def test_each_situation_has_a_reason_of_its_own(
     door: LocalQueue | None, queue: ClusterQueue | None, reason: Blockage, words: str
 ) -> None:
@@ -94,7 +93,7 @@ def test_only_unmet_terms_are_named() -> None:
     assert found.message.endswith("labels of the namespace: tier exists, team does not exist")
 
 
-@pytest.mark.parametrize(
+@each(
     ("terms", "expected"),
     [
         ((), True),

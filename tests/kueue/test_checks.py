@@ -29,6 +29,7 @@ from gangctl.kueue.checks import (
 from gangctl.kueue.objects import CheckState, PodSetAssignment, QueuedWorkload
 from gangctl.kueue.parameters import DEFAULTS, GangAdmissionParametersSpec, read_parameters
 from tests.kueue.workloads import NOW, ago, no, queued, yes
+from tests.rows import each
 
 DONE = Standing(Progress.DONE, "Workload x with 2 groups is there.")
 UNDER_WAY = Standing(Progress.UNDER_WAY, "Not there yet: PodGroup y.")
@@ -76,9 +77,9 @@ SKIPPED = {
 }
 
 
-@pytest.mark.parametrize("workload", SKIPPED.values(), ids=SKIPPED.keys())
-@pytest.mark.parametrize("standing", [DONE, UNDER_WAY, DENIED, NOTHING_TO_DO], ids=lambda s: s.progress)
-@pytest.mark.parametrize("state", ["Pending", "Ready", "Retry", "Rejected"])
+@each("workload", SKIPPED.values(), ids=SKIPPED.keys())
+@each("standing", [DONE, UNDER_WAY, DENIED, NOTHING_TO_DO], ids=lambda s: s.progress)
+@each("state", ["Pending", "Ready", "Retry", "Rejected"])
 def test_nothing_is_said_of_who_holds_no_quota_or_is_losing_it(
     workload: QueuedWorkload, standing: Standing, state: str
 ) -> None:
@@ -117,7 +118,7 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize("workload", CHANGED.values(), ids=CHANGED.keys())
+@each("workload", CHANGED.values(), ids=CHANGED.keys())
 def test_another_admission_has_another_digest(workload: QueuedWorkload) -> None:
     assert digest_of(workload) != digest_of(holding())
 
@@ -127,8 +128,8 @@ def test_what_is_used_and_where_it_stands_are_no_other_admission() -> None:
     assert digest_of(holding(assignments=(used,), version="9", Admitted=yes())) == digest_of(holding())
 
 
-@pytest.mark.parametrize("entry", [PENDING, CheckState("c", "Ready", "stale")], ids=["pending", "stale"])
-@pytest.mark.parametrize("standing", [UNDER_WAY, DENIED], ids=lambda s: s.progress)
+@each("entry", [PENDING, CheckState("c", "Ready", "stale")], ids=["pending", "stale"])
+@each("standing", [UNDER_WAY, DENIED], ids=lambda s: s.progress)
 def test_what_runs_is_never_stopped(entry: CheckState, standing: Standing) -> None:
     assert decided(holding(Admitted=yes()), standing, entry, waited=9999, on_failure="Reject") == NOTHING
 
@@ -137,8 +138,8 @@ def test_a_check_that_comes_after_the_start_is_answered() -> None:
     assert decided(holding(Admitted=yes())).state is State.READY
 
 
-@pytest.mark.parametrize("state", ["Retry", "Rejected"])
-@pytest.mark.parametrize("standing", [DONE, DENIED], ids=lambda s: s.progress)
+@each("state", ["Retry", "Rejected"])
+@each("standing", [DONE, DENIED], ids=lambda s: s.progress)
 def test_after_retry_and_rejected_it_is_kueues_turn(state: str, standing: Standing) -> None:
     assert decided(holding(), standing, CheckState("c", state)) == NOTHING
 
@@ -187,9 +188,7 @@ def test_retries_end(retries: int, state: State) -> None:
     assert ("given up after 3 retries" in decision.message) == (state is State.REJECTED)
 
 
-@pytest.mark.parametrize(
-    ("retries", "seconds"), [(0, 60), (1, 120), (2, 240), (4, 960), (5, 1800), (6, 1800), (2**31, 1800)]
-)
+@each(("retries", "seconds"), [(0, 60), (1, 120), (2, 240), (4, 960), (5, 1800), (6, 1800), (2**31, 1800)])
 def test_delays_double_up_to_a_bound(retries: int, seconds: int) -> None:
     assert retry_delay(retries, DEFAULTS, 0.0) == seconds
 
@@ -242,7 +241,7 @@ def test_parameters_are_read_with_their_defaults() -> None:
     assert (found.timeout_seconds, found.on_failure) == (5, "Reject")
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "path"),
     [
         ({"timeoutSeconds": 0}, "spec.timeoutSeconds"),

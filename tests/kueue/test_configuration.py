@@ -18,6 +18,7 @@ from gangctl.kueue.configuration import (
     read_configuration,
 )
 from gangctl.kueue.objects import SelectorTerm
+from tests.rows import each
 from tests.strategies import PROPERTY, hostile_json
 
 SHIPPED = """\
@@ -108,7 +109,7 @@ def test_everything() -> None:
 
 
 class TestPodsReady:
-    @pytest.mark.parametrize(
+    @each(
         ("fields", "ready"),
         [
             ({}, PodsReady(on=None)),
@@ -131,7 +132,7 @@ class TestPodsReady:
         assert read_configuration(written(**fields)).wait_for_pods_ready == ready
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "why"),
     [
         (None, "was not found"),

@@ -19,6 +19,7 @@ from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.kueue.consistency import CONSISTENT, Consistency, KueueFacts, check_consistency
 from gangctl.kueue.names import INJECTED_ANNOTATIONS, INJECTED_LABELS
 from tests.jobsets import jobset, rj
+from tests.rows import each
 from tests.strategies import PROPERTY, gangs, hostile_jobsets, jobsets
 
 Object = dict[str, Any]
@@ -103,7 +104,7 @@ def test_a_queue_is_the_jobset_s(queue: str | None) -> None:
     assert all("metadata.labels" in error.detail for error in found.errors)
 
 
-@pytest.mark.parametrize(
+@each(
     ("notes", "place"),
     [
         pytest.param({"kueue.x-k8s.io/elastic-job": "true"}, "jobset", id="elastic"),
@@ -139,8 +140,8 @@ CONFLICTS: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CONFLICTS)
-@pytest.mark.parametrize("mode", ["JobSet", "Gang"])
+@each("case", CONFLICTS)
+@each("mode", ["JobSet", "Gang"])
 def test_two_topologies_on_one_podset_are_refused(case: str, mode: str) -> None:
     notes, key = CONFLICTS[case]
     found = topology(two("a", notes), mode="Gang") if mode == "JobSet" else topology(two("a", notes, mode), mode=None)
@@ -178,9 +179,7 @@ def test_a_gang_over_several_podsets_needs_one_domain_for_all() -> None:
     assert topology(two("a", {REQUIRED: RACK}), none) == CONSISTENT
 
 
-@pytest.mark.parametrize(
-    ("size", "whole"), [("2", True), ("4", True), ("3", False), ("1", False), ("0", False), ("x", False)]
-)
+@each(("size", "whole"), [("2", True), ("4", True), ("3", False), ("1", False), ("0", False), ("x", False)])
 def test_slices_of_whole_jobs_are_the_topology_of_a_gang_for_each_job(size: str, whole: bool) -> None:
     found = topology(two("a", {SLICE: RACK, SIZE: size}, "ReplicatedGang"), mode=None)
     assert (found == CONSISTENT) is whole

@@ -20,6 +20,7 @@ from gangctl.webhooks.review import AdmissionRequest, RequestedResource
 from gangctl.webhooks.review import Kind as RequestedKind
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import no, queued, yes
+from tests.rows import each
 
 DONE = Standing(Progress.DONE, "all there")
 UNDER_WAY = Standing(Progress.UNDER_WAY, "not yet")
@@ -37,9 +38,9 @@ def raw(
 def patched(body: dict[str, Any], patch: list[dict[str, Any]]) -> str | None:
     """The annotation after a patch of one of the two shapes that are used; tests are checked."""
     notes: dict[str, str] = dict(body["metadata"].get("annotations", {}))
-    for each in patch:
-        value: Any = each.get("value")
-        match each["op"], each["path"].rpartition("/")[2].replace("~1", "/"):
+    for item in patch:
+        value: Any = item.get("value")
+        match item["op"], item["path"].rpartition("/")[2].replace("~1", "/"):
             case "test", "uid":
                 assert body["metadata"]["uid"] == value
             case "test", key:
@@ -60,7 +61,7 @@ def read(body: dict[str, Any]) -> JobSet:
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     ("before", "after"),
     [
         (None, GATE),
@@ -75,7 +76,7 @@ def test_the_gate_is_added_to_the_names_of_others(before: dict[str, str] | None,
     assert patched(body, gate_patch(body)) == after
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         raw(queue=""),
@@ -93,7 +94,7 @@ def test_no_gate_where_it_is_of_no_use(body: dict[str, Any]) -> None:
     assert gate_patch(body) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "left"),
     [
         (GATE, None),
@@ -116,7 +117,7 @@ def test_a_list_that_somebody_changed_meanwhile_is_not_overwritten() -> None:
 HELD = queued("js", gates=(GATE,))
 
 
-@pytest.mark.parametrize(
+@each(
     ("standing", "workload", "move"),
     [
         (DONE, None, Move.WAIT),

@@ -38,6 +38,7 @@ from gangctl.kueue.reading import (
     read_workload,
 )
 from gangctl.kueue.selectors import read_selector
+from tests.rows import each
 from tests.strategies import PROPERTY, hostile_json, mangled
 
 SINCE = "2026-01-01T00:00:00Z"
@@ -150,7 +151,7 @@ class TestClusterQueue:
     def test_what_is_left_out_has_the_api_s_default(self) -> None:
         assert read_cluster_queue(named()) == ClusterQueue("n")
 
-    @pytest.mark.parametrize(
+    @each(
         ("written", "nominal"),
         [
             ("9223372036854775", UNLIMITED),
@@ -169,7 +170,7 @@ class TestClusterQueue:
 
 
 class TestSelector:
-    @pytest.mark.parametrize(
+    @each(
         ("written", "terms"),
         [
             (None, None),
@@ -266,7 +267,7 @@ class TestWorkload:
         assert not found.active
         assert (found.cluster_queue, found.assignments, found.owner_kind) == ("", (), "")
 
-    @pytest.mark.parametrize(("given_back", "cpu"), [(0, 4000), (1, 3000), (3, 1000), (4, 0), (9, 0)])
+    @each(("given_back", "cpu"), [(0, 4000), (1, 3000), (3, 1000), (4, 0), (9, 0)])
     def test_what_was_given_back_is_not_held(self, given_back: int, cpu: int) -> None:
         raw = copy.deepcopy(WORKLOAD)
         raw["status"]["reclaimablePods"] = [{"name": "workers", "count": given_back}]
@@ -292,7 +293,7 @@ class TestAmounts:
         }
         assert read_amounts(None) == {}
 
-    @pytest.mark.parametrize("value", [float("nan"), float("inf"), "x", None, False])
+    @each("value", [float("nan"), float("inf"), "x", None, False])
     def test_what_is_no_quantity(self, value: object) -> None:
         assert read_quantity(value) is None
 
@@ -311,8 +312,8 @@ READERS: list[Callable[[dict[str, Any]], object]] = [
 ]
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("raw", [{}, {"metadata": None}, {"metadata": {}}, {"metadata": {"name": 3}}, {"metadata": []}])
+@each("reader", READERS)
+@each("raw", [{}, {"metadata": None}, {"metadata": {}}, {"metadata": {"name": 3}}, {"metadata": []}])
 def test_what_has_no_name_is_refused(reader: Callable[[dict[str, Any]], object], raw: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"without metadata\.name"):
         reader(raw)

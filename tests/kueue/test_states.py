@@ -12,6 +12,7 @@ from gangctl.kueue.evictions import eviction_of
 from gangctl.kueue.objects import CheckState, Condition
 from gangctl.kueue.states import Phase, phase_of, status_of
 from tests.kueue.workloads import NOW, ago, no, queued, yes
+from tests.rows import each
 
 MISMATCH = "workload namespace doesn't match ClusterQueue selector"
 INVALID = (
@@ -48,7 +49,7 @@ BOTH: list[tuple[Condition, Condition, Phase]] = [
 ]
 
 
-@pytest.mark.parametrize(("older", "newer", "phase"), BOTH)
+@each(("older", "newer", "phase"), BOTH)
 def test_both_vocabularies_have_the_same_phase(older: Condition, newer: Condition, phase: Phase) -> None:
     for condition in (older, newer):
         status = status_of(queued(QuotaReserved=condition), NOW)
@@ -151,7 +152,7 @@ def test_pods_that_are_not_ready_are_told_of_an_admitted_workload() -> None:
     assert (status.phase, status.detail) == (Phase.ADMITTED, "not all of its pods are ready (WaitForRecovery)")
 
 
-@pytest.mark.parametrize(
+@each(
     ("reason", "phase"),
     [
         ("Succeeded", Phase.SUCCEEDED),
@@ -167,7 +168,7 @@ def test_finished_comes_before_everything(reason: str, phase: Phase) -> None:
     assert (status.phase, status.reason, status.message) == (phase, reason, "done")
 
 
-@pytest.mark.parametrize(
+@each(
     ("reason", "preempted", "words"),
     [
         ("Preempted", "InClusterQueue", "to free quota for another Workload of the same ClusterQueue"),
@@ -226,8 +227,8 @@ def test_a_backoff_says_how_much_time_is_left(reason: str) -> None:
     assert phase_of(finished) is Phase.PENDING
 
 
-@pytest.mark.parametrize("reason", ["ClusterQueueStopped", "LocalQueueStopped"])
-@pytest.mark.parametrize("vocabulary", ["Pending", "PendingEvaluation"])
+@each("reason", ["ClusterQueueStopped", "LocalQueueStopped"])
+@each("vocabulary", ["Pending", "PendingEvaluation"])
 def test_evicted_by_a_queue_that_was_stopped_is_blocked_until_it_opens(reason: str, vocabulary: str) -> None:
     workload = queued(QuotaReserved=no(vocabulary), Evicted=yes(reason), Requeued=no(reason))
     assert phase_of(workload) is Phase.BLOCKED

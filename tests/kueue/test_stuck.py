@@ -13,6 +13,7 @@ from gangctl.kueue.objects import CheckState, ClusterQueue, Condition, QueuedWor
 from gangctl.kueue.order import in_order
 from gangctl.kueue.stuck import JOBSET_FRAMEWORK, Owner, Stuck, Trouble, blocking_head, stuck_workload, without_workload
 from tests.kueue.workloads import NOW, ago, no, queued, yes
+from tests.rows import each
 
 GONE = Owner(pods=0)
 HOUR = timedelta(hours=1)
@@ -35,7 +36,7 @@ def named(stuck: Stuck | None, trouble: Trouble, *words: str) -> None:
         assert word in stuck.message
 
 
-@pytest.mark.parametrize(
+@each(
     "workload",
     [
         queued(),
@@ -182,7 +183,7 @@ def test_a_head_that_blocks_nobody_or_was_not_tried_yet() -> None:
     assert blocking_head(untried, STRICT, NOW) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "trouble", "words"),
     [
         ({"frameworks": {"batch/job"}}, Trouble.FRAMEWORK_NOT_ENABLED, "integrations.frameworks"),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from gangctl.kueue.workloadname import LONGEST, SHORT, workload_name
+from tests.rows import each
 
 UID = "11111111-2222-3333-4444-555555555555"
 LONG = "abcdefghi-" * 5
 
 
-@pytest.mark.parametrize("limit", [LONGEST, SHORT])
-@pytest.mark.parametrize(
+@each("limit", [LONGEST, SHORT])
+@each(
     ("name", "uid", "workload"),
     [
         ("trainer", UID, "jobset-trainer-d3099"),
