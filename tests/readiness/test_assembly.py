@@ -17,6 +17,7 @@ from gangctl.readiness.assembly import Collections, assemble, is_followed
 from gangctl.readiness.facts import Refused, Snapshot
 from tests.gang.pipeline import read, stored
 from tests.jobsets import FIXTURE_UID, MODE, jobset, rj
+from tests.rows import each
 
 JOBSET = read(stored(jobset("js", rj("w", 2, 4, 4), mode="Gang", uid=FIXTURE_UID)))
 ASSESSMENT = assess(JOBSET, ClusterRules())
@@ -49,9 +50,7 @@ def test_jobs_of_an_earlier_jobset_of_the_name_are_left_out() -> None:
     assert assembled(job(0), job(1, jobset_uid="another")).jobs == [job(0)]
 
 
-@pytest.mark.parametrize(
-    ("change", "count"), [({}, 1), ({"complete": True}, 0), ({"deleting": True}, 0), ({"jobset_uid": "another"}, 0)]
-)
+@each(("change", "count"), [({}, 1), ({"complete": True}, 0), ({"deleting": True}, 0), ({"jobset_uid": "another"}, 0)])
 def test_refusals_concern_jobs_that_still_make_pods(change: dict[str, Any], count: int) -> None:
     found = assembled(job(0, **change), told=[refused("Job", "js-w-0"), refused("Job", "other-w-0")])
     assert len(found.refused) == count
@@ -80,7 +79,7 @@ def test_what_is_not_known_stays_so() -> None:
     assert assembled(claimed=lambda _namespace, _name: "theirs").foreign_workload == "theirs"
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "followed"),
     [
         (jobset("js", rj("w")), False),

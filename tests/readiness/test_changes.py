@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-import pytest
-
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.changes import Disruptions, transition
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Readiness
 from tests.readiness.standings import standing
+from tests.rows import each
 
 
 def test_a_change_of_phase() -> None:
@@ -34,7 +33,7 @@ def degraded(*reasons: Reason) -> Readiness:
 R = standing(phase=GangPhase.READY)
 
 
-@pytest.mark.parametrize(
+@each(
     ("story", "reasons"),
     [
         ([R, degraded(Reason.NODE_LOST), degraded(Reason.PREEMPTED), R], [Reason.NODE_LOST]),

@@ -13,6 +13,7 @@ from gangctl.readiness.membership import Group, members
 from tests.gang.pipeline import GENERATIONS
 from tests.jobsets import jobset, rj
 from tests.readiness.snapshots import CREATED, PENDING, READY, Scene, changed
+from tests.rows import each
 
 WHOLE = jobset("js", rj("a", 1, 1, 1), rj("b", 2, 3, 3), mode="Gang")
 EACH = jobset("js", rj("a", 1, 1, 1, mode="Gang"), rj("b", 2, 3, 3, mode="Gang"))
@@ -25,8 +26,8 @@ def only(groups: tuple[Group, ...]) -> Group:
     return group
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
-@pytest.mark.parametrize(
+@each("generation", GENERATIONS)
+@each(
     ("raw", "scope", "pods"),
     [
         (WHOLE, Scope.JOBSET, [7]),
@@ -57,7 +58,7 @@ def test_pods_of_a_replicated_job_without_a_gang_are_in_no_group() -> None:
     assert {job.replicated_job for job in group.jobs} == {"b"}
 
 
-@pytest.mark.parametrize("generation", [None, *GENERATIONS])
+@each("generation", [None, *GENERATIONS])
 def test_a_jobset_without_a_plan_is_one_group(generation: Generation | None) -> None:
     scene = Scene(jobset("js", rj("a", 1, 1, 1), rj("b", 2, 3, 3), mode="Gang"), generation, stamped=False)
     group = only(members(scene.snapshot(scene.pods(READY))))
@@ -66,8 +67,8 @@ def test_a_jobset_without_a_plan_is_one_group(generation: Generation | None) -> 
     assert (len(group.pods), group.desired, group.minimum, group.needed, group.wanted) == (7, 7, 7, 7, 7)
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
-@pytest.mark.parametrize("raw", [WHOLE, EACH, REPLICAS])
+@each("generation", GENERATIONS)
+@each("raw", [WHOLE, EACH, REPLICAS])
 def test_a_jobset_made_anew_does_not_inherit_pods_of_the_one_before(
     generation: Generation, raw: dict[str, Any]
 ) -> None:

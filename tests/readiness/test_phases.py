@@ -34,6 +34,7 @@ from tests.readiness.snapshots import (
     rfc3339,
     waits_in,
 )
+from tests.rows import each
 
 P = GangPhase
 WHOLE = jobset("js", rj("a", 1, 2, 2), rj("b", 2, 4, 4), mode="Gang")
@@ -148,7 +149,7 @@ def test_pods_without_a_gang_disturb_nothing() -> None:
 # What is suspended or over
 
 
-@pytest.mark.parametrize(
+@each(
     ("queue", "facts", "gates", "phase"),
     [
         ("", None, "", P.SUSPENDED),
@@ -329,8 +330,8 @@ def test_outsiders_must_be_ready_too_but_place_nobody() -> None:
 # Stages
 
 
-@pytest.mark.parametrize("raw", [STAGES, DEPENDS], ids=["in order", "depends on"])
-@pytest.mark.parametrize(
+@each("raw", [STAGES, DEPENDS], ids=["in order", "depends on"])
+@each(
     ("first", "phase"),
     [(PENDING, P.SCHEDULING), (RUNNING, P.STARTING), (READY, P.PARTIALLY_READY)],
 )

@@ -13,6 +13,7 @@ from gangctl.api.scheduling import Generation, Reference
 from gangctl.gang.build import ADAPTERS
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 from gangctl.readiness.reading import group_reference, read_node, read_pod, read_refusal, unix
+from tests.rows import each
 
 LABELS = {
     "jobset.sigs.k8s.io/jobset-name": "train",
@@ -121,7 +122,7 @@ def ended(reason: str, code: int, message: str = "") -> dict[str, Any]:
     return {"ready": False, "state": {"terminated": {"reason": reason, "exitCode": code, "message": message}}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("containers", "told"),
     [
         ([waits("ErrImagePull", "no such image")], ("ErrImagePull", "no such image")),
@@ -224,7 +225,7 @@ def test_a_refusal_was_when_it_was_seen_last(times: dict[str, Any]) -> None:
     assert found.at == NOON_SECONDS
 
 
-@pytest.mark.parametrize("text", ["", "soon", None, 7, "0001-01-01T00:00:00Z", "2026-13-01T00:00:00Z"])
+@each("text", ["", "soon", None, 7, "0001-01-01T00:00:00Z", "2026-13-01T00:00:00Z"])
 def test_no_time_is_zero(text: object) -> None:
     assert unix(text) == 0
 

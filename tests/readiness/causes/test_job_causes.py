@@ -12,6 +12,7 @@ from gangctl.readiness.evaluate import evaluate
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import reasons, recorded, refused_job, refused_jobset, the
 from tests.readiness.snapshots import BORN, NOW, PENDING, READY, RUNNING, Scene
+from tests.rows import each
 
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 BY_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
@@ -44,7 +45,7 @@ def test_a_refusal_that_is_over_is_not_told() -> None:
     assert Reason.JOB_CREATION_REFUSED not in reasons(scene.snapshot(jobs=scene.jobs(index=0), refused=refused))
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "words", "command"),
     [
         (
@@ -72,7 +73,7 @@ def test_a_refusal_that_is_over_is_not_told() -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("minor", ["1.36", "1.37"])
+@each("minor", ["1.36", "1.37"])
 def test_who_refuses_pods_is_read_from_the_message(minor: str, kind: str, words: str, command: str) -> None:
     scene = Scene(JS)
     message = recorded(minor, f"job/{kind}")
@@ -212,7 +213,7 @@ def test_pods_that_are_all_there_are_not_missed() -> None:
     assert Reason.PODS_MISSING not in reasons(scene.snapshot(scene.pods(PENDING)))
 
 
-@pytest.mark.parametrize(
+@each(
     "message",
     [
         "exceeded quota: $(reboot), requested: pods=1",

@@ -26,6 +26,7 @@ from tests.readiness.snapshots import (
     nodes,
     rfc3339,
 )
+from tests.rows import each
 
 JS = jobset("js", rj("w", 1, 4, 4), mode="Gang")
 TOPOLOGY = "kueue.x-k8s.io/topology"
@@ -153,7 +154,7 @@ def test_who_took_pods_away(reason: str, words: str) -> None:
     assert Reason.PREEMPTED not in reasons(placed(scene, scene.pods(RUNNING)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("waiting", "reason"),
     [
         ("ImagePullBackOff", Reason.IMAGE_PULL),
@@ -186,8 +187,8 @@ def test_a_pod_that_is_ready_again_has_no_trouble() -> None:
     assert Reason.CRASH_LOOP not in reasons(placed(scene, pods))
 
 
-@pytest.mark.parametrize("waiting", ["", "ContainerCreating", "PodInitializing"])
-@pytest.mark.parametrize(("state", "reason"), [(PLACED, Reason.STARTING), (RUNNING, Reason.NOT_READY)])
+@each("waiting", ["", "ContainerCreating", "PodInitializing"])
+@each(("state", "reason"), [(PLACED, Reason.STARTING), (RUNNING, Reason.NOT_READY)])
 def test_what_takes_its_time_is_normal_until_it_takes_long(waiting: str, state: dict[str, Any], reason: Reason) -> None:
     scene = Scene(JS)
     young = evaluate(placed(scene, scene.pods(state, waiting=waiting, placed_at=NOW - 100)), NOW)

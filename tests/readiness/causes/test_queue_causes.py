@@ -16,6 +16,7 @@ from tests.jobsets import jobset, rj
 from tests.kueue.workloads import ago, no, queued, yes
 from tests.readiness.causes.finding import reasons, the
 from tests.readiness.snapshots import CREATED, NOW, Scene, rfc3339
+from tests.rows import each
 
 JS = jobset("js", rj("w", 1, 4, 4), mode="Gang")
 CLOSED = Blocked(
@@ -67,14 +68,14 @@ def test_who_is_admitted_does_not_mind_a_closed_queue() -> None:
     assert Reason.QUEUE_BLOCKED not in reasons(snapshot)
 
 
-@pytest.mark.parametrize("trouble", list(Trouble))
+@each("trouble", list(Trouble))
 def test_every_trouble_of_kueue_is_a_reason(trouble: Trouble) -> None:
     stuck = Stuck(trouble, "this was seen", "do that")
     cause = the(Reason(trouble.value), waiting(queued(QuotaReserved=no("Pending")), stuck=stuck))
     assert (cause.message, cause.remedy, cause.blocking) == ("this was seen", "do that", True)
 
 
-@pytest.mark.parametrize(
+@each(
     "trouble",
     [
         Trouble.WORKLOAD_MISSING,

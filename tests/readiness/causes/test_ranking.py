@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
-
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.stuck import Trouble
 from gangctl.readiness.causes.ranking import TIERS, WAITING, place_of
@@ -13,6 +11,7 @@ from gangctl.readiness.result import Cause
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import reasons
 from tests.readiness.snapshots import GATED, NOW, PENDING, REFUSED, RUNNING, Scene, changed, initially_scheduled, nodes
+from tests.rows import each
 
 RANKED = [reason for _, tier in TIERS for reason in tier]
 ORDER = (
@@ -42,7 +41,7 @@ ORDER = (
 CAUSES = [reason for reason in Reason if reason in RANKED or reason in WAITING]
 
 
-@pytest.mark.parametrize(("first", "second"), list(pairwise(ORDER)))
+@each(("first", "second"), list(pairwise(ORDER)))
 def test_what_explains_more_comes_first(first: Reason, second: Reason) -> None:
     many = Cause(second, "b", pods=1000)
     assert min([many, Cause(first, "a")], key=place_of).reason is first
@@ -53,7 +52,7 @@ def test_equals_are_told_by_the_pods_they_hold_back() -> None:
     assert sorted([crash, pull], key=place_of) == [pull, crash]
 
 
-@pytest.mark.parametrize("reason", CAUSES)
+@each("reason", CAUSES)
 def test_what_ends_by_itself_comes_after_all_that_does_not(reason: Reason) -> None:
     turn = Cause(reason, "a", blocking=False, pods=1000)
     assert sorted([turn, Cause(Reason.UNKNOWN, "b")], key=place_of)[1] is turn

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gangctl.readiness.causes.denials import read_denial
 from gangctl.readiness.causes.refusals import of_the_group, read_refusal
 from tests.readiness.causes.finding import recorded
+from tests.rows import each
 from tests.strategies import PROPERTY
 
 
@@ -21,7 +22,7 @@ def messages(minor: str, case: str) -> list[str]:
     return [each["message"] for each in (*found["group"], *(pod or {} for pod in found["pods"])) if "message" in each]
 
 
-@pytest.mark.parametrize(
+@each(
     ("minor", "case", "short"),
     [
         ("1.37", "unschedulable-each", "of 4 nodes, 4 short of cpu"),
@@ -55,7 +56,7 @@ def test_priorities_that_differ_are_read() -> None:
     assert read_refusal(messages("1.37", "priority")).priorities == (1000, 0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("message", "short"),
     [
         (

@@ -27,6 +27,7 @@ from tests.readiness.snapshots import (
     changed,
     rfc3339,
 )
+from tests.rows import each
 
 GENERATIONS = {"1.36": Generation.V1ALPHA2, "1.37": Generation.V1BETA1}
 
@@ -55,8 +56,8 @@ def _scheduled(conditions: Sequence[dict[str, str]]) -> Scheduled | None:
     return Scheduled(told["status"] == "True", told["reason"], told["message"], rfc3339(PLACED_AT))
 
 
-@pytest.mark.parametrize("minor", ["1.36", "1.37"])
-@pytest.mark.parametrize(
+@each("minor", ["1.36", "1.37"])
+@each(
     ("case", "words"),
     [
         ("unschedulable-each", "4 short of cpu"),
@@ -193,7 +194,7 @@ def test_a_group_that_came_late_begins_the_wait() -> None:
     assert not the(Reason.SCHEDULER_SILENT, snapshot).blocking
 
 
-@pytest.mark.parametrize("case", ["below", "refused", "placed", "no group"])
+@each("case", ["below", "refused", "placed", "no group"])
 def test_a_scheduler_whose_turn_it_is_not_is_not_silent(case: str) -> None:
     scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     groups: dict[str, Observed] = {} if case == "no group" else scene.groups()
