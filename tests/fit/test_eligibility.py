@@ -19,6 +19,7 @@ from gangctl.fit.podsets import PodSet, podsets_of
 from gangctl.fit.requests import Counted
 from gangctl.kueue.objects import ClusterQueue, ResourceFlavor
 from tests.fit.queues import group
+from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets
 
 NODE_LABELS = {"type": "a", "cores": "8"}
@@ -51,7 +52,7 @@ TYPE_A = ResourceFlavor("f1", {"type": "a"})
 
 
 class TestRefusal:
-    @pytest.mark.parametrize(
+    @each(
         ("pods", "flavor", "words"),
         [
             pytest.param(podset(), None, "does not exist", id="missing"),
@@ -94,7 +95,7 @@ class TestRefusal:
         assert (found == "") is (words == "")
         assert words in found
 
-    @pytest.mark.parametrize(
+    @each(
         ("terms", "allowed"),
         [
             ([], True),
@@ -148,7 +149,7 @@ class TestTopology:
 
 
 class TestTolerations:
-    @pytest.mark.parametrize(
+    @each(
         ("toleration", "tolerated"),
         [
             ({}, False),
@@ -178,7 +179,7 @@ class TestTolerations:
 
 
 class TestNodes:
-    @pytest.mark.parametrize(
+    @each(
         ("spec", "allowed"),
         [
             ({}, True),
@@ -200,7 +201,7 @@ class TestNodes:
     def test_every_key_counts(self, spec: dict[str, Any], *, allowed: bool) -> None:
         assert affinity_allows(spec, NODE_LABELS) is allowed
 
-    @pytest.mark.parametrize(
+    @each(
         "requirement",
         [
             need("type", "In"),
@@ -220,6 +221,6 @@ class TestNodes:
 @given(hostile_jobsets())
 def test_anything_can_be_asked(raw: dict[str, Any]) -> None:
     flavor = ResourceFlavor("f1", {"type": "a"}, ({"effect": "NoSchedule"},), ({"key": []},), "racks")
-    for each in podsets_of(raw):
-        assert isinstance(refusal(each, flavor, tas_only=False, levels=["rack"]), str)
-        assert isinstance(affinity_allows(each.pod_spec, {"type": "a"}), bool)
+    for item in podsets_of(raw):
+        assert isinstance(refusal(item, flavor, tas_only=False, levels=["rack"]), str)
+        assert isinstance(affinity_allows(item.pod_spec, {"type": "a"}), bool)

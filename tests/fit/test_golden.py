@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
 from gangctl.fit.snapshot import Held
 from gangctl.kueue.objects import ClusterQueue, Cohort, ResourceFlavor, ResourceGroup
 from tests.fit.asking import ask, grouped, known, pods, taken_flavors
 from tests.fit.queues import Written, group, holder
+from tests.rows import each
 
 Scale = Mapping[str, int]
 UNITS: Scale = {"cpu": 1000}
@@ -152,7 +151,7 @@ def test_all_rows_are_here_and_exactly_these_are_refused() -> None:
     assert {row.number for row in ROWS if row.never} == NEVER
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.number))
+@each("row", ROWS, ids=lambda row: str(row.number))
 def test_row(row: Row) -> None:
     report = ask(known(*row.held), *row.gang)
     expected = "never" if row.never else "not-now" if row.says == "WaitsForQuota" else "fits"

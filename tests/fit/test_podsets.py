@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.fit.podsets import podsets_of
 from tests.jobsets import jobset, rj
+from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets
 
 TOPOLOGY = "kueue.x-k8s.io/podset-"
@@ -24,7 +24,7 @@ def annotated(**notes: str) -> dict[str, Any]:
     return entry
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "pods"),
     [
         ((1, None, None), 1),
@@ -51,7 +51,7 @@ def test_one_for_each_replicated_job_in_order() -> None:
     assert podsets[0].pod_spec["containers"][0]["name"] == "main"
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "topology", "levels", "group"),
     [
         (rj("w"), "", (), ""),
@@ -80,7 +80,7 @@ def test_placements(entry: dict[str, Any], topology: str, levels: tuple[str, ...
     assert (podset.topology, podset.levels, podset.group) == (topology, levels, group)
 
 
-@pytest.mark.parametrize("spec", [None, [], {}, {"replicatedJobs": 3}])
+@each("spec", [None, [], {}, {"replicatedJobs": 3}])
 def test_what_has_no_replicated_jobs_has_no_podsets(spec: object) -> None:
     assert podsets_of({"spec": spec}) == ()
 

@@ -15,6 +15,7 @@ from gangctl.fit.tree import Total, minus, plus, quotas_of
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import ClusterQueue, Cohort, Condition, QueuedWorkload, Quota, ResourceGroup
 from tests.fit.queues import cpu, group, holder, queue, quotas
+from tests.rows import each
 from tests.strategies import PROPERTY
 
 DEEP = (
@@ -27,7 +28,7 @@ DEEP = (
 
 
 class TestCeiling:
-    @pytest.mark.parametrize(
+    @each(
         ("members", "amount", "limit"),
         [
             pytest.param((queue("a", 10),), 10, 'nominalQuota of ClusterQueue "a"', id="alone"),
@@ -247,8 +248,8 @@ class World:
         index = Quotas()
         for workload in self.workloads.values():
             index.set_usage(workload)
-        for each in self.queues.values():
-            index.set_queue(each)
+        for item in self.queues.values():
+            index.set_queue(item)
         for cohort in self.cohorts.values():
             index.set_cohort(cohort)
         return index

@@ -14,6 +14,7 @@ from gangctl.fit.podsets import PodSet, podsets_of
 from gangctl.fit.requests import Counted, Surroundings, requests_of
 from gangctl.gang.requests import times
 from gangctl.kueue.configuration import KueueConfiguration, Transformation, read_configuration
+from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets
 
 
@@ -53,7 +54,7 @@ def factor(text: str) -> Fraction:
 GI = 2**30
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "pods", "total"),
     [
         (
@@ -257,7 +258,7 @@ class TestDevices:
         assert count(surroundings, containers=[container({"nvidia.com/gpu": 1})]).unknown != ()
 
 
-@pytest.mark.parametrize("quantity", ["1K", "-1", 0.5, None, [], True])
+@each("quantity", ["1K", "-1", 0.5, None, [], True])
 def test_what_is_no_quantity_is_told_once_and_left_out(quantity: object) -> None:
     counted = count(containers=[container({"cpu": quantity, "memory": 1})])
     assert counted.requests == {"memory": 1}
@@ -273,8 +274,8 @@ ODD: Sequence[dict[str, Any]] = (
 )
 
 
-@pytest.mark.parametrize("spec", ODD)
-@pytest.mark.parametrize("surroundings", [Surroundings(), among(limit_range({"default": {"cpu": 1}}), limit_range())])
+@each("spec", ODD)
+@each("surroundings", [Surroundings(), among(limit_range({"default": {"cpu": 1}}), limit_range())])
 def test_odd_shapes_are_counted_as_far_as_they_can(spec: dict[str, Any], surroundings: Surroundings) -> None:
     assert set(count(surroundings, **spec).requests) <= {"cpu"}
 
@@ -283,5 +284,5 @@ def test_odd_shapes_are_counted_as_far_as_they_can(spec: dict[str, Any], surroun
 @given(hostile_jobsets())
 def test_anything_is_counted(raw: dict[str, Any]) -> None:
     surroundings = among(limit_range({"default": {"cpu": 1}, "max": {"memory": 1}}))
-    for each in podsets_of(raw):
-        assert all(amount >= 0 for amount in requests_of(each, surroundings).requests.values())
+    for item in podsets_of(raw):
+        assert all(amount >= 0 for amount in requests_of(item, surroundings).requests.values())

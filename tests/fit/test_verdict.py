@@ -31,6 +31,7 @@ from tests.cli.schema import violations
 from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, ask, grouped, known, pods, taken_flavors
 from tests.fit.queues import Written, group, holder
 from tests.jobsets import jobset
+from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets
 
 
@@ -92,7 +93,7 @@ class TestBlocked:
     INACTIVE = Condition(status=False, reason="FlavorNotFound", message="Can't admit new workloads: no flavor f1.")
     NOBODY = SelectorTerm("team", "In", ("x",))
 
-    @pytest.mark.parametrize(
+    @each(
         ("snapshot", "words"),
         [
             (Snapshot([queue()], configuration=CONFIGURATION), 'LocalQueue "q" does not exist'),
@@ -150,7 +151,7 @@ class TestUnknown:
 
     CHECKED = queue(checks=(CheckUse("m"),))
 
-    @pytest.mark.parametrize(
+    @each(
         ("snapshot", "why"),
         [
             (known(queue(), configuration=None), "configuration"),
@@ -159,7 +160,7 @@ class TestUnknown:
             (known(CHECKED, AdmissionCheck("m", MULTIKUEUE)), "MultiKueue"),
         ],
     )
-    @pytest.mark.parametrize(
+    @each(
         "entry",
         [cpu(99), pods("w", 1, cpu="1", memory="1Gi"), pods("w", 1, {"nodeSelector": {"type": "b"}}, cpu="99")],
     )
@@ -304,7 +305,7 @@ class TestNotNow:
 
 
 class TestAdvice:
-    @pytest.mark.parametrize(
+    @each(
         ("flavors", "entries", "words"),
         [
             ({"f1": 10}, [cpu(12)], '2 cpu more in flavor "f1" would do, and so would 10 pods instead of 12'),
