@@ -14,6 +14,7 @@ from gangctl.api.documents import Limits, parse_documents
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.sourcetext import SourceError
 from gangctl.errors import InputError
+from tests.rows import each
 
 JOBSET = """\
 # a comment
@@ -48,7 +49,7 @@ def test_one_document() -> None:
     assert (document.source, document.line) == ("jobs.yaml", 2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "position"),
     [
         ("", (2, 1)),
@@ -95,7 +96,7 @@ def test_many_documents_the_empty_ones_left_out() -> None:
     assert [(document.value, document.line) for document in documents] == [({"a": 1}, 3), ({"b": 2}, 9)]
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n", "---\n---\n", b""])
+@each("text", ["", "\n\n", "# only a comment\n", "---\n---\n", b""])
 def test_nothing(text: str | bytes) -> None:
     assert values(text) == []
 
@@ -114,7 +115,7 @@ def test_an_empty_list(items: str) -> None:
     assert values(f"kind: List\n{items}\n") == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "complaint"),
     [
         ("- a\n", "f.yaml:1:1: this document is a list, not an object with fields"),
@@ -215,9 +216,7 @@ def test_aliases_cannot_nest_deeper_than_brackets() -> None:
 # Size and depth
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 100_000, '{"a":' * 100_000, "- " * 100_000, "a: " + "[" * 100_000, "{a: " * 50_000]
-)
+@each("text", ["[" * 100_000, '{"a":' * 100_000, "- " * 100_000, "a: " + "[" * 100_000, "{a: " * 50_000])
 def test_deep_nesting_is_one_clear_error(text: str) -> None:
     assert refusal(text).endswith("nested more than 200 levels deep")
 
@@ -269,7 +268,7 @@ def test_braces_may_be_yaml() -> None:
     assert values('{"a": 1}\n---\n{"b": 2}\n') == [{"a": 1}, {"b": 2}]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "complaint"),
     [
         ('{"a": 1', "f.yaml:1:8: expected ',' or '}', found the end"),

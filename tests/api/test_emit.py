@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gangctl.api.documents import parse_documents
 from gangctl.api.emit import to_json, to_yaml
 from tests.api.test_documents import OBJECTS
+from tests.rows import each
 
 LISTS = st.lists(OBJECTS, max_size=3)
 STRINGS = st.text(max_size=30) | st.text(
@@ -114,8 +115,8 @@ def test_none_and_several() -> None:
     assert to_json([{"a": 1}]) == '{\n  "a": 1\n}\n'
 
 
-@pytest.mark.parametrize("write", [to_json, to_yaml])
-@pytest.mark.parametrize(
+@each("write", [to_json, to_yaml])
+@each(
     ("value", "complaint"),
     [
         ({"a": [float("nan")]}, r"a\[0\]: float 'nan' is not JSON data"),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gangctl.api.fieldpath import Child, FieldPath, Index, Key
 from gangctl.errors import InputError
+from tests.rows import each
 
 ANNOTATION = "spec.replicatedJobs[0].template.metadata.annotations[gangctl.dev/gang-mode]"
 
@@ -43,7 +44,7 @@ def test_a_name_that_cannot_stand_behind_a_dot_is_a_key() -> None:
     assert FieldPath().child("") == FieldPath().key("")
 
 
-@pytest.mark.parametrize("text", ["a..b", "a.", "a]", "a[0]b", "a[", "[x]y", "."])
+@each("text", ["a..b", "a.", "a]", "a[0]b", "a[", "[x]y", "."])
 def test_malformed_text_is_an_input_error(text: str) -> None:
     with pytest.raises(InputError) as caught:
         FieldPath.parse(text)

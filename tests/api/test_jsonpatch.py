@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.jsonpatch import Operation, diff, pointer
+from tests.rows import each
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from([0.0, 1.0, 0.5]), st.sampled_from(["", "a", "~/"])
@@ -106,7 +107,7 @@ def test_what_admission_does() -> None:
     ]
 
 
-@pytest.mark.parametrize(("old", "new"), [(1, True), (0, False), (1, 1.0), (None, False), ("1", 1), ({}, [])])
+@each(("old", "new"), [(1, True), (0, False), (1, 1.0), (None, False), ("1", 1), ({}, [])])
 def test_values_python_calls_equal_but_json_does_not(old: object, new: object) -> None:
     assert diff({"a": old}, {"a": new}) == [{"op": "replace", "path": "/a", "value": new}]
 

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.quantity import MAX, milli, parse_quantity, show_bytes, show_milli, whole
+from tests.rows import each
 from tests.strategies import PROPERTY
 
 SUFFIXES = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "value"),
     [
         ("0", 0),
@@ -44,9 +45,7 @@ def test_values(text: str, value: Fraction | int) -> None:
     assert parse_quantity(text) == value
 
 
-@pytest.mark.parametrize(
-    "text", ["", " 1", "1 ", "1K", "1gi", "1ki", "Gi", "m", ".", "1.2.3", "1e", "1e1.5", "0x10", "1_000", "٣", "1\n"]
-)
+@each("text", ["", " 1", "1 ", "1K", "1gi", "1ki", "Gi", "m", ".", "1.2.3", "1e", "1e1.5", "0x10", "1_000", "٣", "1\n"])
 def test_what_is_no_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a quantity"):
         parse_quantity(text)
@@ -91,15 +90,13 @@ def test_integers_are_rounded_up_and_capped() -> None:
     assert milli(Fraction(2**62)) == MAX
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(0, "0"), (250, "250m"), (1000, "1"), (1500, "1.5"), (1001, "1.001"), (2_000_010, "2000.01")]
-)
+@each(("value", "text"), [(0, "0"), (250, "250m"), (1000, "1"), (1500, "1.5"), (1001, "1.001"), (2_000_010, "2000.01")])
 def test_milli_units_for_people(value: int, text: str) -> None:
     assert show_milli(value) == text
     assert milli(parse_quantity(text)) == value
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text"),
     [(0, "0"), (1023, "1023"), (2**30, "1Gi"), (2056 * 2**30, "2056Gi"), (10**9, "~953.7Mi"), (3 * 2**40 + 1, "~3Ti")],
 )

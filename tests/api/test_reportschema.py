@@ -10,6 +10,7 @@ from gangctl.api.reportschema import SIGNED, Definitions, object_schema
 from gangctl.fit.report import Identity as OfFit
 from gangctl.gang.report import Identity as OfPlan
 from tests.cli.schema import violations
+from tests.rows import each
 
 
 class Leaf(TypedDict):
@@ -49,7 +50,7 @@ def tree(**changes: Any) -> dict[str, Any]:
 LEAF = {"name": "a", "colour": "red"}
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {},
@@ -62,7 +63,7 @@ def test_what_the_type_takes_keeps_the_schema(changes: dict[str, Any]) -> None:
     assert violations(tree(**changes), schema()) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "path"),
     [
         ({"kind": "Bush"}, "$"),

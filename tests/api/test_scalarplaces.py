@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from textwrap import dedent
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.documents import Document, parse_documents
 from gangctl.api.fieldpath import FieldPath
+from tests.rows import each
 
 SPACE = " \t\r\n\x85\u2028\u2029"
 
@@ -49,7 +49,7 @@ EXPRESSIONS = {
 }
 
 
-@pytest.mark.parametrize(("text", "first", "last"), EXPRESSIONS.values(), ids=list(EXPRESSIONS))
+@each(("text", "first", "last"), EXPRESSIONS.values(), ids=list(EXPRESSIONS))
 def test_every_style(text: str, first: str, last: str) -> None:
     document = one(text)
     value = document.value["spec"]["e"]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.documents import parse_documents
 from gangctl.api.scalars import json_number, key_text, resolve_plain
+from tests.rows import each
 
 VALUES = [
     ("y", True),
@@ -131,13 +131,13 @@ KEYS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "value"), VALUES)
+@each(("text", "value"), VALUES)
 def test_a_value(text: str, value: object) -> None:
     (document,) = parse_documents(f"a: {text}\n", "f")
     assert (document.value["a"], type(document.value["a"])) == (value, type(value))
 
 
-@pytest.mark.parametrize(("text", "key"), KEYS)
+@each(("text", "key"), KEYS)
 def test_a_key(text: str, key: str) -> None:
     (document,) = parse_documents(f"{text}: x\n", "f")
     assert document.value == {key: "x"}
