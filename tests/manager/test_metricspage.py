@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from gangctl.manager.families import families
 from gangctl.manager.readinessfamilies import STATES
 from gangctl.readiness.phases import GangPhase
 from gangctl.runtime.families import Family
 from tests.manager import metricspage
+from tests.rows import each
 
 FAMILIES = families()
 OURS = [family for family in FAMILIES if family.name.startswith("gangctl_")]
@@ -35,7 +34,7 @@ def test_every_family_is_in_one_section_and_has_a_bound() -> None:
     assert set(metricspage.READINESS) | set(metricspage.OTHER_BOUNDS) == set(names)
 
 
-@pytest.mark.parametrize("family", OURS, ids=lambda family: family.name)
+@each("family", OURS, ids=lambda family: family.name)
 def test_a_family_is_named_as_prometheus_says(family: Family) -> None:
     assert re.fullmatch(r"gangctl(_[a-z0-9]+)+", family.name)
     assert not any(unit in family.name for unit in UNITS), "base units only"
@@ -49,7 +48,7 @@ def test_a_family_is_named_as_prometheus_says(family: Family) -> None:
         assert family.name.endswith("_timestamp_seconds")
 
 
-@pytest.mark.parametrize("family", OURS, ids=lambda family: family.name)
+@each("family", OURS, ids=lambda family: family.name)
 def test_a_family_has_a_sentence_and_labels_that_are_words(family: Family) -> None:
     assert re.fullmatch(r"[A-Z].*\.", family.help)
     assert len(family.labels) == len(set(family.labels))

@@ -11,11 +11,12 @@ from gangctl.errors import ConfigError
 from gangctl.manager.securemetrics import metrics_hosts
 from gangctl.manager.settings import ControllerSettings, load_settings
 from tests.manager.test_process import controller, kubeconfig
+from tests.rows import each
 
 SERVICE = ("gangctl-metrics.home.svc", "gangctl-metrics.home.svc.cluster.local", "gangctl-metrics.home")
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "further"),
     [
         ("0.0.0.0:8443", ()),

@@ -11,6 +11,7 @@ from gangctl.cli.controller import controller
 from gangctl.errors import ConfigError
 from gangctl.manager.settings import ControllerSettings, load_settings, parse_selector, split_address
 from gangctl.pathways.options import Startup
+from tests.rows import each
 
 
 def test_a_flag_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
@@ -21,7 +22,7 @@ def test_a_flag_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path)
     assert settings.gang_scheduler == ("default-scheduler",)
 
 
-@pytest.mark.parametrize(
+@each(
     ("flags", "words"),
     [
         ({"webhook_url": "http://127.0.0.1:9443"}, ["webhook-url", "https://HOST:PORT"]),
@@ -75,7 +76,7 @@ def test_a_missing_file_is_named() -> None:
         load_settings({}, "/nowhere/gangctl.yaml")
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "bind", "listener"),
     [
         (None, None, ("0.0.0.0", 9443)),
@@ -96,7 +97,7 @@ def test_the_certificate_covers_how_the_api_server_comes() -> None:
     assert "gangctl-webhook.ns.svc" in ControllerSettings().certificate_hosts("ns")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expressions"),
     [
         ("team=ml", [{"key": "team", "operator": "In", "values": ["ml"]}]),
@@ -122,7 +123,7 @@ def test_addresses() -> None:
         split_address("127.0.0.1:port")
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "value"),
     [(["--kueue-gate"], True), (["--kueue-gate=true"], True), (["--kueue-gate=false"], False), ([], None)],
 )
