@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.chart import HEIGHT, WIDTH, Axis, Chart, Line, distribution, number
 from benchmarks.growth import Cost
 from benchmarks.growth import chart as growth_chart
+from tests.rows import each
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -89,7 +90,7 @@ def test_a_distribution_of_nothing_has_no_points() -> None:
     assert distribution("d", []).points == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text"),
     [(0, "0"), (0.0123, "0.0123"), (0.5, "0.5"), (12.34, "12.3"), (1234.5, "1,234"), (10000, "10,000")],
 )

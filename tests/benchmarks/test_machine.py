@@ -9,9 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.machine import CHANGED, Facts, Look, commit, noise
+from benchmarks.machine import CHANGED, MEASURED, Facts, Look, commit, noise
 from benchmarks.session import refuse
 
+ROOT = Path(__file__).parent.parent.parent
+IMPORTED = """
+import sys, pathlib, benchmarks.__main__, tests.judge.hostile
+files = {pathlib.Path(each.__file__) for each in sys.modules.values() if getattr(each, "__file__", None)}
+root = pathlib.Path.cwd()
+print(*(each.relative_to(root) for each in files if each.is_relative_to(root) and ".venv" not in each.parts))
+"""
 BURN = "import time\nuntil = time.process_time() + 0.3\nwhile time.process_time() < until: pass"
 
 
@@ -51,17 +58,31 @@ def test_the_commit_and_whether_there_are_changes(tmp_path: Path) -> None:
         subprocess.run(["git", "-C", tmp_path, *identity, *arguments], check=True, capture_output=True)
 
     git("init")
-    (tmp_path / "gangctl").mkdir()
-    source = tmp_path / "gangctl" / "a.py"
-    source.write_text("1")
+    names = ("gangctl/a.py", "tests/live/replicas.py", "tests/live/test_a_live.py", "tests/conftest.py", "README.md")
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
     git("add", ".")
     git("commit", "--no-verify", "-m", "first")
     first = commit(tmp_path)
     assert len(first) == 12
-    (tmp_path / "README.md").write_text("what is not measured")
-    assert commit(tmp_path) == first
-    source.write_text("2")
+    for name in names:
+        (tmp_path / name).write_text("2")
+        expected = first + CHANGED if name in {"gangctl/a.py", "tests/live/replicas.py"} else first
+        assert commit(tmp_path) == expected, name
+        git("checkout", name)
+    (tmp_path / "tests/live/new.py").write_text("1")
     assert commit(tmp_path) == first + CHANGED
+
+
+def test_a_change_of_anything_that_benchmarks_import_is_a_change() -> None:
+    """A module that a benchmark imports from elsewhere has to be added to what is looked at."""
+    ran = subprocess.run([sys.executable, "-c", IMPORTED], cwd=ROOT, check=True, capture_output=True, text=True)
+    imported = set(ran.stdout.split())
+    assert {"gangctl/__init__.py", "benchmarks/failover.py", "tests/live/replicas.py"} <= imported
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *MEASURED]
+    looked_at = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    assert sorted(imported - set(looked_at)) == []
 
 
 def test_it_waits_for_others_and_says_so() -> None:

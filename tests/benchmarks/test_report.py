@@ -6,14 +6,13 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from benchmarks import report
 from benchmarks.budgets import ROWS, limits
 from benchmarks.chart import Axis, Chart, Line
 from benchmarks.report import MET, MISSED, RAW, UNJUDGED, UNMEASURED, explanations, judge
 from benchmarks.result import Figure, Observed, Result, read_all
 from tests.benchmarks.canned import FACTS, result
+from tests.rows import each
 
 CANNED = {
     "start": result(
@@ -128,7 +127,7 @@ def test_it_is_written_with_its_drawings_and_always_the_same(tmp_path: Path) -> 
     assert (path.read_text(), (tmp_path / "results/plots/start.svg").read_bytes()) == first
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "unit", "text"),
     [(13691.4, "/s", "13,691/s"), (0.01, "x", "0.01x"), (2.5, "ms", "2.5 ms"), (float("inf"), "s", "without end")],
 )
