@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gangctl.api.scheduling import Observed, Owner, PodGroup, Template, Workload
 from gangctl.controllers.translations import repairs, result_of
 from gangctl.gang.diff import Change, Create, Delete, Kind, SetMinCounts
+from tests.rows import each
 
 OWNER = Owner("js", "u")
 WORKLOAD = Create("Workload", Workload("ns", "w", OWNER, ()))
@@ -21,7 +20,7 @@ def resized(kind: Kind, *, progress: bool = False) -> SetMinCounts:
     return SetMinCounts(kind, found("g"), ((0, "", 2, 3),), progress)
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "before", "result"),
     [
         ([], True, "unchanged"),
@@ -36,7 +35,7 @@ def test_what_a_look_came_to(changes: list[Change], before: bool, result: str) -
     assert result_of(changes, before=before) == result
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "before", "mended"),
     [
         (WORKLOAD, False, []),

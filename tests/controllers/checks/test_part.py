@@ -6,7 +6,6 @@ from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import read_jobset
@@ -22,6 +21,7 @@ from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.shards import Share
 from gangctl.runtime.store import Entry, Store
 from tests.jobsets import FIXTURE_UID, jobset, rj
+from tests.rows import each
 
 KEY = ("t", "js")
 JOBSET = read_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang"), uid=FIXTURE_UID, suspend=True))[0]
@@ -96,7 +96,7 @@ class Scene:
                     follow(KEY)
 
 
-@pytest.mark.parametrize("order", list(permutations(("workload", "check", "jobset"))), ids="-".join)
+@each("order", list(permutations(("workload", "check", "jobset"))), ids="-".join)
 async def test_the_last_that_is_seen_asks_for_the_gang(order: tuple[str, ...]) -> None:
     scene = Scene("kueue_check")
     for what in order:

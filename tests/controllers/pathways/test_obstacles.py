@@ -20,6 +20,7 @@ from tests.controllers.pathways.ground import (
     play,
 )
 from tests.controllers.stage import NAMESPACE, USER
+from tests.rows import each
 
 DENIAL = StatusError(403, "Forbidden", 'admission webhook "w.example.com" denied the request: not on Sundays')
 
@@ -152,7 +153,7 @@ def test_what_is_refused_otherwise_is_told_and_tried_again(answer: StatusError, 
     play(acts)
 
 
-@pytest.mark.parametrize("fault", [error(), error(503, "ServiceUnavailable"), CutAfter(), conflict()])
+@each("fault", [error(), error(503, "ServiceUnavailable"), CutAfter(), conflict()])
 def test_what_passes_is_tried_again_and_is_no_failure(fault: Refuse | CutAfter) -> None:
     async def acts(scene: Scene) -> None:
         scene.sandbox.faults.add(CREATES, fault, times=2)

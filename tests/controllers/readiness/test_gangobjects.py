@@ -26,6 +26,7 @@ from tests.controllers.readiness.gangscene import (
     play,
 )
 from tests.controllers.stage import NAMESPACE, USER
+from tests.rows import each
 
 
 def test_one_is_made_for_a_jobset_and_goes_with_it() -> None:
@@ -336,8 +337,8 @@ def refuse(code: int, reason: str) -> Refuse:
     return Refuse(StatusError(code, reason, f"no: {reason}"))
 
 
-@pytest.mark.parametrize("verb", ["create", "patch"])
-@pytest.mark.parametrize(
+@each("verb", ["create", "patch"])
+@each(
     "fault",
     [conflict(), refuse(403, "Forbidden"), refuse(404, "NotFound"), refuse(422, "Invalid"), refuse(503, "Unavailable")],
     ids=lambda fault: fault.error.reason,
