@@ -7,7 +7,7 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
+from tests.rows import each
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
@@ -21,7 +21,7 @@ def grep(pattern: str, *places: str) -> list[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-@pytest.mark.parametrize("module", GENERATORS)
+@each("module", GENERATORS)
 def test_a_generator_exists_and_a_test_compares_what_it_makes(module: str) -> None:
     assert find_spec(module) is not None
     package, _, name = module.rpartition(".")
@@ -42,7 +42,7 @@ def test_contributors_are_told_of_each() -> None:
     assert told | {"grafana.generate"} == {*GENERATORS}
 
 
-@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda path: path.name)
+@each("schema", SCHEMAS, ids=lambda path: path.name)
 def test_every_schema_is_written(schema: Path) -> None:
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests/cli").rglob("test_*.py")]
     tests = [

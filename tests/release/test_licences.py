@@ -11,6 +11,7 @@ from release import licences
 from release.__main__ import runtime_packages
 from release.licences import ALLOWED, READ_IN_THE_TEXT, is_allowed, is_spdx, licence_of, refused
 from release.lock import Locked
+from tests.rows import each
 
 PACKAGES, OPTIONAL = runtime_packages(Path(__file__).parents[2])
 SAYS = {
@@ -29,7 +30,7 @@ def test_every_allowed_one_is_needed() -> None:
     assert {name for name in ALLOWED if name not in said} == set()
 
 
-@pytest.mark.parametrize(("name", "licence"), sorted(READ_IN_THE_TEXT.items()))
+@each(("name", "licence"), sorted(READ_IN_THE_TEXT.items()))
 def test_what_was_read_in_a_text_stands_there_and_nowhere_else(name: str, licence: str) -> None:
     assert name in {package.name for package in (*PACKAGES, *OPTIONAL)}
     about = metadata(name)
@@ -39,7 +40,7 @@ def test_what_was_read_in_a_text_stands_there_and_nowhere_else(name: str, licenc
     assert any(SAYS[licence] in text for text in texts)
 
 
-@pytest.mark.parametrize(
+@each(
     ("expression", "allowed"),
     [
         ("MIT", True),

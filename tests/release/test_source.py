@@ -10,6 +10,7 @@ import pytest
 
 from release.__main__ import main, not_a_release
 from release.source import Source, export, previous, source, tags_of
+from tests.rows import each
 
 Commit = Callable[[str, int], str]
 
@@ -95,7 +96,7 @@ def test_a_first_commit_has_none_before(repository: Path, commit: Commit) -> Non
         previous(repository)
 
 
-@pytest.mark.parametrize(
+@each(
     ("tags", "changelog", "why"),
     [
         (["v1.0.0"], "## [1.0.0] - 2027-01-01\n", []),
