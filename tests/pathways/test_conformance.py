@@ -30,6 +30,7 @@ from tests.pathways.views import (
     replicated_job,
 )
 from tests.pathways.views import container as container_of
+from tests.rows import each
 
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 MODE = "gangctl.dev/gang-mode"
@@ -95,11 +96,11 @@ def test_c2_headless() -> None:
     head = pod(jobset, "pathways-head")
     assert names(head["containers"]) == ["pathways-rm", "pathways-proxy"]
     assert not head.get("initContainers")
-    assert all("restartPolicy" not in each for each in head["containers"])
+    assert all("restartPolicy" not in item for item in head["containers"])
     assert "successPolicy" not in jobset["spec"]
     for name in ("pathways-head", "worker"):
-        for each in all_containers(pod(jobset, name)):
-            assert not {"JAX_PLATFORMS", "JAX_BACKEND_TARGET"} & set(environment(each))
+        for item in all_containers(pod(jobset, name)):
+            assert not {"JAX_PLATFORMS", "JAX_BACKEND_TARGET"} & set(environment(item))
 
 
 def test_c3_the_users_init_containers_come_first() -> None:
@@ -131,8 +132,8 @@ def test_c5_an_injected_name_stands_once_and_wins() -> None:
     assert (main["JAX_PLATFORMS"], main["MINE"]) == ("proxy", "1")
     assert Reason.ENV_OVERRIDDEN in reasons(raw)
     for name in ("pathways-head", "worker"):
-        for each in all_containers(pod(jobset, name)):
-            environment(each)
+        for item in all_containers(pod(jobset, name)):
+            environment(item)
 
 
 def test_c6_no_main_container() -> None:
@@ -179,7 +180,7 @@ def test_c12_the_largest_tpu7x() -> None:
     assert (job["completions"], job["parallelism"], job["backoffLimit"]) == (2304, 2304, 9216)
 
 
-@pytest.mark.parametrize("topology", ["16*24*24", "16x15", "4x0x4", "", "2x2", "3x3x3", "02x2x2"])
+@each("topology", ["16*24*24", "16x15", "4x0x4", "", "2x2", "3x3x3", "02x2x2"])
 def test_c13_topologies_that_are_none(topology: str) -> None:
     problem = only_problem(pathways_job(workers={"topology": topology}))
     assert problem.reason is InvalidReason.INVALID_TOPOLOGY

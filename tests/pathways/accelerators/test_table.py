@@ -21,6 +21,7 @@ from gangctl.pathways.accelerators.table import (
 )
 from gangctl.pathways.accelerators.topologies import slice_of
 from gangctl.pathways.problems import InvalidReason, RefusedValueError
+from tests.rows import each
 from tests.strategies import PROPERTY
 
 TABLE = [
@@ -156,11 +157,11 @@ class TestTable:
         assert flat == {"v5e", "v6e"}
         assert {each.dimensions for each in ACCELERATORS} == {2, 3}
 
-    @pytest.mark.parametrize("accelerator", ACCELERATORS, ids=lambda each: each.machine_type)
+    @each("accelerator", ACCELERATORS, ids=lambda each: each.machine_type)
     def test_machine_types_end_in_their_chips(self, accelerator: Accelerator) -> None:
         assert accelerator.machine_type.endswith(f"-{accelerator.chips_per_vm}t")
 
-    @pytest.mark.parametrize("accelerator", ACCELERATORS, ids=lambda each: each.machine_type)
+    @each("accelerator", ACCELERATORS, ids=lambda each: each.machine_type)
     def test_keys_follow_from_labels(self, accelerator: Accelerator) -> None:
         wide = "1t" if accelerator.chips_per_vm == 8 else ""
         assert accelerator.key == derived_key(accelerator.label) + wide
@@ -174,39 +175,39 @@ class TestTable:
 
 
 class TestFind:
-    @pytest.mark.parametrize("accelerator", ACCELERATORS, ids=lambda each: each.machine_type)
+    @each("accelerator", ACCELERATORS, ids=lambda each: each.machine_type)
     def test_machine_types(self, accelerator: Accelerator) -> None:
         assert find(accelerator.machine_type) == (accelerator, "")
 
-    @pytest.mark.parametrize(("label", "machine_type"), LABELS.items())
+    @each(("label", "machine_type"), LABELS.items())
     def test_labels(self, label: str, machine_type: str) -> None:
         assert find(label) == (row(machine_type), "")
 
-    @pytest.mark.parametrize(("family", "key"), BARE_FAMILIES.items())
+    @each(("family", "key"), BARE_FAMILIES.items())
     def test_families(self, family: str, key: str) -> None:
         accelerator, topology = find(family)
         assert (accelerator.key, accelerator.chips_per_vm, topology) == (key, 4, "")
 
-    @pytest.mark.parametrize("key", sorted({each.key for each in ACCELERATORS}))
+    @each("key", sorted({each.key for each in ACCELERATORS}))
     def test_keys(self, key: str) -> None:
         accelerator, topology = find(key)
         assert (accelerator.key, topology) == (key, "")
         assert accelerator.chips_per_vm == (8 if key.endswith("e1t") else 4)
 
-    @pytest.mark.parametrize(("name", "machine_type", "topology", "vms"), DEVICES)
+    @each(("name", "machine_type", "topology", "vms"), DEVICES)
     def test_device_types(self, name: str, machine_type: str, topology: str, vms: int) -> None:
         accelerator, named = find(name)
         assert (accelerator.machine_type, named) == (machine_type, topology)
         assert slice_of(accelerator, named, strict=False).vms == vms
 
-    @pytest.mark.parametrize("text", ["TPU-V5P-SLICE", "  tpu-v5p-slice\n", "V5P", "CT5P-HighTPU-4T", "\tTpuV5 "])
+    @each("text", ["TPU-V5P-SLICE", "  tpu-v5p-slice\n", "V5P", "CT5P-HighTPU-4T", "\tTpuV5 "])
     def test_case_and_blanks_mean_nothing(self, text: str) -> None:
         assert find(text) == (row("ct5p-hightpu-4t"), "")
 
     def test_case_of_a_topology(self) -> None:
         assert find(" V5P-2X2X1 ") == (row("ct5p-hightpu-4t"), "2x2x1")
 
-    @pytest.mark.parametrize("text", REFUSED, ids=lambda text: text[:20] or "empty")
+    @each("text", REFUSED, ids=lambda text: text[:20] or "empty")
     def test_what_names_nothing_is_refused(self, text: str) -> None:
         refused = refusal(text)
         assert len(refused.detail) < 1024
@@ -236,11 +237,11 @@ class TestFind:
 
 
 class TestByMachineType:
-    @pytest.mark.parametrize("accelerator", ACCELERATORS, ids=lambda each: each.machine_type)
+    @each("accelerator", ACCELERATORS, ids=lambda each: each.machine_type)
     def test_exact(self, accelerator: Accelerator) -> None:
         assert by_machine_type(accelerator.machine_type) == accelerator
 
-    @pytest.mark.parametrize("text", ["", "CT5P-HIGHTPU-4T", "v5p", "tpu-v5p-slice", "n2-standard-2"])
+    @each("text", ["", "CT5P-HIGHTPU-4T", "v5p", "tpu-v5p-slice", "n2-standard-2"])
     def test_others(self, text: str) -> None:
         with pytest.raises(RefusedValueError, match="no machine type with TPUs; there are ct4p-hightpu-4t,") as caught:
             by_machine_type(text)
@@ -248,14 +249,14 @@ class TestByMachineType:
 
 
 class TestDeviceTypes:
-    @pytest.mark.parametrize(
+    @each(
         ("family", "sizes"),
         [("v4", 68), ("v5litepod", 6), ("v5e", 6), ("v5p", 127), ("v6e", 8), ("tpu7", 9), ("tpu7x", 131)],
     )
     def test_totals(self, family: str, sizes: int) -> None:
         assert len(device_types(family)) == sizes
 
-    @pytest.mark.parametrize("family", FAMILIES)
+    @each("family", FAMILIES)
     def test_each_is_found_and_has_the_size_that_it_says(self, family: str) -> None:
         for name, topology in device_types(family).items():
             accelerator, named = find(name)

@@ -11,6 +11,7 @@ from gangctl.pathways.accelerators.slices import Accelerator, Slice
 from gangctl.pathways.accelerators.table import ACCELERATORS, by_machine_type
 from gangctl.pathways.accelerators.topologies import normalized, slice_of, topologies
 from gangctl.pathways.problems import InvalidReason, RefusedValueError
+from tests.rows import each
 from tests.strategies import PROPERTY
 
 V5P = """
@@ -56,7 +57,7 @@ def allowed(machine_type: str, *, strict: bool = False) -> tuple[str, ...]:
 
 
 class TestOfPathwaysJobs:
-    @pytest.mark.parametrize(("machine_type", "listed"), OF_JOBS.items())
+    @each(("machine_type", "listed"), OF_JOBS.items())
     def test_lists_in_their_order(self, machine_type: str, listed: str) -> None:
         assert allowed(machine_type, strict=True) == tuple(listed.split())
 
@@ -66,7 +67,7 @@ class TestOfPathwaysJobs:
         assert len(found) == 98
         assert found[-3:] == ("16x16x32", "16x20x28", "16x24x24")
 
-    @pytest.mark.parametrize("machine_type", MACHINES)
+    @each("machine_type", MACHINES)
     def test_ascend(self, machine_type: str) -> None:
         sizes = [chips(each) for each in allowed(machine_type, strict=True)]
         assert sizes == sorted(sizes)
@@ -75,7 +76,7 @@ class TestOfPathwaysJobs:
         assert set(MACHINE_TYPES_OF_JOBS) == {each for each in MACHINES if allowed(each, strict=True)}
         assert set(MACHINE_TYPES_OF_JOBS) == {*OF_JOBS, "tpu7x-standard-4t"}
 
-    @pytest.mark.parametrize("machine_type", sorted(set(MACHINES) - set(MACHINE_TYPES_OF_JOBS)))
+    @each("machine_type", sorted(set(MACHINES) - set(MACHINE_TYPES_OF_JOBS)))
     def test_others_are_refused_by_name(self, machine_type: str) -> None:
         refused = refusal(machine_type, "2x2x1", strict=True)
         assert refused.reason is InvalidReason.UNKNOWN_ACCELERATOR
@@ -84,7 +85,7 @@ class TestOfPathwaysJobs:
 
 
 class TestOfFlags:
-    @pytest.mark.parametrize(
+    @each(
         ("machine_type", "count"),
         [
             ("ct4p-hightpu-4t", 800),
@@ -103,7 +104,7 @@ class TestOfFlags:
         assert len(found) == len(set(found)) == count
         assert [chips(each) for each in found] == sorted(map(chips, found))
 
-    @pytest.mark.parametrize("machine_type", [each for each in MACHINES if each.endswith("-1t")])
+    @each("machine_type", [each for each in MACHINES if each.endswith("-1t")])
     def test_one_chip(self, machine_type: str) -> None:
         accelerator = by_machine_type(machine_type)
         assert allowed(machine_type) == ("x".join("1" * accelerator.dimensions),)
@@ -127,7 +128,7 @@ class TestOfFlags:
         assert refusal("ct5p-hightpu-4t", topology).reason is InvalidReason.INVALID_TOPOLOGY
         assert refusal("tpu7x-standard-4t", topology).reason is InvalidReason.INVALID_TOPOLOGY
 
-    @pytest.mark.parametrize(
+    @each(
         ("machine_type", "largest", "too_large"),
         [
             ("ct4p-hightpu-4t", "16x16x16", "16x16x20"),
@@ -151,7 +152,7 @@ class TestOfFlags:
 
 
 class TestSlices:
-    @pytest.mark.parametrize(
+    @each(
         ("machine_type", "topology", "count", "vms", "instance_type"),
         [
             ("ct5p-hightpu-4t", "2x2x1", 4, 1, "tpuv5:2x2x1"),
@@ -164,7 +165,7 @@ class TestSlices:
             ("ct4p-hightpu-4t", "2x2x2", 8, 2, "tpuv4:2x2x2"),
         ],
     )
-    @pytest.mark.parametrize("strict", [True, False])
+    @each("strict", [True, False])
     def test_arithmetic(
         self, machine_type: str, topology: str, count: int, vms: int, instance_type: str, *, strict: bool
     ) -> None:
@@ -191,12 +192,12 @@ class TestSlices:
 
 
 class TestWriting:
-    @pytest.mark.parametrize("text", ["2x2x2", "2X2X2 ", "\t2x2X2\n"])
-    @pytest.mark.parametrize("strict", [True, False])
+    @each("text", ["2x2x2", "2X2X2 ", "\t2x2X2\n"])
+    @each("strict", [True, False])
     def test_case_and_blanks_mean_nothing(self, text: str, *, strict: bool) -> None:
         assert made("ct5p-hightpu-4t", text, strict=strict).topology == "2x2x2"
 
-    @pytest.mark.parametrize(
+    @each(
         "text",
         [
             *("", " ", "16*24*24", "16x15", "4x4", "4x4x4x4", "4 x4x4", "-4x4x4", "4x4x4.0", "4xx4", "x"),
@@ -205,7 +206,7 @@ class TestWriting:
         ],
         ids=lambda text: text[:12] or "empty",
     )
-    @pytest.mark.parametrize("strict", [True, False])
+    @each("strict", [True, False])
     def test_what_is_no_topology_is_refused(self, text: str, *, strict: bool) -> None:
         refused = refusal("ct5p-hightpu-4t", text, strict=strict)
         assert refused.reason is InvalidReason.INVALID_TOPOLOGY

@@ -18,6 +18,7 @@ from gangctl.pathways.problems import InvalidReason
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
 from tests.pathways.refused.case import COLOCATED, EXCLUSIVE, options, ports, user
 from tests.pathways.samples import Object, annotated, component, container, pathways_job, template
+from tests.rows import each
 
 POOL = "cloud.google.com/gke-nodepool"
 TAS = "kueue.x-k8s.io/podset-required-topology"
@@ -34,7 +35,7 @@ def read(value: Object) -> PathwaysJob:
     return reading.job
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         pathways_job(workers={"numSlices": 1}),
@@ -83,7 +84,7 @@ def test_what_is_right_by_little_passes(value: Object) -> None:
     assert read_pathways_job(value).problems == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "reason", "says"),
     [
         (pathways_job(pathwaysDir=None), Reason.DIRECTORY_MISSING, "spec.pathwaysDir should be a directory"),
@@ -135,7 +136,7 @@ def test_flags_need_a_directory(directory: str) -> None:
     assert notices == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "flag", "change"),
     [
         ("spec.workers[0].numSlices", "--num-slices", {"slices": 0}),
@@ -153,7 +154,7 @@ def test_what_came_from_a_flag_is_told_as_that_flag(path: str, flag: str, change
     assert problem.error.path == flag
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "expected", "order"),
     [
         (pathways_job(), EACH_SLICE, Startup.IN_ORDER),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import pytest
-
 from gangctl.pathways.flags.commandline import Flags
 from gangctl.pathways.flags.pathwaysjob import read_flags
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.origins import Origin, OriginKind
 from gangctl.pathways.rendering.render import render
 from gangctl.pathways.result import Profile, Setting
+from tests.rows import each
 
 HEAD: Final = "spec.replicatedJobs[0].template.spec.template.spec"
 CLIENT: Final = f"{HEAD}.containers[0]"
@@ -32,7 +31,7 @@ def origins(profile: Profile = Profile.GANG, options: PathwaysOptions | None = N
     return render(job, Setting(profile)).origins
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "name", "value"),
     [
         (f"{WORKERS}.replicas", "num_slices", 2),

@@ -23,6 +23,7 @@ from gangctl.pathways.problems import InvalidReason as Why
 from gangctl.pathways.problems import Problem
 from gangctl.pathways.rendering.render import render
 from gangctl.pathways.result import Profile, Rendering, Setting
+from tests.rows import each
 
 FLAGS: Final = Flags(
     workload="pw",
@@ -166,7 +167,7 @@ class TestEnvironment:
         }
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "requests", "limits"),
     [
         ((), {"cpu": "2", "memory": "8Gi"}, {"cpu": "24", "memory": "100G"}),
@@ -182,7 +183,7 @@ def test_resources_of_the_container(asked: tuple[str, ...], requests: object, li
     assert (resources["requests"], resources["limits"]) == (requests, limits)
 
 
-@pytest.mark.parametrize(
+@each(
     ("tpu_type", "topology", "machine_type", "wanted"),
     [
         ("v5p-8", "", "ct5p-hightpu-4t", "2x2x1"),
@@ -247,7 +248,7 @@ def test_everything_that_can_be_said() -> None:
     assert "cloud.google.com/gke-spot" not in pod(rendering).get("nodeSelector", {})
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "label"),
     [
         ({"spot": True}, {"cloud.google.com/gke-spot": "true"}),
@@ -373,8 +374,8 @@ REFUSED: Final = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=lambda case: f"{case.flag}: {case.says}")
-@pytest.mark.parametrize("profile", Profile)
+@each("case", REFUSED, ids=lambda case: f"{case.flag}: {case.says}")
+@each("profile", Profile)
 def test_one_thing_wrong_is_told_once_at_its_flag(case: Refused, profile: Profile) -> None:
     found = problems(profile, **case.changes)
     assert [(each.reason, each.error.path) for each in found] == [(case.reason, case.flag)]

@@ -24,6 +24,7 @@ from gangctl.pathways.wording import MOST_PROBLEMS
 from tests.pathways.refused import REFUSED
 from tests.pathways.refused.case import COLOCATED, Refused, user
 from tests.pathways.samples import Object, annotated, component, container, pathways_job, template
+from tests.rows import each
 
 _NO_TMP = '{"sharedTmp": false}'
 
@@ -36,7 +37,7 @@ def read(value: Object, **how: Any) -> PathwaysJob:
     return reading.job
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=str)
+@each("case", REFUSED, ids=str)
 def test_what_is_wrong_is_told_once_with_its_place_and_what_is_allowed(case: Refused) -> None:
     before = copy.deepcopy(case.value)
     reading = read_pathways_job(case.value)
@@ -134,7 +135,7 @@ def test_a_single_chip_is_on_the_machine_with_one() -> None:
     assert (job.slice.accelerator.machine_type, job.slice.vms) == ("ct6e-standard-1t", 1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "name"),
     [
         (pathways_job("p" * 22), "p" * 22),
@@ -192,7 +193,7 @@ def test_a_wrong_type_hides_nothing_but_what_follows_from_it() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         pathways_job(workers={f"unknown{number}": 1 for number in range(10_000)}),
@@ -221,7 +222,7 @@ def test_a_pod_nested_without_end_is_refused() -> None:
     assert "deeper than any pod" in problem.error.detail
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "expected"),
     [
         ({"apiVersion": "pathways-job.pathways.domain/v1", "kind": "PathwaysJob"}, True),
@@ -246,9 +247,9 @@ _ANYTHING = st.recursive(
 def _places(value: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
     """The way to every value of an object."""
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, each in entries:
+    for key, item in entries:
         yield (*path, key)
-        yield from _places(each, *path, key)
+        yield from _places(item, *path, key)
 
 
 _FULL = pathways_job(

@@ -24,6 +24,7 @@ from gangctl.pathways.rendering.containers import (
 from gangctl.pathways.rendering.environment import references
 from gangctl.pathways.result import Profile, Setting
 from tests.pathways.rendering.jobs import components, job, variable
+from tests.rows import each
 
 Build = Callable[[PathwaysJob, Setting], Any]
 
@@ -158,8 +159,8 @@ def test_xpk_has_the_elastic_flag_before_custom_ones() -> None:
     assert built(proxy, XPK, components=ALL, elastic_slices=1)["args"][-2:] == ["--num_elastic_slices=1", "--b=1"]
 
 
-@pytest.mark.parametrize("setting", [GANG, XPK], ids=["gang", "xpk"])
-@pytest.mark.parametrize("flag", ["--num_elastic_slices=2", "-num_elastic_slices=2"])
+@each("setting", [GANG, XPK], ids=["gang", "xpk"])
+@each("flag", ["--num_elastic_slices=2", "-num_elastic_slices=2"])
 def test_the_elastic_flag_stands_once(setting: Setting, flag: str) -> None:
     changes: dict[str, Any] = {"components": components(proxy_server={"flags": (flag, "--b=1")}), "elastic_slices": 1}
     args = built(proxy, setting, **changes)["args"]
@@ -174,7 +175,7 @@ def test_a_custom_elastic_flag_alone_stays_as_it_is() -> None:
     assert {each.reason for each in component_notices(job(**changes), Setting())} == {Reason.FLOATING_IMAGE}
 
 
-@pytest.mark.parametrize("flag", ["--x=a  b", '--x="a b"', "--x=a, b", "--x=$(PATHWAYS_HEAD)"])
+@each("flag", ["--x=a  b", '--x="a b"', "--x=a, b", "--x=$(PATHWAYS_HEAD)"])
 def test_a_custom_flag_is_one_argument_as_it_was_written(flag: str) -> None:
     assert built(worker, components=components(worker={"flags": (flag,)}))["args"][-1] == flag
 
@@ -195,7 +196,7 @@ def test_the_timeout_reaches_every_container_of_pathways() -> None:
         assert variable("ABSL_FLAGS", "--pathways_pipe_unreachable_timeout=60s") in built(build, options=options)["env"]
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@each("build", BUILDS)
 def test_the_pull_policy_is_written_where_it_was_chosen(build: Build) -> None:
     assert "imagePullPolicy" not in built(build, components=ALL)
     options = PathwaysOptions(image_pull_policy="Never")
@@ -211,18 +212,18 @@ def test_tmp_is_shared_unless_it_was_refused(build: Build) -> None:
     assert shares_tmp(job(options=PathwaysOptions(shared_tmp=True)))
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@each("build", BUILDS)
 def test_names_are_unique_and_references_find_theirs(build: Build) -> None:
     container = built(build, components=ALL, metrics=True, elastic_slices=1)
     declared: list[str] = []
-    for each in container["env"]:
-        assert all(name in declared for name in references(each.get("value", "")))
-        declared.append(each["name"])
+    for item in container["env"]:
+        assert all(name in declared for name in references(item.get("value", "")))
+        declared.append(item["name"])
     assert len(set(declared)) == len(declared)
     assert {name for argument in container["args"] for name in references(argument)} <= set(declared)
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@each("build", BUILDS)
 def test_every_leaf_names_where_it_comes_from(build: Build) -> None:
     tree = build(job(components=ALL, metrics=True, elastic_slices=1), Setting())
     assert origins(tree)["image"].place.endswith(".image")
@@ -253,13 +254,13 @@ def test_duplicates_of_a_component_are_told() -> None:
     assert [("pathways-worker" in each and "A is set twice" in each) for each in told] == [False, True]
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@each("build", BUILDS)
 def test_the_same_input_gives_the_same_bytes(build: Build) -> None:
     one, other = (json.dumps(built(build, components=ALL, metrics=True)) for _ in range(2))
     assert one == other
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@each("build", BUILDS)
 def test_two_containers_share_nothing(build: Build) -> None:
     one = built(build, components=ALL)
     one["env"].clear()

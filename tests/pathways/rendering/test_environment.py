@@ -22,6 +22,7 @@ from gangctl.pathways.rendering.environment import (
     user_environment,
 )
 from tests.pathways.rendering.jobs import components, job, variable
+from tests.rows import each
 
 PATH = "spec.controller.template.spec.containers[0]"
 TIMEOUT = PathwaysOptions(unreachable_timeout_seconds=60)
@@ -186,7 +187,7 @@ def test_flags_from_another_object_stay_and_it_is_told() -> None:
     assert "--pathways_pipe_unreachable_timeout=60s" in environment.notices[0].message
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "expected"),
     [("$(A)x$(B)", ("A", "B")), ("$$(A)", ()), ("$$$(A)", ("A",)), ("$(A", ()), ("$A", ()), ("", ())],
 )
@@ -222,14 +223,14 @@ def test_names_are_unique_and_the_proxy_is_found(env: list[dict[str, Any]], user
 @settings(max_examples=150, deadline=None)
 @given(first=variables, second=variables)
 def test_what_was_declared_before_its_use_still_is(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> None:
-    ours = list({each["name"]: field(each, "ours") for each in first}.values())
-    theirs = [field(each, "theirs") for each in second]
-    position = {each["name"]: index for index, each in enumerate(written(merged(ours, theirs)))}
-    survivors = {plain(each)["name"]: index for index, each in enumerate([*ours, *theirs])}
-    for each in written(merged(ours, theirs)):
-        used = {name for name in references(each["value"]) if name in survivors}
-        before = {name for name in used if survivors[name] < survivors[each["name"]]}
-        assert all(position[name] < position[each["name"]] for name in before)
+    ours = list({item["name"]: field(item, "ours") for item in first}.values())
+    theirs = [field(item, "theirs") for item in second]
+    position = {item["name"]: index for index, item in enumerate(written(merged(ours, theirs)))}
+    survivors = {plain(item)["name"]: index for index, item in enumerate([*ours, *theirs])}
+    for item in written(merged(ours, theirs)):
+        used = {name for name in references(item["value"]) if name in survivors}
+        before = {name for name in used if survivors[name] < survivors[item["name"]]}
+        assert all(position[name] < position[item["name"]] for name in before)
 
 
 @settings(max_examples=50, deadline=None)

@@ -8,7 +8,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
 import yaml
 
 from gangctl.api.quantity import milli, parse_quantity
@@ -17,6 +16,7 @@ from gangctl.pathways.reading.pathwaysjob import is_pathways_job, read_pathways_
 from gangctl.pathways.rendering.environment import references
 from gangctl.pathways.rendering.render import render
 from gangctl.pathways.result import Profile, Setting
+from tests.rows import each
 
 EXAMPLES: Final = Path(__file__).parents[3] / "examples" / "pathways"
 FILES: Final = sorted(EXAMPLES.glob("*.yaml"))
@@ -45,8 +45,8 @@ def test_there_are_examples() -> None:
     assert FILES
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("profile", PROFILES)
+@each("path", FILES, ids=lambda path: path.stem)
 def test_names_are_unique(path: Path, profile: Profile) -> None:
     for pod in pods(path, profile):
         names = Counter(container["name"] for container in containers(pod))
@@ -57,29 +57,29 @@ def test_names_are_unique(path: Path, profile: Profile) -> None:
         assert max((*names.values(), *variables.values(), *ports.values())) == 1
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("profile", PROFILES)
+@each("path", FILES, ids=lambda path: path.stem)
 def test_references_find_what_was_declared_before(path: Path, profile: Profile) -> None:
     for pod in pods(path, profile):
         for container in containers(pod):
             declared: set[str] = set()
-            for each in container.get("env", ()):
-                assert set(references(each.get("value", ""))) <= declared
-                declared.add(each["name"])
+            for item in container.get("env", ()):
+                assert set(references(item.get("value", ""))) <= declared
+                declared.add(item["name"])
             if container["name"] in OURS:
                 assert {name for argument in container.get("args", ()) for name in references(argument)} <= declared
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("profile", PROFILES)
+@each("path", FILES, ids=lambda path: path.stem)
 def test_mounts_have_their_volumes_and_volumes_their_mounts(path: Path, profile: Profile) -> None:
     for pod in pods(path, profile):
         mounted = {mount["name"] for container in containers(pod) for mount in container.get("volumeMounts", ())}
         assert mounted == {volume["name"] for volume in pod.get("volumes", ())}
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("profile", PROFILES)
+@each("path", FILES, ids=lambda path: path.stem)
 def test_what_the_head_asks_for_is_said_by_each_of_its_containers(path: Path, profile: Profile) -> None:
     for job in jobs(path):
         rendering = render(job, Setting(profile=profile))
@@ -91,7 +91,7 @@ def test_what_the_head_asks_for_is_said_by_each_of_its_containers(path: Path, pr
         assert rendering.head_requests["cpu"] == milli(cpus)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("path", FILES, ids=lambda path: path.stem)
 def test_the_main_container_alone_is_told_where_the_proxy_is(path: Path) -> None:
     for job in jobs(path):
         jobset = render(job).jobset

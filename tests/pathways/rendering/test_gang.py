@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from gangctl.api.scheduling import Generation
 from gangctl.gang.reasons import Reason
 from gangctl.pathways.result import Profile, Setting
 from tests.gang.pipeline import planned, resolved
 from tests.pathways.samples import annotated, pathways_job
 from tests.pathways.views import job_template, jobset_of, notes_on, rendered
+from tests.rows import each
 
 Object = dict[str, Any]
 
@@ -34,7 +33,7 @@ def groups(job: Object, setting: Setting | None = None) -> list[int]:
     return [] if plan is None else [each.template.min_count for each in plan.groups]
 
 
-@pytest.mark.parametrize(
+@each(
     ("job", "expected"),
     [
         (pathways_job(), [2, 2]),
@@ -63,8 +62,8 @@ def test_a_topology_request_leaves_a_gang_that_was_asked_for() -> None:
     assert groups(pathways_job(metadata=ASKED_BESIDE_TOPOLOGY)) == [2, 2]
 
 
-@pytest.mark.parametrize("controller", [{}, COLOCATE])
-@pytest.mark.parametrize("mode", [{}, annotated(pathways_worker_mode="Gang")])
+@each("controller", [{}, COLOCATE])
+@each("mode", [{}, annotated(pathways_worker_mode="Gang")])
 def test_without_an_api_there_are_none_and_somebody_is_told(controller: Object, mode: Object) -> None:
     rendering = rendered(pathways_job(metadata=mode, controller=controller), Setting(gangs=False))
     jobset = dict(rendering.jobset)
@@ -83,7 +82,7 @@ def test_xpk_with_a_gang_that_was_asked_for() -> None:
     assert groups(pathways_job(metadata=annotated(pathways_worker_mode="Gang")), Setting(Profile.XPK)) == [4]
 
 
-@pytest.mark.parametrize(
+@each(
     ("job", "setting", "expected"),
     [
         (pathways_job(), Setting(), POOL),
@@ -118,7 +117,7 @@ def test_kubernetes_1_35_takes_it_without_a_topology() -> None:
     assert resolved(jobset, Generation.V1ALPHA1).errors == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "controller", "expected"),
     [
         ({}, {}, ("InOrder", None)),
@@ -149,7 +148,7 @@ def told(job: Object, setting: Setting | None = None) -> list[str]:
     return [each.message for each in rendered(job, setting).notices if each.reason is Reason.GANG_CHOICE]
 
 
-@pytest.mark.parametrize(
+@each(
     "job",
     [
         pathways_job(workers=ONE_SLICE),

@@ -10,6 +10,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.pathways.origins import Origin, OriginKind
 from tests.pathways.samples import component, container, pathways_job, template
 from tests.pathways.views import jobset_of, names, pod, rendered, replicated_job
+from tests.rows import each
 
 Object = dict[str, Any]
 
@@ -60,7 +61,7 @@ def test_a_client_is_not_restarted_in_its_pod_unless_it_wants_to(given_policy: O
     assert head_of(template(**given_policy))["restartPolicy"] == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("of_head", "of_workers", "expected"),
     [
         (None, None, (None, None)),
@@ -79,7 +80,7 @@ def test_the_head_has_the_workers_grace_to_save_its_state(
     assert (pod(jobset, "pathways-head").get(key), pod(jobset, "worker").get(key)) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("of_head", "of_workers", "expected"),
     [
         ("", "", (None, None)),

@@ -10,6 +10,7 @@ from gangctl.pathways.options import HeadResources, PathwaysOptions, Resources
 from gangctl.pathways.origins import OriginKind, origins, plain
 from gangctl.pathways.rendering.headroom import head_requests, proxy_resources, resource_manager_resources
 from tests.pathways.rendering.jobs import job
+from tests.rows import each
 
 
 def manager(**chosen: Any) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def test_a_limit_is_the_request_too() -> None:
     }
 
 
-@pytest.mark.parametrize("memory", ["32Gi", "33G", 33 * 10**9, "33e9"])
+@each("memory", ["32Gi", "33G", 33 * 10**9, "33e9"])
 def test_the_usual_limit_grows_to_a_larger_request(memory: str | int) -> None:
     assert manager(requests={"memory": memory})["limits"] == {"cpu": "8", "memory": memory}
 

@@ -11,6 +11,7 @@ from gangctl.pathways.origins import Origin, OriginKind
 from gangctl.pathways.rendering.images import floating, images
 from gangctl.pathways.result import Profile, Setting
 from tests.pathways.rendering.jobs import components, job
+from tests.rows import each
 
 GOOGLE = "us-docker.pkg.dev/cloud-tpu-v2-images/pathways"
 PINNED = "r/i@sha256:" + "0" * 64
@@ -102,7 +103,7 @@ def test_an_image_from_a_flag_names_the_flag() -> None:
     assert images(pathways, Setting())["pathways-worker"].origin == flag
 
 
-@pytest.mark.parametrize("image", ["x", "x:latest", "host:5000/x", "host:5000/x:latest"])
+@each("image", ["x", "x:latest", "host:5000/x", "host:5000/x:latest"])
 def test_an_image_without_a_version_is_told(image: str) -> None:
     (notice,) = floating(job(pathways_version="v9", components=components(worker={"image": image})), Setting())
     assert notice.reason is Reason.FLOATING_IMAGE
@@ -110,7 +111,7 @@ def test_an_image_without_a_version_is_told(image: str) -> None:
     assert "pathways-rm" not in notice.message
 
 
-@pytest.mark.parametrize("image", ["x:1", "host:5000/x:1", PINNED, f"host:5000/x:latest@sha256:{'0' * 64}"])
+@each("image", ["x:1", "host:5000/x:1", PINNED, f"host:5000/x:latest@sha256:{'0' * 64}"])
 def test_an_image_with_a_version_is_not(image: str) -> None:
     assert floating(job(pathways_version="v9", components=components(worker={"image": image})), Setting()) == ()
 

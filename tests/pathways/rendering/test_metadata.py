@@ -11,6 +11,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.pathways.result import Profile, Setting
 from tests.pathways.samples import annotated, container, pathways_job, template
 from tests.pathways.views import job_template, jobset_of, notes_on, pod_template, rendered
+from tests.rows import each
 
 Object = dict[str, Any]
 
@@ -24,7 +25,7 @@ def annotated_with(**keys: str) -> Object:
     return jobset_of(pathways_job(metadata={"annotations": keys}))
 
 
-@pytest.mark.parametrize(
+@each(
     "key",
     [
         "kubectl.kubernetes.io/last-applied-configuration",
@@ -116,7 +117,7 @@ SLICED = [
 ]
 
 
-@pytest.mark.parametrize(("slicing", "machine", "topology", "slices", "requests"), SLICED)
+@each(("slicing", "machine", "topology", "slices", "requests"), SLICED)
 def test_slices_that_are_no_pools_are_asked_for_on_the_workers_pods(
     slicing: str, machine: str, topology: str, slices: int, requests: dict[str, str]
 ) -> None:

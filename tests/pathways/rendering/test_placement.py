@@ -15,6 +15,7 @@ from tests.pathways.rendering.affinity import Node, Placed, Pod, feasible, pods_
 from tests.pathways.samples import annotated, pathways_job, template
 from tests.pathways.strategies import PROPERTY
 from tests.pathways.views import job_template, jobset_of, notes_on, pod, pod_template, rendered
+from tests.rows import each
 
 Object = dict[str, Any]
 
@@ -51,17 +52,17 @@ def schedule(data: st.DataObject, pods: list[Pod], nodes: list[Node]) -> Placed:
 def pools_by_job(placed: Placed) -> dict[str, set[str]]:
     """The pools that each Job has pods in."""
     found = defaultdict(set)
-    for each, node in placed.items():
-        found[each.job].add(node.pool)
+    for item, node in placed.items():
+        found[item.job].add(node.pool)
     return dict(found)
 
 
 def workers_by_pool(placed: Placed) -> dict[str, set[str]]:
     """The workers' Jobs in each pool."""
     found = defaultdict(set)
-    for each, node in placed.items():
-        if each.replicated_job == "worker":
-            found[node.pool].add(each.job)
+    for item, node in placed.items():
+        if item.replicated_job == "worker":
+            found[node.pool].add(item.job)
     return dict(found)
 
 
@@ -138,8 +139,8 @@ def test_no_slice_takes_the_pool_in_which_another_jobsets_head_is(data: st.DataO
         metadata = {"name": name, "namespace": namespace}
         pods += pods_of(jobset_of(pathways_job(metadata=metadata, controller=COLOCATE)))
     owners = defaultdict(set)
-    for each, node in schedule(data, pods, pools(4)).items():
-        owners[node.pool].add(each.namespace)
+    for item, node in schedule(data, pods, pools(4)).items():
+        owners[node.pool].add(item.namespace)
     assert all(len(namespaces) == 1 for namespaces in owners.values())
 
 
@@ -152,8 +153,8 @@ def test_a_pool_with_a_pod_of_another_jobset_is_left_alone(data: st.DataObject) 
     for controller in (COLOCATE, {}):
         jobset = jobset_of(pathways_job(workers={"numSlices": 1}, controller=controller))
         placed: Placed = {Pod("elsewhere", labels, {}, wants_tpu=False): nodes[0]}
-        for each in data.draw(st.permutations(pods_of(jobset, *(() if controller else ("worker",))))):
-            placed[each] = data.draw(st.sampled_from(feasible(each, nodes, placed)))
+        for item in data.draw(st.permutations(pods_of(jobset, *(() if controller else ("worker",))))):
+            placed[item] = data.draw(st.sampled_from(feasible(item, nodes, placed)))
         assert [node.pool for node in placed.values()].count(nodes[0].pool) == 1
 
 
@@ -167,10 +168,10 @@ def test_who_has_another_priority_does_not_keep_the_rest_of_a_pool(controller: O
 
     nodes = pools(1)
     placed: Placed = {pods("low", "low")[-1]: nodes[0]}
-    for each in pods("high", "high"):
-        assert nodes[1] in feasible(each, nodes, placed)
-    for each in pods("equal", "low"):
-        assert feasible(each, nodes, placed) == []
+    for item in pods("high", "high"):
+        assert nodes[1] in feasible(item, nodes, placed)
+    for item in pods("equal", "low"):
+        assert feasible(item, nodes, placed) == []
 
 
 def test_a_colocated_head_avoids_pools_where_workers_of_another_priority_are() -> None:
@@ -187,8 +188,8 @@ def test_a_colocated_head_avoids_pools_where_workers_of_another_priority_are() -
 def test_pods_of_no_jobset_do_not_matter() -> None:
     daemon = Pod("kube-system", {"k8s-app": "device-plugin"}, {}, wants_tpu=False)
     nodes = pools(1)
-    for each in pods_of(jobset_of(pathways_job(controller=COLOCATE))):
-        assert feasible(each, nodes, {daemon: nodes[0]}) == nodes
+    for item in pods_of(jobset_of(pathways_job(controller=COLOCATE))):
+        assert feasible(item, nodes, {daemon: nodes[0]}) == nodes
 
 
 def test_a_head_elsewhere_is_asked_for_nothing() -> None:
@@ -209,7 +210,7 @@ def test_the_users_required_affinity_is_no_dead_end_for_a_colocated_head() -> No
     assert len(affinity["podAntiAffinity"][REQUIRED]) > 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("job", "told"),
     [
         (pathways_job(controller={**COLOCATE, "template": template(affinity=OWN_AFFINITY)}), True),
@@ -240,7 +241,7 @@ def test_workers_tolerate_tpu_nodes(controller: Object) -> None:
     assert pod(jobset_of(pathways_job(controller=controller)), "worker")["tolerations"] == [expected]
 
 
-@pytest.mark.parametrize(
+@each(
     ("given_tolerations", "added"),
     [
         ([], 1),
@@ -309,7 +310,7 @@ XPK = Setting(Profile.XPK)
 HOST = "kubernetes.io/hostname"
 
 
-@pytest.mark.parametrize(
+@each(
     ("job", "setting", "expected"),
     [
         (pathways_job(), Setting(), (HOST, None)),
@@ -337,7 +338,7 @@ def test_who_labels_nodes_for_exclusive_placement_can_have_it_with_a_gang() -> N
     assert exclusive(jobset_of(pathways_job(metadata=metadata))) == (HOST, POOL)
 
 
-@pytest.mark.parametrize(
+@each(
     ("job", "setting", "told"),
     [
         (pathways_job(), Setting(), True),

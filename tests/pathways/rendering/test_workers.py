@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.pathways.samples import annotated, component, pathways_job
 from tests.pathways.views import jobset_of, names, pod, replicated_job
+from tests.rows import each
 
 Object = dict[str, Any]
 
@@ -17,7 +16,7 @@ def workers_of(**changes: Any) -> Object:
     return replicated_job(jobset_of(pathways_job(**changes)), "worker")
 
 
-@pytest.mark.parametrize(
+@each(
     ("machine", "topology", "slices", "vms"),
     [
         ("ct5p-hightpu-4t", "2x2x1", 3, 1),
@@ -34,7 +33,7 @@ def test_a_job_for_each_slice_and_a_pod_for_each_vm(machine: str, topology: str,
     assert spec["completionMode"] == "Indexed"
 
 
-@pytest.mark.parametrize(
+@each(
     ("elastic", "restarts", "expected"),
     [
         (0, None, 8),

@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from gangctl.pathways.status.facts import (
 from gangctl.pathways.status.projections import pathways_owner, read_jobset_facts, read_pathways_facts
 from gangctl.pathways.status.transitions import notices
 from gangctl.pathways.words import API_VERSION, DIGEST
+from tests.rows import each
 
 NOW, THEN, LATER = "2026-01-02T03:04:05Z", "2026-01-01T00:00:00Z", "2026-01-02T03:05:00Z"
 FRESH = PathwaysFacts("t", "pw", "uid", 3, Status())
@@ -83,7 +83,7 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("found", "phase", "reason"), TABLE)
+@each(("found", "phase", "reason"), TABLE)
 def test_first_that_is_true_counts(found: JobSetFacts | Obstacle, phase: Phase, reason: str) -> None:
     status = next_status(FRESH, found, NOW)
     assert status.phase is phase
@@ -186,7 +186,7 @@ def test_transitions_are_told_once_each() -> None:
     assert told(stored, jobset(true("Completed"))) == [Reason.RESUMED, Reason.COMPLETED]
 
 
-@pytest.mark.parametrize(
+@each(
     ("reason", "event"),
     [
         ("NameConflict", Reason.NAME_CONFLICT),
@@ -309,15 +309,15 @@ CRD_REASON = re.compile(r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
 @given(STORED, FOUND)
 def test_exactly_one_is_true_and_writing_it_again_writes_nothing(stored: Status, found: JobSetFacts | Obstacle) -> None:
     status = next_status(after(stored), found, NOW)
-    assert [each.type for each in status.conditions if each.holds and each.type in [*Phase]] == [status.phase]
-    types = [each.type for each in status.conditions]
+    assert [item.type for item in status.conditions if item.holds and item.type in [*Phase]] == [status.phase]
+    types = [item.type for item in status.conditions]
     assert len(types) == len(set(types))
     assert {*Phase} <= {*types}
-    for each in status.conditions:
-        if each.type != "Example":
-            assert CRD_REASON.match(each.reason), each
-            assert each.generation > 0
-            assert each.since
+    for item in status.conditions:
+        if item.type != "Example":
+            assert CRD_REASON.match(item.reason), item
+            assert item.generation > 0
+            assert item.since
     assert next_status(after(status), found, LATER) == status
     assert notices(status, status, found) == ()
 
