@@ -52,13 +52,13 @@ async def _first_write(replicas: Replicas, replica: Gangctl, since: int) -> date
     return await wait_for(written, what=f"a write of {replica.user}", interval=0.02)
 
 
-async def measure(minor: str, rounds: int) -> tuple[list[float], list[float]]:
-    """Seconds after a kill, and after a request to end, by round."""
+async def measure(minor: str, rounds: int, lease_seconds: float) -> tuple[list[float], list[float]]:
+    """Seconds after a kill, and after a request to end, by round, with a Lease of so many seconds."""
     killed, asked = [], []
     async with ControlPlane.start(minor, ("jobset",)) as plane:
         await create_namespaces(plane, [NAMESPACE])
         cluster = Cluster(plane, NAMESPACE)
-        async with two_replicas(plane) as replicas:
+        async with two_replicas(plane, lease_seconds=lease_seconds) as replicas:
             for number in range(rounds):
                 killed.append(await follows(cluster, replicas, f"killed-{number}", kill=True))
                 asked.append(await follows(cluster, replicas, f"asked-{number}", kill=False))
@@ -66,16 +66,16 @@ async def measure(minor: str, rounds: int) -> tuple[list[float], list[float]]:
     return killed, asked
 
 
-def main(quick: bool = False, minor: str = NEWEST) -> Findings:
-    """Both, several times on one pair of replicas."""
-    killed, asked = asyncio.run(measure(minor, 1 if quick else ROUNDS))
+def main(quick: bool = False, minor: str = NEWEST, lease_seconds: float = LEASE_SECONDS) -> Findings:
+    """Both, several times on one pair of replicas; the Lease that they have is what a kill is held against."""
+    killed, asked = asyncio.run(measure(minor, 1 if quick else ROUNDS, lease_seconds))
     table = Table("failover", ["round", "leader killed", "leader told to end"])
     for number, (one, other) in enumerate(zip(killed, asked, strict=True), 1):
         table.add(number, f"{one:.2f} s", f"{other:.2f} s")
     table.remarks.append(
-        f"Until the first write of the other replica. Kubernetes {minor} with JobSet; a Lease of {LEASE_SECONDS} s, "
+        f"Until the first write of the other replica. Kubernetes {minor} with JobSet; a Lease of {lease_seconds:g} s, "
         f"--shutdown-delay {DELAY_SECONDS}; a killed leader's time includes that of the balancer to find out."
     )
-    lease = (float(LEASE_SECONDS),) * len(killed)
+    lease = (float(lease_seconds),) * len(killed)
     figures = [Figure("failover-killed", tuple(killed), lease), Figure("failover-graceful", tuple(asked))]
     return Findings(table, figures)

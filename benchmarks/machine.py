@@ -19,6 +19,12 @@ QUIET_SHARE: Final = 0.1
 """Of all cores that others may keep busy."""
 CHANGED: Final = ", with changes"
 """What a commit ends with from which the work tree differs."""
+MEASURED: Final = (
+    *("gangctl", "benchmarks/*.py", "manifests", "policies", "locks"),
+    # Most benchmarks are made of what tests use: control planes, replicas, JobSets. Tests themselves are no part.
+    *("tests", ":(exclude,glob)tests/**/test_*.py", ":(exclude,glob)tests/**/conftest.py"),
+)
+"""Patterns of git for all files that a number depends on."""
 LOOK_SECONDS: Final = 3.0
 _ROOT: Final = Path(__file__).parent.parent
 _COMPONENTS: Final = ("etcd", "kubernetes-1.37", "kubernetes-1.36", "kubernetes-1.35", "jobset")
@@ -63,7 +69,7 @@ def commit(root: Path) -> str:
         return ran.stdout.strip() if ran.returncode == 0 else ""
 
     found = git("rev-parse", "--short=12", "HEAD")
-    changed = git("status", "--porcelain", "--", "gangctl", "benchmarks/*.py")
+    changed = git("status", "--porcelain", "--untracked-files=all", "--", *MEASURED)
     return f"{found}{CHANGED}" if found and changed else found or "unknown"
 
 
