@@ -29,7 +29,7 @@ def test_a_killed_leader_is_held_against_the_lease_that_the_replicas_have(
 
     @asynccontextmanager
     async def plane(*_: Any) -> AsyncIterator[SimpleNamespace]:
-        yield SimpleNamespace(api=None)
+        yield SimpleNamespace()
 
     @asynccontextmanager
     async def replicas(_: object, *, lease_seconds: float) -> AsyncIterator[SimpleNamespace]:
@@ -38,6 +38,7 @@ def test_a_killed_leader_is_held_against_the_lease_that_the_replicas_have(
 
     monkeypatch.setattr(failover, "ControlPlane", SimpleNamespace(start=plane))
     monkeypatch.setattr(failover, "create_namespaces", nothing)
+    monkeypatch.setattr(failover, "Cluster", lambda *_: SimpleNamespace())
     monkeypatch.setattr(failover, "two_replicas", replicas)
     monkeypatch.setattr(failover, "follows", four_seconds)
     found = failover.main(quick=True, **asked)
