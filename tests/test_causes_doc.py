@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.ranking import TIERS, WAITING
 from tests.docpages import ROOT
 from tests.live.causes_found import BEGIN, END, PAGE, Row, rows, table
+from tests.rows import each
 
 ROWS = rows()
 RANKED = {*WAITING, *(reason for _, reasons in TIERS for reason in reasons)}
@@ -30,7 +29,7 @@ def test_what_a_real_control_plane_can_have_is_made_there() -> None:
     assert Reason.UNSCHEDULABLE in {row.reason for row in ROWS if row.real}
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.test.rpartition("/")[2])
+@each("row", ROWS, ids=lambda row: row.test.rpartition("/")[2])
 def test_it_names_tests_that_exist(row: Row) -> None:
     path, _, name = row.test.partition("::")
     found = re.search(rf"^(async )?def {name.partition('[')[0]}\(", (ROOT / path).read_text("utf-8"), re.MULTILINE)

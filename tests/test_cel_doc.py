@@ -15,6 +15,7 @@ from gangctl.policy.cel.environments import admission
 from gangctl.policy.cel.faults import CompileError
 from tests.parity.corpus import cases
 from tests.policy.cel.test_compile_answers import NARROWER
+from tests.rows import each
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "cel.md").read_text(encoding="utf-8")
@@ -29,7 +30,7 @@ def examples(title: str) -> list[str]:
     return [found.replace("\\|", "|") for found in re.findall(r"^\| `(.+?)` \|", section(title), flags=re.MULTILINE)]
 
 
-@pytest.mark.parametrize("expression", examples("Refused, though Kubernetes takes it"))
+@each("expression", examples("Refused, though Kubernetes takes it"))
 def test_it_is_refused_though_kubernetes_takes_it(expression: str) -> None:
     assert expression in NARROWER or "1.37" in NATIVE[expression]
     with pytest.raises(CompileError):

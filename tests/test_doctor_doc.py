@@ -6,12 +6,11 @@ import re
 import shlex
 from typing import Final
 
-import pytest
-
 from gangctl.cli.doctor.command import command
 from gangctl.cli.doctor.outcome import Verdict
 from gangctl.cli.doctor.subjects import SUBJECTS
 from tests.docpages import ROOT, Page
+from tests.rows import each
 
 PAGE: Final = Page("doctor.md")
 ROWS: Final = re.findall(r"^\| `([\w-]+)` \| ([^|]*) \| ([^|]*) \|$", PAGE.text, flags=re.MULTILINE)
@@ -26,7 +25,7 @@ def test_every_verdict_is_explained() -> None:
     assert re.findall(r"^\| `(\w+)` \| [^|]+ \|$", PAGE.text, flags=re.MULTILINE) == [each.value for each in Verdict]
 
 
-@pytest.mark.parametrize("line", [line for line, _ in PAGE.commands])
+@each("line", [line for line, _ in PAGE.commands])
 def test_commands_take_these_flags(line: str) -> None:
     """tests/cli/doctor and tests/live run them."""
     program, verb, *arguments = shlex.split(line)

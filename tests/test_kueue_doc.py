@@ -19,6 +19,7 @@ from gangctl.kueue.states import Phase
 from gangctl.kueue.stuck import Trouble
 from tests.cli.run import gangctl
 from tests.docpages import ROOT, Page
+from tests.rows import each
 
 PAGE: Final = Page("kueue.md")
 TEXT, PROSE, FILES, COMMANDS = PAGE.text, PAGE.prose, PAGE.files, PAGE.commands
@@ -41,7 +42,7 @@ def test_offline_commands_say_what_is_promised(command: str, code: int, tmp_path
     PAGE.keeps_its_word(command, code, tmp_path)
 
 
-@pytest.mark.parametrize("command", ONLINE)
+@each("command", ONLINE)
 def test_commands_that_need_a_cluster_take_these_flags(command: str) -> None:
     """tests/cli runs them."""
     found = OURS.match(command)
@@ -75,7 +76,7 @@ def test_every_fact_is_there_and_shown() -> None:
     assert all("`tests/" in fact for fact in FACTS)
 
 
-@pytest.mark.parametrize("name", SHOWN_BY)
+@each("name", SHOWN_BY)
 def test_facts_name_tests_that_exist(name: str) -> None:
     path, _, test = name.partition("::")
     text = (ROOT / path).read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ from gangctl.api.documents import parse_documents
 from gangctl.gang.reasons import Reason
 from gangctl.migration.systems import System
 from tests.docpages import ROOT, Page
+from tests.rows import each
 
 PAGE: Final = Page("migration.md")
 COMMANDS: Final = re.findall(r"^    (gangctl .*)\n((?:    note: .*\n)*)", PAGE.prose, flags=re.MULTILINE)
@@ -57,7 +58,7 @@ def test_commands_give_what_is_shown(command: str, notes: str, tmp_path: Path) -
     assert done.stdout
 
 
-@pytest.mark.parametrize("name", sorted(PAGE.files))
+@each("name", sorted(PAGE.files))
 def test_every_file_is_used_and_is_what_it_claims(name: str) -> None:
     assert any(name in command for command, _ in COMMANDS)
     assert any(document.value["kind"] == "JobSet" for document in parse_documents(PAGE.files[name], name))

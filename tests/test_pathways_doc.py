@@ -19,6 +19,7 @@ from gangctl.pathways.job import DeploymentMode
 from gangctl.pathways.options import PathwaysOptions, Slicing, Startup
 from gangctl.pathways.words import OPTIONS, UPSTREAM_LEASE, WORKER_MODE
 from tests.docpages import ROOT, Page
+from tests.rows import each
 
 PAGE: Final = Page("pathways.md")
 OURS: Final = [(line, code) for line, code in PAGE.commands if line.startswith("gangctl ")]
@@ -42,7 +43,7 @@ def test_offline_commands_say_what_is_promised(command: str, code: int, tmp_path
     PAGE.says_something(command, code, tmp_path)
 
 
-@pytest.mark.parametrize("command", [line for line, _ in OURS if ONLINE.match(line)])
+@each("command", [line for line, _ in OURS if ONLINE.match(line)])
 def test_commands_that_need_a_cluster_take_these_flags(command: str) -> None:
     """tests/cli and tests/live run them."""
     verb = next(each for each in VERBS if command.startswith(f"gangctl {each}"))
@@ -57,7 +58,7 @@ def test_every_option_is_described() -> None:
     assert not [each for each in words if f"`{each}`" not in section]
 
 
-@pytest.mark.parametrize("name", [WORKER_MODE, OPTIONS, UPSTREAM_LEASE, *DeploymentMode])
+@each("name", [WORKER_MODE, OPTIONS, UPSTREAM_LEASE, *DeploymentMode])
 def test_names_are_those_of_the_code(name: str) -> None:
     assert name in PAGE.text
 

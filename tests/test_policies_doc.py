@@ -24,6 +24,7 @@ from gangctl.policy.model import GangPolicyExceptionSpec, GangPolicySpec
 from gangctl.policy.reports import CATEGORY, LABELS, MOST_RESULTS, SEVERITIES, SEVERITY
 from gangctl.policy.status import NEWEST_VIOLATIONS
 from tests.docpages import ROOT, Page
+from tests.rows import each
 
 PAGE: Final = Page("policies.md")
 TEXT, PROSE, FILES, COMMANDS = PAGE.text, PAGE.prose, PAGE.files, PAGE.commands
@@ -67,7 +68,7 @@ def test_commands_that_need_a_cluster_take_these_flags() -> None:
             assert (ROOT / line.split()[-1] / "kustomization.yaml").exists()
 
 
-@pytest.mark.parametrize("model", [GangPolicySpec, GangPolicyExceptionSpec, Row, Suite])
+@each("model", [GangPolicySpec, GangPolicyExceptionSpec, Row, Suite])
 def test_every_field_is_named(model: type[GangPolicySpec | GangPolicyExceptionSpec | Row | Suite]) -> None:
     known = {"apiVersion", "kind", "metadata", "policies", "results", "resources", "policy", "rule", "description"}
     assert [name for name in names(model) if f"`{name}`" not in PROSE and name not in known] == []

@@ -9,13 +9,13 @@ import sys
 from typing import Final
 
 import click
-import pytest
 
 from gangctl.cli.gangs.files import DUMP
 from gangctl.cli.gangs.patience import ENDLESS
 from gangctl.cli.program import program
 from gangctl.readiness.phases import GangPhase
 from tests.docpages import ROOT, Page
+from tests.rows import each
 
 PAGE: Final = Page("readiness.md")
 SAMPLES: Final = re.findall(r"^    (gangctl [^\n]*)\n\n```text\n(.*?)^```$", PAGE.text, flags=re.MULTILINE | re.DOTALL)
@@ -28,7 +28,7 @@ def test_there_is_something_to_run() -> None:
     assert len(ONLINE) >= 8
 
 
-@pytest.mark.parametrize(("command", "shown"), SAMPLES)
+@each(("command", "shown"), SAMPLES)
 def test_samples_are_what_is_printed(command: str, shown: str) -> None:
     line, _, comment = command.partition("#")
     code = int((re.findall(r"exit (\d)", comment) or ["0"])[0])
@@ -44,7 +44,7 @@ def test_samples_are_what_is_printed(command: str, shown: str) -> None:
     assert done.stdout == shown
 
 
-@pytest.mark.parametrize("line", ONLINE)
+@each("line", ONLINE)
 def test_commands_that_need_a_cluster_take_these_flags(line: str) -> None:
     """tests/cli/gangs runs them."""
     _, verb, *arguments = shlex.split(line)

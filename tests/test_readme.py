@@ -16,6 +16,7 @@ from gangctl.cli.demo import demo
 from gangctl.cli.gangs.waiting import command as wait
 from gangctl.cli.sandbox import sandbox
 from tests.quickstart import CLONE, EITHER, OWN, PLAYED, README, SECTION
+from tests.rows import each
 
 ROOT = Path(__file__).parents[1]
 PROSE = re.sub(r"^```.*?^```$", "", README.replace(SECTION, ""), flags=re.MULTILINE | re.DOTALL)
@@ -58,7 +59,7 @@ def test_no_step_of_the_quick_start_is_missing() -> None:
     ]
 
 
-@pytest.mark.parametrize("command", OFFLINE)
+@each("command", OFFLINE)
 def test_offline_commands_work(command: str) -> None:
     arguments = shlex.split(command)[1:]
     done = subprocess.run(

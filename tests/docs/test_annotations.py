@@ -14,6 +14,7 @@ from gangctl.gang.config import GangMode, GangOptions
 from gangctl.gang.stamp import Scope
 from tests.docpages import ROOT
 from tests.docs.tables import code, rows
+from tests.rows import each
 
 TEXT: Final = (ROOT / "docs/reference/annotations.md").read_text(encoding="utf-8")
 KEY: Final = re.compile(r"(?:[a-z0-9-]+\.)+[a-z0-9]+/(?!v\d)[A-Za-z](?:[\w.-]*[A-Za-z0-9])?")
@@ -41,7 +42,7 @@ def test_every_key_of_the_code_is_named() -> None:
     assert sorted(KNOWN - {key for key, _ in TOLD}) == []
 
 
-@pytest.mark.parametrize("key", sorted({key for key, _ in TOLD}))
+@each("key", sorted({key for key, _ in TOLD}))
 def test_every_key_that_is_named_exists(key: str) -> None:
     assert key in KNOWN or re.search(rf"{re.escape(key)}[:=]", MANIFESTS)
 

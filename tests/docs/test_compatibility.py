@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import pytest
-
 from gangctl.api.scheduling import Generation
 from gangctl.cli.options import KUBERNETES
 from tests.controlplane.minors import MINORS, NEWEST
 from tests.docpages import ROOT
 from tests.docs.tables import rows
+from tests.rows import each
 
 TEXT: Final = (ROOT / "docs/compatibility.md").read_text(encoding="utf-8")
 README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -29,7 +28,7 @@ def pinned(module: str, component: str) -> str:
     return version
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_it_names_tests_that_exist(name: str) -> None:
     path, _, test = name.partition("::")
     text = (ROOT / path).read_text(encoding="utf-8")
@@ -57,7 +56,7 @@ def test_versions_and_gates_are_those_of_the_tests() -> None:
     assert gates[1:] == [", ".join(f"`{gate}`" for gate in minor.gates) for minor in MINORS.values()]
 
 
-@pytest.mark.parametrize(
+@each(
     ("feature", "capability"),
     [
         ("elastic resize of a gang", "min_count_mutable"),
@@ -82,7 +81,7 @@ def test_the_readme_says_the_same() -> None:
         assert [cell.replace("warning `MixedPriority`", "warning") for cell in BY_NAME[row[0]][1:4]] == row[1:]
 
 
-@pytest.mark.parametrize(
+@each(
     ("component", "module", "words"),
     [
         ("jobset", "sigs.k8s.io/jobset", "tested ({})"),

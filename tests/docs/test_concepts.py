@@ -14,6 +14,7 @@ from gangctl.readiness.phases import GangPhase
 from tests.cli.run import fine
 from tests.docpages import Page
 from tests.docs.drawings import loose_ends
+from tests.rows import each
 
 PAGE: Final = Page("concepts.md")
 SECTIONS: Final = dict(re.findall(r"^## (.+?)$\n(.*?)(?=^## |\Z)", PAGE.text, flags=re.MULTILINE | re.DOTALL))
@@ -32,7 +33,7 @@ def test_the_concepts_are_there() -> None:
     assert list(SECTIONS) == wanted.split("|")
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@each("section", SECTIONS)
 def test_a_drawing_holds_together(section: str) -> None:
     text = drawing(section)
     assert list(loose_ends(text)) == []

@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-import pytest
-
 from gangctl.controllers.readiness.events import SAID_ELSEWHERE
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.readiness.causes.ranking import TIERS, WAITING
 from tests.docpages import ROOT
 from tests.docs.tables import code, rows
 from tests.monitoring.rulefiles import alerts
+from tests.rows import each
 
 TEXT: Final = (ROOT / "docs/reference/events.md").read_text(encoding="utf-8")
 JOBSET, PATHWAYS = TEXT.partition("\n## On a JobSet\n")[2].split("\n## On a PathwaysJob\n")
@@ -52,7 +51,7 @@ def test_reasons_stand_under_the_object_that_they_are_said_of() -> None:
     assert elsewhere <= {reason for reason, _ in told(JOBSET)}
 
 
-@pytest.mark.parametrize(("reason", "row"), ROWS, ids=[str(reason) for reason, _ in ROWS])
+@each(("reason", "row"), ROWS, ids=[str(reason) for reason, _ in ROWS])
 def test_the_type_is_that_of_the_event(reason: Reason, row: list[str]) -> None:
     assert row[1] == ("Warning" if Notice(reason, "").is_warning else "Normal")
     assert len(row) == 5
