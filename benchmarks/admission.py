@@ -1,7 +1,8 @@
 """Twenty policies and a 20 KB JobSet, created twenty times a second: what admission costs on a real API server.
 
 The same policies are native ValidatingAdmissionPolicies in one phase and GangPolicies in the others, one for each
-engine. All phases run one after the other on one control plane, twice, so that each is beside the others. What the
+engine. All phases run one after the other on one control plane, in several rounds, each of which begins with another
+phase: what is run later, on a machine and a control plane that have been at work, is not always the same. What the
 webhook takes is read from the API server's own histogram; what a phase adds is the mean time of a create less that
 without policies.
 """
@@ -13,7 +14,7 @@ import json
 import statistics
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -41,6 +42,8 @@ HISTOGRAM: Final = "apiserver_admission_webhook_admission_duration_seconds"
 BUDGETS: Final = {"cel-cpp": 0.025, "cel-python": 0.1}
 """Seconds that few requests may exceed in the webhook; they are buckets of the API server's histogram."""
 ALLOWED_PERCENT: Final = limit_of("admission-cel-cpp").limit
+WITHOUT: Final = ("none", "native")
+"""The phases without gangctl."""
 ADDED_FACTOR, ADDED_SECONDS = 2.0, 0.005
 
 
@@ -169,6 +172,19 @@ async def gang_policies(plane: ControlPlane, engine: str) -> AsyncIterator[None]
             await plane.api.delete(f"{GANG_POLICIES}/{name}")
 
 
+def policies(plane: ControlPlane, phase: str) -> AbstractAsyncContextManager[None]:
+    """Those of a phase, in force."""
+    if phase == "none":
+        return nullcontext()
+    return native_policies(plane) if phase == "native" else gang_policies(plane, phase)
+
+
+def order(phases: Sequence[str], number: int) -> list[str]:
+    """The phases of a round: each begins with the one that the round before had second."""
+    begin = number % len(phases)
+    return [*phases[begin:], *phases[:begin]]
+
+
 async def refuses(plane: ControlPlane) -> None:
     """Wait until the last of the policies refuses what breaks all of them."""
     path = path_of("jobset.x-k8s.io/v1alpha2", "jobsets", namespace=NAMESPACE)
@@ -194,12 +210,10 @@ async def measure(minor: str, engines: Sequence[str], size: Size) -> list[Round]
         for definition in definitions().values():
             await plane.api.create(DEFINITIONS, definition)
         for number in range(size.rounds):
-            phases = {"none": await drive(plane, size.creates, f"none-{number}")}
-            async with native_policies(plane):
-                phases["native"] = await drive(plane, size.creates, f"native-{number}")
-            for engine in engines:
-                async with gang_policies(plane, engine):
-                    phases[engine] = await drive(plane, size.creates, f"{engine}-{number}")
+            phases: Round = {}
+            for name in order([*WITHOUT, *engines], number):
+                async with policies(plane, name):
+                    phases[name] = await drive(plane, size.creates, f"{name}-{number}")
             rounds.append(phases)
             means = ", ".join(f"{name} {phase.mean * 1e3:.1f} ms" for name, phase in phases.items())
             print(f"round {number + 1}: {means}", flush=True)

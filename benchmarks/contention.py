@@ -1,4 +1,7 @@
-"""JobSets that together need more than there is, with the real scheduler: pods stranded without gangctl and with it."""
+"""JobSets that together need more than there is, with the real scheduler: pods stranded without gangctl and with it.
+
+One run of each act, which shows what can happen and not how often.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +55,7 @@ def measure(name: str, minors: Sequence[str]) -> tuple[Table, tuple[float, ...],
             print(table.markdown().splitlines()[-1], flush=True)
     table.remarks.append(
         f"{JOBSETS} JobSets of {PODS} pods with one CPU each, {CPUS} CPUs, kubelets that are played; what is stranded "
-        "is counted when nothing has moved for 15 s. A JobSet may finish once all its pods are bound."
+        "is counted when the scheduler can place nothing more. A JobSet may finish once all its pods are bound. "
+        "Each act ran once: how often JobSets without gangctl strand each other is not told."
     )
     return table, tuple(float(each.stranded) for _, each in results), tuple(float(each.stranded) for each, _ in results)

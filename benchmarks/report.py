@@ -46,7 +46,9 @@ def judge(limit: Limit, results: Mapping[str, Result]) -> Judgement:
         return Judgement(limit, UNMEASURED, why=f"`{limit.bench}` ended early: {result.error}")
     figure = next((each for each in result.findings.figures if each.limit == limit.id), None)
     if figure is None:
-        why = result.findings.unmeasured.get(limit.id, f"`{limit.bench}` says nothing of it")
+        why = result.findings.unmeasured.get(
+            limit.id, f"the run of `{limit.bench}` at {result.facts.commit} did not measure it"
+        )
         return Judgement(limit, UNMEASURED, why=why)
     if result.quick:
         return Judgement(limit, UNJUDGED, figure)

@@ -10,8 +10,8 @@ from benchmarks import report
 from benchmarks.budgets import ROWS, limits
 from benchmarks.chart import Axis, Chart, Line
 from benchmarks.report import MET, MISSED, RAW, UNJUDGED, UNMEASURED, explanations, judge
-from benchmarks.result import Figure, Observed, Result, read_all
-from tests.benchmarks.canned import FACTS, result
+from benchmarks.result import Figure, Findings, Observed, Result, read_all
+from tests.benchmarks.canned import FACTS, result, table
 from tests.rows import each
 
 CANNED = {
@@ -90,6 +90,12 @@ def test_what_a_benchmark_could_not_measure_is_told_with_its_reason() -> None:
     assert cells(page, "calls above 25 ms with cel-expr-python")[-1] == UNMEASURED
     assert "Not measured: calls above 25 ms with cel-expr-python, mean added to a create with cel-expr-python: " in page
     assert verdict(page, "admission") == UNMEASURED
+
+
+def test_a_limit_that_is_newer_than_the_run_is_not_measured_at_its_commit() -> None:
+    page = report.markdown(CANNED | {"burst": replace(CANNED["burst"], findings=Findings(table("burst")))})
+    assert cells(page, "CPU of gangctl") == ["CPU of gangctl", "at most 0.4x", *[""] * 5, UNMEASURED]
+    assert "Not measured: CPU of gangctl: the run of `burst` at 0123456789ab did not measure it." in page
 
 
 def test_the_machine_is_told_and_what_is_against_relying_on_it() -> None:

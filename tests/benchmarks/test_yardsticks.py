@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
+from benchmarks.admission import order
+from benchmarks.budgets import limit_of
+from benchmarks.burst import Run as Burst
+from benchmarks.burst import figures_of as of_bursts
+from benchmarks.hostile import Run as Reviews
+from benchmarks.hostile import figures_of as of_reviews
 from benchmarks.scrape import plain_gauges
 from benchmarks.steady import of_each, shapes
 from benchmarks.sustained import Paced, slope
@@ -33,8 +40,12 @@ async def test_a_listing_reads_every_page() -> None:
     assert server.asked == [(path, token) for path in ("/a", "/b") for token in ("", str(PAGE), str(2 * PAGE))]
 
 
-def test_a_round_trip_takes_time() -> None:
+def test_a_round_trip_is_made_as_gangctl_makes_it_and_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json_round_trip({"a": [1, 2, 3]}, 10) > 0
+    read: list[bytes] = []
+    monkeypatch.setattr(orjson, "loads", read.append)
+    json_round_trip({"a": [1, 2, 3]}, 2)
+    assert read == [b'{"a":[1,2,3]}'] * 2
 
 
 def test_gauges_are_as_many_as_asked_for() -> None:
@@ -55,3 +66,31 @@ def test_writes_are_counted_by_their_jobset() -> None:
     writes = [{"objectRef": {"name": name}} for name in ("one-0-0123456789", "each-1-a-0123456789", "each-1-b-98765")]
     assert of_each(writes) == {"one-0": 1, "each-1": 2}
     assert [count for _, count in shapes(0).values()] == [1, 3, 12]
+
+
+def test_every_phase_of_admission_is_the_first_of_a_round() -> None:
+    phases = ["none", "native", "cel-cpp", "cel-python"]
+    rounds = [order(phases, number) for number in range(5)]
+    assert [each[0] for each in rounds] == [*phases, "none"]
+    assert rounds[1] == ["native", "cel-cpp", "cel-python", "none"]
+    assert all(sorted(each) == sorted(phases) for each in rounds)
+
+
+def test_the_cpu_of_a_burst_is_held_against_that_of_the_jobset_controller_in_the_same_burst() -> None:
+    done = Burst([0.1], [2.0], 3.0, {"gangctl": 6.0, "jobset": 12.0, "etcd": 100.0})
+    bare = Burst([0.1], [2.0], 3.0, {"jobset": 1.0})
+    (cpu,) = (figure for figure in of_bursts([(done, bare)] * 2, 300) if figure.limit == "burst-cpu")
+    assert cpu.rounds == (20.0, 20.0)
+    assert cpu.yardstick == (40.0, 40.0)
+    assert cpu.judged(limit_of("burst-cpu")) == 0.5
+
+
+def test_reviews_beside_hostile_policies_are_judged_by_the_slowest_of_them_too() -> None:
+    calm = Reviews(latencies=[0.01] * 100)
+    beside = Reviews(latencies=[0.01] * 95 + [0.2] * 5)
+    median, slowest = of_reviews([(calm, calm), (beside, calm)])
+    assert (median.limit, slowest.limit) == ("hostile", "hostile-slowest")
+    assert median.judged(limit_of("hostile")) == pytest.approx(1)
+    assert slowest.judged(limit_of("hostile-slowest")) == pytest.approx(20)
+    assert median.observed is not None
+    assert median.observed.count == 200
