@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tests.grafana.queries import dashboards
 from tests.manifests.files import ROOT
+from tests.rows import each
 
 TEXT = (ROOT / "docs" / "dashboards.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", TEXT, flags=re.MULTILINE | re.DOTALL))
 
 
-@pytest.mark.parametrize("uid", dashboards())
+@each("uid", dashboards())
 def test_every_row_is_told_of_and_no_other(uid: str) -> None:
     dashboard = dashboards()[uid]
     section = SECTIONS[dashboard["title"].removeprefix("gangctl / ")]

@@ -14,6 +14,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from grafana.generate import __main__ as command
 from grafana.generate import files
 from tests.grafana.queries import DASHBOARDS, dashboards, panels
+from tests.rows import each
 
 PATHS = sorted(DASHBOARDS.glob("*.json"))
 UNITS = {value for name, value in vars(units).items() if isinstance(value, str) and not name.startswith("_")}
@@ -46,7 +47,7 @@ def test_the_command_refuses_what_it_does_not_know(capsys: pytest.CaptureFixture
     assert "usage" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@each("path", PATHS, ids=lambda path: path.stem)
 def test_grafanas_types_read_every_key_and_write_it_again(path: Path) -> None:
     register_default_plugins()
     given = json.loads(path.read_text(encoding="utf-8"))
@@ -54,7 +55,7 @@ def test_grafanas_types_read_every_key_and_write_it_again(path: Path) -> None:
     assert json.loads(json.dumps(read, cls=JSONEncoder)) == given
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@each("path", PATHS, ids=lambda path: path.stem)
 def test_a_file_is_json_for_everybody(path: Path) -> None:
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")
@@ -62,7 +63,7 @@ def test_a_file_is_json_for_everybody(path: Path) -> None:
     assert json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)["uid"] == path.stem
 
 
-@pytest.mark.parametrize("uid", dashboards())
+@each("uid", dashboards())
 def test_units_are_grafanas(uid: str) -> None:
     for panel in panels(dashboards()[uid]):
         used = {panel["fieldConfig"]["defaults"].get("unit")} | {

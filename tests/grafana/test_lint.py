@@ -7,10 +7,9 @@ from collections import Counter
 from itertools import combinations
 from typing import Any, Final
 
-import pytest
-
 from tests.grafana.queries import PanelQuery, dashboards, may_be_empty, panel_queries, panels
 from tests.monitoring.rulefiles import alerts
+from tests.rows import each
 
 UIDS: Final = sorted(dashboards())
 EXPECTED: Final = {"overview", "gang", "queues", "scheduler", "health", "policies"}
@@ -46,7 +45,7 @@ def test_there_are_six_with_stable_addresses() -> None:
     assert set(UIDS) == {f"gangctl-{name}" for name in EXPECTED}
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_a_dashboard_is_complete_and_cannot_be_edited(uid: str) -> None:
     dashboard = dashboards()[uid]
     assert dashboard["editable"] is False
@@ -58,7 +57,7 @@ def test_a_dashboard_is_complete_and_cannot_be_edited(uid: str) -> None:
     assert 8 <= len(uid) <= 40
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_where_the_data_comes_from_can_be_chosen(uid: str) -> None:
     found = variables(uid)
     assert next(iter(found)) == "datasource"
@@ -71,7 +70,7 @@ def test_where_the_data_comes_from_can_be_chosen(uid: str) -> None:
         assert found[name]["allValue"] == everything
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_variables_follow_the_time_shown_and_the_data_source(uid: str) -> None:
     for variable in variables(uid).values():
         assert variable["label"]
@@ -80,7 +79,7 @@ def test_variables_follow_the_time_shown_and_the_data_source(uid: str) -> None:
             assert variable["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_a_variable_uses_only_those_before_it_and_is_used(uid: str) -> None:
     names = list(variables(uid))
     dashboard = dashboards()[uid]
@@ -91,7 +90,7 @@ def test_a_variable_uses_only_those_before_it_and_is_used(uid: str) -> None:
         assert f"${name}" in used or f"${{{name}" in used, f"{name} is of no use"
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_every_panel_says_what_it_tells_and_what_to_do(uid: str) -> None:
     for panel in panels(dashboards()[uid]):
         assert panel["title"], panel
@@ -99,7 +98,7 @@ def test_every_panel_says_what_it_tells_and_what_to_do(uid: str) -> None:
         assert panel["description"].endswith("."), panel["title"]
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_rows_are_questions(uid: str) -> None:
     rows = [panel for panel in dashboards()[uid]["panels"] if panel["type"] == "row"]
     assert dashboards()[uid]["panels"][0] in rows
@@ -107,7 +106,7 @@ def test_rows_are_questions(uid: str) -> None:
     assert not any(row["collapsed"] for row in rows)
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_every_panel_with_data_has_its_source_a_unit_and_queries(uid: str) -> None:
     for panel in panels(dashboards()[uid]):
         if panel["type"] == _TEXT:
@@ -119,14 +118,14 @@ def test_every_panel_with_data_has_its_source_a_unit_and_queries(uid: str) -> No
         assert all(target["datasource"] == panel["datasource"] for target in panel["targets"])
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_stats_and_tables_say_something_when_there_is_nothing(uid: str) -> None:
     for panel in panels(dashboards()[uid]):
         if panel["type"] in {"stat", "table"}:
             assert panel["fieldConfig"]["defaults"].get("noValue"), panel["title"]
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_what_is_counted_in_bars_is_counted_in_steps_as_long_as_the_range(uid: str) -> None:
     for panel in panels(dashboards()[uid]):
         if panel["fieldConfig"]["defaults"].get("custom", {}).get("drawStyle") == "bars":
@@ -134,7 +133,7 @@ def test_what_is_counted_in_bars_is_counted_in_steps_as_long_as_the_range(uid: s
             assert all("increase(" in target["expr"] for target in panel["targets"]), panel["title"]
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_single_points_of_what_is_rare_are_seen(uid: str) -> None:
     for panel in panels(dashboards()[uid]):
         custom = panel["fieldConfig"]["defaults"].get("custom", {})
@@ -143,7 +142,7 @@ def test_single_points_of_what_is_rare_are_seen(uid: str) -> None:
             assert custom["showPoints"] == ("always" if rare else "never"), panel["title"]
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_numbers_and_titles_are_used_once(uid: str) -> None:
     dashboard = dashboards()[uid]
     ids = Counter(panel["id"] for panel in dashboard["panels"])
@@ -152,7 +151,7 @@ def test_numbers_and_titles_are_used_once(uid: str) -> None:
     assert [title for title, times in titles.items() if times > 1] == []
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_panels_do_not_overlap_and_stay_in_the_grid(uid: str) -> None:
     places = [(panel["title"], panel["gridPos"]) for panel in dashboards()[uid]["panels"]]
     for title, place in places:
@@ -167,7 +166,7 @@ def test_panels_do_not_overlap_and_stay_in_the_grid(uid: str) -> None:
         assert apart, f"{one} and {other}"
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_rows_are_as_wide_as_the_screen(uid: str) -> None:
     """No holes: every line of panels fills the grid."""
     filled: Counter[int] = Counter()
@@ -187,7 +186,7 @@ def test_what_is_stuck_is_on_the_first_screen() -> None:
     )
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_links_to_dashboards_lead_to_ours(uid: str) -> None:
     for url in links(uid):
         if url.startswith("/d/"):
@@ -199,7 +198,7 @@ def test_links_to_dashboards_lead_to_ours(uid: str) -> None:
                 assert name in variables(uid)
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_links_of_a_row_use_columns_of_its_table(uid: str) -> None:
     for panel in panels(dashboards()[uid]):
         if panel["type"] != "table":
@@ -212,7 +211,7 @@ def test_links_of_a_row_use_columns_of_its_table(uid: str) -> None:
         assert panel["options"]["sortBy"][0]["displayName"] in columns.values()
 
 
-@pytest.mark.parametrize("uid", UIDS)
+@each("uid", UIDS)
 def test_runbooks_are_those_of_alerts(uid: str) -> None:
     assert runbooks(uid) <= {rule.name for rule in alerts()}
 
