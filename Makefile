@@ -5,18 +5,24 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+CHECKED := $(VENV)/.checked
 RUNTIME := $(VENV)/.runtime
+UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup demo test test-pure lint format types layers generate dashboards lock bench controlplane cluster dist release clean
+.PHONY: help setup demo check test test-pure test-full lint format types layers generate dashboards mutation lock bench controlplane \
+	cluster dist release clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# pip installs uv, and uv, which takes seconds for what takes pip a minute, the rest.
 $(STAMP): locks/dev.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --require-hashes -r locks/dev.txt
-	$(PIP) --no-deps --no-build-isolation --editable .
+	@awk '/^uv==/ {found = 1} found {print} found && !/\\$$/ {exit}' locks/dev.txt > $(VENV)/uv.txt
+	$(PIP) --require-hashes -r $(VENV)/uv.txt
+	$(UV) --require-hashes -r locks/dev.txt
+	$(UV) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # What runs gangctl and nothing else; make setup puts the rest beside it.
@@ -30,15 +36,31 @@ setup: $(STAMP) ## a virtual environment with the locked dependencies
 demo: $(RUNTIME) ## JobSets that strand each other, and then take turns, on a simulated cluster
 	$(BIN)/python -m gangctl demo
 
-test: $(STAMP) ## every check and every test; the control plane's are skipped, loudly, without Go
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -n 2
+# The commands are in .ci/timed: each says how long it took, and the CPU seconds of it.
+TIMED := .ci/timed
 
-test-pure: $(STAMP) ## the tests that need no control plane
-	$(BIN)/pytest -n 2 -m "not controlplane"
+$(CHECKED): $(STAMP) pyproject.toml $(shell git ls-files -co --exclude-standard '*.py')
+	$(TIMED) $(BIN)/ruff check .
+	$(TIMED) $(BIN)/ruff format --check .
+	$(TIMED) $(BIN)/lint-imports --no-logo
+	$(TIMED) $(BIN)/mypy
+	@touch $@
+
+check: $(CHECKED) ## lint, format, import layers and types, if a file has changed since they passed
+
+PYTEST := $(TIMED) $(BIN)/pytest -n 2 --durations=40 --durations-min=1
+
+test: $(CHECKED) ## the first tier: every check, and one proof of every promise; without Go the control plane's are skipped, loudly
+	$(PYTEST)
+
+test-pure: $(CHECKED) ## those of them that need no control plane
+	$(PYTEST) -m "not controlplane"
+
+test-full: $(CHECKED) ## both tiers, on every Kubernetes minor (an hour and more); the answer is docs/test-report.md
+	$(BIN)/python -m tests.report
+
+mutation: $(STAMP) ## change the functional core in small ways, one at a time: how many changes the tests notice
+	$(BIN)/python -m tests.mutation
 
 lint: $(STAMP) ## ruff
 	$(BIN)/ruff check .

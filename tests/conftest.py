@@ -10,7 +10,7 @@ import structlog
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ("tests.tiers", "tests.controlplane.fixtures", "tests.live.fixtures")
+pytest_plugins = ("tests.tiers", "tests.timing", "tests.controlplane.fixtures", "tests.live.fixtures")
 
 
 @pytest.fixture(autouse=True)

@@ -29,6 +29,9 @@ from tests.controlplane.binaries import (
 
 PROGRESS_SECONDS = 10.0
 
+MARKED_VARIABLE = "GANGCTL_CONTROLPLANE_TEST"
+"""Set while a test with the marker controlplane runs, for its child processes."""
+
 
 def say(message: str) -> None:
     print(f"controlplane: {message}", file=sys.stderr, flush=True)
@@ -36,6 +39,7 @@ def say(message: str) -> None:
 
 def ensure_binary(binary: str, minor: str) -> Path:
     """The binary for this minor, built first if need be."""
+    _require_marker()
     component = owner(binary, minor)
     if found := find_binary(component, binary):
         return found
@@ -48,6 +52,7 @@ def ensure_binary(binary: str, minor: str) -> Path:
 
 def ensure_manifests(name: str) -> Path:
     """The directory with a component's manifests: one sub-directory per kind, only YAML in it."""
+    _require_marker()
     component = COMPONENTS[name]
     if found := find_manifests(component):
         return found
@@ -67,7 +72,22 @@ def ensure_component(name: str) -> list[Path]:
     return paths
 
 
+def _unmarked_test() -> str:
+    """The name of the test that runs, if it lacks the marker controlplane; a child process of a test knows it, too."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "")
+    return "" if MARKED_VARIABLE in os.environ else test
+
+
+def _require_marker() -> None:
+    """Refuse a child process of a test without the marker: it would fail, and not skip, where there is no Go."""
+    if "pytest" not in sys.modules and (test := _unmarked_test()):
+        raise RuntimeError(f"{test} starts a process that needs the control plane: give it the marker controlplane")
+
+
 def _require_go(what: str, entry: str) -> None:
+    if _unmarked_test():
+        # A build takes minutes; `make test-pure` is not the place for it.
+        raise MissingBinary(f"{what} is missing: `make controlplane` builds it, with Go")
     if shutil.which("go") is None:
         raise MissingBinary(
             f"{what} is missing: install Go (1.26 or newer) so that it can be built, or put it at "

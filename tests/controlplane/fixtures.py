@@ -26,7 +26,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.binaries import MissingBinary
-from tests.controlplane.build import ensure_binary, ensure_component, say
+from tests.controlplane.build import MARKED_VARIABLE, ensure_binary, ensure_component, say
 from tests.controlplane.components.addon import create_namespace, remove_namespace
 from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.plane import ControlPlane
@@ -133,19 +133,20 @@ async def namespace(request: pytest.FixtureRequest, _plane_of_test: ControlPlane
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests that name one minor's plane on the worker of that minor."""
+    """Mark tests by what they use, and put those that name one minor's plane on the worker of that minor."""
     for item in items:
-        for name in set(getattr(item, "fixturenames", ())) & _MINOR_OF.keys():
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if fixtures & {"plane", "rough_plane", *_MINOR_OF, *_PROMETHEUS}:
+            item.add_marker(pytest.mark.controlplane)
+        for name in fixtures & _MINOR_OF.keys():
             item.add_marker(pytest.mark.xdist_group(_MINOR_OF[name]))
             item.add_marker(pytest.mark.minor(_MINOR_OF[name]))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build what the collected tests need before any test's clock runs: a cold build takes longer than a test may."""
-    minors = {minor for item in session.items for minor in _minors(item)}
-    wanted = ["etcd", "jobset", *(f"kubernetes-{minor}" for minor in sorted(minors))] if minors else []
-    if any(_PROMETHEUS & set(getattr(item, "fixturenames", ())) for item in session.items):
-        wanted.append("prometheus")
+    marked = [item for item in session.items if item.get_closest_marker("controlplane")]
+    wanted = sorted({component for item in marked for component in _components(item)})
     capture = session.config.pluginmanager.getplugin("capturemanager")
     if session.config.option.collectonly or not wanted or capture is None:
         return
@@ -159,17 +160,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 return
 
 
-def _minors(item: pytest.Item) -> set[str]:
-    """The minors a test needs; one that starts a plane of its own most likely starts the newest."""
+def _components(item: pytest.Item) -> set[str]:
+    """What a marked test needs; one that starts a plane of its own most likely starts the newest."""
     fixtures = set(getattr(item, "fixturenames", ()))
-    if "plane" in fixtures:
-        return set(MINORS)
-    named = {_MINOR_OF[name] for name in fixtures & _MINOR_OF.keys()}
-    return named or ({NEWEST} if item.get_closest_marker("controlplane") else set())
+    if fixtures & _PROMETHEUS:
+        return {"prometheus"}
+    minors = {str(minor) for mark in item.iter_markers("minor") for minor in mark.args} or {NEWEST}
+    return {"etcd", "jobset", *(f"kubernetes-{minor}" for minor in minors)}
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup() -> Generator[None, object, object]:
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    os.environ.pop(MARKED_VARIABLE, None)
+    if item.get_closest_marker("controlplane"):
+        os.environ[MARKED_VARIABLE] = "1"
     with _skipped_without_binaries():
         return (yield)
 
@@ -188,10 +192,22 @@ def _skipped_without_binaries() -> Iterator[None]:
         yield
     except MissingBinary as error:
         missing = error
+    except ExceptionGroup as group:
+        # Of a task group, or of a test's rows.
+        if not group.subgroup(MissingBinary):
+            raise
+        missing = MissingBinary(str(_first(group)))
     if missing is not None:
         if os.environ.get("CI"):
             pytest.fail(f"CI must have a control plane: {missing}", pytrace=False)
         pytest.skip(f"no control plane: {missing}")
+
+
+def _first(group: ExceptionGroup[Exception]) -> Exception:
+    found = group.subgroup(MissingBinary) or group
+    while isinstance(found.exceptions[0], ExceptionGroup):
+        found = found.exceptions[0]
+    return found.exceptions[0]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,6 +10,7 @@ import asyncio
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,8 @@ from tests.controlplane.wait import wait_for
 KEEP_VARIABLE = "GANGCTL_KEEP"
 ADMIN = "admin"
 ADDONS = ("jobset", "kueue", "kwok")
+STARTS: list[tuple[str, float]] = []
+"""Every plane that this process has started: its minor and components, and the seconds until it was ready."""
 _KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
@@ -259,10 +262,12 @@ class ControlPlane:
 
     async def open(self) -> None:
         """Start everything; whatever fails, nothing stays behind."""
+        began = time.monotonic()
         try:
             self._site = await asyncio.to_thread(self._prepare)
             await self._start_server()
             await self._start_controllers()
+            STARTS.append((f"{self.minor.name} with {', '.join(self._processes)}", time.monotonic() - began))
         except BaseException:
             await self.close()
             raise
