@@ -2,14 +2,14 @@
 
 Four JobSets of five pods each on eight CPUs. A pod finishes only once all five pods of its
 JobSet are bound, as training jobs do that wait for their peers. First everybody arrives and
-nobody finishes, until nothing moves any more: eight CPUs filled pod by pod hold at least three
-pods of JobSets that cannot start. Then who is complete may finish. As gangs they take turns.
+nobody finishes, until the scheduler can place nothing more: eight CPUs filled pod by pod hold at
+least three pods of JobSets that cannot start. Then who is complete may finish. As gangs they take turns.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gangctl.demo.scenario import CPUS, JOBSETS, PODS
@@ -18,18 +18,15 @@ from tests.controlplane.kubelet import JOBSET_NAME, Kubelet, Outcome
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
+from tests.live.cluster import JOBSETS as API
 from tests.live.cluster import Cluster
+from tests.live.placing import nothing_to_place
 
 __all__ = ["CPUS", "JOBSETS", "PODS", "Result", "Sight", "contend"]
 
-QUIET_SECONDS = 15.0
-"""Nothing changed for so long: what is half-started is stranded."""
-
-BACKOFF_SECONDS = 90.0
-"""A gang that did not fit is tried again after a backoff, while others are tried too: 23 s were seen."""
-
 PERMIT_SECONDS = 700.0
-"""On 1.35 incomplete gangs can hold their place for five minutes before the scheduler lets go and tries again."""
+"""A gang that did not fit may be tried again only after five minutes; on 1.35 incomplete gangs can hold their place
+for as long before the scheduler lets go."""
 
 _POOL = "gangctl.dev/contention"
 
@@ -40,6 +37,8 @@ class Sight:
 
     bound: dict[str, int]
     finished: frozenset[str]
+    waiting: frozenset[str]
+    """JobSets with pods that have no node."""
 
     @property
     def stranded(self) -> int:
@@ -49,7 +48,7 @@ class Sight:
 
 @dataclass(frozen=True)
 class Result:
-    """Most pods that were stranded when nothing moved, JobSets that finished in the end, and how long it all took."""
+    """Most pods that were stranded when nothing could be placed, JobSets that finished, and how long it all took."""
 
     stranded: int
     finished: int
@@ -68,17 +67,19 @@ class Training:
 async def look(cluster: Cluster) -> Sight:
     """Count bound pods that have not finished, and finished JobSets."""
     bound = {f"train-{i}": 0 for i in range(JOBSETS)}
+    waiting = set()
     for pod in await cluster.pods():
-        if pod["spec"].get("nodeName") and pod["status"]["phase"] not in {"Succeeded", "Failed"}:
-            bound[pod["metadata"]["labels"]["jobset.sigs.k8s.io/jobset-name"]] += 1
+        name = pod["metadata"]["labels"][JOBSET_NAME]
+        if not pod["spec"].get("nodeName"):
+            waiting.add(name)
+        elif pod["status"]["phase"] not in {"Succeeded", "Failed"}:
+            bound[name] += 1
     finished = {name for name in bound if (await cluster.jobset(name)).get("status", {}).get("terminalState")}
-    return Sight(bound, frozenset(finished))
+    return Sight(bound, frozenset(finished), frozenset(waiting))
 
 
-async def contend(
-    cluster: Cluster, *, gangs: bool, tell: Callable[[Sight, float], None] = lambda _sight, _seconds: None
-) -> Result:
-    """Let the JobSets contend until all have finished or nothing moves any more; leaves the namespace as it is."""
+async def contend(cluster: Cluster, *, gangs: bool) -> Result:
+    """Let the JobSets contend until all have finished or nothing more can; leaves the namespace as it is."""
     mode = "Gang" if gangs else None
     if gangs:
         await cluster.asked()
@@ -102,18 +103,14 @@ async def contend(
             for manifest in manifests:
                 await cluster.create_jobset(manifest)
             await _everybody(cluster)
-            full = await _watch(cluster, tell, began)
+            full = await _full(cluster, gangs=gangs)
             training.may_finish = True
             await _finish_complete(cluster, kubelet)
-            last = await _watch(cluster, tell, began, _patience(cluster.minor) if gangs else QUIET_SECONDS)
+            last = await (_all_finished if gangs else _stuck)(cluster)
             return Result(max(full.stranded, last.stranded), len(last.finished), time.monotonic() - began)
     finally:
         await _remove_pods(cluster)
         await remove_nodes(cluster.api, nodes)
-
-
-def _patience(minor: str) -> float:
-    return PERMIT_SECONDS if minor == "1.35" else BACKOFF_SECONDS
 
 
 async def _everybody(cluster: Cluster) -> None:
@@ -126,25 +123,44 @@ async def _everybody(cluster: Cluster) -> None:
     await wait_for(arrived, what="all pods to exist")
 
 
-async def _watch(
-    cluster: Cluster, tell: Callable[[Sight, float], None], began: float, patience: float = QUIET_SECONDS
-) -> Sight:
-    """Look until all have finished or nothing has changed for ``patience`` seconds; the last sight."""
-    changed = time.monotonic()
-    last: Sight | None = None
+async def _full(cluster: Cluster, *, gangs: bool) -> Sight:
+    """The sight when the scheduler can place nothing more."""
 
-    async def settled() -> Sight:
-        nonlocal changed, last
+    async def full() -> Sight:
         sight = await look(cluster)
-        now = time.monotonic()
-        if sight != last:
-            last, changed = sight, now
-            tell(sight, now - began)
-        if len(sight.finished) < JOBSETS and now - changed < patience:
+        # On 1.35 a pod of a gang holds its place without being bound.
+        await nothing_to_place(cluster.plane, full=True, held=gangs and cluster.minor == "1.35")
+        if sight != (now := await look(cluster)):
+            raise NotYet(f"{sight}, then {now}")
+        return sight
+
+    return await wait_for(full, what="the nodes to be full")
+
+
+async def _all_finished(cluster: Cluster) -> Sight:
+    async def finished() -> Sight:
+        sight = await look(cluster)
+        if len(sight.finished) < JOBSETS:
             raise NotYet(str(sight))
         return sight
 
-    return await wait_for(settled, what="nothing to move", interval=0.2)
+    return await wait_for(finished, what="every JobSet to finish", hung=PERMIT_SECONDS)
+
+
+async def _stuck(cluster: Cluster) -> Sight:
+    """The sight when every JobSet has finished, or waits for nodes that nobody gives back."""
+
+    async def waits() -> Sight:
+        sight = await look(cluster)
+        moving = [name for name in sight.bound if name not in sight.waiting | sight.finished]
+        if moving:
+            raise NotYet(f"{moving} have all their nodes and have not finished")
+        await nothing_to_place(cluster.plane)
+        if sight != (now := await look(cluster)):
+            raise NotYet(f"{sight}, then {now}")
+        return sight
+
+    return await wait_for(waits, what="nothing to move", interval=0.2)
 
 
 async def _finish_complete(cluster: Cluster, kubelet: Kubelet) -> None:
@@ -158,13 +174,23 @@ async def _finish_complete(cluster: Cluster, kubelet: Kubelet) -> None:
 
 
 async def _remove_pods(cluster: Cluster) -> None:
-    """Take the JobSets away, so that their capacity and pods are nobody's any more."""
+    """Take the JobSets away, and wait until their capacity and pods are nobody's any more."""
     for i in range(JOBSETS):
         try:
-            await cluster.api.delete(
-                cluster.path("jobset.x-k8s.io/v1alpha2", "jobsets", f"train-{i}"), propagation="Background"
-            )
+            await cluster.api.delete(cluster.path(API, "jobsets", f"train-{i}"), propagation="Background")
         except ApiFailure as failure:
             if failure.status != 404:
                 raise
-    await cluster.api.delete(cluster.path("v1", "pods"), grace=0)
+
+    async def gone() -> bool:
+        # A Job that is not deleted yet makes them anew.
+        await cluster.api.delete(cluster.path("v1", "pods"), grace=0)
+        if left := [
+            *await cluster.api.list(cluster.path(API, "jobsets")),
+            *await cluster.jobs(),
+            *await cluster.pods(),
+        ]:
+            raise NotYet(f"{len(left)} objects are left")
+        return True
+
+    await wait_for(gone, what="JobSets, Jobs and pods to be gone", interval=0.2)

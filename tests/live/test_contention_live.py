@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from tests.controlplane.minors import MINORS
 from tests.controlplane.plane import ControlPlane
 from tests.live.cluster import Cluster
-from tests.live.contention import JOBSETS, Result, contend
+from tests.live.contention import JOBSETS, contend
 from tests.live.gangctl import Gangctl, create_namespaces
 
-
-async def _both_acts(minor: str) -> tuple[Result, Result]:
-    async with ControlPlane.start(minor, ("jobset",)) as plane:
-        await create_namespaces(plane, ["without", "with"])
-        without = await contend(Cluster(plane, "without"), gangs=False)
-        async with Gangctl(plane):
-            return without, await contend(Cluster(plane, "with"), gangs=True)
+EACH_MINOR = [
+    pytest.param(minor, marks=[pytest.mark.xdist_group(f"contention-{minor}"), pytest.mark.minor(minor)])
+    for minor in MINORS
+]
 
 
 @pytest.mark.controlplane
-@pytest.mark.xdist_group("contention")
 @pytest.mark.timeout(1500)  # the scheduler of 1.35 may wait for five minutes, more than once
-async def test_stranded_without_gangctl_and_never_with_it() -> None:
-    """On all minors at once, because it is mostly waiting."""
-    results = await asyncio.gather(*(_both_acts(minor) for minor in MINORS))
-    for minor, (without, with_gangs) in zip(MINORS, results, strict=True):
-        assert without.stranded > 0, f"{minor}: {without}"
-        assert with_gangs.stranded == 0, f"{minor}: {with_gangs}"
-        assert with_gangs.finished == JOBSETS, f"{minor}: {with_gangs}"
+@pytest.mark.parametrize("minor", EACH_MINOR)
+async def test_stranded_without_gangctl_and_never_with_it(minor: str) -> None:
+    async with ControlPlane.start(minor, ("jobset",)) as plane:
+        await create_namespaces(plane, ["without", "with"])
+        without = await contend(Cluster(plane, "without"), gangs=False)
+        assert without.stranded > 0, without
+        async with Gangctl(plane):
+            with_gangs = await contend(Cluster(plane, "with"), gangs=True)
+        assert (with_gangs.stranded, with_gangs.finished) == (0, JOBSETS), with_gangs
