@@ -85,14 +85,14 @@ def _require_marker() -> None:
 
 
 def _require_go(what: str, entry: str) -> None:
-    if _unmarked_test():
-        # A build takes minutes; `make test-pure` is not the place for it.
-        raise MissingBinary(f"{what} is missing: `make controlplane` builds it, with Go")
     if shutil.which("go") is None:
         raise MissingBinary(
             f"{what} is missing: install Go (1.26 or newer) so that it can be built, or put it at "
             f"${BIN_VARIABLE}/{entry} (now {os.environ.get(BIN_VARIABLE, 'unset')})"
         )
+    if _unmarked_test():
+        # A build takes minutes; `make test-pure` is not the place for it.
+        raise MissingBinary(f"{what} is missing: `make controlplane` builds it, with Go")
 
 
 @contextlib.contextmanager

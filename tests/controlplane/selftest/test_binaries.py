@@ -1,5 +1,6 @@
 """Where binaries come from, without building any."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from tests.controlplane import binaries
 from tests.controlplane.binaries import BIN_VARIABLE, COMPONENTS, MissingBinary, find_binary, find_manifests, owner
 from tests.controlplane.build import ensure_binary
-from tests.controlplane.minors import MINORS
+from tests.controlplane.minors import MINORS, NEWEST
 
 
 @pytest.fixture(autouse=True)
@@ -65,3 +66,15 @@ def test_without_go_the_error_names_the_binary_and_the_place() -> None:
     ) as caught:
         ensure_binary("kube-scheduler", "1.36")
     assert f"${BIN_VARIABLE}/kube-scheduler-1.36." in str(caught.value)
+
+
+def test_a_test_without_the_marker_builds_nothing(tmp_path: Path) -> None:
+    put(tmp_path, "go")
+    with pytest.raises(MissingBinary, match="`make controlplane` builds it"):
+        ensure_binary("promtool", NEWEST)
+
+
+def test_a_process_of_a_test_without_the_marker_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pytest")
+    with pytest.raises(RuntimeError, match=r"test_binaries\.py::.*give it the marker controlplane"):
+        ensure_binary("etcd", NEWEST)
