@@ -1,0 +1,84 @@
+"""README: "JobSets that ask for no gang never reach it". The API server sees to it, by rules and matchConditions."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gangctl.sandbox.admission.conditions import Conditions
+from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
+from tests.gang.pipeline import child_job, stored
+from tests.jobsets import FIXTURE_UID, jobset, rj
+from tests.rows import each
+
+Object = dict[str, Any]
+
+QUEUE: Final = {"kueue.x-k8s.io/queue-name": "team"}
+SCHEDULING: Final = {"scheduling": {"schedulingPolicy": {"gang": {}}}}
+
+
+def labelled(raw: Object) -> Object:
+    return {**raw, "metadata": {**raw["metadata"], "labels": QUEUE}}
+
+
+NO_GANG: Final = {
+    "plain": jobset("js", rj("a", 2, 2, 2), rj("b"), uid=FIXTURE_UID),
+    "for a queue": labelled(jobset("js", rj("a"), suspend=True, uid=FIXTURE_UID)),
+    "of others' annotations": jobset(
+        "js",
+        rj("a", annotations={"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}),
+        annotations={"gangctl.example.com/gang-mode": "Gang"},
+        uid=FIXTURE_UID,
+    ),
+    "that schedules natively": jobset("js", rj("a"), **SCHEDULING, uid=FIXTURE_UID),
+}
+GANG: Final = jobset("js", rj("a", 2, 2, 2), mode="Gang", uid=FIXTURE_UID)
+
+
+def asked(resource: str, operation: str, obj: Object, old: Object | None = None) -> list[str]:
+    """The kinds of the configurations of which a webhook is called."""
+    request = {"object": obj, "oldObject": old, "request": {"operation": operation}}
+    return [
+        configuration["kind"]
+        for configuration in build_configurations(WebhookSettings(Endpoint(url="https://127.0.0.1:9443")), b"")
+        for webhook in configuration["webhooks"]
+        for rule in webhook["rules"]
+        if resource in rule["resources"]
+        and operation in rule["operations"]
+        and Conditions(webhook["matchConditions"]).hold(request)
+    ]
+
+
+@each("case", NO_GANG)
+def test_jobsets_that_ask_for_no_gang_never_reach_it(case: str) -> None:
+    raw = NO_GANG[case]
+    status = {**raw, "status": {"restarts": 1, "conditions": [{"type": "Completed", "status": "True"}]}}
+    assert asked("jobsets", "CREATE", raw) == []
+    assert asked("jobsets", "UPDATE", {**raw, "spec": {**raw["spec"], "suspend": True}}, raw) == []
+    assert asked("jobsets", "UPDATE", status, raw) == []
+
+
+@each("case", NO_GANG)
+def test_jobs_of_jobsets_that_ask_for_no_gang_never_reach_it(case: str) -> None:
+    job = child_job(NO_GANG[case], 0, 0)
+    assert asked("jobs", "CREATE", job) == []
+    assert asked("jobs", "UPDATE", {**job, "status": {"active": 1}}, job) == []
+
+
+def test_nobody_is_asked_about_pods_or_of_a_deletion() -> None:
+    rules = [
+        rule
+        for configuration in build_configurations(WebhookSettings(Endpoint(url="https://127.0.0.1:9443")), b"")
+        for webhook in configuration["webhooks"]
+        for rule in webhook["rules"]
+    ]
+    assert {resource for rule in rules for resource in rule["resources"]} == {"jobsets", "jobs"}
+    assert {operation for rule in rules for operation in rule["operations"]} == {"CREATE", "UPDATE"}
+
+
+def test_the_same_jobset_that_asks_for_a_gang_reaches_it() -> None:
+    assert asked("jobsets", "CREATE", GANG) == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+    plain = NO_GANG["plain"]
+    both = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+    assert asked("jobsets", "UPDATE", GANG, plain) == both
+    assert asked("jobsets", "UPDATE", plain, GANG) == both
+    assert asked("jobs", "CREATE", child_job(stored(GANG), 0, 0)) == ["MutatingWebhookConfiguration"]
