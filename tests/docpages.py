@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
+
+from tests.cli.run import Answer, gangctl
 
 ROOT: Final = Path(__file__).parents[1]
 
@@ -31,29 +32,26 @@ class Page:
 
     def keeps_its_word(self, command: str, code: int, directory: Path) -> None:
         """Run a command of gangctl beside the files: it ends with this code, says something, complains of nothing."""
-        done = self._run(command, directory)
-        assert (done.returncode, done.stderr) == (code, "")
-        assert done.stdout
+        done = self.run(command, directory)
+        assert (done.code, done.err) == (code, "")
+        assert done.out
 
     def says_something(self, command: str, code: int, directory: Path) -> None:
         """Run it like :meth:`keeps_its_word`; it may add notes, which promise nothing."""
-        done = self._run(command, directory)
-        assert (done.returncode, [line for line in done.stderr.splitlines() if not line.startswith("note: ")]) == (
-            code,
-            [],
-        )
-        assert done.stdout
+        done = self.run(command, directory)
+        assert (done.code, [line for line in done.err.splitlines() if not line.startswith("note: ")]) == (code, [])
+        assert done.out
 
-    def _run(self, command: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    def run(self, command: str, directory: Path) -> Answer:
+        """Run it beside the files, in this process."""
         self.write_files(directory)
-        return subprocess.run(
-            [sys.executable, "-m", "gangctl", *shlex.split(command)[1:]],
-            cwd=directory,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        return run_in(directory, command)
+
+
+def run_in(directory: Path, command: str) -> Answer:
+    """Run a command of gangctl in this process, with this working directory."""
+    with contextlib.chdir(directory):
+        return gangctl(*shlex.split(command)[1:])
 
 
 def _command(line: str) -> str:

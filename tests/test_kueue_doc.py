@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final, get_args
 
 import click
-import pytest
 
 from gangctl.cli.fit import fit
 from gangctl.cli.program import program
@@ -37,7 +36,7 @@ def test_there_is_something_to_run() -> None:
     assert len(ONLINE) >= 3
 
 
-@pytest.mark.parametrize(("command", "code"), OFFLINE)
+@each(("command", "code"), OFFLINE)
 def test_offline_commands_say_what_is_promised(command: str, code: int, tmp_path: Path) -> None:
     PAGE.keeps_its_word(command, code, tmp_path)
 

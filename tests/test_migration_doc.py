@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
-
-import pytest
 
 from gangctl.api.documents import parse_documents
 from gangctl.gang.reasons import Reason
@@ -20,19 +15,6 @@ from tests.rows import each
 PAGE: Final = Page("migration.md")
 COMMANDS: Final = re.findall(r"^    (gangctl .*)\n((?:    note: .*\n)*)", PAGE.prose, flags=re.MULTILINE)
 OTHERS: Final = [(line, code) for line, code in PAGE.commands if not line.startswith("gangctl ")]
-
-
-def run(command: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    PAGE.write_files(directory)
-    arguments = shlex.split(command.partition(">")[0])[1:]
-    return subprocess.run(
-        [sys.executable, "-m", "gangctl", *arguments],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def test_there_is_something_to_run() -> None:
@@ -47,15 +29,15 @@ def test_there_is_something_to_run() -> None:
     assert OTHERS == [("kubectl explain jobset.spec.scheduling", 1)]  # tests/live runs it
 
 
-@pytest.mark.parametrize(("command", "notes"), COMMANDS)
+@each(("command", "notes"), COMMANDS)
 def test_commands_give_what_is_shown(command: str, notes: str, tmp_path: Path) -> None:
-    done = run(command, tmp_path)
+    done = PAGE.run(command.partition(">")[0], tmp_path)
     shown = "".join(f"{line.strip()}\n" for line in notes.splitlines())
-    assert (done.returncode, done.stderr) == (0, shown)
+    assert (done.code, done.err) == (0, shown)
     _, redirected, target = command.partition(">")
     if redirected:
-        assert done.stdout == PAGE.files[target.strip()]
-    assert done.stdout
+        assert done.out == PAGE.files[target.strip()]
+    assert done.out
 
 
 @each("name", sorted(PAGE.files))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 import click
-import pytest
 
 from gangctl.cli.controller import controller
 from gangctl.cli.fit import fit
@@ -38,7 +37,7 @@ def test_there_is_something_to_run() -> None:
     assert len(OURS) - len(OFFLINE) >= 4
 
 
-@pytest.mark.parametrize(("command", "code"), OFFLINE)
+@each(("command", "code"), OFFLINE)
 def test_offline_commands_say_what_is_promised(command: str, code: int, tmp_path: Path) -> None:
     PAGE.says_something(command, code, tmp_path)
 

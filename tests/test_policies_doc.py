@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import pytest
 from prometheus_client import CollectorRegistry
 
 from gangctl.cli.policy.listing import command as list_command
@@ -23,7 +20,7 @@ from gangctl.policy.cel.faults import CompileKind
 from gangctl.policy.model import GangPolicyExceptionSpec, GangPolicySpec
 from gangctl.policy.reports import CATEGORY, LABELS, MOST_RESULTS, SEVERITIES, SEVERITY
 from gangctl.policy.status import NEWEST_VIOLATIONS
-from tests.docpages import ROOT, Page
+from tests.docpages import ROOT, Page, run_in
 from tests.rows import each
 
 PAGE: Final = Page("policies.md")
@@ -52,7 +49,7 @@ def test_every_command_is_known_here() -> None:
     assert set(FILES) == {"policy.yaml", "limits.yaml", "jobsets.yaml", "exception.yaml", "gangctl-test.yaml"}
 
 
-@pytest.mark.parametrize(("command", "code"), OFFLINE)
+@each(("command", "code"), OFFLINE)
 def test_offline_commands_say_what_is_promised(command: str, code: int, tmp_path: Path) -> None:
     PAGE.keeps_its_word(command, code, tmp_path)
 
@@ -101,14 +98,7 @@ def test_what_a_scan_leaves_is_named() -> None:
 def test_what_the_finding_of_the_example_is(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text(FILES["policy.yaml"].replace("group.minCount", "group.minCuont"), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "gangctl", "policy", "lint", "policy.yaml"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_in(tmp_path, "gangctl policy lint policy.yaml")
     shown = re.search(r"^    (policy\.yaml:.*\n(?:.*\n){2})", PROSE, flags=re.MULTILINE)
     assert shown is not None
-    assert done.stdout.splitlines()[:3] == [line.removeprefix("    ") for line in shown[0].splitlines()]
+    assert done.out.splitlines()[:3] == [line.removeprefix("    ") for line in shown[0].splitlines()]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from typing import Final
 
 import click
@@ -14,7 +12,7 @@ from gangctl.cli.gangs.files import DUMP
 from gangctl.cli.gangs.patience import ENDLESS
 from gangctl.cli.program import program
 from gangctl.readiness.phases import GangPhase
-from tests.docpages import ROOT, Page
+from tests.docpages import ROOT, Page, run_in
 from tests.rows import each
 
 PAGE: Final = Page("readiness.md")
@@ -32,16 +30,9 @@ def test_there_is_something_to_run() -> None:
 def test_samples_are_what_is_printed(command: str, shown: str) -> None:
     line, _, comment = command.partition("#")
     code = int((re.findall(r"exit (\d)", comment) or ["0"])[0])
-    done = subprocess.run(
-        [sys.executable, "-m", "gangctl", *shlex.split(line)[1:]],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (code, "")
-    assert done.stdout == shown
+    done = run_in(ROOT, line)
+    assert (done.code, done.err) == (code, "")
+    assert done.out == shown
 
 
 @each("line", ONLINE)
