@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from gangctl.api.scheduling import Generation
@@ -10,8 +11,8 @@ from tests.gang.pipeline import GENERATIONS, assessed, resolved, stored
 from tests.jobsets import jobset, rj
 from tests.rows import each
 
-NATIVE: Final = {"scheduling": {"schedulingPolicy": {"gang": {}}}}
-ASKS: Final = {
+NATIVE: Final[dict[str, Any]] = {"scheduling": {"schedulingPolicy": {"gang": {}}}}
+ASKS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
     "the JobSet asks": lambda **spec: jobset("js", rj("a", 2, 2, 2), rj("b"), mode="Gang", **spec),
     "a ReplicatedJob asks": lambda **spec: jobset("js", rj("a", 2, 2, 2, mode="ReplicatedGang"), rj("b"), **spec),
     "gangConfig asks": lambda **spec: jobset("js", rj("a"), rj("b"), gangConfig={"gangMode": "Gang"}, **spec),

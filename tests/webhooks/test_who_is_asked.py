@@ -13,7 +13,7 @@ from tests.rows import each
 Object = dict[str, Any]
 
 QUEUE: Final = {"kueue.x-k8s.io/queue-name": "team"}
-SCHEDULING: Final = {"scheduling": {"schedulingPolicy": {"gang": {}}}}
+SCHEDULING: Final[dict[str, Any]] = {"scheduling": {"schedulingPolicy": {"gang": {}}}}
 
 
 def labelled(raw: Object) -> Object:
