@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -89,6 +89,16 @@ class PathwaysPlace(Cluster):
         wanted = {"jobsets", PLURAL}
         here = [(verb, to["resource"]) for verb, to in found if to.get("namespace") == self.namespace]
         return [f"{verb} {resource}" for verb, resource in here if resource in wanted]
+
+    async def wrote(self, wanted: Callable[[list[str]], bool]) -> None:
+        """Wait until the audit log has it: an answer may be there before its entry is."""
+
+        async def logged() -> bool:
+            if not wanted(written := self.written()):
+                raise NotYet(str(written))
+            return True
+
+        await wait_for(logged, what="gangctl's writes")
 
     # The upstream controller
 

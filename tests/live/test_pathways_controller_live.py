@@ -6,30 +6,28 @@ The definition is upstream's, as whoever moves to gangctl has it.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.components.addon import remove_namespace
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.admission import install
 from tests.live.admission_rights import granted
 from tests.live.cluster import JOBSETS
-from tests.live.definitions import serve, withdraw
-from tests.live.gangctl import Gangctl, install_rights
+from tests.live.gangctl import Gangctl, create_namespaces, install_rights
 from tests.live.observe import gang_of, said
 from tests.live.pathways_ground import open_ground, readable
 from tests.live.pathways_place import ALL, PathwaysPlace, foreign_jobset, owner_of
 from tests.live.rights import Right, missing
 from tests.pathways.upstream_definition import upstream_definition
 
-if TYPE_CHECKING:
-    from tests.controlplane.fixtures import SharedPlanes
-
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("1.37")]
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("pathways")]
 
 USER: Final = "pathways"
 FLAGS: Final = (
@@ -43,42 +41,44 @@ POLICY: Final = "admissionregistration.k8s.io/v1"
 
 
 @pytest.fixture(scope="module")
-def following(shared_planes: SharedPlanes) -> Iterator[Gangctl]:
-    """gangctl that follows PathwaysJobs, in the place of the plane's own; a test that stops it starts it again."""
-    plane = shared_planes.get("1.37")
-    usual = plane.guests.get("gangctl")
-    usual = usual if usual is not None and usual.running else None
-    gangctl = Gangctl(plane, *FLAGS, name=USER, user=USER)
+def pathways_plane() -> Iterator[ControlPlane]:
+    """A plane whose garbage collector knows PathwaysJobs from the start: it looks for new kinds once in a while."""
 
-    async def start() -> None:
-        if usual is not None:
-            await usual.stop()
-        await install_rights(plane, USER)
-        await install(plane.api, "pathways", USER)
-        await serve(plane.api, [upstream_definition()])
-        await gangctl.process.start()
+    async def start() -> ControlPlane:
+        started = await ControlPlane.start("1.37", ("jobset",), crds=[upstream_definition()])
+        await install_rights(started, USER)
+        await install(started.api, "pathways", USER)
+        return started
 
-    async def stop() -> None:
-        await gangctl.close()
-        await withdraw(plane.api, [upstream_definition()])
-        if usual is not None:
-            await usual.start()
+    plane = asyncio.run(start())
+    yield plane
+    asyncio.run(plane.close())
 
-    asyncio.run(start())
+
+@pytest.fixture(scope="module")
+def following(pathways_plane: ControlPlane) -> Iterator[Gangctl]:
+    """gangctl that follows PathwaysJobs; a test that stops it starts it again."""
+    gangctl = Gangctl(pathways_plane, *FLAGS, name=USER, user=USER)
+    asyncio.run(gangctl.process.start())
     yield gangctl
-    asyncio.run(stop())
+    asyncio.run(gangctl.close())
     assert "Traceback" not in gangctl.log
 
 
 @pytest.fixture
-async def place(plane_1_37: ControlPlane, namespace: str, following: Gangctl) -> AsyncIterator[PathwaysPlace]:
+async def place(
+    pathways_plane: ControlPlane, following: Gangctl, request: pytest.FixtureRequest
+) -> AsyncIterator[PathwaysPlace]:
     assert following.process.running, "an earlier test left gangctl stopped"
-    place = PathwaysPlace(plane_1_37, namespace, following)
+    name = f"t-{hashlib.sha1(request.node.name.encode()).hexdigest()[:12]}"
+    await create_namespaces(pathways_plane, [name])
+    place = PathwaysPlace(pathways_plane, name, following)
     yield place
     # The namespace is deleted in whatever order, and what is not owned any more must not come again.
     for each in await place.api.list(ALL):
-        if each["metadata"]["namespace"] == namespace:
+        if each["metadata"]["namespace"] == name:
             await place.delete_job(each["metadata"]["name"])
+    await remove_namespace(place.api, name)
 
 
 async def test_a_life(place: PathwaysPlace) -> None:
@@ -108,7 +108,7 @@ async def test_a_life(place: PathwaysPlace) -> None:
         await place.counted(1, phase="completed")
         (owner,) = (await place.jobset("pw"))["metadata"]["ownerReferences"]
         assert owner == {**owner_of(raw), "blockOwnerDeletion": True}
-    assert place.written().count("create jobsets") == 1
+    await place.wrote(lambda written: written.count("create jobsets") == 1)
 
 
 async def heads(place: PathwaysPlace) -> list[Object]:
@@ -125,7 +125,7 @@ async def test_one_of_somebody_else_is_left_alone(place: PathwaysPlace) -> None:
     assert "terminalState" not in status
     now = await place.jobset("pw")
     assert (now["metadata"]["uid"], now["spec"]) == (theirs["metadata"]["uid"], theirs["spec"])
-    assert {*place.written()} == {"patch pathwaysjobs"}
+    await place.wrote(lambda written: {*written} == {"patch pathwaysjobs"})
     await place.api.delete(place.path(JOBSETS, "jobsets", "pw"), propagation="Background")
     await place.stands("Pending")
     assert (await place.jobset("pw"))["metadata"]["uid"] != theirs["metadata"]["uid"]
@@ -179,7 +179,7 @@ async def test_killed_between_jobset_and_status_it_goes_on(place: PathwaysPlace)
     await process.start()
     await place.stands("Pending")
     assert (await place.jobset("pw"))["metadata"]["uid"] == created["metadata"]["uid"]
-    assert place.written() == ["create jobsets", "patch pathwaysjobs"]
+    await place.wrote(lambda written: written == ["create jobsets", "patch pathwaysjobs"])
     await said(place, "JobSetCreated", "pw")
     assert (await place.reasons("pw")).count("JobSetCreated") == 1
     # And once more, with nothing to be done.
@@ -187,7 +187,7 @@ async def test_killed_between_jobset_and_status_it_goes_on(place: PathwaysPlace)
     await place.counted(1, phase="pending")
     await place.submit("later")
     await place.stands("Pending", "later")
-    assert place.written() == ["create jobsets", "patch pathwaysjobs"] * 2
+    await place.wrote(lambda written: written == ["create jobsets", "patch pathwaysjobs"] * 2)
 
 
 async def test_it_leaves_them_to_the_upstream_controller_and_takes_over(place: PathwaysPlace) -> None:
@@ -215,7 +215,8 @@ async def test_it_leaves_them_to_the_upstream_controller_and_takes_over(place: P
     assert times["Suspended"] == "2025-01-02T00:00:00Z"
     now = await place.jobset("pw")
     assert (now["metadata"]["uid"], now["spec"]) == (made["metadata"]["uid"], made["spec"])
-    assert place.written().count("create jobsets") == 1
+    await place.wrote(lambda written: written.count("create jobsets") == 1)
+    await said(place, "JobSetCreated", "waiting")
     assert await place.events("pw") == []
 
 
@@ -258,7 +259,6 @@ async def test_without_seeing_nothing_is_written(lacking: tuple[tuple[str, str],
 
 
 async def test_a_jobset_goes_with_its_job_and_does_not_come_again(place: PathwaysPlace) -> None:
-    """The last one: the garbage collector hears of definitions every half a minute."""
     await place.submit()
     await place.stands("Pending")
     await place.counted(1)
@@ -267,7 +267,7 @@ async def test_a_jobset_goes_with_its_job_and_does_not_come_again(place: Pathway
     await place.counted(0)
     await place.submit("later")
     await place.stands("Pending", "later")
-    assert place.written().count("create jobsets") == 2
+    await place.wrote(lambda written: written.count("create jobsets") == 2)
     assert await place.found_jobset() is None
 
 

@@ -1,13 +1,12 @@
 """Pathways JobSets that together need more pools than there are: as gangs they take turns, and nothing is stranded.
 
 Nobody's client ends before all of its pods have a node, as one does that waits for its devices. First everybody
-arrives and nobody finishes, until nothing moves any more; then those that are complete may finish.
+arrives and nobody finishes, until the scheduler can place nothing more; then those that are complete may finish.
 """
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,12 +25,11 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import Cluster
 from tests.live.gangctl import Gangctl, create_namespaces
 from tests.live.pathways_ground import OWN, Ground, Standing, open_ground, pods_of, readable, rendered
+from tests.live.placing import nothing_to_place
 from tests.pathways.samples import annotated, pathways_job
 
 pytestmark = [pytest.mark.controlplane]
 
-QUIET_SECONDS = 15.0
-"""Nothing changed for so long: what is incomplete is stranded."""
 COLOCATED = {"deploymentMode": "colocate_head_with_workers"}
 PRIORITIES = path_of("scheduling.k8s.io/v1", "priorityclasses")
 HEADS = "gangctl.dev/heads"
@@ -99,21 +97,19 @@ def _jobset(pod: Object) -> str:
     return str(pod["metadata"].get("labels", {}).get(JOBSET_NAME, ""))
 
 
-async def _quiet(ground: Ground) -> dict[str, Standing]:
-    """Where everybody is once nothing has moved for a while."""
-    changed, last = time.monotonic(), await ground.standing()
+async def _full(ground: Ground, pods: int) -> dict[str, Standing]:
+    """Where everybody is once so many pods exist and the scheduler can place nothing more."""
 
-    async def quiet() -> bool:
-        nonlocal changed, last
-        now = await ground.standing()
-        if now != last:
-            changed, last = time.monotonic(), now
-        if time.monotonic() - changed < QUIET_SECONDS:
-            raise NotYet(str(now))
-        return True
+    async def full() -> dict[str, Standing]:
+        standing = await ground.standing()
+        if (there := sum(each.bound + each.unbound for each in standing.values())) < pods:
+            raise NotYet(f"{there} pods exist")
+        await nothing_to_place(ground.cluster.plane, full=True)
+        if standing != (now := await ground.standing()):
+            raise NotYet(f"{standing}, then {now}")
+        return standing
 
-    await wait_for(quiet, "nothing to move", interval=0.3)
-    return last
+    return await wait_for(full, "the pools to be full", interval=0.3)
 
 
 async def _finished(cluster: Cluster, contests: Sequence[Contest]) -> None:
@@ -150,7 +146,7 @@ async def test_contenders_take_turns_as_gangs_and_strand_each_other_without(clus
         await ground.head_pool(len(apart), {HEADS: cluster.namespace})
         ganged = [await Contest.begin(ground, "beside", 3, beside), await Contest.begin(ground, "apart", 3, apart)]
         without = await Contest.begin(ground, "loose", 3, loose)
-        full = await _quiet(ground)
+        full = await _full(ground, sum(everyone.values()))
         assert without.stranded(full), f"contention does not strand these: {full}"
         assert [contest.stranded(full) for contest in ganged] == [{}, {}]
         await clients.finish(kubelet, cluster)
@@ -179,6 +175,8 @@ async def priority(cluster: Cluster) -> AsyncIterator[str]:
     await cluster.api.delete(f"{PRIORITIES}/{name}")
 
 
+@pytest.mark.full("that Pathways gangs get pools is shown by the contest; preemption is the scheduler's")
+@NEWEST_ONLY
 async def test_more_priority_takes_a_pool_from_less(cluster: Cluster, priority: str) -> None:
     """On all nodes of the pool: preemption looks at one at a time."""
     one = {"numSlices": 1, "priorityClassName": priority}
