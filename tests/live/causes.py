@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -37,7 +37,6 @@ NAME: Final = "js"
 # click's runner takes over the streams of the process: one question at a time, whichever plane it is about.
 _ASKER: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="asking")
 
-_ROUND_SECONDS: Final = 5.0
 _IN_BRACKETS: Final = re.compile(r"^\s+\((\w+)[,)]", re.MULTILINE)
 """The reason of a cause as people read it."""
 
@@ -88,7 +87,6 @@ class Told:
     blocking: bool = False
     message: str = ""
     code: int = -1
-    seconds: float = 0.0
     trouble: str = ""
 
     @property
@@ -233,13 +231,12 @@ def ends(pod: Object) -> bool:
 
 
 class Theatre:
-    """Makes situations of one plane and asks about them, over and over, until each is told or its time is over."""
+    """Makes situations of one plane and asks about them, over and over, until each is told."""
 
     def __init__(self, plane: ControlPlane, gangctl: Gangctl, kubelet: Kubelet) -> None:
         """Nothing is made yet."""
         self.plane, self.gangctl, self.kubelet = plane, gangctl, kubelet
         self.told: dict[str, Told] = {}
-        self._begun: dict[str, float] = {}
         self._half: dict[str, AsyncGenerator[None]] = {}
 
     def place(self, situation: Situation) -> Place:
@@ -267,7 +264,6 @@ class Theatre:
     async def _make(self, situation: Situation) -> None:
         if situation.id in self.told:
             return
-        self._begun[situation.id] = time.monotonic()
         try:
             if situation.id in self._half:
                 async for _ in self._half[situation.id]:
@@ -279,26 +275,21 @@ class Theatre:
         except Exception as error:  # noqa: BLE001 -- as above
             self.told[situation.id] = Told(trouble=f"making it: {error!r}")
 
-    async def ask(self, situations: Iterable[Situation], seconds: float) -> None:
-        """Ask about each until it is told as it should be; what was told last stays where it never is.
-
-        A round counts for no more than some seconds: a machine that stood still has shown nothing meanwhile.
-        """
+    async def ask(self, situations: Iterable[Situation]) -> None:
+        """Ask about each until it is told as it should be; what was told last stays where it never is."""
         left = [each for each in situations if not self.told.get(each.id, Told()).trouble]
-        waited = 0.0
-        while left:
-            began = time.monotonic()
+
+        async def told_all() -> bool:
             for situation in list(left):
-                told = await why(self.plane, self.place(situation).namespace)
-                after = time.monotonic() - self._begun[situation.id]
-                self.told[situation.id] = told = replace(told, seconds=after)
+                self.told[situation.id] = told = await why(self.plane, self.place(situation).namespace)
                 if told.first == situation.reason and told.blocking == situation.blocking:
                     left.remove(situation)
-            if left and waited >= seconds:
-                return
             if left:
-                await asyncio.sleep(0.5)
-            waited += min(time.monotonic() - began, _ROUND_SECONDS)
+                raise NotYet(", ".join(each.id for each in left))
+            return True
+
+        with suppress(TimeoutError):
+            await wait_for(told_all, "causes to be named", interval=0.5)
 
 
 async def why(plane: ControlPlane, namespace: str, name: str = NAME) -> Told:
