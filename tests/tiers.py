@@ -33,6 +33,9 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        # For the report of a full run.
+        item.user_properties.append(("tier", "first" if in_first_tier(item) else "full"))
     if config.option.full or any("::" in argument for argument in config.args):
         return
     left_out = [item for item in items if not in_first_tier(item)]

@@ -1,0 +1,42 @@
+"""What the first tier leaves out, and what it does not."""
+
+import pytest
+
+pytest_plugins = "pytester"
+
+TESTS = """
+import pytest
+
+def test_pure(): ...
+
+@pytest.mark.full("a matrix")
+def test_matrix(): ...
+
+MINORS = [pytest.param(m, marks=pytest.mark.minor(m), id=m) for m in ("1.37", "1.36", "1.35")]
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_live(minor): ...
+
+@pytest.mark.differs("1.35")
+@pytest.mark.parametrize("minor", MINORS)
+def test_differs(minor): ...
+"""
+FIRST = {"test_pure", "test_live[1.37]", "test_differs[1.37]", "test_differs[1.35]"}
+OPTIONS = ("-p", "tests.tiers", "-p", "no:cacheprovider", "-p", "no:asyncio")
+EVERYTHING = FIRST | {"test_matrix", "test_live[1.36]", "test_live[1.35]", "test_differs[1.36]"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "collected"),
+    [((), FIRST), (("--full",), EVERYTHING), (("::",), EVERYTHING)],
+    ids=["first", "full", "named"],
+)
+def test_the_tier_that_is_asked_for_is_collected(
+    arguments: tuple[str, ...], collected: set[str], pytester: pytest.Pytester
+) -> None:
+    path = pytester.makepyfile(TESTS)
+    named = (
+        [f"{path}::{name.partition('[')[0]}" for name in sorted(EVERYTHING)] if arguments == ("::",) else [*arguments]
+    )
+    lines = pytester.runpytest_inprocess("--collect-only", "-q", *OPTIONS, *named).outlines
+    assert {line.partition("::")[2] for line in lines if "::" in line} == collected
