@@ -10,16 +10,17 @@ import asyncio
 from collections import Counter
 from collections.abc import Coroutine
 from contextlib import suppress
+from http import HTTPStatus
 from types import TracebackType
 from typing import Final, Self
+
+import aiohttp
 
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.gangctl import Gangctl
 
 _PERIOD_SECONDS: Final = 0.1
 _PROBE_SECONDS: Final = 0.5
-# One probe without an answer may be a pause of this process or of the machine; so many in a row are the replica's.
-_MISSED_PROBES: Final = 3
 _CHUNK: Final = 2**16
 
 
@@ -30,7 +31,11 @@ class Balancer:
         """Nobody is behind it yet."""
         self.replicas: list[Gangctl] = []
         self.endpoints: list[Gangctl] = []
-        """Those that were ready when they last answered, if that is not too long ago."""
+        """Those that were ready when they last answered, without those that are hung."""
+        self.hung: set[Gangctl] = set()
+        """Whose probes fail without an answer, as tests that pause a replica say: one that is late may be just slow."""
+        self.connections: Counter[Gangctl] = Counter()
+        """How many lead to each replica."""
         self._turn = 0
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -73,14 +78,11 @@ class Balancer:
         task.add_done_callback(self._tasks.discard)
 
     async def _probe(self) -> None:
-        missed: Counter[Gangctl] = Counter()
         while True:
-            replicas = list(self.replicas)
-            ready = dict(zip(replicas, await asyncio.gather(*map(_is_ready, replicas)), strict=True))
-            for each, well in ready.items():
-                missed[each] = missed[each] + 1 if well is None else 0
-            kept = [each for each in self.endpoints if missed[each] < _MISSED_PROBES]
-            self.endpoints = [each for each, well in ready.items() if (each in kept if well is None else well)]
+            asked = [each for each in self.replicas if each not in self.hung]
+            ready = dict(zip(asked, await asyncio.gather(*map(_is_ready, asked)), strict=True))
+            said = [each for each, well in ready.items() if (each in self.endpoints if well is None else well)]
+            self.endpoints = [each for each in said if each not in self.hung]
             await asyncio.sleep(_PERIOD_SECONDS)
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -89,12 +91,17 @@ class Balancer:
             if not self.endpoints:
                 return
             self._turn += 1
-            host, _, port = self.endpoints[self._turn % len(self.endpoints)].webhook_address.rpartition(":")
-            there = await asyncio.open_connection(host, int(port))
+            replica = self.endpoints[self._turn % len(self.endpoints)]
+            host, _, port = replica.webhook_address.rpartition(":")
+            self.connections[replica] += 1
             try:
-                await asyncio.gather(_pump(reader, there[1]), _pump(there[0], writer))
+                there = await asyncio.open_connection(host, int(port))
+                try:
+                    await asyncio.gather(_pump(reader, there[1]), _pump(there[0], writer))
+                finally:
+                    there[1].close()
             finally:
-                there[1].close()
+                self.connections[replica] -= 1
         except OSError:
             return
         finally:
@@ -110,11 +117,12 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def _is_ready(replica: Gangctl) -> bool | None:
-    """What it says of itself, and no for a connection that it refuses; None when it says nothing in time."""
+    """What it says of itself, and no where nobody listens; None when it says nothing in time."""
     try:
         async with asyncio.timeout(_PROBE_SECONDS):
-            return await replica.is_ready()
-    except NotYet:
+            status, _ = await replica.fetch("/readyz")
+    except aiohttp.ClientConnectorError:
         return False
-    except TimeoutError:
+    except (aiohttp.ClientError, OSError):
         return None
+    return status == HTTPStatus.OK

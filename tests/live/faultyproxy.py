@@ -26,12 +26,15 @@ def everything(_method: str, _path: str) -> bool:
 
 
 class FaultyProxy(Proxy):
-    """As the plain proxy; what :attr:`fails` chooses is answered with 500, and writes wait while they are held."""
+    """As the plain proxy; what :attr:`fails` chooses gets :attr:`status`, and writes wait while they are held."""
 
     def __init__(self, plane: ControlPlane, user: str) -> None:
         """Pass everything on."""
         super().__init__(plane, user, self._wait)
         self.fails: Chosen = nothing
+        self.status = HTTPStatus.INTERNAL_SERVER_ERROR
+        self.failed: list[str] = []
+        """Verb and path of what was chosen."""
         self._open = asyncio.Event()
         self._open.set()
 
@@ -48,6 +51,14 @@ class FaultyProxy(Proxy):
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         if self.fails(request.method, request.path_qs):
-            status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 500, "message": "a fault"}
-            return web.json_response(status, status=HTTPStatus.INTERNAL_SERVER_ERROR)
+            self.failed.append(f"{request.method} {request.path}")
+            status = {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "status": "Failure",
+                "code": self.status,
+                "message": "a fault",
+            }
+            headers = {"Retry-After": "1"} if self.status is HTTPStatus.TOO_MANY_REQUESTS else None
+            return web.json_response(status, status=self.status, headers=headers)
         return await super()._forward(request)

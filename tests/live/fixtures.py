@@ -1,18 +1,22 @@
-"""gangctl beside the shared planes, one process per minor; and a plane on which tests break things."""
+"""gangctl beside the shared planes, one process per minor; and planes to which tests bring their own gangctl.
+
+cluster   a namespace of the test's own on the shared plane of a minor, on which gangctl runs
+bare      the same on a plane without gangctl, which the next test finds as this one did
+own       a namespace on a plane that is this test's alone, to kill, hang and configure it
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import secrets
-from collections.abc import Iterator
-from http import HTTPStatus
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.controlplane.api import ApiFailure, path_of
 from tests.controlplane.plane import ControlPlane
-from tests.live.cluster import JOBSETS, Cluster
+from tests.live.bareplane import BarePlane
+from tests.live.cluster import Cluster
 from tests.live.gangctl import Gangctl, create_namespaces, install_rights
 
 
@@ -37,36 +41,64 @@ def cluster(plane: ControlPlane, namespace: str, running: Gangctl) -> Cluster:
     return Cluster(plane, namespace)
 
 
+class BarePlanes:
+    """A worker's bare plane; when a test has left it in a state from which it cannot be cleaned, the next one."""
+
+    def __init__(self) -> None:
+        self._current: BarePlane | None = None
+
+    async def get(self) -> BarePlane:
+        if self._current is None:
+            self._current = await BarePlane.start()
+        return self._current
+
+    async def close(self) -> None:
+        if self._current is not None:
+            plane, self._current = self._current.plane, None
+            await plane.close()
+
+
 @pytest.fixture(scope="session")
-def rough_plane() -> Iterator[ControlPlane]:
-    """A plane that tests kill, hang and cut off, one after the other; gangctl they bring along."""
-
-    async def start() -> ControlPlane:
-        started = await ControlPlane.start("1.37", ("jobset",), scheduler=False)
-        await install_rights(started)
-        return started
-
-    plane = asyncio.run(start())
-    yield plane
-    asyncio.run(plane.close())
+def bare_planes() -> Iterator[BarePlanes]:
+    planes = BarePlanes()
+    yield planes
+    asyncio.run(planes.close())
 
 
 @pytest.fixture
-async def rough(rough_plane: ControlPlane, request: pytest.FixtureRequest) -> Cluster:
-    """A namespace of the test's own on that plane, on which everything runs and no JobSets are left."""
-    for component in rough_plane.components:
-        if not rough_plane.process(component).running:
-            await rough_plane.start_component(component)
-    # Every gangctl that starts would read them again, and Kubernetes look after hundreds of pods of nobody.
-    left = await rough_plane.api.list(path_of(JOBSETS, "jobsets"))
-    for meta in (each["metadata"] for each in left):
-        # One by one: all of a namespace in a single request may take longer than a request may.
-        try:
-            await rough_plane.api.delete(path_of(JOBSETS, "jobsets", namespace=meta["namespace"], name=meta["name"]))
-        except ApiFailure as failure:
-            if failure.status != HTTPStatus.NOT_FOUND:
-                raise
-    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:40].strip("-")
+async def bare_plane(bare_planes: BarePlanes) -> AsyncIterator[ControlPlane]:
+    """A plane without gangctl; whatever a test brings along, but for running processes, is taken away afterwards."""
+    bare = await bare_planes.get()
+    yield bare.plane
+    try:
+        await bare.clean()
+    except BaseException:
+        await bare_planes.close()
+        raise
+
+
+@pytest.fixture
+async def bare(bare_plane: ControlPlane, request: pytest.FixtureRequest) -> Cluster:
+    """A namespace of the test's own on that plane."""
+    return await _place_for(bare_plane, request.node.name)
+
+
+@pytest.fixture
+async def own_plane() -> AsyncIterator[ControlPlane]:
+    """A plane of the test's own, without gangctl."""
+    async with ControlPlane.start("1.37", ("jobset",), scheduler=False) as plane:
+        await install_rights(plane)
+        yield plane
+
+
+@pytest.fixture
+async def own(own_plane: ControlPlane, request: pytest.FixtureRequest) -> Cluster:
+    """A namespace on a plane of the test's own."""
+    return await _place_for(own_plane, request.node.name)
+
+
+async def _place_for(plane: ControlPlane, test: str) -> Cluster:
+    slug = re.sub(r"[^a-z0-9]+", "-", test.lower()).strip("-")[:40].strip("-")
     name = f"{slug}-{secrets.token_hex(3)}"
-    await create_namespaces(rough_plane, [name])
-    return Cluster(rough_plane, name)
+    await create_namespaces(plane, [name])
+    return Cluster(plane, name)

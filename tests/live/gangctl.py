@@ -15,7 +15,7 @@ from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.ports import Ports
 from tests.controlplane.process import Process
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import HUNG_SECONDS, NotYet, wait_for
 from tests.manifests.files import MANIFESTS
 from tests.manifests.rbac import rbac_objects
 
@@ -89,6 +89,19 @@ class Gangctl:
         """Everything it has said."""
         return self.process.log.read_text()
 
+    async def end(self) -> None:
+        """Ask the process to end, and wait until it has, however long it takes: nothing is cut short."""
+        self.process.terminate()
+        await self.ended()
+
+    async def ended(self) -> None:
+        """Wait until the process, which was asked to end, has."""
+
+        async def over() -> bool:
+            return not self.process.running
+
+        await wait_for(over, what=f"{self.process.name} to end")
+
     async def close(self) -> None:
         """End the process and give its ports back."""
         if self.process.running:
@@ -120,7 +133,7 @@ class Gangctl:
 
     async def fetch(self, path: str) -> tuple[int, str]:
         """Status and text of a page on the metrics address."""
-        timeout = aiohttp.ClientTimeout(total=10)
+        timeout = aiohttp.ClientTimeout(total=HUNG_SECONDS)
         async with (
             aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
             session.get(self.metrics_url + path) as response,

@@ -15,7 +15,7 @@ from gangctl import cli
 from gangctl.client import watch
 from gangctl.client.transport import TransportOptions
 
-IDLE_SECONDS: Final = 10.0
+IDLE_SECONDS: Final = 3.0
 _watch = watch.watch
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -16,11 +15,9 @@ from tests.live.cluster import Cluster
 
 @dataclass(frozen=True)
 class Outcome:
-    """One create: its name, when it began, how long it took, and what the API server said when it failed."""
+    """One create: its name, and what the API server said when it failed."""
 
     name: str
-    began: float
-    seconds: float
     failure: str = ""
     kept: bool = False
 
@@ -48,11 +45,6 @@ class Load:
         """JobSets that exist now."""
         return [outcome.name for outcome in self.outcomes if outcome.kept]
 
-    @property
-    def slowest(self) -> float:
-        """Seconds that the slowest create took."""
-        return max((outcome.seconds for outcome in self.outcomes), default=0.0)
-
     async def __aenter__(self) -> Self:
         await self._cluster.asked()
         self._driver = asyncio.create_task(self._drive(), name="load")
@@ -78,6 +70,23 @@ class Load:
 
         await wait_for(answered, f"{creates} more creates", interval=0.02)
 
+    async def well(self, creates: int = 10) -> None:
+        """Wait until so many more have been answered and none of the last ones failed."""
+        begun = len(self.outcomes)
+
+        async def accepted() -> bool:
+            last = self.outcomes[begun:][-creates:]
+            failed = [each.failure for each in last if each.failure]
+            if len(last) < creates or failed:
+                raise NotYet(f"{len(last)} of {creates}, failed {failed[-1:]}")
+            return True
+
+        await wait_for(accepted, f"{creates} creates that are accepted", interval=0.02)
+
+    async def burst(self, creates: int) -> None:
+        """So many more dry runs, all at once: they use every connection that the API server has."""
+        await asyncio.gather(*(self._ask(f"burst-{number}", kept=False) for number in range(creates)))
+
     async def _drive(self) -> None:
         loop = asyncio.get_running_loop()
         due = loop.time()
@@ -90,13 +99,13 @@ class Load:
             await asyncio.sleep(due - loop.time())
 
     async def _create(self, number: int) -> None:
-        name, kept = f"load-{number}", number % self._keep == 0
-        began = time.monotonic()
+        await self._ask(f"load-{number}", kept=number % self._keep == 0)
+
+    async def _ask(self, name: str, *, kept: bool) -> None:
         try:
             await self._cluster.create_jobset(jobset(name, rj("w", 1, 2, 2, mode="Gang")), dry_run=not kept)
         except (ApiFailure, *UNREACHABLE) as failure:
             said = f"{type(failure).__name__}: {failure}"
         else:
             said = ""
-        seconds = time.monotonic() - began
-        self.outcomes.append(Outcome(name, began, seconds, said, kept and not said))
+        self.outcomes.append(Outcome(name, said, kept and not said))

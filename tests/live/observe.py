@@ -2,11 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import secrets
+from typing import Final, Protocol
 
-from tests.controlplane.api import Object
+from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import Cluster, Gangs, reference_of
+
+_FENCES: Final = {
+    "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
+    "validatingwebhookconfigurations": "ValidatingWebhookConfiguration",
+}
+
+
+async def webhooks_noticed(plane: ControlPlane) -> None:
+    """Wait until the API server goes by all webhook configurations as they are now.
+
+    It learns of changes in their order: so it is asked for an object that a webhook made now, at which nobody listens,
+    must refuse.
+    """
+    for plural, kind in _FENCES.items():
+        name = f"fence-{secrets.token_hex(4)}"
+        config_map: Object = {"metadata": {"name": name, "labels": {"fence": name}}}
+        webhook: Object = {
+            "name": "fence.example.org",
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "rules": [
+                {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+            ],
+            "objectSelector": {"matchLabels": {"fence": name}},
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        }
+        api_version = "admissionregistration.k8s.io/v1"
+        body: Object = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "webhooks": [webhook]}
+        configurations = path_of(api_version, plural)
+        await plane.api.create(configurations, body)
+
+        async def called(config_map: Object = config_map) -> bool:
+            try:
+                await plane.api.create(path_of("v1", "configmaps", namespace="default"), config_map, dryRun="All")
+            except ApiFailure as failure:
+                return "fence.example.org" in failure.message
+            raise NotYet("the webhook is not called")
+
+        await wait_for(called, what="the API server to notice webhook configurations")
+        await plane.api.delete(f"{configurations}/{name}")
 
 
 async def gang_of(

@@ -1,4 +1,4 @@
-"""A namespace with GangPolicies of its own on the rough plane, and a gangctl that goes by them."""
+"""A namespace with GangPolicies of its own, and a gangctl that goes by them."""
 
 from __future__ import annotations
 
@@ -151,12 +151,12 @@ class Policed:
 
 
 @asynccontextmanager
-async def policing(rough: Cluster, *arguments: str, defined: bool = True) -> AsyncIterator[Policed]:
+async def policing(cluster: Cluster, *arguments: str, defined: bool = True) -> AsyncIterator[Policed]:
     """gangctl with these flags; unless ``defined``, whoever asks for it sees to the definitions of policies."""
     if defined:
-        await serve(rough.api, definitions().values())
-    async with Gangctl(rough.plane, *arguments) as gangctl:
-        made = Policed(rough, gangctl)
+        await serve(cluster.api, definitions().values())
+    async with Gangctl(cluster.plane, *arguments) as gangctl:
+        made = Policed(cluster, gangctl)
         try:
             yield made
         finally:

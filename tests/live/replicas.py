@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from tests.controlplane.api import Object, path_of
+from tests.controlplane.audit_log import describe
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.balancer import Balancer
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl, install_rights
+from tests.live.load import Load
 from tests.manifests.files import MANIFESTS
 
 NAMES = ("gangctl-a", "gangctl-b")
 LEASE_SECONDS = 15
-"""The default of gangctl, for tests that wait until a leader is followed that has not given its Lease back.
-
-A quarter of it proved too short beside another control plane on the same two cores: a leader could not renew it in
-time, and what was done within the Lease on a quiet machine took a fifth of a second more."""
+"""The default of gangctl, for tests that wait until a leader is followed that has not given its Lease back."""
 LONG_LEASE_SECONDS = 60
 """Where nobody waits for a Lease to run out: a leader that stands still for some seconds goes on leading."""
-TIMEOUT_SECONDS = 10
-"""How long API servers wait for an answer. The default of gangctl: whoever is refused then was not kept waiting by a
+TIMEOUT_SECONDS = 30
+"""How long API servers wait for an answer, the most that they can: whoever is refused then was not kept waiting by a
 machine that stood still for a moment."""
 DELAY_SECONDS = 3
-_TICK_SECONDS: Final = 0.1
+"""How long a replica goes on answering that was told to end."""
+UNTIL_TOLD_SECONDS = 3600
+"""The same for tests that tell it a second time when nobody is sent to it any more, see :meth:`Replicas.leave`."""
+# No API server keeps more connections to one webhook.
+_MOST_IDLE: Final = 25
+LEASES: Final = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE)
+LEASE: Final = "gangctl"
 
 
 @dataclass
@@ -57,6 +60,44 @@ class Replicas:
         """What a replica wrote, refused or not, without events and Leases."""
         return self.plane.writes_by(replica.user, since).objects
 
+    async def freeze(self) -> tuple[Gangctl, Gangctl]:
+        """Have the leader hang while it holds the Lease; it, and the other one."""
+        while True:
+            leader, other = await self.roles()
+            leader.process.pause()
+            if (await holder(self.plane)) == identity(leader):
+                self.balancer.hung.add(leader)
+                await self.balancer.settled(other)
+                return leader, other
+            # It has lost the Lease between these two looks.
+            leader.process.resume()
+
+    async def thaw(self, replica: Gangctl) -> None:
+        """Let a frozen one go on, and be sent to."""
+        replica.process.resume()
+        self.balancer.hung.discard(replica)
+        await self.balancer.settled(*self.both)
+
+    async def leave(self, replica: Gangctl, load: Load) -> None:
+        """
+        Have a replica end as one of a Deployment does, without a moment of its own choice.
+
+        It answers until it is told a second time, which is when no connection leads to it. In a cluster that takes
+        some seconds at most, here as long as it takes.
+        """
+        replica.process.terminate()
+        (other,) = {*self.both} - {replica}
+        await self.balancer.settled(other)
+
+        async def left() -> bool:
+            await load.burst(_MOST_IDLE)
+            if count := self.balancer.connections[replica]:
+                raise NotYet(f"{count} connections lead to it")
+            return True
+
+        await wait_for(left, what=f"nobody to be connected to {replica.process.name}")
+        await replica.end()
+
 
 async def leads(replica: Gangctl) -> bool:
     return await replica.metric("gangctl_leader") == 1
@@ -71,43 +112,45 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-class Stalls:
-    """For how many seconds the machine stood still while the block ran: nobody could do anything then; ``async with``.
+def identity(replica: Gangctl) -> str:
+    """What a replica calls itself in a Lease, since its last start."""
+    return str(re.findall(r'"identity": "([^"]+)"', replica.log)[-1])
 
-    Told by a task that wants to run ten times a second. What it is late by no more than that is not counted.
-    """
 
-    def __init__(self) -> None:
-        """Nothing is measured yet."""
-        self.seconds = 0.0
-        self._due = 0.0
-        self._ticker: asyncio.Task[None] | None = None
+async def holder(plane: ControlPlane, lease: str = LEASE) -> str:
+    """Who holds a Lease, as the API server has it; nobody where it was given back."""
+    return str((await plane.api.get(f"{LEASES}/{lease}"))["spec"].get("holderIdentity") or "")
 
-    async def __aenter__(self) -> Self:
-        self._due = time.monotonic() + _TICK_SECONDS
-        self._ticker = asyncio.create_task(self._tick(), name="stalls")
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._ticker is not None:
-            self._ticker.cancel()
-            await asyncio.wait({self._ticker})
-        # What woke the block after a stall may have run before the task did.
-        self._count()
+def deeds(entries: Iterable[Object]) -> list[tuple[str, str, str]]:
+    """What was really changed: verb, resource, name."""
+    return [
+        (entry["verb"], entry["objectRef"]["resource"], entry["objectRef"]["name"])
+        for entry in entries
+        if entry["responseStatus"]["code"] < 300
+    ]
 
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(max(0.0, self._due - time.monotonic()))
-            self._count()
 
-    def _count(self) -> None:
-        """Take what passed since the task should have run, and when it is to run next."""
-        late = time.monotonic() - self._due
-        if late > _TICK_SECONDS:
-            self.seconds += late
-        self._due = time.monotonic() + _TICK_SECONDS
+def without_lease(plane: ControlPlane, entries: Iterable[Object], lease: str = LEASE) -> list[str]:
+    """Those of these writes whose author did not hold the Lease: somebody else was the last before to write it."""
+    held = sorted((moment(each), each["user"]["username"]) for each in plane.audit() if _took(each, lease))
+    found = []
+    for entry in entries:
+        before = [user for at, user in held if at <= moment(entry)]
+        if not before or before[-1] != entry["user"]["username"]:
+            found.append(f"{entry['user']['username']}: {describe(entry)}; last to hold it: {before[-1:]}")
+    return found
+
+
+def _took(entry: Object, lease: str) -> bool:
+    reference = entry.get("objectRef", {})
+    return (
+        (reference.get("resource"), reference.get("namespace"), reference.get("name"))
+        == ("leases", OWN_NAMESPACE, lease)
+        and entry["verb"] in {"create", "update"}
+        and entry["stage"] == "ResponseComplete"
+        and entry["responseStatus"]["code"] < 300
+    )
 
 
 @asynccontextmanager
@@ -119,6 +162,7 @@ async def two_replicas(
     manifests: Path = MANIFESTS,
     lease_seconds: float = LONG_LEASE_SECONDS,
     webhook_timeout: int = TIMEOUT_SECONDS,
+    shutdown_delay: float = DELAY_SECONDS,
 ) -> AsyncIterator[Replicas]:
     """Both ready and behind the balancer, one of them leading; see :func:`replicas_of`."""
     async with replicas_of(
@@ -129,6 +173,7 @@ async def two_replicas(
         manifests=manifests,
         lease_seconds=lease_seconds,
         webhook_timeout=webhook_timeout,
+        shutdown_delay=shutdown_delay,
     ) as (balancer, both):
         yield Replicas(plane, balancer, (both[0], both[1]))
 
@@ -143,6 +188,7 @@ async def replicas_of(
     manifests: Path = MANIFESTS,
     lease_seconds: float = LONG_LEASE_SECONDS,
     webhook_timeout: int = TIMEOUT_SECONDS,
+    shutdown_delay: float = DELAY_SECONDS,
 ) -> AsyncIterator[tuple[Balancer, list[Gangctl]]]:
     """All of them ready and behind the balancer; ``flags`` by name, further ones, say which there are.
 
@@ -153,11 +199,10 @@ async def replicas_of(
         "--leader-elect=true",
         *("--lease-duration", str(lease_seconds)),
         *("--webhook-timeout", str(webhook_timeout)),
-        *("--shutdown-delay", str(DELAY_SECONDS)),
+        *("--shutdown-delay", str(shutdown_delay)),
     ]
     async with Balancer() as balancer, AsyncExitStack() as stack:
-        leases = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE)
-        stack.push_async_callback(plane.api.delete, leases)
+        stack.push_async_callback(plane.api.delete, LEASES)
         every = []
         for name, further in flags.items():
             await install_rights(plane, name, manifests)
@@ -173,6 +218,8 @@ async def replicas_of(
                 webhook_url=balancer.url,
             )
             stack.push_async_callback(replica.close)
+            # How it ends is what tests are about that have it end.
+            stack.push_async_callback(replica.process.kill)
             await replica.process.launch()
             every.append(replica)
         for replica in every:

@@ -20,7 +20,7 @@ from tests.live.observe import gang_of
 from tests.manifests.files import MANIFESTS, ROOT, one
 from tests.manifests.kubectl import Kubectl
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("break-glass")]
+pytestmark = pytest.mark.controlplane
 
 RUNBOOK = (ROOT / "docs" / "runbooks" / "break-glass.md").read_text()
 REGISTRATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
@@ -125,11 +125,9 @@ async def replicas(plane: ControlPlane) -> int:
     return int((await plane.api.get(path))["spec"]["replicas"])
 
 
-async def test_the_runbook(tmp_path: Path) -> None:
-    async with (
-        ControlPlane.start("1.37", ("jobset",), scheduler=False) as plane,
-        night(plane, tmp_path) as (hands, ours),
-    ):
+async def test_the_runbook(own_plane: ControlPlane, tmp_path: Path) -> None:
+    plane = own_plane
+    async with night(plane, tmp_path) as (hands, ours):
         await hands.is_blocked("team-a")
         await hands.passes("team-a", mode=None)
         printed = await hands.follow("Is it gangctl?")
@@ -180,21 +178,20 @@ async def test_the_runbook(tmp_path: Path) -> None:
             return True
 
         await wait_for(told_in_each, what="the events in the other namespace")
+        await a_gangctl_that_comes_back_undoes_a_patch(hands, ours)
 
 
-async def test_a_gangctl_that_comes_back_undoes_a_patch(tmp_path: Path) -> None:
-    async with (
-        ControlPlane.start("1.37", ("jobset",), scheduler=False) as plane,
-        night(plane, tmp_path) as (hands, ours),
-    ):
-        await hands.follow("2.")
-        await hands.passes_soon("team-a")
-        await ours.process.start()
+async def a_gangctl_that_comes_back_undoes_a_patch(hands: Night, gangctl: Gangctl) -> None:
+    await gangctl.process.kill()
+    await hands.is_blocked("team-a")
+    await hands.follow("2.")
+    await hands.passes_soon("team-a")
+    await gangctl.process.start()
 
-        async def repaired() -> bool:
-            found = await hands.registered()
-            return {w["failurePolicy"] for each in found for w in each["webhooks"]} == {"Fail"}
+    async def repaired() -> bool:
+        found = await hands.registered()
+        return {w["failurePolicy"] for each in found for w in each["webhooks"]} == {"Fail"}
 
-        await wait_for(repaired, what="gangctl to repair its registration")
-        await ours.process.kill()
-        await hands.is_blocked_soon("team-a")
+    await wait_for(repaired, what="gangctl to repair its registration")
+    await gangctl.process.kill()
+    await hands.is_blocked_soon("team-a")

@@ -9,10 +9,10 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster, refused
-from tests.live.gangctl import Gangctl, create_namespaces, install_rights
+from tests.live.gangctl import Gangctl
 from tests.live.observe import gang_of
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("client-certificate")]
+pytestmark = pytest.mark.controlplane
 
 CONFIGURATION = "apiserver.config.k8s.io/v1"
 GANGED = jobset("js", rj("w", 1, 1, 1, mode="Gang"))
@@ -34,24 +34,24 @@ def present_certificate(plane: ControlPlane, host: str) -> None:
     plane.process("kube-apiserver").command.append(f"--admission-control-config-file={file}")
 
 
-async def test_the_api_server_has_to_show_its_certificate() -> None:
-    async with ControlPlane.start("1.37", ("jobset",), scheduler=False) as plane:
-        gangctl = Gangctl(plane, "--webhook-client-ca", str(plane.ca))
-        await install_rights(plane)
-        await create_namespaces(plane, ["t"])
-        cluster = Cluster(plane, "t")
-        async with gangctl:
+async def test_the_api_server_has_to_show_its_certificate(own: Cluster) -> None:
+    plane = own.plane
+    async with Gangctl(plane, "--webhook-client-ca", str(plane.ca)) as gangctl:
 
-            async def asked() -> ApiFailure:
-                return await refused(cluster.create_jobset(GANGED, dry_run=True))
+        async def asked() -> ApiFailure:
+            return await refused(own.create_jobset(GANGED, dry_run=True))
 
-            # Before API servers have noticed the webhook, they let a JobSet pass.
-            failure = await wait_for(asked, what="gangctl to be asked", tolerate=(AssertionError,))
-            assert failure.status == 500
-            assert "a client certificate is required here" in failure.message
-            assert "request refused" in gangctl.log
-            present_certificate(plane, gangctl.webhook_address)
-            await plane.restart("kube-apiserver")
-            await wait_for(gangctl.is_ready, what="gangctl to be ready again")
-            await cluster.create_jobset(GANGED)
-            await gang_of(cluster, "js")
+        # Before API servers have noticed the webhook, they let a JobSet pass.
+        failure = await wait_for(asked, what="gangctl to be asked", tolerate=(AssertionError,))
+        assert failure.status == 500
+        assert "a client certificate is required here" in failure.message
+
+        async def logged() -> bool:
+            return "request refused" in gangctl.log
+
+        await wait_for(logged, what="gangctl to tell of it")
+        present_certificate(plane, gangctl.webhook_address)
+        await plane.restart("kube-apiserver")
+        await wait_for(gangctl.is_ready, what="gangctl to be ready again")
+        await wait_for(lambda: own.create_jobset(GANGED), what="a gang to be taken", tolerate=(ApiFailure,))
+        await gang_of(own, "js")

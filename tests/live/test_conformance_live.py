@@ -20,8 +20,12 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import Cluster, Gangs
 from tests.live.gangctl import USER, Gangctl, create_namespaces
+from tests.rows import each
 
-pytestmark = [pytest.mark.controlplane]
+pytestmark = [pytest.mark.controlplane, pytest.mark.differs("1.36", "1.35")]
+
+ACCEPTED = [case for case in CASES if not case.rejected]
+REJECTED = [case for case in CASES if case.rejected]
 
 
 @dataclass
@@ -53,7 +57,7 @@ def _without_later_jobs(case: Case) -> set[str]:
 
 async def _reasons(cluster: Cluster) -> list[str]:
     """What was said of the translation: that there are no nodes is said of whoever waits for half a minute."""
-    return [each for each in await cluster.reasons() if each != "Unschedulable"]
+    return [reason for reason in await cluster.reasons() if reason != "Unschedulable"]
 
 
 async def _outcome(plane: ControlPlane, case: Case) -> Outcome:
@@ -81,16 +85,21 @@ async def _outcome(plane: ControlPlane, case: Case) -> Outcome:
         return Outcome(uid, await cluster.gangs(), await _reasons(cluster))
 
 
-async def _run_all(plane: ControlPlane) -> dict[str, Outcome]:
+async def _run_all(plane: ControlPlane, gangctl: Gangctl) -> dict[str, Outcome]:
     await create_namespaces(plane, [case_namespace(case) for case in CASES])
     outcomes = await asyncio.gather(*(_outcome(plane, case) for case in CASES))
+    # What should not come would come last.
+    await gangctl.settle()
+    for case, outcome in zip(CASES, outcomes, strict=True):
+        cluster = Cluster(plane, case_namespace(case))
+        outcome.gangs, outcome.reasons = await cluster.gangs(), await _reasons(cluster)
     return {case.id: outcome for case, outcome in zip(CASES, outcomes, strict=True)}
 
 
 @pytest.fixture(scope="module")
 def outcomes(plane: ControlPlane, running: Gangctl) -> Iterator[dict[str, Outcome]]:
     assert running.process.running
-    yield asyncio.run(_run_all(plane))
+    yield asyncio.run(_run_all(plane, running))
 
     async def clean() -> None:
         for case in CASES:
@@ -99,7 +108,7 @@ def outcomes(plane: ControlPlane, running: Gangctl) -> Iterator[dict[str, Outcom
     asyncio.run(clean())
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if not case.rejected], ids=lambda c: c.id)
+@each("case", ACCEPTED, ids=lambda case: case.id)
 async def test_objects_and_references(case: Case, plane: ControlPlane, outcomes: dict[str, Outcome]) -> None:
     outcome = outcomes[case.id]
     assert outcome.failure is None
@@ -121,8 +130,8 @@ async def test_objects_and_references(case: Case, plane: ControlPlane, outcomes:
         groups = {object_name(name, outcome.uid, scope): template for scope, template in case.groups.items()}
         assert {group: gangs.template_of(group) for group in gangs.groups} == groups
         assert {g: gangs.group_min_count(g) for g in groups} == {g: case.templates[t] for g, t in groups.items()}
-    for each in (*gangs.workloads.values(), *gangs.groups.values()):
-        (owner,) = each["metadata"]["ownerReferences"]
+    for made in (*gangs.workloads.values(), *gangs.groups.values()):
+        (owner,) = made["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == ("JobSet", name, outcome.uid, True)
     for job in _without_later_jobs(case):
         scope = case.references[job]
@@ -130,13 +139,13 @@ async def test_objects_and_references(case: Case, plane: ControlPlane, outcomes:
         assert gangs.references[job] == expected, job
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if not case.rejected], ids=lambda c: c.id)
+@each("case", ACCEPTED, ids=lambda case: case.id)
 async def test_events(case: Case, outcomes: dict[str, Outcome]) -> None:
     expected = [*case.reasons, *(["WorkloadCreated"] if case.templates else [])]
     assert outcomes[case.id].reasons == sorted(expected)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.rejected], ids=lambda c: c.id)
+@each("case", REJECTED, ids=lambda case: case.id)
 async def test_refusals(case: Case, outcomes: dict[str, Outcome]) -> None:
     outcome = outcomes[case.id]
     assert outcome.failure is not None

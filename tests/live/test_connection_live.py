@@ -14,12 +14,12 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.gangctl import USER, Gangctl
-from tests.live.impatient import IDLE_SECONDS
 from tests.live.proxy import Proxy
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("connection")]
 
 REFUSED_SECONDS = 4
+"""For how long everything is refused, at least: long enough for delays to have grown."""
 REFUSED = 20
 IMPATIENT = str(Path(__file__).with_name("impatient.py"))
 
@@ -51,45 +51,48 @@ async def ganged(cluster: Cluster, names: Sequence[str]) -> None:
     await wait_for(have_gangs, f"one gang for each of {names}")
 
 
-async def test_connections_that_are_cut_or_fall_silent_are_opened_again(rough: Cluster) -> None:
-    async with gangctl_behind_a_proxy(rough) as (gangctl, proxy):
-        await create(rough, ["before"])
+async def test_connections_that_are_cut_or_fall_silent_are_opened_again(bare: Cluster) -> None:
+    async with gangctl_behind_a_proxy(bare) as (gangctl, proxy):
+        await create(bare, ["before"])
         proxy.cut()
-        await create(rough, ["cut"])
-        await ganged(rough, ["before", "cut"])
+        await create(bare, ["cut"])
+        await ganged(bare, ["before", "cut"])
 
         proxy.fall_silent()
-        await create(rough, ["silent"])
-        began = time.monotonic()
+        await create(bare, ["silent"])
         proxy.speak()
-        # Longer than it may take, so that a failure says how long it took.
-        await ganged(rough, ["before", "cut", "silent"])
-        took = time.monotonic() - began
-        # One limit for the watch, one for a request that finds another dead connection in the pool, and delays.
-        assert took < 3 * IDLE_SECONDS
+        await ganged(bare, ["before", "cut", "silent"])
         assert await gangctl.is_ready()
         assert "Traceback" not in gangctl.log
 
 
-@pytest.mark.parametrize("status", [429, 500])
-async def test_an_api_server_that_refuses_everything_is_not_flooded(rough: Cluster, status: int) -> None:
-    names = [f"js-{number}" for number in range(5)]
-    async with gangctl_behind_a_proxy(rough) as (gangctl, proxy):
-        proxy.refusal = status
-        await create(rough, names)
-        proxy.cut()
-        heard, began = len(proxy.requests), time.monotonic()
-
-        async def has_tried() -> tuple[float, Counter[str]]:
-            seconds, refused = time.monotonic() - began, Counter(proxy.requests[heard:])
-            if seconds < REFUSED_SECONDS or refused.total() <= REFUSED:
-                raise NotYet(f"{refused.total()} in {seconds:.1f} s")
-            return seconds, refused
-
-        seconds, refused = await wait_for(has_tried, what="some time of refusals")
-        # Five JobSets, six watches, events and the registration, each with growing delays.
-        assert refused.total() < 30 * seconds, refused
-        assert gangctl.process.running
-        proxy.refusal = None
-        await ganged(rough, names)
+async def test_an_api_server_that_refuses_everything_is_not_flooded(bare: Cluster) -> None:
+    made: list[str] = []
+    async with gangctl_behind_a_proxy(bare) as (gangctl, proxy):
+        for status in (429, 500):
+            await refused_everything(bare, proxy, status, made)
+            assert gangctl.process.running
         assert "Traceback" not in gangctl.log
+
+
+async def refused_everything(cluster: Cluster, proxy: Proxy, status: int, made: list[str]) -> None:
+    """For a while; what could not be made meanwhile is made afterwards."""
+    names = [f"js-{status}-{number}" for number in range(5)]
+    proxy.refusal = status
+    await create(cluster, names)
+    made += names
+    proxy.cut()
+    heard, began = len(proxy.requests), time.monotonic()
+
+    async def has_tried() -> tuple[float, Counter[str]]:
+        seconds, refused = time.monotonic() - began, Counter(proxy.requests[heard:])
+        if seconds < REFUSED_SECONDS or refused.total() <= REFUSED:
+            raise NotYet(f"{refused.total()} in {seconds:.1f} s")
+        return seconds, refused
+
+    seconds, refused = await wait_for(has_tried, what="refusals")
+    # Five JobSets, six watches, events and the registration, each with growing delays. On a machine that is slow they
+    # are fewer, never more.
+    assert refused.total() < 30 * seconds, refused
+    proxy.refusal = None
+    await ganged(cluster, made)

@@ -18,6 +18,8 @@ from tests.live.proxy import Proxy
 pytestmark = [pytest.mark.controlplane]
 
 REPLICAS = 2
+SOME, ALL = 2, 20
+"""After how many of the writes, at most; there are fewer than twenty."""
 Condition = Callable[[], Awaitable[bool]]
 
 
@@ -56,15 +58,23 @@ class Assassin:
 
 
 async def kill_after_each_write(
-    gangctl: Gangctl, proxy: Proxy, assassin: Assassin, act: Callable[[int], Awaitable[Condition]], among: str = ""
+    gangctl: Gangctl,
+    proxy: Proxy,
+    assassin: Assassin,
+    act: Callable[[int], Awaitable[Condition]],
+    among: str = "",
+    *,
+    most: int = ALL,
 ) -> list[str]:
-    """Begin ``act(n)`` with the n-th write as the last one of a life, until it needs fewer; what the last writes were.
+    """
+    Begin ``act(n)`` with the n-th write as the last one of a life; what the last writes were.
 
+    For n from 1 to ``most``, or until it needs fewer.
     The condition that ``act`` returns must hold after the next start of gangctl. What a write does may be seen before
     the assassin has counted it, so the end is waited for until the proxy has answered every write.
     """
     struck: list[str] = []
-    for n in range(1, 20):
+    for n in range(1, most + 1):
         assassin.arm(n, among)
         seen = await act(n)
 
@@ -83,7 +93,8 @@ async def kill_after_each_write(
         struck.append(assassin.last_write)
         await gangctl.process.start()
         await wait_for(done, what=f"the end in spite of a crash after {assassin.last_write}")
-    raise AssertionError(f"20 writes and no end: {struck}")
+    assert most < ALL, f"no end of writes: {struck}"
+    return struck
 
 
 def objects_of(cluster: Cluster, name: str, uid: str) -> set[str]:
@@ -93,7 +104,10 @@ def objects_of(cluster: Cluster, name: str, uid: str) -> set[str]:
     return wanted
 
 
-async def test_killed_after_every_write(plane: ControlPlane, namespace: str, running: Gangctl) -> None:
+@pytest.mark.parametrize(
+    "most", [SOME, pytest.param(ALL, marks=pytest.mark.full("the first writes are in the first tier"))]
+)
+async def test_killed_after_every_write(plane: ControlPlane, namespace: str, running: Gangctl, most: int) -> None:
     cluster = Cluster(plane, namespace)
     assassin = Assassin(running, namespace)
     uids: dict[str, str] = {}
@@ -126,16 +140,19 @@ async def test_killed_after_every_write(plane: ControlPlane, namespace: str, run
         return gone
 
     async with Proxy(plane, USER, assassin) as proxy, running.through(proxy.kubeconfig(plane.directory / "proxy.json")):
-        creations = await kill_after_each_write(running, proxy, assassin, create)
+        creations = await kill_after_each_write(running, proxy, assassin, create, most=most)
         assassin.arm(0)
-        spare = [await create(n) for n in range(len(creations) + 2, len(creations) + 8)]
+        # The deletions may be more than the creations were.
+        last = len(creations) + 7 if most == ALL else most
+        spare = [await create(n) for n in range(len(creations) + 2, last + 1)]
         for whole in spare:
             await wait_for(whole, what="JobSets to be suspended")
         before = (await cluster.gangs()).uids()
-        deletions = await kill_after_each_write(running, proxy, assassin, suspend, "scheduling.k8s.io")
+        deletions = await kill_after_each_write(running, proxy, assassin, suspend, "scheduling.k8s.io", most=most)
     groups = ["POST podgroups"] * REPLICAS if cluster.has_groups else []
-    assert creations == ["POST workloads", *groups, "POST events"]
-    assert "DELETE workloads" in deletions
+    assert creations == ["POST workloads", *groups, "POST events"][:most]
+    assert most < ALL or "DELETE workloads" in deletions
+    assert deletions
     # Everything was created once: no second Workload of any JobSet, not even one that is gone again.
     audit = plane.writes_by(USER).objects
     born = [

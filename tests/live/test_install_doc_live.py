@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,12 +23,12 @@ from tests.controlplane.minors import NEWEST
 from tests.controlplane.wait import wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster, refused
-from tests.live.definitions import path_of_definition
+from tests.live.definitions import path_of_definition, withdraw
 from tests.live.gangctl import OWN_NAMESPACE
-from tests.live.installed import found_again, is_gone, registered
+from tests.live.installed import is_gone, registered
 from tests.manifests.files import ROOT
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("install-doc")]
 
 TEXT = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
 LINES = re.findall(r"^    (\w\S* .*?)(?: +# (needs .*))?$", re.sub(r"(?ms)^```.*?^```$", "", TEXT), flags=re.MULTILINE)
@@ -78,14 +77,8 @@ class Operator:
 
 
 @pytest.fixture
-async def cluster(rough: Cluster) -> AsyncIterator[Cluster]:
-    async with found_again(rough):
-        yield rough
-
-
-@pytest.fixture
-def operator(rough: Cluster, tmp_path: Path) -> Operator:
-    somebody = Operator(tmp_path, rough.plane.kubeconfig)
+def operator(bare: Cluster, tmp_path: Path) -> Operator:
+    somebody = Operator(tmp_path, bare.plane.kubeconfig)
     somebody.settle_in()
     return somebody
 
@@ -96,9 +89,11 @@ def test_marks_say_what_is_missing_here() -> None:
     assert len(OVERLAY) == 1
 
 
-async def test_every_command_does_what_the_page_says(cluster: Cluster, operator: Operator) -> None:
-    await by_kustomize_and_by_gangctl(cluster, operator)
-    await by_helm(cluster, operator)
+async def test_every_command_does_what_the_page_says(bare: Cluster, operator: Operator) -> None:
+    # The page begins with a cluster that has nothing of it.
+    await withdraw(bare.api, definitions().values())
+    await by_kustomize_and_by_gangctl(bare, operator)
+    await by_helm(bare, operator)
     assert sorted(operator.done) == sorted(RUN)
 
 

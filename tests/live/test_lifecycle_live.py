@@ -10,11 +10,10 @@ from tests.cases import object_name
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
-from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import REF, jobset, rj
 from tests.live.cluster import JOBSETS, Cluster, reference_of, refused
-from tests.live.gangctl import USER
+from tests.live.gangctl import USER, Gangctl
 from tests.live.observe import (
     foreign_workload,
     gang_of,
@@ -30,12 +29,28 @@ pytestmark = [pytest.mark.controlplane]
 
 
 @pytest.fixture
-async def kubelet(plane: ControlPlane) -> AsyncIterator[Kubelet]:
-    """Capacity for small gangs, and somebody who runs the pods."""
-    nodes = await add_nodes(plane.api, 2, cpu="8")
-    async with Kubelet(plane.api) as kubelet:
+async def kubelet(cluster: Cluster) -> AsyncIterator[Kubelet]:
+    """Capacity for small gangs, for pods that select it as `room` has it, and somebody who runs them."""
+    nodes = await add_nodes(cluster.api, 2, cpu="8", labels={"room": cluster.namespace})
+    async with Kubelet(cluster.api) as kubelet:
         yield kubelet
-    await remove_nodes(plane.api, nodes)
+    await remove_nodes(cluster.api, nodes)
+
+
+def room(cluster: Cluster) -> Object:
+    return {"nodeSelector": {"room": cluster.namespace}}
+
+
+async def wrote(cluster: Cluster, since: int, *expected: str) -> None:
+    """Wait until gangctl has written this here, in this order, and see that it is all."""
+
+    async def so_much() -> list[str]:
+        found = cluster.writes(USER, since)
+        if len(found) < len(expected):
+            raise NotYet(str(found))
+        return found
+
+    assert await wait_for(so_much, what="gangctl's writes to be told of") == [*expected]
 
 
 async def test_p19_created_suspended(cluster: Cluster) -> None:
@@ -53,12 +68,12 @@ async def test_p19_created_suspended(cluster: Cluster) -> None:
 
 @pytest.mark.usefixtures("kubelet")
 async def test_p20_suspended_while_running_and_resumed(cluster: Cluster) -> None:
-    created = await cluster.create_jobset(jobset("js", rj("w", 1, 4, 4, mode="Gang")))
+    created = await cluster.create_jobset(jobset("js", rj("w", 1, 4, 4, mode="Gang", pod=room(cluster))))
     await running_pods(cluster, 4)
     before = await gang_of(cluster, "js")
     await cluster.patch_jobset("js", {"spec": {"suspend": True}})
     await no_gang(cluster)
-    assert await cluster.pods() == []
+    await running_pods(cluster, 0)
     await said(cluster, "WorkloadDeleted")
     if cluster.has_groups:
         await said(cluster, "PodGroupDeleted")
@@ -71,9 +86,11 @@ async def test_p20_suspended_while_running_and_resumed(cluster: Cluster) -> None
     assert created["metadata"]["uid"]
 
 
-async def test_p21_restart_keeps_the_gang(cluster: Cluster, kubelet: Kubelet) -> None:
+async def test_p21_restart_keeps_the_gang(cluster: Cluster, kubelet: Kubelet, running: Gangctl) -> None:
     plane = cluster.plane
-    await cluster.create_jobset(jobset("js", rj("w", 2, 2, 2, mode="Gang"), failurePolicy={"maxRestarts": 1}))
+    await cluster.create_jobset(
+        jobset("js", rj("w", 2, 2, 2, mode="Gang", pod=room(cluster)), failurePolicy={"maxRestarts": 1})
+    )
     pods = await running_pods(cluster, 4)
     before = await gang_of(cluster, "js")
     position = plane.audit_position
@@ -91,16 +108,18 @@ async def test_p21_restart_keeps_the_gang(cluster: Cluster, kubelet: Kubelet) ->
     after = await gang_of(cluster, "js")
     assert after.uids() == before.uids()
     assert after.references == before.references
-    assert cluster.writes(USER, position) == []
+    await running.settle()
+    await wrote(cluster, position)
 
 
-async def test_p22_user_managed_group_is_left_alone(cluster: Cluster) -> None:
+async def test_p22_user_managed_group_is_left_alone(cluster: Cluster, running: Gangctl) -> None:
     if cluster.minor == "1.35":
         pytest.skip("JobSet 0.12 prunes workloadRef on 1.35: shown on the pure ground (tests/gang)")
     mine = {"schedulingGroup": {"podGroupName": "mine"}}
-    await cluster.create_jobset(jobset("js", rj("w", 1, 2, 2, mode="Gang", pod=mine)))
     await cluster.create_jobset(jobset("quiet", rj("w", 1, 2, 2, pod=mine)))
+    await cluster.create_jobset(jobset("js", rj("w", 1, 2, 2, mode="Gang", pod=mine)))
     await said(cluster, "UserManagedSchedulingGroup")
+    await running.settle()
     assert await jobs_with_references(cluster, 2) == {
         "js-w-0": {"podGroupName": "mine"},
         "quiet-w-0": {"podGroupName": "mine"},
@@ -134,9 +153,12 @@ async def test_p23_foreign_workload_is_respected(cluster: Cluster) -> None:
     assert gangs.workloads["user-wl"]["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
 
 
+@pytest.mark.differs("1.36", "1.35")
 @pytest.mark.usefixtures("kubelet")
 async def test_p25_elastic_resize(cluster: Cluster) -> None:
-    created = await cluster.create_jobset(jobset("js", rj("w", 1, 4, 4, mode="Gang"), rj("free", 1, 1, 1)))
+    created = await cluster.create_jobset(
+        jobset("js", rj("w", 1, 4, 4, mode="Gang", pod=room(cluster)), rj("free", 1, 1, 1, pod=room(cluster)))
+    )
     await running_pods(cluster, 5)
     before = await gang_of(cluster, "js")
     if cluster.minor != "1.37":
@@ -150,14 +172,14 @@ async def test_p25_elastic_resize(cluster: Cluster) -> None:
         return
     workload, group = (object_name("js", created["metadata"]["uid"], scope) for scope in ("workload", "rj/w"))
     for pods, order in (
-        (6, ["patch workloads", "patch podgroups"]),
-        (2, ["patch podgroups", "patch workloads"]),
+        (6, ("patch workloads", "patch podgroups")),
+        (2, ("patch podgroups", "patch workloads")),
     ):
         position = cluster.plane.audit_position
         await resize(cluster, await cluster.jobset("js"), 0, pods)
         await min_counts(cluster, workload, group, pods)
         await running_pods(cluster, pods + 1)
-        assert cluster.writes(USER, position) == order
+        await wrote(cluster, position, *order)
     after = await gang_of(cluster, "js")
     assert after.uids() == before.uids()
     await said(cluster, "WorkloadUpdated")
@@ -165,7 +187,7 @@ async def test_p25_elastic_resize(cluster: Cluster) -> None:
 
 
 async def test_finished_jobset_leaves_nothing(cluster: Cluster, kubelet: Kubelet) -> None:
-    await cluster.create_jobset(jobset("js", rj("w", 1, 2, 2, mode="Gang")))
+    await cluster.create_jobset(jobset("js", rj("w", 1, 2, 2, mode="Gang", pod=room(cluster))))
     await gang_of(cluster, "js")
     for pod in await running_pods(cluster, 2):
         await kubelet.finish(pod)
@@ -175,7 +197,7 @@ async def test_finished_jobset_leaves_nothing(cluster: Cluster, kubelet: Kubelet
 
 @pytest.mark.usefixtures("kubelet")
 async def test_deleted_jobset_leaves_nothing_and_its_name_can_be_used_again(cluster: Cluster) -> None:
-    raw = jobset("js", rj("w", 1, 2, 2, mode="ReplicatedGang"))
+    raw = jobset("js", rj("w", 1, 2, 2, mode="ReplicatedGang", pod=room(cluster)))
     await cluster.create_jobset(raw)
     first = await gang_of(cluster, "js")
     await running_pods(cluster, 2)
@@ -224,10 +246,15 @@ async def test_drift_is_mended(cluster: Cluster) -> None:
     await cluster.api.delete(cluster.path("v1", "pods"), grace=0)
 
 
+@pytest.mark.differs("1.36")
 async def test_tail_a_replacement_late_in_the_gang_runs(cluster: Cluster, kubelet: Kubelet) -> None:
     """Kubernetes issue 142330: a finished pod leaves the count, and its gang can never be complete again."""
     created = await cluster.create_jobset(
-        jobset("js", rj("w", 1, 3, 3, mode="Gang", job={"backoffLimit": 6}), failurePolicy={"maxRestarts": 0})
+        jobset(
+            "js",
+            rj("w", 1, 3, 3, mode="Gang", pod=room(cluster), job={"backoffLimit": 6}),
+            failurePolicy={"maxRestarts": 0},
+        )
     )
     pods = sorted(await running_pods(cluster, 3), key=lambda pod: str(pod["metadata"]["name"]))
     await kubelet.finish(pods[0])
@@ -303,3 +330,29 @@ async def test_break_glass_namespace_is_never_asked(cluster: Cluster) -> None:
     # The API server notices the label a moment later.
     created = await wait_for(passes, what="the namespace to be skipped", tolerate=(ApiFailure,))
     assert "gang-ref" not in str(created["spec"])
+
+
+async def test_a_jobset_that_asks_for_no_gang_never_reaches_gangctl(cluster: Cluster, running: Gangctl) -> None:
+    """Nor do its Jobs: nobody answers for gangctl here, so that whatever is asked of it is refused."""
+    await running.process.kill()
+    try:
+        failure = await refused(cluster.create_jobset(jobset("ganged", rj("w", 1, 2, 2, mode="Gang"))))
+        assert "failed calling webhook" in failure.message
+        await cluster.create_jobset(jobset("js", rj("w", 1, 2, 2)))
+        jobs = await wait_for(cluster.jobs, what="its Job")
+        await cluster.patch_jobset("js", {"metadata": {"labels": {"team": "a"}}})
+        await cluster.api.delete(cluster.path("batch/v1", "jobs", "js-w-0"), propagation="Background")
+
+        async def again() -> bool:
+            return bool((await cluster.jobs())["js-w-0"]["metadata"]["uid"] != jobs["js-w-0"]["metadata"]["uid"])
+
+        await wait_for(again, what="its Job to be made again", tolerate=(KeyError,))
+        await cluster.patch_jobset("js", {"spec": {"suspend": True}})
+
+        async def suspended() -> bool:
+            return all(job["spec"]["suspend"] for job in (await cluster.jobs()).values())
+
+        await wait_for(suspended, what="its Job to be suspended")
+        await cluster.api.delete(cluster.path(JOBSETS, "jobsets", "js"), propagation="Background")
+    finally:
+        await running.process.start()

@@ -45,7 +45,9 @@ async def counted(gangctl: Gangctl, number: int, metric: str, **labels: str) -> 
 
 
 @pytest.mark.usefixtures("nodes")
-async def test_one_that_starts_hears_two_things_and_one_that_waits_why(cluster: Cluster, running: Gangctl) -> None:
+async def test_one_that_starts_hears_two_things_and_of_one_that_waits_it_is_counted_why(
+    cluster: Cluster, running: Gangctl
+) -> None:
     await cluster.create_jobset(gang(cluster, "runs", 6))
     event = await said(cluster, "GangReady", "runs")
     assert event["type"] == "Normal"
@@ -54,10 +56,16 @@ async def test_one_that_starts_hears_two_things_and_one_that_waits_why(cluster: 
     await counted(running, 1, "gangctl_gangs", namespace=cluster.namespace, phase="ready")
     await counted(running, 1, "gangctl_gangs_blocked", namespace=cluster.namespace, reason="Unschedulable")
     await counted(running, 6, "gangctl_gang_pods", namespace=cluster.namespace, state="ready")
-    # Half a minute after it was first seen.
+    await running.settle()
+    assert await cluster.reasons("runs") == ["GangReady", "WorkloadCreated"]
+
+
+@pytest.mark.full("half a minute after it was first seen; what is told is in tests/controllers/readiness")
+@pytest.mark.usefixtures("nodes")
+async def test_one_that_waits_hears_why(cluster: Cluster) -> None:
+    await cluster.create_jobset(gang(cluster, "waits", 10))
     event = await said(cluster, "Unschedulable", "waits")
     assert event["type"] == "Warning"
-    assert await cluster.reasons("runs") == ["GangReady", "WorkloadCreated"]
     assert await cluster.reasons("waits") == ["Unschedulable", "WorkloadCreated"]
 
 
@@ -70,15 +78,15 @@ async def test_pods_that_may_not_be_made_are_told_of_with_what_refuses_them(clus
     await counted(running, 1, "gangctl_gangs_blocked", **labels)
 
 
-@pytest.mark.xdist_group("rough")
-async def test_only_the_leader_follows_pods_and_the_next_one_does_from_then_on(rough: Cluster) -> None:
+@pytest.mark.xdist_group("readiness")
+async def test_only_the_leader_follows_pods_and_the_next_one_does_from_then_on(bare: Cluster) -> None:
     pods = {"resource": "pods"}
-    async with two_replicas(rough.plane) as replicas:
+    async with two_replicas(bare.plane) as replicas:
         leader, follower = await replicas.roles()
-        await rough.create_jobset(jobset("js", rj("w", 1, 2, 2, mode="Gang")))
-        await counted(leader, 2, "gangctl_gang_pods", namespace=rough.namespace, state="created")
+        await bare.create_jobset(jobset("js", rj("w", 1, 2, 2, mode="Gang")))
+        await counted(leader, 2, "gangctl_gang_pods", namespace=bare.namespace, state="created")
         assert await follower.metric("gangctl_informer_objects", pods) == 0
         assert await follower.metric("gangctl_gangs") == 0
         leader.process.terminate()
-        await counted(follower, 2, "gangctl_gang_pods", namespace=rough.namespace, state="created")
+        await counted(follower, 2, "gangctl_gang_pods", namespace=bare.namespace, state="created")
         assert await follower.metric("gangctl_informer_objects", pods) >= 2

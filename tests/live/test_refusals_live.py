@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.controlplane.api import path_of
+from tests.controlplane.api import Object, path_of
 from tests.jobsets import OPTIONS, jobset, rj
 from tests.live.cluster import JOBSETS, Cluster, refused
+from tests.rows import each
 
 pytestmark = [pytest.mark.controlplane]
 
 EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
 
-WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
+WRONG: dict[str, tuple[Object, str, str]] = {
     "unknown mode": (
         jobset("js", rj("w", 1, 1, 1, mode="All")),
         "spec.replicatedJobs[0].template.metadata.annotations[gangctl.dev/gang-mode]",
@@ -48,9 +47,8 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", WRONG)
-async def test_refused_with_one_clear_error(what: str, cluster: Cluster) -> None:
-    raw, field, words = WRONG[what]
+@each(("raw", "field", "words"), WRONG.values(), ids=WRONG)
+async def test_refused_with_one_clear_error(raw: Object, field: str, words: str, cluster: Cluster) -> None:
     failure = await refused(cluster.create_jobset(raw))
     assert failure.status == 422
     assert failure.reason == "Invalid"
@@ -61,6 +59,7 @@ async def test_refused_with_one_clear_error(what: str, cluster: Cluster) -> None
     assert (await cluster.gangs()).names == set()
 
 
+@pytest.mark.differs("1.36")
 async def test_mixed_priorities_are_refused_on_1_37_and_a_warning_before(cluster: Cluster) -> None:
     for name in ("low", "high"):
         body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 1}
@@ -78,6 +77,7 @@ async def test_mixed_priorities_are_refused_on_1_37_and_a_warning_before(cluster
     assert "gang-ref" in str(await cluster.create_jobset(jobset("js", *separate), dry_run=True))
 
 
+@pytest.mark.differs("1.35")
 async def test_topology_needs_an_api_that_has_it(cluster: Cluster) -> None:
     raw = jobset("js", rj("w", 1, 1, 1), mode="Gang", options='{"topologyKey": "rack"}')
     if cluster.minor == "1.35":

@@ -14,19 +14,18 @@ from tests.jobsets import REF, jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl
 from tests.live.load import Load
-from tests.live.replicas import leads, two_replicas
+from tests.live.replicas import UNTIL_TOLD_SECONDS, leads, two_replicas
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rolling-restart")]
 
 
-async def test_no_admission_fails_while_replicas_are_replaced(rough: Cluster) -> None:
-    async with two_replicas(rough.plane) as replicas:
-        position = rough.plane.audit_position
-        async with Load(rough, pace=20) as load:
+async def test_no_admission_fails_while_replicas_are_replaced(bare: Cluster) -> None:
+    async with two_replicas(bare.plane, shutdown_delay=UNTIL_TOLD_SECONDS) as replicas:
+        position = bare.plane.audit_position
+        async with Load(bare, pace=20) as load:
             await load.more()
             for replica in replicas.both:
-                await replica.process.stop(grace=20)
-                await load.more()
+                await replicas.leave(replica, load)
                 await replica.process.start()
                 await replicas.balancer.settled(*replicas.both)
             await load.more()
@@ -34,7 +33,7 @@ async def test_no_admission_fails_while_replicas_are_replaced(rough: Cluster) ->
 
         async def whole() -> bool:
             owners = Counter(
-                o["metadata"]["ownerReferences"][0]["name"] for o in (await rough.gangs()).workloads.values()
+                o["metadata"]["ownerReferences"][0]["name"] for o in (await bare.gangs()).workloads.values()
             )
             if owners != Counter(load.kept):
                 raise NotYet(f"{owners} instead of {load.kept}")
@@ -53,8 +52,8 @@ async def test_no_admission_fails_while_replicas_are_replaced(rough: Cluster) ->
             assert "Traceback" not in replica.log
 
 
-async def test_one_that_is_told_to_end_answers_until_it_is_told_again(rough: Cluster) -> None:
-    async with Gangctl(rough.plane, "--leader-elect=true", "--shutdown-delay", "60") as gangctl:
+async def test_one_that_is_told_to_end_answers_until_it_is_told_again(bare: Cluster) -> None:
+    async with Gangctl(bare.plane, "--leader-elect=true", "--shutdown-delay", "3600") as gangctl:
         await wait_for(lambda: leads(gangctl), what="it to lead")
         gangctl.process.terminate()
 
@@ -64,18 +63,18 @@ async def test_one_that_is_told_to_end_answers_until_it_is_told_again(rough: Clu
 
         await wait_for(unready, what="readiness to be gone")
         for _ in range(3):
-            created = await rough.create_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang")), dry_run=True)
+            created = await bare.create_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang")), dry_run=True)
             assert REF in str(created)
         lease = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE, name="gangctl")
 
         async def given_back() -> bool:
-            return not (await rough.api.get(lease))["spec"].get("holderIdentity")
+            return not (await bare.api.get(lease))["spec"].get("holderIdentity")
 
-        # Long before the minute is over for which it goes on answering.
+        # Long before the hour is over for which it goes on answering.
         await wait_for(given_back, what="the Lease to be given back")
         assert await closes_after_its_answer(gangctl)
         assert gangctl.process.running
-        await gangctl.process.stop(grace=10)
+        await gangctl.end()
         assert '"event": "ended"' in gangctl.log
 
 

@@ -22,7 +22,7 @@ from tests.live.cluster import Cluster
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl, install_rights
 from tests.live.observe import gang_of
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("secrecy")]
 
 ACCOUNT = "robot"
 USER = f"system:serviceaccount:{OWN_NAMESPACE}:{ACCOUNT}"
@@ -81,36 +81,36 @@ def used(plane: ControlPlane, namespace: str) -> set[str]:
     return found
 
 
-async def test_a_token_that_is_replaced_is_used_and_nothing_secret_is_told(rough: Cluster, tmp_path: Path) -> None:
-    plane, file = rough.plane, tmp_path / "token"
+async def test_a_token_that_is_replaced_is_used_and_nothing_secret_is_told(bare: Cluster, tmp_path: Path) -> None:
+    plane, file = bare.plane, tmp_path / "token"
     await plane.api.create(ACCOUNTS, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}})
     await install_rights(plane, USER)
     old, new = await issue(plane, "old"), await issue(plane, "new")
     file.write_text(old)
     async with Gangctl(plane, user=USER, kubeconfig=kubeconfig(plane, file), name="gangctl-by-token") as gangctl:
-        await rough.asked()
-        await rough.create_jobset(jobset("discreet-first", rj("w", 1, 1, 1, mode="Gang")))
-        first = await gang_of(rough, "discreet-first")
-        assert used(plane, rough.namespace) == {identity(old)}
+        await bare.asked()
+        await bare.create_jobset(jobset("discreet-first", rj("w", 1, 1, 1, mode="Gang")))
+        first = await gang_of(bare, "discreet-first")
+        assert used(plane, bare.namespace) == {identity(old)}
         file.write_text(new)
         await plane.api.delete(f"{SECRETS}/old")
         await refused_everywhere(plane, old)
-        await rough.create_jobset(jobset("discreet-second", rj("w", 1, 1, 1, mode="Gang")))
+        await bare.create_jobset(jobset("discreet-second", rj("w", 1, 1, 1, mode="Gang")))
 
         async def another() -> bool:
-            if (names := (await rough.gangs()).names) == first.names:
+            if (names := (await bare.gangs()).names) == first.names:
                 raise NotYet(str(names))
             return True
 
         await wait_for(another, what="the second gang")
-        assert used(plane, rough.namespace) == {identity(old), identity(new)}
+        assert used(plane, bare.namespace) == {identity(old), identity(new)}
 
         _, metrics = await gangctl.fetch("/metrics")
-        hidden = [*(await rough.gangs()).names, *(await rough.jobs())]
+        hidden = [*(await bare.gangs()).names, *(await bare.jobs())]
         assert [name for name in hidden if name in metrics] == []
         # JobSets and their namespaces are named by the families of readiness, and by no others.
         others = "\n".join(line for line in metrics.splitlines() if not line.startswith(OF_JOBSETS))
-        assert [name for name in (rough.namespace, "discreet-first") if name in others] == []
+        assert [name for name in (bare.namespace, "discreet-first") if name in others] == []
         await refuses_old_tls(gangctl)
         keys = (await plane.api.get(f"{SECRETS}/gangctl-webhook-certs"))["data"]
     # At the level debug, and with all that was refused to it.

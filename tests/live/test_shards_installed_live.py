@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -16,32 +15,20 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import Cluster
 from tests.live.gangctl import OWN_NAMESPACE
 from tests.live.incluster import InCluster
-from tests.live.installed import found_again
-from tests.manifests.kubectl import Kubectl
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("shards-installed")]
 
 LEASES: Final = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE)
 
 
 @pytest.fixture
-async def alone(rough: Cluster, tmp_path: Path) -> AsyncIterator[InCluster]:
+async def alone(bare: Cluster) -> AsyncIterator[InCluster]:
     """One replica, where there should be three."""
-    process = InCluster(rough.plane, fine("install", "--shards", "2").documents, "--shutdown-delay=0")
-    async with found_again(rough):
-        await process.install()
-        # Replicas of other tests have given theirs back, which leaves the objects.
-        await rough.api.delete(LEASES)
-        try:
-            await process.process.start()
-            yield process
-        finally:
-            await process.close()
-            # One says that another replica leads, for an hour: those of other tests must not wait for that.
-            await rough.api.delete(LEASES)
-            removal = fine("install", "--uninstall", "--shards", "2").out
-            kubectl = Kubectl(tmp_path, rough.plane.kubeconfig)
-            await kubectl.run("delete", "--ignore-not-found", "-f", "-", given=removal)
+    process = InCluster(bare.plane, fine("install", "--shards", "2").documents, "--shutdown-delay=0")
+    await process.install()
+    await process.process.start()
+    yield process
+    await process.close()
 
 
 async def doctor(cluster: Cluster) -> dict[str, Any]:
@@ -52,7 +39,7 @@ async def doctor(cluster: Cluster) -> dict[str, Any]:
     return dict(check)
 
 
-async def test_one_replica_leads_one_shard_and_the_doctor_misses_the_other(rough: Cluster, alone: InCluster) -> None:
+async def test_one_replica_leads_one_shard_and_the_doctor_misses_the_other(bare: Cluster, alone: InCluster) -> None:
     async def leading() -> bool:
         if await alone.metric("gangctl_shard_leader", {"shard": "0"}) != 1:
             raise NotYet("nobody leads shard 0")
@@ -60,17 +47,17 @@ async def test_one_replica_leads_one_shard_and_the_doctor_misses_the_other(rough
 
     await wait_for(leading, what="shard 0 to be led")
     assert await alone.metric("gangctl_shard_leader", {"shard": "1"}) == 0
-    said = await doctor(rough)
+    said = await doctor(bare)
     assert (said["verdict"], said["evidence"][1]) == ("failed", "shard 1: there is no Lease")
     assert said["evidence"][0].startswith("shard 0: holder ")
     # Another replica, as far as the Lease tells. Nobody renews it, and the doctor takes its time to start.
-    held = await rough.api.get(f"{LEASES}/gangctl")
+    held = await bare.api.get(f"{LEASES}/gangctl")
     spec = {**held["spec"], "holderIdentity": "another", "leaseDurationSeconds": 3600}
     body = {"metadata": {"name": "gangctl-shard-1"}, "spec": spec}
-    account = ApiClient(rough.plane.url, ca=rough.plane.ca, token=alone.token)
+    account = ApiClient(bare.plane.url, ca=bare.plane.ca, token=alone.token)
     await account.create(LEASES, body)
     assert (await account.get(f"{LEASES}/gangctl-shard-1"))["spec"]["holderIdentity"] == "another"
     refused = await account.exchange("GET", f"{LEASES}/gangctl-shard-2")
     await account.close()
     assert refused.status == 403
-    assert (await doctor(rough))["verdict"] == "ok"
+    assert (await doctor(bare))["verdict"] == "ok"

@@ -17,9 +17,9 @@ from tests.jobsets import jobset, rj
 from tests.live.causes import why
 from tests.live.cluster import Cluster, refused
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl, create_namespaces
-from tests.live.observe import gang_of
+from tests.live.observe import gang_of, webhooks_noticed
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("unavailable")]
+pytestmark = pytest.mark.controlplane
 
 GANGED = jobset("js", rj("w", 1, 1, 1, mode="Gang"))
 PLAIN = jobset("plain", rj("w", 1, 1, 1))
@@ -32,6 +32,7 @@ async def gangctl_on(
     plane = ControlPlane.start("1.37", ("jobset",), gates=gates, runtime_config=runtime_config, scheduler=False)
     async with plane as started, Gangctl(started, "--discovery-period", "1", *arguments) as gangctl:
         await create_namespaces(started, ["t"])
+        await webhooks_noticed(started)
         yield Cluster(started, "t"), gangctl
 
 
@@ -66,8 +67,7 @@ async def ends_cleanly(plane: ControlPlane, gangctl: Gangctl) -> None:
     """SIGTERM: the Lease is given back, the webhooks are unregistered as asked, nobody is refused afterwards."""
     lease = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE, name="gangctl")
     assert (await plane.api.get(lease))["spec"]["holderIdentity"]
-    # Time enough: killed it would give nothing back.
-    await gangctl.process.stop(grace=60)
+    await gangctl.end()
     assert not (await plane.api.get(lease))["spec"].get("holderIdentity")
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         names = [o["metadata"]["name"] for o in await plane.api.list(path_of("admissionregistration.k8s.io/v1", kind))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,23 +12,15 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import REF, jobset, rj
 from tests.live.cluster import Cluster, reference_of
 from tests.live.incluster import InCluster
-from tests.live.installed import REGISTRATIONS, found_again, is_gone, registered
-from tests.live.observe import gang_of
+from tests.live.installed import REGISTRATIONS, is_gone, registered
+from tests.live.observe import gang_of, webhooks_noticed
 from tests.live.policed import GROUP
 from tests.manifests.kubectl import Kubectl
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("uninstall")]
 
+REFUSALS = 3
 GANG = jobset("gang", rj("w", 1, 2, 2, mode="Gang"))
-
-
-@pytest.fixture
-async def cluster(rough: Cluster) -> AsyncIterator[Cluster]:
-    """The rough plane, and what the test brings to it for this while."""
-    async with found_again(rough):
-        yield rough
-        if not await is_gone(rough, policy_of(rough)):
-            await rough.api.delete(policy_of(rough))
 
 
 def policy_of(cluster: Cluster) -> str:
@@ -37,7 +28,8 @@ def policy_of(cluster: Cluster) -> str:
     return path_of(GROUP, "gangpolicies", name=f"any-{cluster.namespace[-6:]}")
 
 
-async def test_uninstalled_it_blocks_nobody_and_what_runs_runs_on(cluster: Cluster, tmp_path: Path) -> None:
+async def test_uninstalled_it_blocks_nobody_and_what_runs_runs_on(bare: Cluster, tmp_path: Path) -> None:
+    cluster = bare
     kubectl = Kubectl(tmp_path, cluster.plane.kubeconfig)
     gangctl = InCluster(cluster.plane, fine("install").documents, "--shutdown-delay=0")
     await gangctl.install()
@@ -58,7 +50,8 @@ async def test_uninstalled_it_blocks_nobody_and_what_runs_runs_on(cluster: Clust
         position = cluster.plane.audit_position
         removal = fine("install", "--uninstall").out
         await kubectl.run("delete", "--ignore-not-found", "-f", "-", given=removal)
-        # It runs yet, as pods do while they end, and makes nothing of it again.
+        # It runs yet, as pods do while they end, and makes nothing of it again, although it has seen that it is gone.
+        await turned_away(cluster, cluster.plane.audit_position)
         left = await kubectl.run("get", "--ignore-not-found", "-o", "name", "-f", "-", given=removal)
         assert (left.text, await registered(cluster)) == ("", {})
     finally:
@@ -70,6 +63,20 @@ async def test_uninstalled_it_blocks_nobody_and_what_runs_runs_on(cluster: Clust
     assert (await cluster.gangs()).uids() == gang.uids()
     assert not await is_gone(cluster, policy_of(cluster)), "definitions and their objects stay"
     await nobody_is_blocked(cluster, jobs)
+
+
+async def turned_away(cluster: Cluster, since: int) -> None:
+    """Wait until gangctl has tried this and that without a right to anything."""
+
+    async def so() -> bool:
+        # With its ServiceAccount it has lost its name.
+        own = [entry for entry in cluster.plane.audit(since) if entry.get("userAgent", "").startswith("gangctl/")]
+        refusals = [entry for entry in own if entry.get("responseStatus", {}).get("code") in {401, 403}]
+        if len(refusals) < REFUSALS:
+            raise NotYet(f"{len(refusals)} requests of {len(own)} were refused")
+        return True
+
+    await wait_for(so, what="gangctl to be turned away")
 
 
 def is_removal(entry: Object) -> bool:
@@ -103,6 +110,7 @@ async def everything(cluster: Cluster, count: int) -> dict[str, str]:
 
 async def nobody_is_blocked(cluster: Cluster, before: dict[str, str]) -> None:
     """A new JobSet is one without a gang; a Job that goes comes again."""
+    await webhooks_noticed(cluster.plane)
     created = await cluster.create_jobset({**GANG, "metadata": {**GANG["metadata"], "name": "later"}})
     assert REF not in str(created)
     await cluster.api.delete(cluster.path("batch/v1", "jobs", "gang-w-0"), propagation="Background")

@@ -13,10 +13,14 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import Cluster
 from tests.live.gangctl import install_rights
 from tests.live.load import Load
-from tests.live.replicas import Replicas, two_replicas
+from tests.live.replicas import UNTIL_TOLD_SECONDS, Replicas, two_replicas
 from tests.manifests.files import ROOT
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rough")]
+pytestmark = [
+    pytest.mark.controlplane,
+    pytest.mark.xdist_group("upgrade-gangctl"),
+    pytest.mark.full("replicas are replaced in test_rolling_restart_live, gangs taken over in tests/release"),
+]
 
 # A script's directory comes first where Python looks for modules, before whatever is installed.
 _LAUNCHER = """\
@@ -46,30 +50,30 @@ def older(tmp_path: Path) -> Path:
     return tree
 
 
-async def test_nothing_is_lost_and_nobody_refused_while_gangctl_is_upgraded(rough: Cluster, older: Path) -> None:
+async def test_nothing_is_lost_and_nobody_refused_while_gangctl_is_upgraded(bare: Cluster, older: Path) -> None:
     """As docs/upgrades.md says: definitions and rights first, then one replica after the other."""
     program = (str(older / "launch.py"),)
-    async with two_replicas(rough.plane, program=program, manifests=older / "manifests") as replicas:
+    made = two_replicas(bare.plane, program=program, manifests=older / "manifests", shutdown_delay=UNTIL_TOLD_SECONDS)
+    async with made as replicas:
         newer = [_newer(each.process.command, program[0]) for each in replicas.both]
-        async with Load(rough, pace=20) as load:
+        async with Load(bare, pace=20) as load:
             await load.more()
-            await whole(rough, load.kept, beside_others=True)
-            before = (await rough.gangs()).uids()
+            await whole(bare, load.kept, beside_others=True)
+            before = (await bare.gangs()).uids()
             for replica in replicas.both:
-                await install_rights(rough.plane, replica.user)
+                await install_rights(bare.plane, replica.user)
             await load.more()
-            position = rough.plane.audit_position
+            position = bare.plane.audit_position
             for replica, command in zip(replicas.both, newer, strict=True):
                 assert f"runs from {older}" in replica.log
-                await replica.process.stop(grace=20)
-                await load.more()
+                await replicas.leave(replica, load)
                 replica.process.command = command
                 await replica.process.start()
                 await replicas.balancer.settled(*replicas.both)
             await load.more()
         assert load.failures == []
-        await whole(rough, load.kept)
-        after = (await rough.gangs()).uids()
+        await whole(bare, load.kept)
+        after = (await bare.gangs()).uids()
         assert {name: after.get(name) for name in before} == before
         assert not touched(replicas, position) & before.keys()
         for replica in replicas.both:

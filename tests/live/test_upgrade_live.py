@@ -24,7 +24,10 @@ from tests.live.cluster import Cluster, reference_of, refused
 from tests.live.gangctl import Gangctl, create_namespaces
 from tests.live.observe import said
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("upgrade")]
+pytestmark = [
+    pytest.mark.controlplane,
+    pytest.mark.full("over three minors; a running gangctl finds what is served anew in test_unavailable_live"),
+]
 
 STORED = ("/registry/workloads/", "/registry/podgroups/")
 WAITING = jobset("waiting", rj("w", 1, 2, 2, cpu="3", mode="Gang"))
