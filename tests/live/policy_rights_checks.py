@@ -14,7 +14,7 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.rights import Right
-from tests.live.rights_checks import RELISTED, Stage
+from tests.live.rights_checks import Stage
 
 GROUP: Final = "gangctl.dev/v1alpha1"
 ADMISSION: Final = "admissionregistration.k8s.io/v1"
@@ -191,12 +191,15 @@ async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) ->
         await stage.ready()
         # Who may not list has seen nothing, and sees nothing later.
         for right in rights:
-            await stage.told(right, RELISTED if right.verb == "watch" else 1)
+            await stage.told(right)
+        if rights[0].verb == "watch":
+            await stage.blind(*rights)
         for right in rights:
             await stage.api.patch(CONFIGURATIONS[right.resource], {"webhooks": []})
         await stage.refused_again(*rights)
         for right in rights:
-            assert not (await stage.api.get(CONFIGURATIONS[right.resource])).get("webhooks")
+            mended = (await stage.api.get(CONFIGURATIONS[right.resource])).get("webhooks")
+            await stage.unseen(bool(mended), right)
         yield
         await made.registered()
 
@@ -243,7 +246,7 @@ async def watches_policies(stage: Stage, rights: tuple[Right, ...]) -> AsyncGene
         await made.create()
         await made.allow()
         for path in (made.policy, made.exception):
-            await made.untold(path)
+            await stage.unseen("status" in await stage.api.get(path), *rights)
         yield
         for path in (made.policy, made.exception):
             await made.told(path)

@@ -64,6 +64,12 @@ def granted(*, registration: bool = False) -> frozenset[Right]:
     return frozenset(right for role in roles for right in _rights(role))
 
 
+async def known(api: ApiClient, user: str, rights: Iterable[Right]) -> None:
+    """Wait until the authorizer of the API server has seen that ``user`` has these rights."""
+    for right in rights:
+        await _until(api, user, right, allowed=True)
+
+
 def used(rights: Iterable[Right], requests: Iterable[Object]) -> frozenset[Right]:
     """Those of the rights that requests needed."""
     entries = list(requests)
