@@ -10,7 +10,14 @@ import structlog
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ("tests.tiers", "tests.timing", "tests.controlplane.fixtures", "tests.live.fixtures")
+pytest_plugins = (
+    # Before the fixtures: of two hooks that want to be first pytest calls the one that came last, and that one marks.
+    "tests.order",
+    "tests.controlplane.fixtures",
+    "tests.live.fixtures",
+    "tests.tiers",
+    "tests.timing",
+)
 
 
 @pytest.fixture(autouse=True)

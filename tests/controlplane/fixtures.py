@@ -2,7 +2,7 @@
 The planes as pytest fixtures.
 
 One plane per minor is shared by all tests of a worker: it starts when the first test asks for it and stops with the
-session. Tests of one minor are kept on one worker (`--dist loadgroup`), so each plane is started once.
+session. tests/order.py says which worker runs what.
 
     plane_1_37, plane_1_36, plane_1_35   the shared plane of one minor
     plane                                the test runs once on each minor
@@ -92,11 +92,7 @@ def plane_1_35(shared_planes: SharedPlanes) -> ControlPlane:
 
 
 @pytest.fixture(
-    scope="session",
-    params=[
-        pytest.param(minor, marks=[pytest.mark.xdist_group(minor), pytest.mark.minor(minor)], id=minor)
-        for minor in MINORS
-    ],
+    scope="session", params=[pytest.param(minor, marks=pytest.mark.minor(minor), id=minor) for minor in MINORS]
 )
 def plane(request: pytest.FixtureRequest, shared_planes: SharedPlanes) -> ControlPlane:
     return shared_planes.get(request.param)
@@ -133,13 +129,12 @@ async def namespace(request: pytest.FixtureRequest, _plane_of_test: ControlPlane
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by what they use, and put those that name one minor's plane on the worker of that minor."""
+    """Mark tests by what they use."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if fixtures & {"plane", "rough_plane", *_MINOR_OF, *_PROMETHEUS}:
             item.add_marker(pytest.mark.controlplane)
         for name in fixtures & _MINOR_OF.keys():
-            item.add_marker(pytest.mark.xdist_group(_MINOR_OF[name]))
             item.add_marker(pytest.mark.minor(_MINOR_OF[name]))
 
 
