@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, Self
 
 import pytest
@@ -26,7 +27,11 @@ SANDBOX: Final = "sandbox"
 
 @dataclass(frozen=True)
 class Server:
-    """One API server; `stranger` makes a client with a bearer token, or with no credentials at all for ""."""
+    """
+    One API server; `stranger` is a client with a bearer token, or with no credentials at all for "".
+
+    A stranger is kept as long as the server: a client that goes before its event loop does leaves connections open.
+    """
 
     api: ApiClient
     minor: Minor
@@ -51,7 +56,7 @@ def only(*minors: str) -> pytest.MarkDecorator:
 
 def on_a_plane(plane: ControlPlane) -> Server:
     """The API server of a plane, as its administrator."""
-    return Server(plane.api, plane.minor, True, lambda token: ApiClient(plane.url, ca=plane.ca, token=token))
+    return Server(plane.api, plane.minor, True, cache(lambda token: ApiClient(plane.url, ca=plane.ca, token=token)))
 
 
 @contextmanager
@@ -65,7 +70,7 @@ def in_a_sandbox(minor: str) -> Iterator[Server]:
             ApiClient(url, ca=ca, token=sandbox.token()),
             MINORS[minor],
             False,
-            lambda token: ApiClient(url, ca=ca, token=token),
+            cache(lambda token: ApiClient(url, ca=ca, token=token)),
         )
         thread.run(sandbox.close())
 
@@ -90,5 +95,5 @@ class SharedSandboxes:
 
 
 def _ground(kind: str, minor: str) -> object:
-    marks = [pytest.mark.controlplane, pytest.mark.xdist_group(minor), pytest.mark.minor(minor)] if kind == REAL else []
+    marks = [pytest.mark.controlplane, pytest.mark.minor(minor)] if kind == REAL else []
     return pytest.param((kind, minor), id=f"{kind}-{minor}", marks=marks)

@@ -119,7 +119,7 @@ async def create_pod(server: Server, namespace: str, body: Object, **parameters:
                 raise NotYet(str(failure)) from failure
             raise
 
-    return await wait_for(created, 30, "the namespace's service account")
+    return await wait_for(created, "the namespace's service account")
 
 
 async def gone(api: ApiClient, path: str) -> None:
@@ -131,4 +131,4 @@ async def gone(api: ApiClient, path: str) -> None:
         except ApiFailure as failure:
             return failure.status == 404
 
-    await wait_for(away, 40, f"{path} to be gone")
+    await wait_for(away, f"{path} to be gone")

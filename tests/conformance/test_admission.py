@@ -1,7 +1,5 @@
 """Admission webhooks: who is asked about what."""
 
-import pytest
-
 from tests.conformance.answers import refused
 from tests.conformance.objects import configmap, configmaps, create_pod, jobset, jobsets, pod, pods
 from tests.conformance.webhooks import (
@@ -10,9 +8,11 @@ from tests.conformance.webhooks import (
     note,
     patch,
 )
+from tests.controlplane.api import Object
 
 
-async def test_a_review_of_a_create(hooks: Hooks) -> None:
+async def test_reviews_of_a_create_and_an_update(hooks: Hooks) -> None:
+    # A review of a create.
     await hooks.register("mutating", hooks.entry("hook"))
     created = await hooks.create()
     (request,) = hooks.requests("hook")
@@ -37,10 +37,7 @@ async def test_a_review_of_a_create(hooks: Hooks) -> None:
         "dryRun": False,
     }
 
-
-async def test_a_review_of_an_update_has_both_objects(hooks: Hooks) -> None:
-    await hooks.register("mutating", hooks.entry("hook"))
-    await hooks.create()
+    # A review of an update has both objects.
     await hooks.server.api.patch(configmaps(hooks.namespace, "a"), {"data": {"k": "w"}})
     request = hooks.requests("hook")[-1]
     assert request["operation"] == "UPDATE"
@@ -90,12 +87,21 @@ async def test_custom_resources_are_reviewed_too(hooks: Hooks) -> None:
 # Who is asked
 
 
-async def test_only_the_operations_of_a_rule(hooks: Hooks) -> None:
+async def test_operations_and_old_labels_select(hooks: Hooks) -> None:
+    # Only the operations of a rule.
     await hooks.register("mutating", hooks.entry("hook", rules=[{**CONFIGMAPS, "operations": ["UPDATE"]}]))
     await hooks.create()
     assert hooks.requests("hook") == []
     await hooks.server.api.patch(configmaps(hooks.namespace, "a"), {"data": {"k": "w"}})
     assert hooks.names("hook") == ["a"]
+
+    # An update is selected by the old labels too.
+    rule = {**CONFIGMAPS, "operations": ["UPDATE"]}
+    labelled = hooks.entry("labelled", rules=[rule], objectSelector={"matchLabels": {"l": "1"}})
+    await hooks.register("mutating", labelled, name="b")
+    await hooks.create("b", labels={"l": "1"})
+    await hooks.server.api.patch(configmaps(hooks.namespace, "b"), {"metadata": {"labels": {"l": None}}})
+    assert hooks.names("labelled") == ["b"]
 
 
 async def test_subresources_have_rules_of_their_own(hooks: Hooks) -> None:
@@ -120,80 +126,49 @@ async def test_subresources_have_rules_of_their_own(hooks: Hooks) -> None:
         assert request["resource"]["resource"] == "pods"
 
 
-async def test_objects_are_selected_by_their_labels(hooks: Hooks) -> None:
-    await hooks.register("mutating", hooks.entry("hook", objectSelector={"matchLabels": {"l": "1"}}))
-    await hooks.create("a")
-    await hooks.create("b", labels={"l": "1"})
-    assert hooks.names("hook") == ["b"]
-
-
-async def test_an_update_is_selected_by_the_old_labels_too(hooks: Hooks) -> None:
-    rule = {**CONFIGMAPS, "operations": ["UPDATE"]}
-    await hooks.register("mutating", hooks.entry("hook", rules=[rule], objectSelector={"matchLabels": {"l": "1"}}))
-    await hooks.create("a", labels={"l": "1"})
-    await hooks.server.api.patch(configmaps(hooks.namespace, "a"), {"metadata": {"labels": {"l": None}}})
-    assert hooks.names("hook") == ["a"]
-
-
-async def test_namespaces_are_selected_by_their_labels(hooks: Hooks) -> None:
-    await hooks.register(
-        "mutating",
-        hooks.entry("here"),
-        hooks.entry("elsewhere", namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "nowhere"}}),
-    )
-    await hooks.create()
-    assert hooks.names("here") == ["a"]
-    assert hooks.requests("elsewhere") == []
-
-
-@pytest.mark.parametrize(
-    ("expression", "names"),
-    [
-        pytest.param("object.metadata.name == 'b'", ["b"], id="object"),
-        pytest.param("has(object.data.k) && object.metadata.name.startsWith('a')", ["a"], id="functions"),
-        pytest.param("request.operation == 'CREATE' && request.name != 'a'", ["b"], id="request"),
-        pytest.param("oldObject == null", ["a", "b"], id="old-object"),
-        pytest.param("'system:masters' in request.userInfo.groups", ["a", "b"], id="user"),
-        pytest.param("has(object.metadata.labels) && 'l' in object.metadata.labels", ["b"], id="labels"),
-        pytest.param("false", [], id="false"),
-    ],
-)
-async def test_conditions_select(hooks: Hooks, expression: str, names: list[str]) -> None:
-    conditions = [{"name": "c", "expression": expression}]
-    await hooks.register("mutating", hooks.entry("hook", matchConditions=conditions))
-    await hooks.create("a")
-    await hooks.create("b", labels={"l": "1"})
-    assert hooks.names("hook") == names
-
-
-async def test_every_condition_must_hold(hooks: Hooks) -> None:
-    conditions = [
-        {"name": "one", "expression": "true"},
-        {"name": "two", "expression": "object.metadata.name == 'b'"},
-    ]
-    await hooks.register("mutating", hooks.entry("hook", matchConditions=conditions))
-    await hooks.create("a")
-    await hooks.create("b")
-    assert hooks.names("hook") == ["b"]
-
-
 BROKEN = [{"name": "broken", "expression": "object.data.nothing == 'x'"}]
+FALSE = {"name": "false", "expression": "false"}
+# Which of the ConfigMaps a, without labels, and b, with the label l, a webhook is asked about.
+SELECTED: list[tuple[str, Object, list[str]]] = [
+    ("namespace", {}, ["a", "b"]),
+    ("other-namespace", {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "nowhere"}}}, []),
+    ("labels", {"objectSelector": {"matchLabels": {"l": "1"}}}, ["b"]),
+    *(
+        (f"condition-{name}", {"matchConditions": [{"name": "c", "expression": expression}]}, names)
+        for name, expression, names in (
+            ("object", "object.metadata.name == 'b'", ["b"]),
+            ("functions", "has(object.data.k) && object.metadata.name.startsWith('a')", ["a"]),
+            ("request", "request.operation == 'CREATE' && request.name != 'a'", ["b"]),
+            ("old-object", "oldObject == null", ["a", "b"]),
+            ("user", "'system:masters' in request.userInfo.groups", ["a", "b"]),
+            ("labels", "has(object.metadata.labels) && 'l' in object.metadata.labels", ["b"]),
+            ("false", "false", []),
+        )
+    ),
+    (
+        "every-condition",
+        {
+            "matchConditions": [
+                {"name": "one", "expression": "true"},
+                {"name": "two", "expression": "object.metadata.name == 'b'"},
+            ]
+        },
+        ["b"],
+    ),
+    # One that fails refuses, or its webhook is ignored; one that is false outweighs it.
+    ("broken-ignored", {"matchConditions": BROKEN, "failurePolicy": "Ignore"}, []),
+    ("broken-and-false", {"matchConditions": [*BROKEN, FALSE]}, []),
+]
+
+
+async def test_selectors_and_conditions_select(hooks: Hooks) -> None:
+    await hooks.register("mutating", *(hooks.entry(name, **fields) for name, fields, _ in SELECTED))
+    await hooks.create("a")
+    await hooks.create("b", labels={"l": "1"})
+    assert {name: hooks.names(name) for name, _, _ in SELECTED} == {name: names for name, _, names in SELECTED}
 
 
 async def test_a_condition_that_fails_refuses(hooks: Hooks) -> None:
     await hooks.register("mutating", hooks.entry("hook", matchConditions=BROKEN))
     await refused(hooks.create(), 403, "Forbidden", saying=["no such key: nothing"])
-    assert hooks.requests("hook") == []
-
-
-async def test_a_condition_that_fails_may_be_ignored(hooks: Hooks) -> None:
-    await hooks.register("mutating", hooks.entry("hook", matchConditions=BROKEN, failurePolicy="Ignore"))
-    await hooks.create()
-    assert hooks.requests("hook") == []
-
-
-async def test_a_condition_that_is_false_outweighs_one_that_fails(hooks: Hooks) -> None:
-    conditions = [*BROKEN, {"name": "false", "expression": "false"}]
-    await hooks.register("mutating", hooks.entry("hook", matchConditions=conditions))
-    await hooks.create()
     assert hooks.requests("hook") == []

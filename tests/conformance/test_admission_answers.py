@@ -17,6 +17,7 @@ from tests.conformance.webhooks import (
     warn,
 )
 from tests.controlplane.api import Object
+from tests.rows import each
 
 PHASES: list[Phase] = ["mutating", "validating"]
 
@@ -46,29 +47,31 @@ async def test_webhooks_of_one_configuration_are_called_in_its_order(hooks: Hook
     assert (await hooks.create())["data"]["last"] == "one"
 
 
-@pytest.mark.parametrize(("policy", "calls"), [("IfNeeded", 2), ("Never", 1)])
+@each(("policy", "calls"), [("IfNeeded", 2), ("Never", 1)])
 async def test_a_webhook_is_called_again_if_another_changed_something(hooks: Hooks, policy: str, calls: int) -> None:
-    await hooks.register(
-        "mutating",
-        hooks.entry("first", reinvocationPolicy=policy),
-        hooks.entry("second", note("n", "1")),
-    )
-    await hooks.create()
-    assert len(hooks.requests("first")) == calls
-    assert hooks.requests("first")[-1]["object"]["data"].get("n") == ("1" if calls == 2 else None)
+    async with hooks.elsewhere() as apart:
+        await apart.register(
+            "mutating",
+            apart.entry("first", reinvocationPolicy=policy),
+            apart.entry("second", note("n", "1")),
+        )
+        await apart.create()
+        assert len(apart.requests("first")) == calls
+        assert apart.requests("first")[-1]["object"]["data"].get("n") == ("1" if calls == 2 else None)
 
 
-async def test_validation_sees_what_mutation_made(hooks: Hooks) -> None:
+async def test_what_mutation_made_is_validated(hooks: Hooks) -> None:
+    # Validation sees what mutation made.
     await hooks.register("validating", hooks.entry("validate"))
     await hooks.register("mutating", hooks.entry("mutate", note("n", "1")))
     await hooks.create()
     assert hooks.requests("validate")[0]["object"]["data"] == {"k": "v", "n": "1"}
 
-
-async def test_what_mutation_made_is_validated_by_the_server(hooks: Hooks) -> None:
-    await hooks.register("mutating", hooks.entry("hook", note("bad key", "1")))
+    # What mutation made is validated by the server.
+    bad = hooks.entry("bad", note("bad key", "1"), objectSelector={"matchLabels": {"bad": "1"}})
+    await hooks.register("mutating", bad, name="b")
     await refused(
-        hooks.create(),
+        hooks.create("b", labels={"bad": "1"}),
         422,
         "Invalid",
         saying='data[bad key]: Invalid value: "bad key": ',
@@ -82,27 +85,28 @@ async def test_a_patch_that_fails_is_an_error(hooks: Hooks) -> None:
     await refused(hooks.create(), 500, "InternalError", saying="Internal error occurred: ")
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@each("phase", PHASES)
 async def test_a_refusal_is_passed_on(hooks: Hooks, phase: Phase) -> None:
-    status = {
-        "code": 418,
-        "reason": "Teapot",
-        "message": "not today",
-        "details": {"name": "other", "causes": [{"reason": "C", "field": "spec.x", "message": "why"}]},
-    }
-    await hooks.register(phase, hooks.entry("hook", deny(**status)))
-    failure = await refused(
-        hooks.create(),
-        418,
-        "Teapot",
-        f'admission webhook "hook.{DOMAIN}" denied the request: not today',
-        causes=[("C", "spec.x")],
-    )
-    assert details_of(failure) == {"name": "other"}
-    await refused(hooks.server.api.get(configmaps(hooks.namespace, "a")), 404, "NotFound")
+    async with hooks.elsewhere() as apart:
+        status = {
+            "code": 418,
+            "reason": "Teapot",
+            "message": "not today",
+            "details": {"name": "other", "causes": [{"reason": "C", "field": "spec.x", "message": "why"}]},
+        }
+        await apart.register(phase, apart.entry("hook", deny(**status)))
+        failure = await refused(
+            apart.create(),
+            418,
+            "Teapot",
+            f'admission webhook "hook.{DOMAIN}" denied the request: not today',
+            causes=[("C", "spec.x")],
+        )
+        assert details_of(failure) == {"name": "other"}
+        await refused(apart.server.api.get(configmaps(apart.namespace, "a")), 404, "NotFound")
 
 
-@pytest.mark.parametrize(
+@each(
     ("respond", "code", "reason", "words"),
     [
         pytest.param(deny(), 400, "", " without explanation", id="nothing"),
@@ -113,8 +117,9 @@ async def test_a_refusal_is_passed_on(hooks: Hooks, phase: Phase) -> None:
     ],
 )
 async def test_a_refusal_says_what_it_can(hooks: Hooks, respond: Respond, code: int, reason: str, words: str) -> None:
-    await hooks.register("validating", hooks.entry("hook", respond))
-    await refused(hooks.create(), code, reason, f'admission webhook "hook.{DOMAIN}" denied the request{words}')
+    async with hooks.elsewhere() as apart:
+        await apart.register("validating", apart.entry("hook", respond))
+        await refused(apart.create(), code, reason, f'admission webhook "hook.{DOMAIN}" denied the request{words}')
 
 
 async def test_a_dry_run_can_be_refused(hooks: Hooks) -> None:
@@ -124,12 +129,13 @@ async def test_a_dry_run_can_be_refused(hooks: Hooks) -> None:
     )
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@each("phase", PHASES)
 async def test_warnings_are_passed_on(hooks: Hooks, phase: Phase) -> None:
-    await hooks.register(phase, hooks.entry("hook", warn("careful", "very careful")))
-    answer = await send(hooks.server.api, "POST", configmaps(hooks.namespace), configmap("a"))
-    assert answer.status == 201
-    assert warnings_of(answer) == ["careful", "very careful"]
+    async with hooks.elsewhere() as apart:
+        await apart.register(phase, apart.entry("hook", warn("careful", "very careful")))
+        answer = await send(apart.server.api, "POST", configmaps(apart.namespace), configmap("a"))
+        assert answer.status == 201
+        assert warnings_of(answer) == ["careful", "very careful"]
 
 
 async def test_a_delete_can_be_refused(hooks: Hooks) -> None:
@@ -146,40 +152,43 @@ async def test_a_delete_can_be_refused(hooks: Hooks) -> None:
 DOWN: Object = {"clientConfig": {"url": "https://127.0.0.1:1/down"}}
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@each("phase", PHASES)
 async def test_a_webhook_that_is_down_refuses(hooks: Hooks, phase: Phase) -> None:
-    await hooks.register(phase, hooks.entry("hook", **DOWN))
-    await refused(
-        hooks.create(),
-        500,
-        "InternalError",
-        saying=[
-            f'Internal error occurred: failed calling webhook "hook.{DOMAIN}": failed to call webhook: ',
-            'Post "https://127.0.0.1:1/down?timeout=10s": ',
-            "connection refused",
-        ],
-    )
+    async with hooks.elsewhere() as apart:
+        await apart.register(phase, apart.entry("hook", **DOWN))
+        await refused(
+            apart.create(),
+            500,
+            "InternalError",
+            saying=[
+                f'Internal error occurred: failed calling webhook "hook.{DOMAIN}": failed to call webhook: ',
+                'Post "https://127.0.0.1:1/down?timeout=10s": ',
+                "connection refused",
+            ],
+        )
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@each("phase", PHASES)
 async def test_a_webhook_that_is_down_may_be_ignored(hooks: Hooks, phase: Phase) -> None:
-    await hooks.register(phase, hooks.entry("hook", failurePolicy="Ignore", **DOWN))
-    assert (await hooks.create())["data"] == {"k": "v"}
+    async with hooks.elsewhere() as apart:
+        await apart.register(phase, apart.entry("hook", failurePolicy="Ignore", **DOWN))
+        assert (await apart.create())["data"] == {"k": "v"}
 
 
-@pytest.mark.parametrize(("policy", "code"), [("Fail", 500), ("Ignore", 201)])
+@each(("policy", "code"), [("Fail", 500), ("Ignore", 201)])
 async def test_a_webhook_has_its_time(hooks: Hooks, policy: str, code: int) -> None:
-    await hooks.register("validating", hooks.entry("hook", None, timeoutSeconds=1, failurePolicy=policy))
-    answer = await send(hooks.server.api, "POST", configmaps(hooks.namespace), configmap("a"))
-    assert answer.status == code
-    if policy == "Fail":
-        assert answer.body["reason"] == "InternalError"
-        assert f'failed calling webhook "hook.{DOMAIN}": ' in answer.body["message"]
-        assert "?timeout=1s" in answer.body["message"]
-        assert "context deadline exceeded" in answer.body["message"]
+    async with hooks.elsewhere() as apart:
+        await apart.register("validating", apart.entry("hook", None, timeoutSeconds=1, failurePolicy=policy))
+        answer = await send(apart.server.api, "POST", configmaps(apart.namespace), configmap("a"))
+        assert answer.status == code
+        if policy == "Fail":
+            assert answer.body["reason"] == "InternalError"
+            assert f'failed calling webhook "hook.{DOMAIN}": ' in answer.body["message"]
+            assert "?timeout=1s" in answer.body["message"]
+            assert "context deadline exceeded" in answer.body["message"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("respond", "words"),
     [
         pytest.param(raw("nonsense"), "", id="not-json"),
@@ -191,13 +200,14 @@ async def test_a_webhook_has_its_time(hooks: Hooks, policy: str, code: int) -> N
     ],
 )
 async def test_an_answer_that_is_none_refuses(hooks: Hooks, respond: Respond, words: str) -> None:
-    await hooks.register("validating", hooks.entry("hook", respond))
-    await refused(
-        hooks.create(),
-        500,
-        "InternalError",
-        saying=[f'Internal error occurred: failed calling webhook "hook.{DOMAIN}": ', words],
-    )
+    async with hooks.elsewhere() as apart:
+        await apart.register("validating", apart.entry("hook", respond))
+        await refused(
+            apart.create(),
+            500,
+            "InternalError",
+            saying=[f'Internal error occurred: failed calling webhook "hook.{DOMAIN}": ', words],
+        )
 
 
 async def test_an_authority_that_nobody_knows_refuses(hooks: Hooks) -> None:

@@ -6,6 +6,7 @@ from tests.conformance.answers import refused, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, create_pod, pod, pods
 from tests.controlplane.api import Object
+from tests.rows import each
 
 APPLY = "application/apply-patch+yaml"
 DATA = {"name": "a"}
@@ -23,13 +24,20 @@ def fields(*keys: str) -> Object:
 class Applier:
     """Applies one ConfigMap under several names."""
 
-    def __init__(self, server: Server, namespace: str) -> None:
+    def __init__(self, server: Server, namespace: str, name: str = "a") -> None:
+        self._server, self._namespace, self._name = server, namespace, name
         self.api = server.api
-        self.path = configmaps(namespace, "a")
+        self.path = configmaps(namespace, name)
+
+    def to(self, name: str) -> "Applier":
+        """The same for another ConfigMap."""
+        return Applier(self._server, self._namespace, name)
 
     async def __call__(self, manager: str, data: dict[str, str] | None, *, force: bool = False) -> Object:
         forced = {"force": True} if force else {}
-        return await self.api.patch(self.path, configmap("a", data), kind="apply", fieldManager=manager, **forced)
+        return await self.api.patch(
+            self.path, configmap(self._name, data), kind="apply", fieldManager=manager, **forced
+        )
 
 
 @pytest.fixture
@@ -37,7 +45,8 @@ def apply(server: Server, namespace: str) -> Applier:
     return Applier(server, namespace)
 
 
-async def test_the_first_apply_creates(server: Server, namespace: str) -> None:
+async def test_the_first_apply_creates(server: Server, namespace: str, apply: Applier) -> None:
+    # The first apply creates.
     answer = await send(
         server.api, "PATCH", configmaps(namespace, "a"), configmap("a", {"k": "v"}), APPLY, fieldManager="m"
     )
@@ -46,20 +55,47 @@ async def test_the_first_apply_creates(server: Server, namespace: str) -> None:
     (entry,) = answer.body["metadata"]["managedFields"]
     assert (entry["manager"], entry["operation"], entry["fieldsV1"]) == ("m", "Apply", fields("k"))
 
-
-async def test_the_same_again_changes_nothing(apply: Applier) -> None:
+    # The same again changes nothing.
+    apply = apply.to("b")
     created = await apply("m", {"k": "v"})
     assert await apply("m", {"k": "v"}) == created
 
+    # Apply may be yaml.
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {k: v}\n"
+    answer = await send(server.api, "PATCH", configmaps(namespace, "c"), text, APPLY, fieldManager="m")
+    assert (answer.status, answer.body["data"]) == (201, {"k": "v"})
 
-async def test_what_is_no_longer_applied_is_removed(apply: Applier) -> None:
+
+async def test_fields_go_when_nobody_applies_them(apply: Applier) -> None:
+    # What is no longer applied is removed.
     await apply("m", {"k": "v", "j": "w"})
     applied = await apply("m", {"k": "u"})
     assert applied["data"] == {"k": "u"}
     assert owners(applied) == {"m": fields("k")}
 
+    # Apply removes only what it owned.
+    apply = apply.to("b")
+    await apply("one", {"k": "v"})
+    await apply.api.patch(apply.path, {"data": {"j": "w"}}, fieldManager="two")
+    applied = await apply("one", None)
+    assert applied["data"] == {"j": "w"}
 
-async def test_another_value_for_anothers_field_is_a_conflict(apply: Applier) -> None:
+    # The same value is shared.
+    apply = apply.to("c")
+    await apply("one", {"k": "v"})
+    applied = await apply("two", {"k": "v"})
+    assert owners(applied) == {"one": fields("k"), "two": fields("k")}
+
+    # A shared field stays until both let go.
+    apply = apply.to("d")
+    await apply("one", {"k": "v"})
+    await apply("two", {"k": "v"})
+    assert (await apply("one", None))["data"] == {"k": "v"}
+    assert "data" not in await apply("two", None)
+
+
+async def test_conflicts(apply: Applier, namespace: str) -> None:
+    # Another value for anothers field is a conflict.
     await apply("one", {"k": "v"})
     failure = await refused(
         apply("two", {"k": "w"}),
@@ -71,8 +107,8 @@ async def test_another_value_for_anothers_field_is_a_conflict(apply: Applier) ->
     (cause,) = failure.body["details"]["causes"]
     assert cause["message"] == 'conflict with "one"'
 
-
-async def test_each_conflict_is_a_cause(apply: Applier) -> None:
+    # Each conflict is a cause.
+    apply = apply.to("b")
     await apply("one", {"k": "v"})
     await apply.api.patch(apply.path, {"data": {"j": "v"}}, fieldManager="two")
     failure = await refused(
@@ -87,44 +123,9 @@ async def test_each_conflict_is_a_cause(apply: Applier) -> None:
         'conflict with "two" using v1',
     }
 
-
-async def test_the_same_value_is_shared(apply: Applier) -> None:
-    await apply("one", {"k": "v"})
-    applied = await apply("two", {"k": "v"})
-    assert owners(applied) == {"one": fields("k"), "two": fields("k")}
-
-
-async def test_a_shared_field_stays_until_both_let_go(apply: Applier) -> None:
-    await apply("one", {"k": "v"})
-    await apply("two", {"k": "v"})
-    assert (await apply("one", None))["data"] == {"k": "v"}
-    assert "data" not in await apply("two", None)
-
-
-async def test_force_takes_the_field(apply: Applier) -> None:
-    await apply("one", {"k": "v"})
-    applied = await apply("two", {"k": "w"}, force=True)
-    assert applied["data"] == {"k": "w"}
-    assert owners(applied) == {"two": fields("k")}
-
-
-async def test_an_update_takes_the_field(apply: Applier) -> None:
-    await apply("one", {"k": "v", "j": "w"})
-    patched = await apply.api.patch(apply.path, {"data": {"k": "u"}}, fieldManager="two")
-    assert owners(patched) == {"one": fields("j"), "two": fields("k")}
-    entry = next(entry for entry in patched["metadata"]["managedFields"] if entry["manager"] == "two")
-    assert entry["operation"] == "Update"
-
-
-async def test_apply_removes_only_what_it_owned(apply: Applier) -> None:
-    await apply("one", {"k": "v"})
-    await apply.api.patch(apply.path, {"data": {"j": "w"}}, fieldManager="two")
-    applied = await apply("one", None)
-    assert applied["data"] == {"j": "w"}
-
-
-async def test_objects_made_otherwise_belong_to_their_maker(apply: Applier, namespace: str) -> None:
-    await apply.api.create(configmaps(namespace), configmap("a", {"k": "v"}), fieldManager="maker")
+    # Objects made otherwise belong to their maker.
+    apply = apply.to("c")
+    await apply.api.create(configmaps(namespace), configmap("c", {"k": "v"}), fieldManager="maker")
     await refused(
         apply("one", {"k": "w"}),
         409,
@@ -132,8 +133,8 @@ async def test_objects_made_otherwise_belong_to_their_maker(apply: Applier, name
         'Apply failed with 1 conflict: conflict with "maker" using v1: .data.k',
     )
 
-
-async def test_the_record_of_owners_can_be_cleared(apply: Applier) -> None:
+    # The record of owners can be cleared.
+    apply = apply.to("d")
     await apply("one", {"k": "v"})
     patched = await apply.api.patch(apply.path, {"metadata": {"managedFields": [{}]}})
     assert "managedFields" not in patched["metadata"]
@@ -144,8 +145,37 @@ async def test_the_record_of_owners_can_be_cleared(apply: Applier) -> None:
         'Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .data.k',
     )
 
+    # Apply from an old version is a conflict.
+    apply = apply.to("e")
+    created = await apply("m", {"k": "v"})
+    await apply("m", {"k": "w"})
+    old = configmap("e", {"k": "u"}, resourceVersion=created["metadata"]["resourceVersion"])
+    await refused(
+        apply.api.patch(apply.path, old, kind="apply", fieldManager="m"),
+        409,
+        "Conflict",
+        saying="the object has been modified",
+    )
 
-async def test_apply_needs_a_manager(server: Server, namespace: str) -> None:
+
+async def test_fields_can_be_taken(apply: Applier) -> None:
+    # Force takes the field.
+    await apply("one", {"k": "v"})
+    applied = await apply("two", {"k": "w"}, force=True)
+    assert applied["data"] == {"k": "w"}
+    assert owners(applied) == {"two": fields("k")}
+
+    # An update takes the field.
+    apply = apply.to("b")
+    await apply("one", {"k": "v", "j": "w"})
+    patched = await apply.api.patch(apply.path, {"data": {"k": "u"}}, fieldManager="two")
+    assert owners(patched) == {"one": fields("j"), "two": fields("k")}
+    entry = next(entry for entry in patched["metadata"]["managedFields"] if entry["manager"] == "two")
+    assert entry["operation"] == "Update"
+
+
+async def test_options_of_apply_are_checked(server: Server, namespace: str) -> None:
+    # Apply needs a manager.
     await refused(
         server.api.patch(configmaps(namespace, "a"), configmap("a"), kind="apply"),
         422,
@@ -154,8 +184,26 @@ async def test_apply_needs_a_manager(server: Server, namespace: str) -> None:
         causes=[("FieldValueRequired", "fieldManager")],
     )
 
+    # A managers name has a limit.
+    await refused(
+        server.api.create(configmaps(namespace), configmap("a"), fieldManager="m" * 129),
+        422,
+        "Invalid",
+        'CreateOptions.meta.k8s.io "" is invalid: fieldManager: Too long: may not be more than 128 bytes',
+        causes=[("FieldValueTooLong", "fieldManager")],
+    )
 
-async def test_only_apply_can_force(server: Server, namespace: str) -> None:
+    # Apply with a uid does not create.
+    uid = "11111111-1111-1111-1111-111111111111"
+    await refused(
+        server.api.patch(configmaps(namespace, "a"), configmap("a", uid=uid), kind="apply", fieldManager="m"),
+        409,
+        "Conflict",
+        f'Operation cannot be fulfilled on configmaps "a": uid mismatch: the provided object specified uid {uid}, '
+        "and no existing object was found",
+    )
+
+    # Only apply can force.
     await server.api.create(configmaps(namespace), configmap("a"))
     await refused(
         server.api.patch(configmaps(namespace, "a"), {}, force=True),
@@ -166,17 +214,7 @@ async def test_only_apply_can_force(server: Server, namespace: str) -> None:
     )
 
 
-async def test_a_managers_name_has_a_limit(server: Server, namespace: str) -> None:
-    await refused(
-        server.api.create(configmaps(namespace), configmap("a"), fieldManager="m" * 129),
-        422,
-        "Invalid",
-        'CreateOptions.meta.k8s.io "" is invalid: fieldManager: Too long: may not be more than 128 bytes',
-        causes=[("FieldValueTooLong", "fieldManager")],
-    )
-
-
-@pytest.mark.parametrize(
+@each(
     ("body", "message"),
     [
         pytest.param(
@@ -198,36 +236,8 @@ async def test_an_applied_object_says_what_it_is(server: Server, namespace: str,
     )
 
 
-async def test_apply_may_be_yaml(server: Server, namespace: str) -> None:
-    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n"
-    answer = await send(server.api, "PATCH", configmaps(namespace, "a"), text, APPLY, fieldManager="m")
-    assert (answer.status, answer.body["data"]) == (201, {"k": "v"})
-
-
-async def test_apply_from_an_old_version_is_a_conflict(apply: Applier) -> None:
-    created = await apply("m", {"k": "v"})
-    await apply("m", {"k": "w"})
-    old = configmap("a", {"k": "u"}, resourceVersion=created["metadata"]["resourceVersion"])
-    await refused(
-        apply.api.patch(apply.path, old, kind="apply", fieldManager="m"),
-        409,
-        "Conflict",
-        saying="the object has been modified",
-    )
-
-
-async def test_apply_with_a_uid_does_not_create(server: Server, namespace: str) -> None:
-    uid = "11111111-1111-1111-1111-111111111111"
-    await refused(
-        server.api.patch(configmaps(namespace, "a"), configmap("a", uid=uid), kind="apply", fieldManager="m"),
-        409,
-        "Conflict",
-        f'Operation cannot be fulfilled on configmaps "a": uid mismatch: the provided object specified uid {uid}, '
-        "and no existing object was found",
-    )
-
-
-async def test_entries_of_lists_have_owners_by_key(server: Server, namespace: str) -> None:
+async def test_entries_of_lists_have_owners(server: Server, namespace: str) -> None:
+    # Entries of lists have owners by key.
     await create_pod(server, namespace, pod())
     await server.api.patch(
         f"{pods(namespace, 'a')}/status",
@@ -242,12 +252,11 @@ async def test_entries_of_lists_have_owners_by_key(server: Server, namespace: st
         "f:status": {"f:conditions": {'k:{"type":"Z"}': {".": {}, "f:status": {}, "f:type": {}}}}
     }
 
-
-async def test_conflicts_in_lists_name_the_entry(server: Server, namespace: str) -> None:
-    await create_pod(server, namespace, pod(), fieldManager="maker")
+    # Conflicts in lists name the entry.
+    await create_pod(server, namespace, pod("b"), fieldManager="maker")
     image = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "j"}]}}
     await refused(
-        server.api.patch(pods(namespace, "a"), image, kind="apply", fieldManager="m"),
+        server.api.patch(pods(namespace, "b"), image, kind="apply", fieldManager="m"),
         409,
         "Conflict",
         'Apply failed with 1 conflict: conflict with "maker" using v1: .spec.containers[name="c"].image',

@@ -8,6 +8,7 @@ from tests.conformance.answers import refused
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, lease, leases, names_of, secret, secrets
 from tests.controlplane.api import Object, path_of
+from tests.rows import each
 
 IMMUTABLE = "Forbidden: field is immutable when `immutable` is set"
 
@@ -16,7 +17,14 @@ def text(value: str) -> str:
     return base64.b64encode(value.encode()).decode()
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+async def immutable(server: Server, namespace: str) -> str:
+    """The path of an immutable ConfigMap."""
+    await server.api.create(configmaps(namespace), {**configmap("a", {"k": "v"}), "immutable": True})
+    return configmaps(namespace, "a")
+
+
+@each(
     ("patch", "field"),
     [
         pytest.param({"data": {"k": "w"}}, "data", id="data"),
@@ -25,10 +33,9 @@ def text(value: str) -> str:
         pytest.param({"immutable": None}, "immutable", id="removed"),
     ],
 )
-async def test_an_immutable_configmap_stays_as_it_is(server: Server, namespace: str, patch: Object, field: str) -> None:
-    await server.api.create(configmaps(namespace), {**configmap("a", {"k": "v"}), "immutable": True})
+async def test_an_immutable_configmap_stays_as_it_is(server: Server, immutable: str, patch: Object, field: str) -> None:
     await refused(
-        server.api.patch(configmaps(namespace, "a"), patch),
+        server.api.patch(immutable, patch),
         422,
         "Invalid",
         f'ConfigMap "a" is invalid: {field}: {IMMUTABLE}',
@@ -36,13 +43,13 @@ async def test_an_immutable_configmap_stays_as_it_is(server: Server, namespace: 
     )
 
 
-async def test_an_immutable_configmap_may_be_labelled(server: Server, namespace: str) -> None:
-    await server.api.create(configmaps(namespace), {**configmap("a", {"k": "v"}), "immutable": True})
-    patched = await server.api.patch(configmaps(namespace, "a"), {"metadata": {"labels": {"l": "1"}}})
+async def test_an_immutable_configmap_may_be_labelled(server: Server, immutable: str) -> None:
+    patched = await server.api.patch(immutable, {"metadata": {"labels": {"l": "1"}}})
     assert patched["metadata"]["labels"] == {"l": "1"}
 
 
-async def test_keys_of_a_configmap_are_file_names(server: Server, namespace: str) -> None:
+async def test_a_configmap_is_validated(server: Server, namespace: str) -> None:
+    # Keys of a configmap are file names.
     await refused(
         server.api.create(configmaps(namespace), configmap("a", {"bad key": "v"})),
         422,
@@ -51,8 +58,7 @@ async def test_keys_of_a_configmap_are_file_names(server: Server, namespace: str
         causes=[("FieldValueInvalid", "data[bad key]")],
     )
 
-
-async def test_a_key_is_text_or_binary(server: Server, namespace: str) -> None:
+    # A key is text or binary.
     await refused(
         server.api.create(configmaps(namespace), {**configmap("a", {"k": "v"}), "binaryData": {"k": "aGk="}}),
         422,
@@ -60,8 +66,7 @@ async def test_a_key_is_text_or_binary(server: Server, namespace: str) -> None:
         'ConfigMap "a" is invalid: data[k]: Invalid value: "k": duplicate of key present in binaryData',
     )
 
-
-async def test_a_configmap_has_at_most_a_megabyte(server: Server, namespace: str) -> None:
+    # A configmap has at most a megabyte.
     await refused(
         server.api.create(configmaps(namespace), configmap("a", {"k": "x" * (1024 * 1024 + 1)})),
         422,
@@ -71,6 +76,7 @@ async def test_a_configmap_has_at_most_a_megabyte(server: Server, namespace: str
 
 
 async def test_a_secret_takes_text_and_gives_bytes(server: Server, namespace: str) -> None:
+    # A secret takes text and gives bytes.
     created = await server.api.create(
         secrets(namespace), secret("a", stringData={"k": "v", "j": "w"}, data={"j": text("lost"), "i": text("u")})
     )
@@ -78,15 +84,13 @@ async def test_a_secret_takes_text_and_gives_bytes(server: Server, namespace: st
     assert "stringData" not in created
     assert created["type"] == "Opaque"
 
-
-async def test_text_is_laid_over_the_bytes_of_a_secret(server: Server, namespace: str) -> None:
-    await server.api.create(secrets(namespace), secret("a", data={"k": text("v"), "j": text("w")}))
-    patched = await server.api.patch(secrets(namespace, "a"), {"stringData": {"j": "new"}})
+    # Text is laid over the bytes of a secret.
+    await server.api.create(secrets(namespace), secret("b", data={"k": text("v"), "j": text("w")}))
+    patched = await server.api.patch(secrets(namespace, "b"), {"stringData": {"j": "new"}})
     assert patched["data"] == {"k": text("v"), "j": text("new")}
     assert "stringData" not in patched
 
-
-async def test_the_bytes_of_a_secret_are_base64(server: Server, namespace: str) -> None:
+    # The bytes of a secret are base64.
     await refused(
         server.api.create(secrets(namespace), secret("a", data={"k": "not base64!"})),
         400,
@@ -95,7 +99,8 @@ async def test_the_bytes_of_a_secret_are_base64(server: Server, namespace: str) 
     )
 
 
-async def test_the_type_of_a_secret_stays(server: Server, namespace: str) -> None:
+async def test_what_is_refused_of_a_secret(server: Server, namespace: str) -> None:
+    # The type of a secret stays.
     await server.api.create(secrets(namespace), secret("a"))
     await refused(
         server.api.patch(secrets(namespace, "a"), {"type": "example.com/other"}),
@@ -104,27 +109,26 @@ async def test_the_type_of_a_secret_stays(server: Server, namespace: str) -> Non
         'Secret "a" is invalid: type: Invalid value: "example.com/other": field is immutable',
     )
 
-
-async def test_a_secret_of_a_certificate_has_both_halves(server: Server, namespace: str) -> None:
+    # A secret of a certificate has both halves.
     await refused(
-        server.api.create(secrets(namespace), secret("a", type="kubernetes.io/tls")),
+        server.api.create(secrets(namespace), secret("b", type="kubernetes.io/tls")),
         422,
         "Invalid",
-        'Secret "a" is invalid: [data[tls.crt]: Required value, data[tls.key]: Required value]',
+        'Secret "b" is invalid: [data[tls.crt]: Required value, data[tls.key]: Required value]',
     )
 
-
-async def test_a_secret_may_be_immutable(server: Server, namespace: str) -> None:
-    await server.api.create(secrets(namespace), secret("a", data={"k": text("v")}, immutable=True))
+    # A secret may be immutable.
+    await server.api.create(secrets(namespace), secret("c", data={"k": text("v")}, immutable=True))
     await refused(
-        server.api.patch(secrets(namespace, "a"), {"stringData": {"k": "w"}}),
+        server.api.patch(secrets(namespace, "c"), {"stringData": {"k": "w"}}),
         422,
         "Invalid",
-        f'Secret "a" is invalid: data: {IMMUTABLE}',
+        f'Secret "c" is invalid: data: {IMMUTABLE}',
     )
 
 
 async def test_a_lease_is_kept_as_it_was_written(server: Server, namespace: str) -> None:
+    # A lease is kept as it was written.
     spec = {
         "holderIdentity": "me",
         "leaseDurationSeconds": 15,
@@ -136,8 +140,16 @@ async def test_a_lease_is_kept_as_it_was_written(server: Server, namespace: str)
     assert created["spec"] == spec
     assert (await server.api.create(leases(namespace), lease("b")))["spec"] == {}
 
+    # Times of a lease have microseconds.
+    await refused(
+        server.api.create(leases(namespace), {**lease("a"), "spec": {"renewTime": "2026-01-01T00:00:00Z"}}),
+        400,
+        "BadRequest",
+        saying='Lease in version "v1" cannot be handled as a Lease: parsing time "2026-01-01T00:00:00Z"',
+    )
 
-@pytest.mark.parametrize(
+
+@each(
     ("spec", "words"),
     [
         pytest.param(
@@ -158,15 +170,6 @@ async def test_a_lease_is_validated(server: Server, namespace: str, spec: Object
         422,
         "Invalid",
         f'Lease.coordination.k8s.io "a" is invalid: {words}',
-    )
-
-
-async def test_times_of_a_lease_have_microseconds(server: Server, namespace: str) -> None:
-    await refused(
-        server.api.create(leases(namespace), {**lease("a"), "spec": {"renewTime": "2026-01-01T00:00:00Z"}}),
-        400,
-        "BadRequest",
-        saying='Lease in version "v1" cannot be handled as a Lease: parsing time "2026-01-01T00:00:00Z"',
     )
 
 
@@ -197,7 +200,8 @@ def new_event(namespace: str, name: str = "new", **fields: object) -> Object:
     }
 
 
-async def test_an_old_event_is_read_as_a_new_one(server: Server, namespace: str) -> None:
+async def test_events_are_read_in_both_groups(server: Server, namespace: str) -> None:
+    # An old event is read as a new one.
     await server.api.create(
         old_events(namespace),
         {
@@ -228,8 +232,7 @@ async def test_an_old_event_is_read_as_a_new_one(server: Server, namespace: str)
         "deprecatedSource": {"component": "c", "host": "h"},
     }
 
-
-async def test_a_new_event_is_read_as_an_old_one(server: Server, namespace: str) -> None:
+    # A new event is read as an old one.
     series = {"count": 2, "lastObservedTime": "2026-01-01T00:02:00.000000Z"}
     await server.api.create(new_events(namespace), new_event(namespace, series=series))
     read = await server.api.get(old_events(namespace, "new"))
@@ -267,7 +270,8 @@ async def test_events_are_selected_by_what_they_are_about(server: Server, namesp
     )
 
 
-async def test_a_new_event_has_a_time(server: Server, namespace: str) -> None:
+async def test_an_event_is_validated(server: Server, namespace: str) -> None:
+    # A new event has a time.
     body = new_event(namespace)
     del body["eventTime"]
     await refused(
@@ -277,8 +281,7 @@ async def test_a_new_event_has_a_time(server: Server, namespace: str) -> None:
         'Event "new" is invalid: eventTime: Required value',
     )
 
-
-async def test_an_event_is_where_its_subject_is(server: Server, namespace: str) -> None:
+    # An event is where its subject is.
     await refused(
         server.api.create(old_events(namespace), {"metadata": {"name": "a"}, "involvedObject": {"namespace": "other"}}),
         422,
@@ -286,8 +289,7 @@ async def test_an_event_is_where_its_subject_is(server: Server, namespace: str) 
         'Event "a" is invalid: involvedObject.namespace: Invalid value: "other": does not match event.namespace',
     )
 
-
-async def test_what_a_new_event_says_stays_and_its_series_goes_on(server: Server, namespace: str) -> None:
+    # What a new event says stays and its series goes on.
     series = {"count": 2, "lastObservedTime": "2026-01-01T00:02:00.000000Z"}
     await server.api.create(new_events(namespace), new_event(namespace, series=series))
     await refused(

@@ -13,6 +13,7 @@ from tests.conformance.grounds import Server
 from tests.conformance.objects import CRDS, gone
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.wait import wait_for
+from tests.rows import each
 
 SPEC = {
     "type": "object",
@@ -67,7 +68,7 @@ def served_group(server: Server) -> Iterator[str]:
         async def served() -> bool:
             return bool(await server.api.create(path, body, dryRun="All"))
 
-        await wait_for(served, 30, "the definition to be served", tolerate=(ApiFailure,))
+        await wait_for(served, "the definition to be served", tolerate=(ApiFailure,))
 
     asyncio.run(define())
     yield name
@@ -105,7 +106,8 @@ async def test_names_that_are_left_out_follow_from_the_others(server: Server, gr
     await server.api.delete(f"{CRDS}/things.{group}")
 
 
-async def test_a_definition_is_established(server: Server, things: Things) -> None:
+async def test_a_definition_is_established_and_discovered(server: Server, things: Things, namespace: str) -> None:
+    # A definition is established.
     read = await server.api.get(f"{CRDS}/things.{things.group}")
     conditions = {each["type"]: (each["status"], each["reason"]) for each in read["status"]["conditions"]}
     assert conditions["NamesAccepted"] == ("True", "NoConflicts")
@@ -113,20 +115,19 @@ async def test_a_definition_is_established(server: Server, things: Things) -> No
     assert read["status"]["acceptedNames"] == read["spec"]["names"]
     assert read["status"]["storedVersions"] == ["v1"]
 
-
-async def test_a_definition_is_discovered(server: Server, things: Things) -> None:
+    # A definition is discovered.
     answer = await server.api.get(f"/apis/{things.group}")
     assert [version["version"] for version in answer["versions"]] == ["v1"]
     resources = (await server.api.get(f"/apis/{things.group}/v1"))["resources"]
     assert {each["name"] for each in resources} == {"things", "things/status"}
 
-
-async def test_a_version_that_is_not_served_is_404(server: Server, namespace: str, things: Things) -> None:
+    # A version that is not served is 404.
     path = path_of(f"{things.group}/v2", "things", namespace=namespace)
     assert (await send(server.api, "GET", path)).status == 404
 
 
 async def test_unknown_fields_are_pruned_and_defaults_filled_in(things: Things) -> None:
+    # Unknown fields are pruned and defaults filled in.
     body = things.thing({"size": 1, "bogus": 1, "free": {"any": [1]}, "map": {"k": "v"}}, status={"n": 1})
     answer = await send(things.server.api, "POST", things.path, body)
     assert answer.status == 201
@@ -135,13 +136,12 @@ async def test_unknown_fields_are_pruned_and_defaults_filled_in(things: Things) 
     assert "status" not in answer.body
     assert answer.body["metadata"]["generation"] == 1
 
-
-async def test_null_is_a_value_only_where_it_may_be(things: Things) -> None:
-    created = await things.create({"size": 1, "nothing": None, "color": None})
+    # Null is a value only where it may be.
+    created = await things.create({"size": 1, "nothing": None, "color": None}, "b")
     assert created["spec"] == {"size": 1, "nothing": None, "color": "red"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "words", "causes"),
     [
         pytest.param({}, "spec.size: Required value", [("FieldValueRequired", "spec.size")], id="required"),
@@ -199,22 +199,22 @@ async def test_objects_are_validated_by_the_schema(things: Things, spec: object,
     await refused(things.create(spec), 422, "Invalid", f'Thing.{things.group} "a" is invalid: {words}', causes=causes)
 
 
-async def test_patches_are_validated_by_the_schema(things: Things) -> None:
+async def test_kind_and_patches_are_validated(things: Things) -> None:
+    # A custom resource is of its kind.
+    await refused(
+        things.server.api.create(things.path, {**things.thing({"size": 1}), "kind": "Other"}),
+        422,
+        "Invalid",
+        f'Other.{things.group} "a" is invalid: kind: Invalid value: "Other": must be Thing',
+    )
+
+    # Patches are validated by the schema.
     await things.create({"size": 1})
     await refused(
         things.server.api.patch(f"{things.path}/a", {"spec": {"size": 10}}),
         422,
         "Invalid",
         saying="spec.size in body should be less than or equal to 9",
-    )
-
-
-async def test_a_custom_resource_is_of_its_kind(things: Things) -> None:
-    await refused(
-        things.server.api.create(things.path, {**things.thing({"size": 1}), "kind": "Other"}),
-        422,
-        "Invalid",
-        f'Other.{things.group} "a" is invalid: kind: Invalid value: "Other": must be Thing',
     )
 
 
@@ -228,7 +228,8 @@ async def test_status_and_spec_of_a_custom_resource_are_written_apart(things: Th
     assert (patched["spec"]["size"], patched["status"], patched["metadata"]["generation"]) == (2, {"n": 5}, 2)
 
 
-async def test_a_definition_is_named_after_what_it_defines(server: Server, group: str) -> None:
+async def test_a_definition_is_validated(server: Server, group: str) -> None:
+    # A definition is named after what it defines.
     await refused(
         server.api.create(CRDS, {**definition(group), "metadata": {"name": "wrong"}}),
         422,
@@ -236,8 +237,7 @@ async def test_a_definition_is_named_after_what_it_defines(server: Server, group
         saying='metadata.name: Invalid value: "wrong": must be spec.names.plural+"."+spec.group',
     )
 
-
-async def test_one_version_is_stored(server: Server, group: str) -> None:
+    # One version is stored.
     body = definition(group)
     body["spec"]["versions"][1]["storage"] = True
     await refused(
@@ -247,8 +247,7 @@ async def test_one_version_is_stored(server: Server, group: str) -> None:
         saying="must have exactly one version marked as storage version",
     )
 
-
-async def test_a_version_has_a_schema(server: Server, group: str) -> None:
+    # A version has a schema.
     body = definition(group)
     body["spec"]["versions"] = [{"name": "v1", "served": True, "storage": True}]
     await refused(
@@ -267,7 +266,7 @@ async def test_objects_go_with_their_definition(server: Server, namespace: str, 
     async def created() -> bool:
         return bool(await things.create({"size": 1}))
 
-    await wait_for(created, 30, "the definition to be served", tolerate=(ApiFailure,))
+    await wait_for(created, "the definition to be served", tolerate=(ApiFailure,))
     answer = await server.api.delete(f"{CRDS}/things.{group}")
     assert answer["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
     await gone(server.api, f"{CRDS}/things.{group}")
@@ -275,4 +274,4 @@ async def test_objects_go_with_their_definition(server: Server, namespace: str, 
     async def unserved() -> bool:
         return (await send(server.api, "GET", things.path)).status == 404
 
-    await wait_for(unserved, 30, "the resource to be unserved")
+    await wait_for(unserved, "the resource to be unserved")

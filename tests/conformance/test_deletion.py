@@ -56,7 +56,7 @@ class Family:
         async def marked() -> bool:
             return "deletionTimestamp" in await self.read(name)
 
-        await wait_for(marked, 30, f"the deletion of {name}")
+        await wait_for(marked, f"the deletion of {name}")
 
 
 @pytest.fixture
@@ -65,6 +65,7 @@ def family(server: Server, namespace: str) -> Family:
 
 
 async def test_a_finalizer_holds(family: Family) -> None:
+    # A finalizer holds.
     created = await family.make("a", finalizers=[HOLD])
     answer = await family.api.delete(family.path("a"))
     assert answer["kind"] == "ConfigMap"
@@ -74,33 +75,29 @@ async def test_a_finalizer_holds(family: Family) -> None:
         assert metadata["finalizers"] == [HOLD]
         assert metadata["uid"] == created["metadata"]["uid"]
 
-
-async def test_a_second_delete_changes_nothing(family: Family) -> None:
-    await family.make("a", finalizers=[HOLD])
-    first = await family.api.delete(family.path("a"))
-    second = await family.api.delete(family.path("a"))
+    # A second delete changes nothing.
+    await family.make("b", finalizers=[HOLD])
+    first = await family.api.delete(family.path("b"))
+    second = await family.api.delete(family.path("b"))
     assert second["metadata"]["deletionTimestamp"] == first["metadata"]["deletionTimestamp"]
 
-
-async def test_the_last_finalizer_lets_go(family: Family) -> None:
-    await family.make("a", finalizers=[HOLD, "example.com/other"])
-    await family.api.delete(family.path("a"))
-    await family.api.patch(family.path("a"), {"metadata": {"finalizers": [HOLD]}})
-    assert (await family.read("a"))["finalizers"] == [HOLD]
-    answer = await family.api.patch(family.path("a"), {"metadata": {"finalizers": []}})
+    # The last finalizer lets go.
+    await family.make("c", finalizers=[HOLD, "example.com/other"])
+    await family.api.delete(family.path("c"))
+    await family.api.patch(family.path("c"), {"metadata": {"finalizers": [HOLD]}})
+    assert (await family.read("c"))["finalizers"] == [HOLD]
+    answer = await family.api.patch(family.path("c"), {"metadata": {"finalizers": []}})
     assert "finalizers" not in answer["metadata"]
-    await refused(family.api.get(family.path("a")), 404, "NotFound")
+    await refused(family.api.get(family.path("c")), 404, "NotFound")
 
 
-async def test_what_is_leaving_can_be_changed(family: Family) -> None:
+async def test_what_is_leaving_may_still_change(family: Family) -> None:
+    # What is leaving can be changed.
     await family.make("a", finalizers=[HOLD])
     await family.api.delete(family.path("a"))
     assert (await family.api.patch(family.path("a"), {"data": {"k": "v"}}))["data"] == {"k": "v"}
 
-
-async def test_what_is_leaving_takes_no_new_finalizer(family: Family) -> None:
-    await family.make("a", finalizers=[HOLD])
-    await family.api.delete(family.path("a"))
+    # What is leaving takes no new finalizer.
     await refused(
         family.api.patch(family.path("a"), {"metadata": {"finalizers": [HOLD, "example.com/new"]}}),
         422,
@@ -110,10 +107,7 @@ async def test_what_is_leaving_takes_no_new_finalizer(family: Family) -> None:
         causes=[("FieldValueForbidden", "metadata.finalizers")],
     )
 
-
-async def test_what_is_leaving_holds_its_name(family: Family) -> None:
-    await family.make("a", finalizers=[HOLD])
-    await family.api.delete(family.path("a"))
+    # What is leaving holds its name.
     await refused(family.make("a"), 409, "AlreadyExists", 'object is being deleted: configmaps "a" already exists')
 
 
@@ -137,29 +131,38 @@ async def test_a_watch_sees_the_mark_and_then_the_end(family: Family) -> None:
 
 
 async def test_what_is_owned_goes_with_its_owner(family: Family) -> None:
+    # What is owned goes with its owner.
     owner = await family.make("a")
     await family.make("b", **owned_by(owner))
     answer = await family.api.delete(family.path("a"), propagation="Background")
     assert answer["status"] == "Success"
     await gone(family.api, family.path("b"))
 
+    # Background is the way of configmaps.
+    owner = await family.make("c")
+    await family.make("d", **owned_by(owner))
+    await family.api.delete(family.path("c"))
+    await gone(family.api, family.path("d"))
 
-async def test_background_is_the_way_of_configmaps(family: Family) -> None:
-    owner = await family.make("a")
-    await family.make("b", **owned_by(owner))
-    await family.api.delete(family.path("a"))
-    await gone(family.api, family.path("b"))
+    # Grandchildren go too.
+    owner = await family.make("e")
+    child = await family.make("f", **owned_by(owner))
+    await family.make("g", **owned_by(child))
+    await family.api.delete(family.path("e"))
+    await gone(family.api, family.path("g"))
+
+    # What an owner that never was owns goes.
+    never = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "never", "uid": "11111111-1111-1111-1111-111111111111"},
+    }
+    await family.make("h", **owned_by(never))
+    await gone(family.api, family.path("h"))
 
 
-async def test_grandchildren_go_too(family: Family) -> None:
-    owner = await family.make("a")
-    child = await family.make("b", **owned_by(owner))
-    await family.make("c", **owned_by(child))
-    await family.api.delete(family.path("a"))
-    await gone(family.api, family.path("c"))
-
-
-async def test_in_the_foreground_the_owner_waits_for_whom_it_must(family: Family) -> None:
+async def test_deletion_in_the_foreground(family: Family) -> None:
+    # In the foreground the owner waits for whom it must.
     owner = await family.make("a")
     await family.make("b", finalizers=[HOLD], **owned_by(owner, block=True))
     answer = await family.api.delete(family.path("a"), propagation="Foreground")
@@ -171,14 +174,13 @@ async def test_in_the_foreground_the_owner_waits_for_whom_it_must(family: Family
     await gone(family.api, family.path("a"))
     await gone(family.api, family.path("b"))
 
-
-async def test_in_the_foreground_nobody_waits_for_the_others(family: Family) -> None:
-    owner = await family.make("a")
-    await family.make("b", finalizers=[HOLD], **owned_by(owner))
-    await family.api.delete(family.path("a"), propagation="Foreground")
-    await gone(family.api, family.path("a"))
-    await family.leaving("b")
-    await family.release("b")
+    # In the foreground nobody waits for the others.
+    owner = await family.make("c")
+    await family.make("d", finalizers=[HOLD], **owned_by(owner))
+    await family.api.delete(family.path("c"), propagation="Foreground")
+    await gone(family.api, family.path("c"))
+    await family.leaving("d")
+    await family.release("d")
 
 
 async def test_orphans_stay_and_lose_their_reference(family: Family) -> None:
@@ -190,16 +192,6 @@ async def test_orphans_stay_and_lose_their_reference(family: Family) -> None:
     assert "ownerReferences" not in await family.read("b")
 
 
-async def test_what_an_owner_that_never_was_owns_goes(family: Family) -> None:
-    never = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "never", "uid": "11111111-1111-1111-1111-111111111111"},
-    }
-    await family.make("b", **owned_by(never))
-    await gone(family.api, family.path("b"))
-
-
 async def test_another_owner_keeps(family: Family) -> None:
     first, second = await family.make("a"), await family.make("b")
     await family.make("c", **owned_by(first, second))
@@ -208,7 +200,7 @@ async def test_another_owner_keeps(family: Family) -> None:
     async def one_left() -> bool:
         return [owner["name"] for owner in (await family.read("c"))["ownerReferences"]] == ["b"]
 
-    await wait_for(one_left, 30, "the reference to go")
+    await wait_for(one_left, "the reference to go")
     await family.api.delete(family.path("b"))
     await gone(family.api, family.path("c"))
 

@@ -5,6 +5,7 @@ import pytest
 from tests.conformance.grounds import Server, only
 from tests.controlplane.api import Object
 from tests.controlplane.minors import MINORS
+from tests.rows import each
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 ALL = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
@@ -24,12 +25,12 @@ async def test_version_is_told_to_everybody(server: Server) -> None:
     assert answer["gitVersion"].startswith(f"v{server.minor.name}.")
 
 
-async def test_the_core_has_one_version(server: Server) -> None:
+async def test_groups_and_their_versions(server: Server) -> None:
+    # The core has one version.
     answer = await server.api.get("/api")
     assert (answer["kind"], answer["versions"]) == ("APIVersions", ["v1"])
 
-
-async def test_groups_are_listed_with_their_versions(server: Server) -> None:
+    # Groups are listed with their versions.
     answer = await server.api.get("/apis")
     assert (answer["kind"], answer["apiVersion"]) == ("APIGroupList", "v1")
     groups = {group["name"]: group for group in answer["groups"]}
@@ -44,8 +45,7 @@ async def test_groups_are_listed_with_their_versions(server: Server) -> None:
         "scheduling.k8s.io",
     }
 
-
-async def test_a_group_can_be_asked_for(server: Server) -> None:
+    # A group can be asked for.
     assert await server.api.get("/apis/batch") == {
         "kind": "APIGroup",
         "apiVersion": "v1",
@@ -54,8 +54,7 @@ async def test_a_group_can_be_asked_for(server: Server) -> None:
         "preferredVersion": {"groupVersion": "batch/v1", "version": "v1"},
     }
 
-
-async def test_gangs_are_served_beside_priority_classes_in_a_version_of_the_minor(server: Server) -> None:
+    # Gangs are served beside priority classes in a version of the minor.
     answer = await server.api.get("/apis/scheduling.k8s.io")
     assert [each["version"] for each in answer["versions"]] == ["v1", server.minor.scheduling_version]
     assert answer["preferredVersion"]["version"] == "v1"
@@ -68,17 +67,30 @@ GANGS: dict[str, set[str]] = {
 }
 
 
-async def test_the_resources_of_gangs(server: Server) -> None:
+async def test_resources_of_gangs_of_the_cluster_and_of_definitions(server: Server) -> None:
+    # The resources of gangs.
     assert (await resources(server, f"/apis/{server.gangs}")).keys() == GANGS[server.minor.name]
 
+    # Namespaces are not namespaced.
+    found = (await resources(server, "/api/v1"))["namespaces"]
+    assert found["namespaced"] is False
+    assert found["verbs"] == sorted(set(ALL) - {"deletecollection"})
+    assert found["shortNames"] == ["ns"]
 
-@pytest.mark.parametrize("version", sorted({minor.scheduling_version for minor in MINORS.values()}))
+    # Custom resources are served like others.
+    served = await resources(server, "/apis/jobset.x-k8s.io/v1alpha2")
+    assert served.keys() == {"jobsets", "jobsets/status"}
+    assert sorted(served["jobsets"]["verbs"]) == ALL
+    assert served["jobsets"]["kind"] == "JobSet"
+
+
+@each("version", sorted({minor.scheduling_version for minor in MINORS.values()}))
 async def test_no_gangs_in_the_versions_of_other_minors(server: Server, version: str) -> None:
     answer = await server.api.exchange("GET", f"/apis/scheduling.k8s.io/{version}/workloads")
     assert answer.status == (200 if version == server.minor.scheduling_version else 404)
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "name", "expected"),
     [
         pytest.param(
@@ -110,21 +122,8 @@ async def test_resources_say_their_verbs(server: Server, path: str, name: str, e
     assert {key: found.get(key) for key in expected} == expected
 
 
-async def test_namespaces_are_not_namespaced(server: Server) -> None:
-    found = (await resources(server, "/api/v1"))["namespaces"]
-    assert found["namespaced"] is False
-    assert found["verbs"] == sorted(set(ALL) - {"deletecollection"})
-    assert found["shortNames"] == ["ns"]
-
-
-async def test_custom_resources_are_served_like_others(server: Server) -> None:
-    found = await resources(server, "/apis/jobset.x-k8s.io/v1alpha2")
-    assert found.keys() == {"jobsets", "jobsets/status"}
-    assert sorted(found["jobsets"]["verbs"]) == ALL
-    assert found["jobsets"]["kind"] == "JobSet"
-
-
 async def test_discovery_may_be_aggregated(server: Server) -> None:
+    # Discovery may be aggregated.
     answer = await server.api.exchange("GET", "/apis", headers={"Accept": AGGREGATED})
     assert answer.headers["Content-Type"] == "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     body = answer.body
@@ -138,8 +137,7 @@ async def test_discovery_may_be_aggregated(server: Server) -> None:
     (status,) = jobs["subresources"]
     assert (status["subresource"], status["verbs"]) == ("status", STATUS)
 
-
-async def test_the_core_may_be_aggregated(server: Server) -> None:
+    # The core may be aggregated.
     body = (await server.api.exchange("GET", "/api", headers={"Accept": AGGREGATED})).body
     (item,) = body["items"]
     (version,) = item["versions"]
@@ -147,31 +145,29 @@ async def test_the_core_may_be_aggregated(server: Server) -> None:
     assert {"pods", "configmaps"} <= {each["resource"] for each in version["resources"]}
 
 
-async def test_openapi_names_every_group_version(server: Server) -> None:
+async def test_schemas(server: Server) -> None:
+    # Openapi names every group version.
     paths = (await server.api.get("/openapi/v3"))["paths"]
     for name in ("api/v1", "apis/batch/v1", f"apis/{server.gangs}", "apis/jobset.x-k8s.io/v1alpha2"):
         assert paths[name]["serverRelativeURL"].startswith(f"/openapi/v3/{name}")
 
-
-async def test_a_schema_names_its_kind(server: Server) -> None:
+    # A schema names its kind.
     document = await server.api.get("/openapi/v3/apis/batch/v1")
     assert document["openapi"] == "3.0.0"
     schema = document["components"]["schemas"]["io.k8s.api.batch.v1.Job"]
     assert schema["x-kubernetes-group-version-kind"] == [{"group": "batch", "kind": "Job", "version": "v1"}]
     assert schema["properties"].keys() >= {"apiVersion", "kind", "metadata", "spec", "status"}
 
-
-REFERENCES = {"1.37": {"schedulingGroup"}, "1.36": {"schedulingGroup"}, "1.35": {"workloadRef"}}
-
-
-async def test_the_schema_of_pods_has_the_reference_of_the_minor(server: Server) -> None:
+    # The schema of pods has the reference of the minor.
     schemas = (await server.api.get("/openapi/v3/api/v1"))["components"]["schemas"]
     found = {"schedulingGroup", "workloadRef"} & schemas["io.k8s.api.core.v1.PodSpec"]["properties"].keys()
     assert found == REFERENCES[server.minor.name]
 
-
-async def test_what_is_not_served_has_no_schema(server: Server) -> None:
+    # What is not served has no schema.
     assert (await server.api.exchange("GET", "/openapi/v3/apis/nope.example.com/v1")).status == 404
+
+
+REFERENCES = {"1.37": {"schedulingGroup"}, "1.36": {"schedulingGroup"}, "1.35": {"workloadRef"}}
 
 
 @only("1.35")
@@ -180,12 +176,12 @@ async def test_1_35_has_no_pod_groups(server: Server) -> None:
     assert answer.status == 404
 
 
-async def test_who_am_i(server: Server) -> None:
+async def test_who_am_i_and_what_may_i(server: Server) -> None:
+    # Who am i.
     answer = await server.api.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
     assert {"system:masters", "system:authenticated"} <= set(answer["status"]["userInfo"]["groups"])
 
-
-async def test_what_may_i(server: Server) -> None:
+    # What may i.
     review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}}
     answer = await server.api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
     assert answer["kind"] == "SelfSubjectAccessReview"

@@ -1,17 +1,17 @@
 """fieldValidation: what becomes of fields that a kind does not have, or that stand there twice."""
 
-import pytest
-
 from tests.conformance.answers import refused, send, warnings_of
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, job, jobs, jobset, jobsets
 from tests.controlplane.api import Object, Objects, PatchKind
+from tests.rows import each
 
 UNKNOWN = '{"metadata": {"name": "a"}, "data": {"k": "v"}, "bogus": 1, "dataa": {}}'
 TWICE = '{"metadata": {"name": "a", "name": "a"}, "data": {"k": "v", "k": "w"}}'
 
 
-async def test_strict_refuses_unknown_fields(server: Server, namespace: str) -> None:
+async def test_strict_refuses_what_is_unknown_or_stands_there_twice(server: Server, namespace: str) -> None:
+    # Strict refuses unknown fields.
     answer = await send(server.api, "POST", configmaps(namespace), UNKNOWN, fieldValidation="Strict")
     assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
     assert answer.body["message"] == (
@@ -19,8 +19,7 @@ async def test_strict_refuses_unknown_fields(server: Server, namespace: str) -> 
         'unknown field "bogus", unknown field "dataa"'
     )
 
-
-async def test_strict_refuses_fields_that_stand_there_twice(server: Server, namespace: str) -> None:
+    # Strict refuses fields that stand there twice.
     answer = await send(server.api, "POST", configmaps(namespace), TWICE, fieldValidation="Strict")
     assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
     assert answer.body["message"] == (
@@ -28,41 +27,7 @@ async def test_strict_refuses_fields_that_stand_there_twice(server: Server, name
         'duplicate field "metadata.name", duplicate field "data.k"'
     )
 
-
-@pytest.mark.parametrize("asked", [{"fieldValidation": "Warn"}, {}], ids=["asked", "by-default"])
-async def test_warn_drops_unknown_fields(server: Server, namespace: str, asked: dict[str, str]) -> None:
-    answer = await send(server.api, "POST", configmaps(namespace), UNKNOWN, **asked)
-    assert answer.status == 201
-    assert warnings_of(answer) == ['unknown field "bogus"', 'unknown field "dataa"']
-    assert not answer.body.keys() & {"bogus", "dataa"}
-
-
-async def test_warn_takes_the_last_of_two(server: Server, namespace: str) -> None:
-    answer = await send(server.api, "POST", configmaps(namespace), TWICE)
-    assert answer.status == 201
-    assert warnings_of(answer) == ['duplicate field "metadata.name"', 'duplicate field "data.k"']
-    assert answer.body["data"] == {"k": "w"}
-
-
-async def test_ignore_says_nothing(server: Server, namespace: str) -> None:
-    answer = await send(server.api, "POST", configmaps(namespace), UNKNOWN, fieldValidation="Ignore")
-    assert answer.status == 201
-    assert warnings_of(answer) == []
-    assert "bogus" not in answer.body
-
-
-async def test_there_is_no_other_validation(server: Server, namespace: str) -> None:
-    await refused(
-        server.api.create(configmaps(namespace), configmap("a"), fieldValidation="Bogus"),
-        422,
-        "Invalid",
-        'CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "Bogus": '
-        'supported values: "", "Ignore", "Strict", "Warn"',
-        causes=[("FieldValueNotSupported", "fieldValidation")],
-    )
-
-
-async def test_unknown_fields_are_named_by_their_path_in_the_order_of_the_body(server: Server, namespace: str) -> None:
+    # Unknown fields are named by their path in the order of the body.
     body = job("a", {"containers": [{"name": "c", "image": "i", "baz": {"x": 1}}], "restartPolicy": "Never", "bar": 1})
     body["spec"]["foo"] = 1
     await refused(
@@ -74,8 +39,17 @@ async def test_unknown_fields_are_named_by_their_path_in_the_order_of_the_body(s
         'unknown field "spec.foo"',
     )
 
+    # There is no other validation.
+    await refused(
+        server.api.create(configmaps(namespace), configmap("a"), fieldValidation="Bogus"),
+        422,
+        "Invalid",
+        'CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "Bogus": '
+        'supported values: "", "Ignore", "Strict", "Warn"',
+        causes=[("FieldValueNotSupported", "fieldValidation")],
+    )
 
-async def test_a_put_is_validated_too(server: Server, namespace: str) -> None:
+    # A put is validated too.
     await server.api.create(configmaps(namespace), configmap("a"))
     await refused(
         server.api.update(configmaps(namespace, "a"), {**configmap("a"), "dat": {}}, fieldValidation="Strict"),
@@ -85,17 +59,37 @@ async def test_a_put_is_validated_too(server: Server, namespace: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
+async def test_warn_drops_unknown_fields_and_ignore_says_nothing(server: Server, namespace: str) -> None:
+    for name, asked in (("asked", {"fieldValidation": "Warn"}), ("by-default", {})):
+        body = UNKNOWN.replace('"a"', f'"{name}"')
+        answer = await send(server.api, "POST", configmaps(namespace), body, **asked)
+        assert answer.status == 201, name
+        assert warnings_of(answer) == ['unknown field "bogus"', 'unknown field "dataa"'], name
+        assert not answer.body.keys() & {"bogus", "dataa"}, name
+
+    # The last of two is taken.
+    answer = await send(server.api, "POST", configmaps(namespace), TWICE)
+    assert answer.status == 201
+    assert warnings_of(answer) == ['duplicate field "metadata.name"', 'duplicate field "data.k"']
+    assert answer.body["data"] == {"k": "w"}
+
+    body = UNKNOWN.replace('"a"', '"ignore"')
+    answer = await send(server.api, "POST", configmaps(namespace), body, fieldValidation="Ignore")
+    assert answer.status == 201
+    assert warnings_of(answer) == []
+    assert "bogus" not in answer.body
+
+
+@each(
     ("kind", "patch"),
     [("merge", {"dat": {}}), ("strategic", {"dat": {}}), ("json", [{"op": "add", "path": "/dat", "value": {}}])],
-    ids=["merge", "strategic", "json"],
 )
 async def test_what_a_patch_makes_is_validated(
     server: Server, namespace: str, kind: PatchKind, patch: Object | Objects
 ) -> None:
-    await server.api.create(configmaps(namespace), configmap("a"))
+    await server.api.create(configmaps(namespace), configmap(kind))
     await refused(
-        server.api.patch(configmaps(namespace, "a"), patch, kind=kind, fieldValidation="Strict"),
+        server.api.patch(configmaps(namespace, kind), patch, kind=kind, fieldValidation="Strict"),
         422,
         "Invalid",
         saying='strict decoding error: unknown field "dat"',
@@ -103,16 +97,16 @@ async def test_what_a_patch_makes_is_validated(
     )
 
 
-async def test_a_patch_may_warn(server: Server, namespace: str) -> None:
+async def test_other_patches(server: Server, namespace: str) -> None:
+    # A patch may warn.
     await server.api.create(configmaps(namespace), configmap("a"))
     answer = await send(server.api, "PATCH", configmaps(namespace, "a"), {"dat": {}}, "application/merge-patch+json")
     assert answer.status == 200
     assert warnings_of(answer) == ['unknown field "dat"']
 
-
-async def test_apply_takes_no_unknown_field_at_all(server: Server, namespace: str) -> None:
+    # Apply takes no unknown field at all.
     await refused(
-        server.api.patch(configmaps(namespace, "a"), {**configmap("a"), "dat": {}}, kind="apply", fieldManager="m"),
+        server.api.patch(configmaps(namespace, "b"), {**configmap("b"), "dat": {}}, kind="apply", fieldManager="m"),
         500,
         "",
         saying=[".dat: field not declared in schema"],
@@ -120,6 +114,7 @@ async def test_apply_takes_no_unknown_field_at_all(server: Server, namespace: st
 
 
 async def test_custom_resources_are_validated_too(server: Server, namespace: str) -> None:
+    # Custom resources are validated too.
     await refused(
         server.api.create(jobsets(namespace), jobset(bogus=1), fieldValidation="Strict"),
         400,
@@ -127,8 +122,7 @@ async def test_custom_resources_are_validated_too(server: Server, namespace: str
         'JobSet in version "v1alpha2" cannot be handled as a JobSet: strict decoding error: unknown field "spec.bogus"',
     )
 
-
-async def test_custom_resources_lose_unknown_fields(server: Server, namespace: str) -> None:
+    # Custom resources lose unknown fields.
     answer = await send(server.api, "POST", jobsets(namespace), jobset(bogus=1))
     assert answer.status == 201
     assert warnings_of(answer) == ['unknown field "spec.bogus"']

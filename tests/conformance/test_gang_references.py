@@ -9,16 +9,16 @@ from tests.conformance.objects import create_pod, job, jobs, pod, pod_spec, podg
 from tests.controlplane.api import Object
 
 
-async def test_a_job_keeps_the_reference_of_its_minor(server: Server, namespace: str) -> None:
+async def test_a_job_keeps_the_reference_of_its_minor_alone(server: Server, namespace: str) -> None:
+    # A job keeps the reference of its minor.
     reference = REFERENCE[server.minor.name]
     answer = await send(server.api, "POST", jobs(namespace), job("a", pod_spec(**reference)), fieldValidation="Strict")
     assert answer.status == 201
     assert answer.body["spec"]["template"]["spec"].items() >= reference.items()
 
-
-async def test_a_job_loses_the_reference_of_another_minor(server: Server, namespace: str) -> None:
+    # A job loses the reference of another minor.
     ((field, value),) = OTHER_REFERENCE[server.minor.name].items()
-    answer = await send(server.api, "POST", jobs(namespace), job("a", pod_spec(**{field: value})))
+    answer = await send(server.api, "POST", jobs(namespace), job("b", pod_spec(**{field: value})))
     assert answer.status == 201
     assert warnings_of(answer) == [f'unknown field "spec.template.spec.{field}"']
     assert field not in answer.body["spec"]["template"]["spec"]
@@ -41,27 +41,13 @@ BAD_REFERENCES: dict[str, tuple[Object, list[tuple[str, str]]]] = {
 }
 
 
-async def test_a_reference_is_a_name(server: Server, namespace: str) -> None:
+async def test_a_reference_is_a_name_and_stays(server: Server, namespace: str) -> None:
+    # A reference is a name.
     reference, causes = BAD_REFERENCES[server.minor.name]
     await refused(server.api.create(jobs(namespace), job("a", pod_spec(**reference))), 422, "Invalid", causes=causes)
 
-
-@only("1.36", "1.37")
-async def test_a_reference_names_a_group(server: Server, namespace: str) -> None:
-    field = "spec.template.spec.schedulingGroup.podGroupName"
-    await refused(
-        server.api.create(jobs(namespace), job("a", pod_spec(schedulingGroup={}))),
-        422,
-        "Invalid",
-        f'Job.batch "a" is invalid: {field}: Invalid value: null: must specify one of: `podGroupName`',
-    )
-
-
-LOST = {"1.37": "spec.template.spec", "1.36": "spec.template.spec", "1.35": "spec.template"}
-
-
-async def test_a_put_that_loses_the_reference_is_refused(server: Server, namespace: str) -> None:
-    """What a controller does that was built against a release without the field."""
+    # A put that loses the reference is refused. What a controller does that was built against a release without the
+    # field.
     reference = REFERENCE[server.minor.name]
     body = await server.api.create(jobs(namespace), job("a", pod_spec(**reference)))
     del body["metadata"]["resourceVersion"]
@@ -76,15 +62,28 @@ async def test_a_put_that_loses_the_reference_is_refused(server: Server, namespa
         causes=[("FieldValueInvalid", lost)],
     )
 
-
-async def test_a_reference_is_not_added_later(server: Server, namespace: str) -> None:
-    await server.api.create(jobs(namespace), job())
+    # A reference is not added later.
+    await server.api.create(jobs(namespace), job("b"))
     await refused(
-        server.api.patch(jobs(namespace, "a"), {"spec": {"template": {"spec": REFERENCE[server.minor.name]}}}),
+        server.api.patch(jobs(namespace, "b"), {"spec": {"template": {"spec": REFERENCE[server.minor.name]}}}),
         422,
         "Invalid",
         saying="field is immutable",
     )
+
+
+@only("1.36", "1.37")
+async def test_a_reference_names_a_group(server: Server, namespace: str) -> None:
+    field = "spec.template.spec.schedulingGroup.podGroupName"
+    await refused(
+        server.api.create(jobs(namespace), job("a", pod_spec(schedulingGroup={}))),
+        422,
+        "Invalid",
+        f'Job.batch "a" is invalid: {field}: Invalid value: null: must specify one of: `podGroupName`',
+    )
+
+
+LOST = {"1.37": "spec.template.spec", "1.36": "spec.template.spec", "1.35": "spec.template"}
 
 
 async def test_a_pod_keeps_its_reference(server: Server, namespace: str) -> None:
@@ -119,7 +118,8 @@ async def test_a_ganged_job_can_be_resized(server: Server, ganged: str) -> None:
 
 
 @only("1.36")
-async def test_1_36_does_not_resize_a_ganged_job(server: Server, ganged: str) -> None:
+async def test_1_36_resizes_only_jobs_whose_group_is_not_there(server: Server, ganged: str, namespace: str) -> None:
+    # 1.36 does not resize a ganged job.
     await refused(
         server.api.patch(ganged, LARGER),
         403,
@@ -127,9 +127,7 @@ async def test_1_36_does_not_resize_a_ganged_job(server: Server, ganged: str) ->
         'jobs.batch "a" is forbidden: cannot change parallelism for a Job referencing gang-scheduled PodGroup "g"',
     )
 
-
-@only("1.36")
-async def test_1_36_resizes_a_job_whose_group_is_not_there(server: Server, namespace: str) -> None:
-    await server.api.create(jobs(namespace), job("a", pod_spec(schedulingGroup={"podGroupName": "nowhere"}), **RESIZED))
-    patched = await server.api.patch(jobs(namespace, "a"), LARGER)
+    # 1.36 resizes a job whose group is not there.
+    await server.api.create(jobs(namespace), job("b", pod_spec(schedulingGroup={"podGroupName": "nowhere"}), **RESIZED))
+    patched = await server.api.patch(jobs(namespace, "b"), LARGER)
     assert patched["spec"]["parallelism"] == 3

@@ -7,6 +7,7 @@ from tests.conformance.grounds import Server
 from tests.conformance.objects import lease, leases, names_of, secret, secrets
 from tests.controlplane.api import Object, Parameter, list_items
 from tests.controlplane.wait import wait_for
+from tests.rows import each
 
 FOUR = {"a": {"app": "x", "tier": "1"}, "b": {"app": "y"}, "c": {"tier": "2"}, "d": {"app": "x", "tier": "2"}}
 
@@ -28,28 +29,46 @@ async def path(namespace: str, versions: dict[str, int]) -> str:
     return leases(namespace)
 
 
-async def test_an_empty_list_has_items(server: Server, namespace: str) -> None:
+async def test_a_list_is_sorted_and_may_be_empty(server: Server, namespace: str) -> None:
+    # An empty list has items.
     answer = await server.api.get(leases(namespace))
     assert answer.pop("metadata")["resourceVersion"].isdecimal()
     assert answer == {"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "items": []}
 
-
-async def test_a_list_in_a_namespace_that_is_not_there_is_empty(server: Server) -> None:
+    # A list in a namespace that is not there is empty.
     assert await server.api.list(leases("nowhere")) == []
 
-
-async def test_items_do_not_repeat_their_kind(server: Server, path: str) -> None:
-    for item in await server.api.list(path):
-        assert not item.keys() & {"kind", "apiVersion"}
-
-
-async def test_items_are_sorted_by_name(server: Server, namespace: str) -> None:
+    # Items are sorted by name.
     for name in ("c", "a", "b-1", "b"):
         await server.api.create(leases(namespace), lease(name))
     assert names_of(await server.api.list(leases(namespace))) == ["a", "b", "b-1", "c"]
 
 
-@pytest.mark.parametrize(
+async def test_how_a_list_is_written(server: Server, path: str) -> None:
+    # Items do not repeat their kind.
+    for item in await server.api.list(path):
+        assert not item.keys() & {"kind", "apiVersion"}
+
+    # A list may be of metadata only.
+    headers = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
+    answer = (await server.api.exchange("GET", path, headers=headers)).body
+    assert (answer["kind"], answer["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
+    assert names_of(answer["items"]) == list(FOUR)
+    assert all(item.keys() == {"kind", "apiVersion", "metadata"} for item in answer["items"])
+
+    # An object may be read as metadata only.
+    accept = {"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}
+    read: Object = (await server.api.exchange("GET", f"{path}/a", headers=accept)).body
+    assert read.keys() == {"kind", "apiVersion", "metadata"}
+    assert (read["kind"], read["metadata"]["name"]) == ("PartialObjectMetadata", "a")
+
+    # What cannot be written is not acceptable.
+    refusal = await server.api.exchange("GET", path, headers={"Accept": "text/html"})
+    assert refusal.status == 406
+    assert refusal.body["reason"] == "NotAcceptable"
+
+
+@each(
     ("selector", "names"),
     [
         pytest.param("app=x", "ad", id="equals"),
@@ -71,7 +90,7 @@ async def test_label_selectors_select(server: Server, path: str, selector: str, 
     assert names_of(await server.api.list(path, labelSelector=selector)) == list(names)
 
 
-@pytest.mark.parametrize(
+@each(
     ("selector", "words"),
     [
         pytest.param("app x", "found 'x', expected: in, notin, =, ==, !=, gt, lt", id="no-operator"),
@@ -85,7 +104,7 @@ async def test_label_selectors_are_parsed(server: Server, namespace: str, select
     await refused(server.api.list(leases(namespace), labelSelector=selector), 400, "BadRequest", saying=words)
 
 
-@pytest.mark.parametrize(
+@each(
     ("selector", "names"),
     [
         pytest.param("metadata.name=a", "a", id="name"),
@@ -99,7 +118,8 @@ async def test_field_selectors_select(server: Server, path: str, selector: str, 
     assert names_of(await server.api.list(path, fieldSelector=selector)) == list(names)
 
 
-async def test_a_field_that_is_not_selectable(server: Server, namespace: str) -> None:
+async def test_fields_that_can_be_selected(server: Server, namespace: str) -> None:
+    # A field that is not selectable.
     await refused(
         server.api.list(leases(namespace), fieldSelector="spec.holder=x"),
         400,
@@ -107,8 +127,7 @@ async def test_a_field_that_is_not_selectable(server: Server, namespace: str) ->
         '"spec.holder" is not a known field selector: only "metadata.name", "metadata.namespace"',
     )
 
-
-async def test_field_selectors_know_no_sets(server: Server, namespace: str) -> None:
+    # Field selectors know no sets.
     await refused(
         server.api.list(leases(namespace), fieldSelector="metadata.name in (a)"),
         400,
@@ -116,8 +135,7 @@ async def test_field_selectors_know_no_sets(server: Server, namespace: str) -> N
         "invalid selector: 'metadata.name in (a)'; can't understand 'metadata.name in (a)'",
     )
 
-
-async def test_kinds_have_selectable_fields_of_their_own(server: Server, namespace: str) -> None:
+    # Kinds have selectable fields of their own.
     await server.api.create(secrets(namespace), secret("a"))
     await server.api.create(secrets(namespace), {**secret("b"), "type": "example.com/other"})
     assert names_of(await server.api.list(secrets(namespace), fieldSelector="type=Opaque")) == ["a"]
@@ -129,22 +147,25 @@ async def test_kinds_have_selectable_fields_of_their_own(server: Server, namespa
     )
 
 
-async def test_a_page_says_how_many_are_left(server: Server, path: str) -> None:
+async def test_pages(server: Server, path: str) -> None:
+    # A page says how many are left.
     page = await server.api.get(path, limit=1)
     assert names_of(list_items(page)) == ["a"]
     assert page["metadata"]["remainingItemCount"] == 3
     assert page["metadata"]["continue"]
 
+    # A page that holds everything is the list.
+    page = await server.api.get(path, limit=4)
+    assert len(page["items"]) == 4
+    assert not page["metadata"].keys() & {"continue", "remainingItemCount"}
 
-async def test_pages_are_of_one_version(server: Server, path: str) -> None:
-    first = await server.api.get(path, limit=2)
-    await server.api.create(path, lease("e"))
-    rest = await server.api.get(path, **{"continue": first["metadata"]["continue"]})
-    assert names_of(list_items(rest)) == ["c", "d"]
-    assert rest["metadata"] == {"resourceVersion": first["metadata"]["resourceVersion"]}
+    # What is left of a selection is not counted.
+    page = await server.api.get(path, limit=1, labelSelector="app=x")
+    assert names_of(list_items(page)) == ["a"]
+    assert page["metadata"]["continue"]
+    assert "remainingItemCount" not in page["metadata"]
 
-
-async def test_pages_go_on_until_nothing_is_left(server: Server, path: str) -> None:
+    # Pages go on until nothing is left.
     names, token = [], ""
     while True:
         asked: dict[str, Parameter] = {"continue": token} if token else {}
@@ -156,25 +177,19 @@ async def test_pages_go_on_until_nothing_is_left(server: Server, path: str) -> N
     assert names == ["abc", "d"]
     assert "remainingItemCount" not in page["metadata"]
 
-
-async def test_a_page_that_holds_everything_is_the_list(server: Server, path: str) -> None:
-    page = await server.api.get(path, limit=4)
-    assert len(page["items"]) == 4
-    assert not page["metadata"].keys() & {"continue", "remainingItemCount"}
-
-
-async def test_what_is_left_of_a_selection_is_not_counted(server: Server, path: str) -> None:
-    page = await server.api.get(path, limit=1, labelSelector="app=x")
-    assert names_of(list_items(page)) == ["a"]
-    assert page["metadata"]["continue"]
-    assert "remainingItemCount" not in page["metadata"]
+    # Pages are of one version.
+    first = await server.api.get(path, limit=2)
+    await server.api.create(path, lease("e"))
+    rest = await server.api.get(path, **{"continue": first["metadata"]["continue"]})
+    assert names_of(list_items(rest)) == ["c", "d"]
+    assert rest["metadata"] == {"resourceVersion": first["metadata"]["resourceVersion"]}
 
 
-async def test_a_limit_is_a_number(server: Server, path: str) -> None:
+async def test_options_of_a_list_are_checked(server: Server, path: str) -> None:
+    # A limit is a number.
     await refused(server.api.get(path, limit="x"), 400, "BadRequest", 'strconv.ParseInt: parsing "x": invalid syntax')
 
-
-async def test_a_continue_token_is_the_servers(server: Server, path: str) -> None:
+    # A continue token is the servers.
     await refused(
         server.api.get(path, limit=1, **{"continue": "garbage"}),
         400,
@@ -182,8 +197,7 @@ async def test_a_continue_token_is_the_servers(server: Server, path: str) -> Non
         saying="invalid continue token: continue key is not valid",
     )
 
-
-async def test_a_continue_token_has_a_version_already(server: Server, path: str) -> None:
+    # A continue token has a version already.
     token = (await server.api.get(path, limit=1))["metadata"]["continue"]
     await refused(
         server.api.get(path, limit=1, resourceVersion="5", **{"continue": token}),
@@ -192,8 +206,18 @@ async def test_a_continue_token_has_a_version_already(server: Server, path: str)
         "specifying resource version is not allowed when using continue",
     )
 
+    # A version of a list is a number.
+    await refused(
+        server.api.get(path, resourceVersion="abc"),
+        400,
+        "BadRequest",
+        'invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": '
+        "invalid syntax",
+    )
 
-async def test_version_0_takes_any_state_and_no_limit(server: Server, path: str) -> None:
+
+async def test_a_list_of_a_version(server: Server, path: str, versions: dict[str, int]) -> None:
+    # Version 0 takes any state and no limit.
     async def complete() -> bool:
         page = await server.api.get(path, resourceVersion="0", limit=1)
         assert "continue" not in page["metadata"]
@@ -202,8 +226,13 @@ async def test_version_0_takes_any_state_and_no_limit(server: Server, path: str)
     # A cached state may be behind, but not for long.
     assert await wait_for(complete)
 
+    # A list exactly of a version.
+    answer = await server.api.get(path, resourceVersion=versions["b"], resourceVersionMatch="Exact")
+    assert names_of(list_items(answer)) == ["a", "b"]
+    assert answer["metadata"] == {"resourceVersion": str(versions["b"])}
 
-@pytest.mark.parametrize("match", ["NotOlderThan", ""], ids=["asked", "by-default"])
+
+@each("match", ["NotOlderThan", ""], ids=["asked", "by-default"])
 async def test_a_list_not_older_than_a_version(server: Server, path: str, versions: dict[str, int], match: str) -> None:
     asked = {"resourceVersionMatch": match} if match else {}
     answer = await server.api.get(path, resourceVersion=versions["b"], **asked)
@@ -211,13 +240,7 @@ async def test_a_list_not_older_than_a_version(server: Server, path: str, versio
     assert int(answer["metadata"]["resourceVersion"]) >= versions["b"]
 
 
-async def test_a_list_exactly_of_a_version(server: Server, path: str, versions: dict[str, int]) -> None:
-    answer = await server.api.get(path, resourceVersion=versions["b"], resourceVersionMatch="Exact")
-    assert names_of(list_items(answer)) == ["a", "b"]
-    assert answer["metadata"] == {"resourceVersion": str(versions["b"])}
-
-
-@pytest.mark.parametrize(
+@each(
     ("parameters", "words", "reason"),
     [
         pytest.param(
@@ -252,16 +275,6 @@ async def test_a_version_match_must_make_sense(
     )
 
 
-async def test_a_version_of_a_list_is_a_number(server: Server, namespace: str) -> None:
-    await refused(
-        server.api.get(leases(namespace), resourceVersion="abc"),
-        400,
-        "BadRequest",
-        'invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": '
-        "invalid syntax",
-    )
-
-
 async def test_a_version_that_is_not_reached_in_time(server: Server, namespace: str) -> None:
     answer = await send(server.api, "GET", leases(namespace), resourceVersion="999999999")
     assert answer.status == 504
@@ -273,24 +286,3 @@ async def test_a_version_that_is_not_reached_in_time(server: Server, namespace: 
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
         "retryAfterSeconds": 1,
     }
-
-
-async def test_a_list_may_be_of_metadata_only(server: Server, path: str) -> None:
-    headers = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
-    answer = (await server.api.exchange("GET", path, headers=headers)).body
-    assert (answer["kind"], answer["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
-    assert names_of(answer["items"]) == list(FOUR)
-    assert all(item.keys() == {"kind", "apiVersion", "metadata"} for item in answer["items"])
-
-
-async def test_an_object_may_be_read_as_metadata_only(server: Server, path: str) -> None:
-    headers = {"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}
-    answer: Object = (await server.api.exchange("GET", f"{path}/a", headers=headers)).body
-    assert answer.keys() == {"kind", "apiVersion", "metadata"}
-    assert (answer["kind"], answer["metadata"]["name"]) == ("PartialObjectMetadata", "a")
-
-
-async def test_what_cannot_be_written_is_not_acceptable(server: Server, path: str) -> None:
-    answer = await server.api.exchange("GET", path, headers={"Accept": "text/html"})
-    assert answer.status == 406
-    assert answer.body["reason"] == "NotAcceptable"

@@ -6,6 +6,7 @@ from tests.conformance.answers import refused, send, warnings_of
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps
 from tests.controlplane.api import Object
+from tests.rows import each
 
 SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
@@ -24,7 +25,7 @@ LABEL_VALUE = (
 )
 
 
-@pytest.mark.parametrize("name", ["Bad_Name", "a/b", "-a", "a..b"], ids=["upper-case", "slash", "dash", "dots"])
+@each("name", ["Bad_Name", "a/b", "-a", "a..b"], ids=["upper-case", "slash", "dash", "dots"])
 async def test_a_name_must_be_a_subdomain(server: Server, namespace: str, name: str) -> None:
     await refused(
         server.api.create(configmaps(namespace), configmap(name)),
@@ -35,7 +36,8 @@ async def test_a_name_must_be_a_subdomain(server: Server, namespace: str, name: 
     )
 
 
-async def test_a_name_has_at_most_253_characters(server: Server, namespace: str) -> None:
+async def test_a_name_is_checked(server: Server, namespace: str) -> None:
+    # A name has at most 253 characters.
     await refused(
         server.api.create(configmaps(namespace), configmap("x" * 254)),
         422,
@@ -44,8 +46,7 @@ async def test_a_name_has_at_most_253_characters(server: Server, namespace: str)
         causes=[("FieldValueInvalid", "metadata.name")],
     )
 
-
-async def test_a_name_is_required(server: Server, namespace: str) -> None:
+    # A name is required.
     await refused(
         server.api.create(configmaps(namespace), {"metadata": {}}),
         422,
@@ -54,31 +55,7 @@ async def test_a_name_is_required(server: Server, namespace: str) -> None:
         causes=[("FieldValueRequired", "metadata.name")],
     )
 
-
-async def test_generate_name_is_a_prefix(server: Server, namespace: str) -> None:
-    created = await server.api.create(configmaps(namespace), {"metadata": {"generateName": "gen-"}})
-    assert created["metadata"]["generateName"] == "gen-"
-    assert created["metadata"]["name"].startswith("gen-")
-    assert len(created["metadata"]["name"]) == len("gen-") + 5
-
-
-async def test_each_generated_name_is_another(server: Server, namespace: str) -> None:
-    made = [await server.api.create(configmaps(namespace), {"metadata": {"generateName": "gen-"}}) for _ in range(3)]
-    assert len({each["metadata"]["name"] for each in made}) == 3
-
-
-async def test_a_generated_name_has_at_most_63_characters(server: Server, namespace: str) -> None:
-    created = await server.api.create(configmaps(namespace), {"metadata": {"generateName": "g" * 80}})
-    assert len(created["metadata"]["name"]) == 63
-    assert created["metadata"]["generateName"] == "g" * 80
-
-
-async def test_a_name_wins_over_generate_name(server: Server, namespace: str) -> None:
-    created = await server.api.create(configmaps(namespace), configmap("a", generateName="gen-"))
-    assert (created["metadata"]["name"], created["metadata"]["generateName"]) == ("a", "gen-")
-
-
-async def test_a_bad_prefix_makes_a_bad_name(server: Server, namespace: str) -> None:
+    # A bad prefix makes a bad name.
     await refused(
         server.api.create(configmaps(namespace), {"metadata": {"generateName": "Bad_"}}),
         422,
@@ -88,7 +65,28 @@ async def test_a_bad_prefix_makes_a_bad_name(server: Server, namespace: str) -> 
     )
 
 
-@pytest.mark.parametrize(
+async def test_names_are_generated(server: Server, namespace: str) -> None:
+    # Generate name is a prefix.
+    created = await server.api.create(configmaps(namespace), {"metadata": {"generateName": "gen-"}})
+    assert created["metadata"]["generateName"] == "gen-"
+    assert created["metadata"]["name"].startswith("gen-")
+    assert len(created["metadata"]["name"]) == len("gen-") + 5
+
+    # Each generated name is another.
+    made = [await server.api.create(configmaps(namespace), {"metadata": {"generateName": "gen-"}}) for _ in range(3)]
+    assert len({each["metadata"]["name"] for each in made}) == 3
+
+    # A generated name has at most 63 characters.
+    created = await server.api.create(configmaps(namespace), {"metadata": {"generateName": "g" * 80}})
+    assert len(created["metadata"]["name"]) == 63
+    assert created["metadata"]["generateName"] == "g" * 80
+
+    # A name wins over generate name.
+    created = await server.api.create(configmaps(namespace), configmap("a", generateName="gen-"))
+    assert (created["metadata"]["name"], created["metadata"]["generateName"]) == ("a", "gen-")
+
+
+@each(
     ("metadata", "field", "words"),
     [
         pytest.param(
@@ -134,7 +132,8 @@ async def test_metadata_is_validated(server: Server, namespace: str, metadata: O
     )
 
 
-async def test_annotations_have_a_limit_together(server: Server, namespace: str) -> None:
+async def test_metadata_has_a_limit_and_is_checked_in_patches(server: Server, namespace: str) -> None:
+    # Annotations have a limit together.
     await refused(
         server.api.create(configmaps(namespace), configmap("a", annotations={"k": "v" * 256 * 1024})),
         422,
@@ -143,8 +142,7 @@ async def test_annotations_have_a_limit_together(server: Server, namespace: str)
         causes=[("FieldValueTooLong", "metadata.annotations")],
     )
 
-
-async def test_metadata_is_validated_in_patches_too(server: Server, namespace: str) -> None:
+    # Metadata is validated in patches too.
     await server.api.create(configmaps(namespace), configmap("a"))
     await refused(
         server.api.patch(configmaps(namespace, "a"), {"metadata": {"labels": {"bad key!": "1"}}}),
@@ -163,7 +161,7 @@ OWNERS = {
 }
 
 
-@pytest.mark.parametrize("missing", ["uid", "kind", "name"])
+@each("missing", ["uid", "kind", "name"])
 async def test_an_owner_reference_is_complete(server: Server, namespace: str, missing: str) -> None:
     path, reason, words = OWNERS[server.minor.name]
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u", missing: ""}
@@ -176,7 +174,8 @@ async def test_an_owner_reference_is_complete(server: Server, namespace: str, mi
     )
 
 
-async def test_an_event_owns_nothing(server: Server, namespace: str) -> None:
+async def test_owner_references_are_checked(server: Server, namespace: str) -> None:
+    # An event owns nothing.
     path = OWNERS[server.minor.name][0]
     owner = {"apiVersion": "v1", "kind": "Event", "name": "o", "uid": "u"}
     await refused(
@@ -187,8 +186,7 @@ async def test_an_event_owns_nothing(server: Server, namespace: str) -> None:
         causes=[("FieldValueInvalid", path)],
     )
 
-
-async def test_one_owner_controls(server: Server, namespace: str) -> None:
+    # One owner controls.
     owners = [
         {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": name, "controller": True} for name in ("o", "p")
     ]
@@ -201,8 +199,7 @@ async def test_one_owner_controls(server: Server, namespace: str) -> None:
         causes=[("FieldValueInvalid", "metadata.ownerReferences")],
     )
 
-
-async def test_an_owner_that_is_named_twice_is_kept_once(server: Server, namespace: str) -> None:
+    # An owner that is named twice is kept once.
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"}
     answer = await send(server.api, "POST", configmaps(namespace), configmap("a", ownerReferences=[owner, owner]))
     assert answer.status == 201

@@ -8,6 +8,7 @@ import pytest
 from tests.conformance.answers import details_of, refused, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import NAMESPACES, configmap, configmaps, gone, job, jobs
+from tests.rows import each
 
 
 @pytest.fixture
@@ -29,20 +30,21 @@ async def leaving(server: Server) -> AsyncIterator[str]:
 
 
 async def test_a_new_namespace_is_active_and_has_its_name_as_a_label(server: Server, namespace: str) -> None:
+    # A new namespace is active and has its name as a label.
     read = await server.api.get(f"{NAMESPACES}/{namespace}")
     assert read["metadata"]["labels"] == {"kubernetes.io/metadata.name": namespace}
     assert read["spec"] == {"finalizers": ["kubernetes"]}
     assert read["status"] == {"phase": "Active"}
 
-
-async def test_the_label_is_the_servers_to_write(server: Server, namespace: str) -> None:
+    # The label is the servers to write.
     patched = await server.api.patch(
         f"{NAMESPACES}/{namespace}", {"metadata": {"labels": {"kubernetes.io/metadata.name": "other"}}}
     )
     assert patched["metadata"]["labels"] == {"kubernetes.io/metadata.name": namespace}
 
 
-async def test_a_namespace_is_named_like_a_host(server: Server) -> None:
+async def test_namespaces_that_cannot_be_made_deleted_or_read(server: Server) -> None:
+    # A namespace is named like a host.
     await refused(
         server.api.create(NAMESPACES, {"metadata": {"name": "a.b"}}),
         422,
@@ -50,8 +52,7 @@ async def test_a_namespace_is_named_like_a_host(server: Server) -> None:
         'Namespace "a.b" is invalid: metadata.name: Invalid value: "a.b": must not contain dots',
     )
 
-
-async def test_some_namespaces_stay(server: Server) -> None:
+    # Some namespaces stay.
     await refused(
         server.api.delete(f"{NAMESPACES}/default"),
         403,
@@ -59,16 +60,15 @@ async def test_some_namespaces_stay(server: Server) -> None:
         'namespaces "default" is forbidden: this namespace may not be deleted',
     )
 
+    # Nothing is found where no namespace is.
+    await refused(server.api.get(configmaps("nowhere", "a")), 404, "NotFound", 'configmaps "a" not found')
 
-@pytest.mark.parametrize("kind", ["configmaps", "jobs"])
+
+@each("kind", ["configmaps", "jobs"])
 async def test_nothing_is_created_where_no_namespace_is(server: Server, kind: str) -> None:
     path, body = {"configmaps": (configmaps("nowhere"), configmap()), "jobs": (jobs("nowhere"), job())}[kind]
     failure = await refused(server.api.create(path, body), 404, "NotFound", 'namespaces "nowhere" not found')
     assert details_of(failure) == {"name": "nowhere", "kind": "namespaces"}
-
-
-async def test_nothing_is_found_where_no_namespace_is(server: Server) -> None:
-    await refused(server.api.get(configmaps("nowhere", "a")), 404, "NotFound", 'configmaps "a" not found')
 
 
 async def test_delete_answers_the_namespace_that_is_leaving(server: Server) -> None:
@@ -80,7 +80,7 @@ async def test_delete_answers_the_namespace_that_is_leaving(server: Server) -> N
     assert answer["status"] == {"phase": "Terminating"}
 
 
-@pytest.mark.parametrize("dry", [{}, {"dryRun": "All"}], ids=["really", "dry"])
+@each("dry", [{}, {"dryRun": "All"}], ids=["really", "dry"])
 async def test_nothing_new_comes_into_a_namespace_that_is_leaving(
     server: Server, leaving: str, dry: dict[str, str]
 ) -> None:
@@ -96,12 +96,12 @@ async def test_nothing_new_comes_into_a_namespace_that_is_leaving(
     assert cause["message"] == f"namespace {leaving} is being terminated"
 
 
-async def test_what_is_in_a_namespace_that_is_leaving_can_be_changed(server: Server, leaving: str) -> None:
+async def test_what_becomes_of_a_namespace_that_is_leaving(server: Server, leaving: str) -> None:
+    # What is in a namespace that is leaving can be changed.
     patched = await server.api.patch(configmaps(leaving, "hold"), {"data": {"k": "w"}})
     assert patched["data"] == {"k": "w"}
 
-
-async def test_a_namespace_that_is_leaving_holds_its_name(server: Server, leaving: str) -> None:
+    # A namespace that is leaving holds its name.
     await refused(
         server.api.create(NAMESPACES, {"metadata": {"name": leaving}}),
         409,
@@ -109,8 +109,7 @@ async def test_a_namespace_that_is_leaving_holds_its_name(server: Server, leavin
         f'object is being deleted: namespaces "{leaving}" already exists',
     )
 
-
-async def test_a_namespace_takes_everything_in_it_along(server: Server, leaving: str) -> None:
+    # A namespace takes everything in it along.
     await server.api.patch(configmaps(leaving, "hold"), {"metadata": {"finalizers": None}})
     await gone(server.api, f"{NAMESPACES}/{leaving}")
     await refused(server.api.get(configmaps(leaving, "hold")), 404, "NotFound")

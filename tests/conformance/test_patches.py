@@ -8,18 +8,36 @@ from tests.conformance.answers import refused, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, create_pod, jobset, jobsets, pod, pods
 from tests.controlplane.api import Object, Objects
+from tests.rows import each
 
 REJECTED = "the server rejected our request due to an error in our request"
 
 
+async def stored(server: Server, namespace: str, name: str) -> str:
+    """The path of a ConfigMap with data and labels."""
+    await server.api.create(configmaps(namespace), configmap(name, {"k": "v", "j": "w"}, labels={"x": "1", "y": "2"}))
+    return configmaps(namespace, name)
+
+
 @pytest.fixture
 async def path(server: Server, namespace: str) -> str:
-    """A ConfigMap with data and labels."""
-    await server.api.create(configmaps(namespace), configmap("a", {"k": "v", "j": "w"}, labels={"x": "1", "y": "2"}))
-    return configmaps(namespace, "a")
+    return await stored(server, namespace, "a")
 
 
-async def test_merge_adds_replaces_and_removes_by_null(server: Server, path: str) -> None:
+async def test_what_a_merge_makes(server: Server, path: str) -> None:
+    # An empty merge changes nothing.
+    before = await server.api.get(path)
+    assert await server.api.patch(path, {}) == before
+
+    # A patch does not rename.
+    await refused(
+        server.api.patch(path, {"metadata": {"name": "z"}}),
+        400,
+        "BadRequest",
+        "the name of the object (z) does not match the name on the URL (a)",
+    )
+
+    # Merge adds replaces and removes by null.
     patched = await server.api.patch(
         path, {"data": {"k": None, "j": "u", "n": "new"}, "metadata": {"labels": {"x": None}}}
     )
@@ -27,12 +45,8 @@ async def test_merge_adds_replaces_and_removes_by_null(server: Server, path: str
     assert patched["metadata"]["labels"] == {"y": "2"}
 
 
-async def test_an_empty_merge_changes_nothing(server: Server, path: str) -> None:
-    before = await server.api.get(path)
-    assert await server.api.patch(path, {}) == before
-
-
 async def test_merge_replaces_lists(server: Server, namespace: str) -> None:
+    # Merge replaces lists.
     rules = [{"name": name, "action": "FailJobSet"} for name in ("one", "two")]
     await server.api.create(jobsets(namespace), jobset(failurePolicy={"rules": rules}))
     patched = await server.api.patch(jobsets(namespace, "a"), {"metadata": {"finalizers": ["a.b/c", "a.b/d"]}})
@@ -42,8 +56,16 @@ async def test_merge_replaces_lists(server: Server, namespace: str) -> None:
     patched = await server.api.patch(jobsets(namespace, "a"), {"metadata": {"finalizers": None}})
     assert "finalizers" not in patched["metadata"]
 
+    # Merge replaces conditions.
+    await create_pod(server, namespace, pod())
+    for name in ("A", "B"):
+        answer = await server.api.patch(
+            f"{pods(namespace, 'a')}/status", {"status": {"conditions": [{"type": name, "status": "True"}]}}
+        )
+    assert [each["type"] for each in answer["status"]["conditions"]] == ["B"]
 
-@pytest.mark.parametrize(
+
+@each(
     ("patch", "words"),
     [
         ({"data": []}, "cannot unmarshal array into Go struct field ConfigMap.data of type map[string]string"),
@@ -55,41 +77,33 @@ async def test_merge_must_keep_the_types(server: Server, path: str, patch: Objec
     await refused(server.api.patch(path, patch), 422, "Invalid", saying=words, causes=[("FieldValueInvalid", "patch")])
 
 
-@pytest.mark.parametrize("body", ["[]", '"x"', "{bad"], ids=["list", "text", "not-json"])
+@each("body", ["[]", '"x"', "{bad"], ids=["list", "text", "not-json"])
 async def test_a_merge_patch_is_an_object(server: Server, path: str, body: str) -> None:
     answer = await send(server.api, "PATCH", path, body, "application/merge-patch+json")
     assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
-
-
-async def test_a_patch_does_not_rename(server: Server, path: str) -> None:
-    await refused(
-        server.api.patch(path, {"metadata": {"name": "z"}}),
-        400,
-        "BadRequest",
-        "the name of the object (z) does not match the name on the URL (a)",
-    )
 
 
 def _operation(op: str, at: str, **fields: Any) -> Object:
     return {"op": op, "path": at, **fields}
 
 
-@pytest.mark.parametrize(
-    ("operations", "data"),
+@each(
+    ("name", "operations", "data"),
     [
-        pytest.param([_operation("add", "/data/z", value="1")], {"k": "v", "j": "w", "z": "1"}, id="add"),
-        pytest.param([_operation("add", "/data/k", value="1")], {"k": "1", "j": "w"}, id="add-over"),
-        pytest.param([_operation("replace", "/data/k", value="1")], {"k": "1", "j": "w"}, id="replace"),
-        pytest.param([_operation("remove", "/data/k")], {"j": "w"}, id="remove"),
-        pytest.param([_operation("move", "/data/z", **{"from": "/data/k"})], {"z": "v", "j": "w"}, id="move"),
-        pytest.param([_operation("copy", "/data/z", **{"from": "/data/k"})], {"k": "v", "z": "v", "j": "w"}, id="copy"),
-        pytest.param(
-            [_operation("test", "/data/k", value="v"), _operation("remove", "/data/k")], {"j": "w"}, id="test-holds"
-        ),
-        pytest.param([], {"k": "v", "j": "w"}, id="nothing"),
+        ("add", [_operation("add", "/data/z", value="1")], {"k": "v", "j": "w", "z": "1"}),
+        ("add-over", [_operation("add", "/data/k", value="1")], {"k": "1", "j": "w"}),
+        ("replace", [_operation("replace", "/data/k", value="1")], {"k": "1", "j": "w"}),
+        ("remove", [_operation("remove", "/data/k")], {"j": "w"}),
+        ("move", [_operation("move", "/data/z", **{"from": "/data/k"})], {"z": "v", "j": "w"}),
+        ("copy", [_operation("copy", "/data/z", **{"from": "/data/k"})], {"k": "v", "z": "v", "j": "w"}),
+        ("test-holds", [_operation("test", "/data/k", value="v"), _operation("remove", "/data/k")], {"j": "w"}),
+        ("nothing", [], {"k": "v", "j": "w"}),
     ],
 )
-async def test_json_patch_carries_out(server: Server, path: str, operations: Objects, data: Object) -> None:
+async def test_json_patch_carries_out(
+    server: Server, namespace: str, name: str, operations: Objects, data: Object
+) -> None:
+    path = await stored(server, namespace, name)
     patched = await server.api.patch(path, operations, kind="json")
     assert patched["data"] == data
 
@@ -99,7 +113,7 @@ async def test_json_patch_escapes_slashes(server: Server, path: str) -> None:
     assert patched["metadata"]["labels"] == {"x": "1", "y": "2", "a.b/c": "1"}
 
 
-@pytest.mark.parametrize(
+@each(
     "operations",
     [
         pytest.param([_operation("test", "/data/k", value="other")], id="test-fails"),
@@ -118,13 +132,14 @@ async def test_json_patch_fails_as_a_whole(server: Server, path: str, operations
     assert await server.api.get(path) == before
 
 
-@pytest.mark.parametrize("body", ['{"op": "add"}', "garbage"], ids=["object", "not-json"])
+@each("body", ['{"op": "add"}', "garbage"], ids=["object", "not-json"])
 async def test_a_json_patch_is_a_list(server: Server, path: str, body: str) -> None:
     answer = await send(server.api, "PATCH", path, body, "application/json-patch+json")
     assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
 
 
-async def test_strategic_merges_conditions_by_type(server: Server, namespace: str) -> None:
+async def test_strategic_merges_lists_by_key(server: Server, namespace: str) -> None:
+    # Strategic merges conditions by type.
     await create_pod(server, namespace, pod())
 
     async def patched(*conditions: Object) -> dict[str, str]:
@@ -139,52 +154,24 @@ async def test_strategic_merges_conditions_by_type(server: Server, namespace: st
     assert await patched({"$patch": "delete", "type": "A"}) == {"B": "True"}
     assert await patched({"$patch": "replace"}, {"type": "C", "status": "True"}) == {"C": "True"}
 
-
-async def test_merge_replaces_conditions(server: Server, namespace: str) -> None:
-    await create_pod(server, namespace, pod())
-    for name in ("A", "B"):
-        answer = await server.api.patch(
-            f"{pods(namespace, 'a')}/status", {"status": {"conditions": [{"type": name, "status": "True"}]}}
-        )
-    assert [each["type"] for each in answer["status"]["conditions"]] == ["B"]
-
-
-async def test_strategic_merges_containers_by_name(server: Server, namespace: str) -> None:
-    await create_pod(server, namespace, pod())
-    patched = await server.api.patch(
-        pods(namespace, "a"), {"spec": {"containers": [{"name": "c", "image": "j"}]}}, kind="strategic"
+    # Strategic merges containers by name.
+    await create_pod(server, namespace, pod("b"))
+    changed = await server.api.patch(
+        pods(namespace, "b"), {"spec": {"containers": [{"name": "c", "image": "j"}]}}, kind="strategic"
     )
-    (container,) = patched["spec"]["containers"]
+    (container,) = changed["spec"]["containers"]
     assert (container["name"], container["image"], container["imagePullPolicy"]) == ("c", "j", "Always")
 
-
-async def test_strategic_needs_the_merge_key(server: Server, namespace: str) -> None:
-    await create_pod(server, namespace, pod())
+    # Strategic needs the merge key.
+    await create_pod(server, namespace, pod("c"))
     await refused(
-        server.api.patch(pods(namespace, "a"), {"spec": {"containers": [{"image": "j"}]}}, kind="strategic"),
+        server.api.patch(pods(namespace, "c"), {"spec": {"containers": [{"image": "j"}]}}, kind="strategic"),
         500,
         "",
         "map: map[image:j] does not contain declared merge key: name",
     )
 
-
-async def test_strategic_adds_finalizers_to_those_that_are_there(server: Server, path: str) -> None:
-    for name in ("a.b/c", "a.b/d"):
-        patched = await server.api.patch(path, {"metadata": {"finalizers": [name]}}, kind="strategic")
-    assert sorted(patched["metadata"]["finalizers"]) == ["a.b/c", "a.b/d"]
-    deletion = {"$deleteFromPrimitiveList/finalizers": ["a.b/c", "a.b/d"]}
-    patched = await server.api.patch(path, {"metadata": deletion}, kind="strategic")
-    assert "finalizers" not in patched["metadata"]
-
-
-async def test_strategic_merges_maps_and_replaces_them_on_demand(server: Server, path: str) -> None:
-    patched = await server.api.patch(path, {"metadata": {"labels": {"z": "3", "x": None}}}, kind="strategic")
-    assert patched["metadata"]["labels"] == {"y": "2", "z": "3"}
-    patched = await server.api.patch(path, {"metadata": {"labels": {"$patch": "replace", "n": "1"}}}, kind="strategic")
-    assert patched["metadata"]["labels"] == {"n": "1"}
-
-
-async def test_custom_resources_have_no_strategic_merge(server: Server, namespace: str) -> None:
+    # Custom resources have no strategic merge.
     await server.api.create(jobsets(namespace), jobset())
     await refused(
         server.api.patch(jobsets(namespace, "a"), {}, kind="strategic"),
@@ -193,3 +180,19 @@ async def test_custom_resources_have_no_strategic_merge(server: Server, namespac
         "the body of the request was in an unknown format - accepted media types include: "
         "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
     )
+
+
+async def test_strategic_merges_finalizers_and_maps(server: Server, path: str) -> None:
+    # Strategic adds finalizers to those that are there.
+    for name in ("a.b/c", "a.b/d"):
+        patched = await server.api.patch(path, {"metadata": {"finalizers": [name]}}, kind="strategic")
+    assert sorted(patched["metadata"]["finalizers"]) == ["a.b/c", "a.b/d"]
+    deletion = {"$deleteFromPrimitiveList/finalizers": ["a.b/c", "a.b/d"]}
+    patched = await server.api.patch(path, {"metadata": deletion}, kind="strategic")
+    assert "finalizers" not in patched["metadata"]
+
+    # Strategic merges maps and replaces them on demand.
+    patched = await server.api.patch(path, {"metadata": {"labels": {"z": "3", "x": None}}}, kind="strategic")
+    assert patched["metadata"]["labels"] == {"y": "2", "z": "3"}
+    patched = await server.api.patch(path, {"metadata": {"labels": {"$patch": "replace", "n": "1"}}}, kind="strategic")
+    assert patched["metadata"]["labels"] == {"n": "1"}

@@ -7,6 +7,7 @@ from tests.conformance.gangs import Shapes, group
 from tests.conformance.grounds import Server, only
 from tests.conformance.objects import create_pod, gone, pod, pod_spec, podgroups, pods
 from tests.controlplane.api import Object
+from tests.rows import each
 
 PROTECTION = "scheduling.k8s.io/podgroup-protection"
 
@@ -28,7 +29,10 @@ UNSET: dict[str, Object] = {"1.37": {}, "1.36": {"podGroupTemplateRef": None}}
 
 
 @only("1.36", "1.37")
-async def test_a_pod_group_is_protected_and_filled_in(server: Server, gang: str, shapes: Shapes) -> None:
+async def test_a_pod_group_is_protected_and_filled_in(
+    server: Server, gang: str, shapes: Shapes, namespace: str
+) -> None:
+    # A pod group is protected and filled in.
     read = await server.api.get(gang)
     assert read["metadata"]["finalizers"] == [PROTECTION]
     assert read["status"] == {}
@@ -39,10 +43,8 @@ async def test_a_pod_group_is_protected_and_filled_in(server: Server, gang: str,
     }
     assert "generation" not in read["metadata"]
 
-
-@only("1.36", "1.37")
-async def test_a_pod_group_may_stand_alone(server: Server, namespace: str) -> None:
-    created = await server.api.create(podgroups(server, namespace), group())
+    # A pod group may stand alone.
+    created = await server.api.create(podgroups(server, namespace), group("alone"))
     assert created["spec"] == {
         **UNSET[server.minor.name],
         "schedulingPolicy": {"gang": {"minCount": 2}},
@@ -51,7 +53,10 @@ async def test_a_pod_group_may_stand_alone(server: Server, namespace: str) -> No
 
 
 @only("1.36")
-async def test_1_36_wants_the_workload_of_a_pod_group(server: Server, namespace: str, shapes: Shapes) -> None:
+async def test_1_36_wants_workload_and_template_of_a_pod_group(
+    server: Server, namespace: str, shapes: Shapes, workload: str
+) -> None:
+    # 1.36 wants the workload of a pod group.
     await refused(
         server.api.create(podgroups(server, namespace), group(**shapes.reference("nowhere", "g"))),
         403,
@@ -59,11 +64,7 @@ async def test_1_36_wants_the_workload_of_a_pod_group(server: Server, namespace:
         'podgroups.scheduling.k8s.io "g" is forbidden: PodGroup rejected: Workload "nowhere" not found',
     )
 
-
-@only("1.36")
-async def test_1_36_wants_the_template_of_a_pod_group(
-    server: Server, namespace: str, workload: str, shapes: Shapes
-) -> None:
+    # 1.36 wants the template of a pod group.
     assert workload
     await refused(
         server.api.create(podgroups(server, namespace), group(**shapes.reference("w", "nothing"))),
@@ -75,14 +76,32 @@ async def test_1_36_wants_the_template_of_a_pod_group(
 
 
 @only("1.37")
-async def test_1_37_takes_a_pod_group_before_its_workload(server: Server, namespace: str, shapes: Shapes) -> None:
+async def test_1_37_wants_no_workload_but_the_priority_class(server: Server, namespace: str, shapes: Shapes) -> None:
+    # 1.37 wants the priority class of a pod group.
+    await refused(
+        server.api.create(podgroups(server, namespace), group(priorityClassName="nowhere")),
+        403,
+        "Forbidden",
+        'podgroups.scheduling.k8s.io "g" is forbidden: no PriorityClass with name nowhere was found',
+    )
+
+    # 1.37 takes no priority without its class.
+    await refused(
+        server.api.create(podgroups(server, namespace), group(priority=5)),
+        403,
+        "Forbidden",
+        'podgroups.scheduling.k8s.io "g" is forbidden: priority set in the pod group (5) must match the priority '
+        "computed (0) based on the priority class set in the spec",
+    )
+
+    # 1.37 takes a pod group before its workload.
     reference = shapes.reference("nowhere", "g")
     created = await server.api.create(podgroups(server, namespace), group(**reference))
     assert created["spec"].items() >= reference.items()
 
 
 @only("1.36", "1.37")
-@pytest.mark.parametrize(
+@each(
     ("policy", "words"),
     [
         pytest.param({"gang": {"minCount": 0}}, ".gang.minCount: Required value", id="no-count"),
@@ -98,16 +117,6 @@ async def test_a_pod_group_is_validated(server: Server, namespace: str, policy: 
     )
 
 
-@only("1.37")
-async def test_1_37_wants_the_priority_class_of_a_pod_group(server: Server, namespace: str) -> None:
-    await refused(
-        server.api.create(podgroups(server, namespace), group(priorityClassName="nowhere")),
-        403,
-        "Forbidden",
-        'podgroups.scheduling.k8s.io "g" is forbidden: no PriorityClass with name nowhere was found',
-    )
-
-
 @only("1.36")
 async def test_1_36_drops_the_priority_of_a_pod_group(server: Server, namespace: str) -> None:
     """Its gate is off, so it goes without a word."""
@@ -120,17 +129,6 @@ async def test_1_36_drops_the_priority_of_a_pod_group(server: Server, namespace:
     )
     assert (answer.status, warnings_of(answer)) == (201, [])
     assert not answer.body["spec"].keys() & {"priorityClassName", "priority"}
-
-
-@only("1.37")
-async def test_1_37_takes_no_priority_without_its_class(server: Server, namespace: str) -> None:
-    await refused(
-        server.api.create(podgroups(server, namespace), group(priority=5)),
-        403,
-        "Forbidden",
-        'podgroups.scheduling.k8s.io "g" is forbidden: priority set in the pod group (5) must match the priority '
-        "computed (0) based on the priority class set in the spec",
-    )
 
 
 MIN_COUNT = {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
@@ -163,7 +161,8 @@ SWITCHED = {
 
 
 @only("1.36", "1.37")
-async def test_a_gang_stays_a_gang(server: Server, gang: str) -> None:
+async def test_a_pod_group_stays_what_it_is(server: Server, gang: str, shapes: Shapes) -> None:
+    # A gang stays a gang.
     await refused(
         server.api.patch(gang, {"spec": {"schedulingPolicy": {"gang": None, "basic": {}}}}),
         422,
@@ -171,9 +170,7 @@ async def test_a_gang_stays_a_gang(server: Server, gang: str) -> None:
         causes=SWITCHED[server.minor.name],
     )
 
-
-@only("1.36", "1.37")
-async def test_a_pod_group_stays_with_its_template(server: Server, gang: str, shapes: Shapes) -> None:
+    # A pod group stays with its template.
     ((field, _),) = shapes.reference("w", "h").items()
     await refused(
         server.api.patch(gang, {"spec": shapes.reference("w", "h")}),
@@ -183,9 +180,7 @@ async def test_a_pod_group_stays_with_its_template(server: Server, gang: str, sh
         causes=[("FieldValueInvalid", f"spec.{field}")],
     )
 
-
-@only("1.36", "1.37")
-async def test_the_status_of_a_pod_group_has_whole_conditions(server: Server, gang: str) -> None:
+    # The status of a pod group has whole conditions.
     condition = {
         "type": "PodGroupScheduled",
         "status": "True",

@@ -9,6 +9,7 @@ from tests.conformance.answers import refused, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import create_pod, names_of, pod, pod_spec, pods
 from tests.controlplane.api import Object, path_of
+from tests.rows import each
 
 NODES = path_of("v1", "nodes")
 
@@ -58,7 +59,7 @@ async def test_a_pod_is_filled_in(server: Server, namespace: str) -> None:
     assert created["metadata"]["generation"] == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "words", "causes"),
     [
         pytest.param(
@@ -89,16 +90,8 @@ async def test_a_pod_is_validated(
     )
 
 
-async def test_a_priority_class_must_be_there(server: Server, namespace: str) -> None:
-    await refused(
-        create_pod(server, namespace, pod("a", pod_spec(priorityClassName="nowhere"))),
-        403,
-        "Forbidden",
-        'pods "a" is forbidden: no PriorityClass with name nowhere was found',
-    )
-
-
-async def test_the_spec_of_a_pod_stays(server: Server, namespace: str) -> None:
+async def test_what_may_change_of_a_pod(server: Server, namespace: str) -> None:
+    # The spec of a pod stays.
     await create_pod(server, namespace, pod())
     await refused(
         server.api.patch(pods(namespace, "a"), {"spec": {"schedulerName": "other"}}),
@@ -108,9 +101,7 @@ async def test_the_spec_of_a_pod_stays(server: Server, namespace: str) -> None:
         causes=[("FieldValueForbidden", "spec")],
     )
 
-
-async def test_a_pod_gets_no_more_containers(server: Server, namespace: str) -> None:
-    await create_pod(server, namespace, pod())
+    # A pod gets no more containers.
     more = [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]
     await refused(
         server.api.patch(pods(namespace, "a"), {"spec": {"containers": more}}),
@@ -119,13 +110,19 @@ async def test_a_pod_gets_no_more_containers(server: Server, namespace: str) -> 
         'Pod "a" is invalid: spec.containers: Forbidden: pod updates may not add or remove containers',
     )
 
-
-async def test_an_image_may_change(server: Server, namespace: str) -> None:
-    await create_pod(server, namespace, pod())
+    # An image may change.
     path = "/spec/containers/0/image"
     patched = await server.api.patch(pods(namespace, "a"), [{"op": "replace", "path": path, "value": "j"}], kind="json")
     assert patched["spec"]["containers"][0]["image"] == "j"
     assert patched["metadata"]["generation"] == 2
+
+    # A priority class must be there.
+    await refused(
+        create_pod(server, namespace, pod("b", pod_spec(priorityClassName="nowhere"))),
+        403,
+        "Forbidden",
+        'pods "b" is forbidden: no PriorityClass with name nowhere was found',
+    )
 
 
 async def test_binding_sets_the_node_and_says_so(server: Server, namespace: str, node: str) -> None:
@@ -163,6 +160,7 @@ async def test_a_pod_without_a_node_is_deleted_at_once(server: Server, namespace
 
 
 async def test_a_pod_on_a_node_is_deleted_in_its_own_time(server: Server, bound: str) -> None:
+    # A pod on a node is deleted in its own time.
     answer = await server.api.delete(bound)
     metadata = (await server.api.get(bound))["metadata"]
     assert answer["metadata"]["deletionTimestamp"] == metadata["deletionTimestamp"]
@@ -170,8 +168,7 @@ async def test_a_pod_on_a_node_is_deleted_in_its_own_time(server: Server, bound:
     assert metadata["generation"] == 2
     assert metadata["deletionTimestamp"] > metadata["creationTimestamp"]
 
-
-async def test_the_time_can_be_shortened_and_not_lengthened(server: Server, bound: str) -> None:
+    # The time can be shortened and not lengthened.
     async def grace(seconds: int) -> int:
         answer = await server.api.delete(bound, grace=seconds)
         return int(answer["metadata"]["deletionGracePeriodSeconds"])
@@ -180,8 +177,7 @@ async def test_the_time_can_be_shortened_and_not_lengthened(server: Server, boun
     assert await grace(5) == 5
     assert await grace(60) == 5
 
-
-async def test_without_grace_it_is_gone(server: Server, bound: str) -> None:
+    # Without grace it is gone.
     await server.api.delete(bound)
     await server.api.delete(bound, grace=0)
     await refused(server.api.get(bound), 404, "NotFound")

@@ -13,6 +13,7 @@ from tests.conformance.webhooks import (
     deny,
 )
 from tests.controlplane.api import Object
+from tests.rows import each
 
 PHASES: list[Phase] = ["mutating", "validating"]
 
@@ -33,7 +34,7 @@ async def test_a_registration_is_filled_in(hooks: Hooks) -> None:
     assert created["metadata"]["generation"] == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "field", "words"),
     [
         pytest.param(
@@ -62,7 +63,7 @@ async def test_a_registration_is_filled_in(hooks: Hooks) -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("phase", PHASES)
+@each("phase", PHASES)
 async def test_a_registration_is_validated(hooks: Hooks, phase: Phase, fields: Object, field: str, words: str) -> None:
     body = hooks.configuration(phase, {**hooks.entry("hook"), **fields})
     await refused(

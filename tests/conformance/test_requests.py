@@ -8,16 +8,26 @@ from tests.conformance.answers import refused, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, jobs
 from tests.controlplane.api import path_of
+from tests.rows import each
 
 NO_RESOURCE = "the server could not find the requested resource"
 NO_METHOD = "the server does not allow this method on the requested resource"
 
 
-async def test_a_token_that_nobody_has_is_401(server: Server, namespace: str) -> None:
+async def test_who_is_not_known_is_turned_away(server: Server, namespace: str) -> None:
+    # A token that nobody has is 401.
     await refused(server.stranger("nobody").get(configmaps(namespace)), 401, "Unauthorized", "Unauthorized")
 
+    # Paths that are no resources are forbidden by their name.
+    await refused(
+        server.stranger("").get("/apis"),
+        403,
+        "Forbidden",
+        'forbidden: User "system:anonymous" cannot get path "/apis"',
+    )
 
-@pytest.mark.parametrize("verb", ["list", "get", "create"])
+
+@each("verb", ["list", "get", "create"])
 async def test_who_says_no_name_is_anonymous_and_may_nothing(server: Server, namespace: str, verb: str) -> None:
     stranger = server.stranger("")
     calls = {
@@ -38,23 +48,14 @@ async def test_who_says_no_name_is_anonymous_and_may_nothing(server: Server, nam
     )
 
 
-async def test_paths_that_are_no_resources_are_forbidden_by_their_name(server: Server) -> None:
-    await refused(
-        server.stranger("").get("/apis"),
-        403,
-        "Forbidden",
-        'forbidden: User "system:anonymous" cannot get path "/apis"',
-    )
-
-
-@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
+@each("path", ["/healthz", "/livez", "/readyz"])
 async def test_health_is_told_to_everybody(server: Server, path: str) -> None:
     answer = await server.stranger("").exchange("GET", path)
     assert (answer.status, answer.text) == (200, "ok")
     assert answer.headers["Content-Type"].startswith("text/plain")
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [
         pytest.param("/api/v2", id="version-of-the-core"),
@@ -69,14 +70,14 @@ async def test_what_is_not_served_is_404_with_a_status(server: Server, path: str
     await refused(server.api.get(path), 404, "NotFound", NO_RESOURCE)
 
 
-@pytest.mark.parametrize("path", ["/nope", "/apis/nope.example.com", "/apis/nope.example.com/v1"])
+@each("path", ["/nope", "/apis/nope.example.com", "/apis/nope.example.com/v1"])
 async def test_what_nobody_serves_is_404_in_plain_text(server: Server, path: str) -> None:
     answer = await server.api.exchange("GET", path)
     assert (answer.status, answer.text) == (404, "404 page not found\n")
     assert answer.headers["Content-Type"].startswith("text/plain")
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "path"),
     [
         pytest.param("POST", configmaps("default", "a"), id="post-to-an-object"),
@@ -96,7 +97,8 @@ async def test_a_method_that_a_path_does_not_have_is_405(server: Server, method:
     assert (answer.body["reason"], answer.body["message"]) == ("MethodNotAllowed", NO_METHOD)
 
 
-async def test_a_body_in_another_format_is_415(server: Server, namespace: str) -> None:
+async def test_formats_of_bodies(server: Server, namespace: str) -> None:
+    # A body in another format is 415.
     answer = await send(server.api, "POST", configmaps(namespace), configmap(), "text/plain")
     assert (answer.status, answer.body["reason"]) == (415, "UnsupportedMediaType")
     assert answer.body["message"] == (
@@ -104,21 +106,19 @@ async def test_a_body_in_another_format_is_415(server: Server, namespace: str) -
         "application/json, application/yaml, application/vnd.kubernetes.protobuf"
     )
 
-
-async def test_a_patch_in_another_format_is_415(server: Server, namespace: str) -> None:
+    # A patch in another format is 415.
     await server.api.create(configmaps(namespace), configmap("a"))
     answer = await send(server.api, "PATCH", configmaps(namespace, "a"), {}, "application/json")
     assert (answer.status, answer.body["reason"]) == (415, "UnsupportedMediaType")
 
-
-async def test_a_body_may_be_yaml(server: Server, namespace: str) -> None:
+    # A body may be yaml.
     answer = await send(
-        server.api, "POST", configmaps(namespace), "metadata: {name: a}\ndata: {k: v}\n", "application/yaml"
+        server.api, "POST", configmaps(namespace), "metadata: {name: b}\ndata: {k: v}\n", "application/yaml"
     )
     assert (answer.status, answer.body["data"]) == (201, {"k": "v"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "words"),
     [
         pytest.param('{"metadata": ', "json parse error: unexpected end of JSON input", id="cut-off"),
@@ -136,7 +136,7 @@ async def test_a_body_that_is_no_object_is_400(server: Server, namespace: str, b
     assert words in answer.body["message"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "words"),
     [
         pytest.param(
@@ -162,7 +162,8 @@ async def test_a_body_of_wrong_types_is_400(server: Server, namespace: str, body
     assert answer.body["message"] == f'ConfigMap in version "v1" cannot be handled as a ConfigMap: {words}'
 
 
-async def test_a_body_of_another_version_is_400(server: Server, namespace: str) -> None:
+async def test_a_body_that_does_not_fit_its_path(server: Server, namespace: str) -> None:
+    # A body of another version is 400.
     await refused(
         server.api.create(configmaps(namespace), {**configmap(), "apiVersion": "v2"}),
         400,
@@ -171,8 +172,7 @@ async def test_a_body_of_another_version_is_400(server: Server, namespace: str) 
         'no kind "ConfigMap" is registered for version "v2"',
     )
 
-
-async def test_a_body_of_another_kind_is_400(server: Server, namespace: str) -> None:
+    # A body of another kind is 400.
     await refused(
         server.api.create(configmaps(namespace), {**configmap(), "kind": "Secret"}),
         400,
@@ -180,19 +180,7 @@ async def test_a_body_of_another_kind_is_400(server: Server, namespace: str) -> 
         saying='Secret in version "v1" cannot be handled as a ConfigMap: ',
     )
 
-
-@pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_a_body_for_another_namespace_is_400(server: Server, namespace: str, method: str) -> None:
-    await server.api.create(configmaps(namespace), configmap("a"))
-    path = configmaps(namespace, "a" if method == "PUT" else None)
-    answer = await send(server.api, method, path, configmap("a", namespace="other"))
-    assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
-    assert answer.body["message"] == (
-        "the namespace of the provided object does not match the namespace sent on the request"
-    )
-
-
-async def test_a_put_under_another_name_is_400(server: Server, namespace: str) -> None:
+    # A put under another name is 400.
     await server.api.create(configmaps(namespace), configmap("a"))
     await refused(
         server.api.update(configmaps(namespace, "a"), configmap("b")),
@@ -201,15 +189,23 @@ async def test_a_put_under_another_name_is_400(server: Server, namespace: str) -
         "the name of the object (b) does not match the name on the URL (a)",
     )
 
-
-async def test_a_put_has_a_name(server: Server, namespace: str) -> None:
-    await server.api.create(configmaps(namespace), configmap("a"))
+    # A put has a name.
     await refused(
         server.api.update(configmaps(namespace, "a"), {"metadata": {}}),
         400,
         "BadRequest",
         "the name of the object (a based on URL) was undeterminable: name must be provided",
     )
+
+
+async def test_a_body_for_another_namespace_is_400(server: Server, namespace: str) -> None:
+    await server.api.create(configmaps(namespace), configmap("a"))
+    for method, path in (("POST", configmaps(namespace)), ("PUT", configmaps(namespace, "a"))):
+        answer = await send(server.api, method, path, configmap("a", namespace="other"))
+        assert (answer.status, answer.body["reason"]) == (400, "BadRequest"), method
+        assert answer.body["message"] == (
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
 
 
 async def test_a_body_of_more_than_three_megabytes_is_413(server: Server, namespace: str) -> None:

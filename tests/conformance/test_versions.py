@@ -14,37 +14,48 @@ def version_of(obj: Object) -> int:
 
 
 async def test_each_write_has_a_greater_version(server: Server, namespace: str) -> None:
+    # Each write has a greater version.
     created = await server.api.create(configmaps(namespace), configmap("a"))
     replaced = await server.api.update(configmaps(namespace, "a"), configmap("a", {"k": "1"}))
     patched = await server.api.patch(configmaps(namespace, "a"), {"data": {"k": "2"}})
     other = await server.api.create(leases(namespace), lease("a"))
     assert version_of(created) < version_of(replaced) < version_of(patched) < version_of(other)
 
+    # A list has the version it was read at.
+    created = await server.api.create(configmaps(namespace), configmap("b"))
+    found = await server.api.get(configmaps(namespace))
+    assert version_of(found) >= version_of(created)
 
-async def test_a_put_from_the_current_version_is_taken(server: Server, namespace: str) -> None:
+
+async def test_the_version_of_a_put(server: Server, namespace: str) -> None:
+    # A put from the current version is taken.
     created = await server.api.create(configmaps(namespace), configmap("a"))
     replaced = await server.api.update(configmaps(namespace, "a"), {**created, "data": {"k": "v"}})
     assert replaced["data"] == {"k": "v"}
 
-
-async def test_a_put_from_an_old_version_is_a_conflict(server: Server, namespace: str) -> None:
-    created = await server.api.create(configmaps(namespace), configmap("a"))
-    await server.api.patch(configmaps(namespace, "a"), {"data": {"k": "v"}})
+    # A put from an old version is a conflict.
+    created = await server.api.create(configmaps(namespace), configmap("b"))
+    await server.api.patch(configmaps(namespace, "b"), {"data": {"k": "v"}})
     await refused(
-        server.api.update(configmaps(namespace, "a"), created),
+        server.api.update(configmaps(namespace, "b"), created),
         409,
         "Conflict",
-        f'Operation cannot be fulfilled on configmaps "a": {MODIFIED}',
+        f'Operation cannot be fulfilled on configmaps "b": {MODIFIED}',
+    )
+
+    # A put without a version is unconditional.
+    await server.api.create(configmaps(namespace), configmap("c", {"k": "1"}))
+    replaced = await server.api.update(configmaps(namespace, "c"), configmap("c", {"k": "2"}))
+    assert replaced["data"] == {"k": "2"}
+
+    # A version is a number.
+    await refused(
+        server.api.update(configmaps(namespace, "a"), configmap("a", resourceVersion="abc")), 500, "", saying="abc"
     )
 
 
-async def test_a_put_without_a_version_is_unconditional(server: Server, namespace: str) -> None:
-    await server.api.create(configmaps(namespace), configmap("a", {"k": "1"}))
-    replaced = await server.api.update(configmaps(namespace, "a"), configmap("a", {"k": "2"}))
-    assert replaced["data"] == {"k": "2"}
-
-
-async def test_some_kinds_want_the_version_in_a_put(server: Server, namespace: str) -> None:
+async def test_kinds_that_want_the_version_in_a_put(server: Server, namespace: str) -> None:
+    # Some kinds want the version in a put.
     await server.api.create(leases(namespace), lease("a"))
     await refused(
         server.api.update(leases(namespace, "a"), lease("a")),
@@ -55,8 +66,7 @@ async def test_some_kinds_want_the_version_in_a_put(server: Server, namespace: s
         causes=[("FieldValueInvalid", "metadata.resourceVersion")],
     )
 
-
-async def test_custom_resources_want_the_version_in_a_put(server: Server, namespace: str) -> None:
+    # Custom resources want the version in a put.
     await server.api.create(jobsets(namespace), jobset())
     await refused(
         server.api.update(jobsets(namespace, "a"), jobset()),
@@ -66,7 +76,8 @@ async def test_custom_resources_want_the_version_in_a_put(server: Server, namesp
     )
 
 
-async def test_a_patch_from_an_old_version_is_a_conflict(server: Server, namespace: str) -> None:
+async def test_the_version_of_a_patch_and_of_a_create(server: Server, namespace: str) -> None:
+    # A patch from an old version is a conflict.
     created = await server.api.create(configmaps(namespace), configmap("a"))
     await server.api.patch(configmaps(namespace, "a"), {"data": {"k": "v"}})
     await refused(
@@ -79,10 +90,9 @@ async def test_a_patch_from_an_old_version_is_a_conflict(server: Server, namespa
         f'Operation cannot be fulfilled on configmaps "a": {MODIFIED}',
     )
 
-
-async def test_what_is_created_has_no_version_yet(server: Server, namespace: str) -> None:
+    # What is created has no version yet.
     failure = await refused(
-        server.api.create(configmaps(namespace), configmap("a", resourceVersion="1")),
+        server.api.create(configmaps(namespace), configmap("b", resourceVersion="1")),
         500,
         "",
         "resourceVersion should not be set on objects to be created",
@@ -90,20 +100,8 @@ async def test_what_is_created_has_no_version_yet(server: Server, namespace: str
     assert "reason" not in failure.body
 
 
-async def test_a_version_is_a_number(server: Server, namespace: str) -> None:
-    await server.api.create(configmaps(namespace), configmap("a"))
-    await refused(
-        server.api.update(configmaps(namespace, "a"), configmap("a", resourceVersion="abc")), 500, "", saying="abc"
-    )
-
-
-async def test_a_list_has_the_version_it_was_read_at(server: Server, namespace: str) -> None:
-    created = await server.api.create(configmaps(namespace), configmap("a"))
-    found = await server.api.get(configmaps(namespace))
-    assert version_of(found) >= version_of(created)
-
-
-async def test_delete_for_another_uid_is_a_conflict(server: Server, namespace: str) -> None:
+async def test_preconditions_of_a_delete(server: Server, namespace: str) -> None:
+    # Delete for another uid is a conflict.
     created = await server.api.create(configmaps(namespace), configmap("a"))
     answer = await send(server.api, "DELETE", configmaps(namespace, "a"), {"preconditions": {"uid": ANOTHER_UID}})
     assert (answer.status, answer.body["reason"]) == (409, "Conflict")
@@ -112,20 +110,18 @@ async def test_delete_for_another_uid_is_a_conflict(server: Server, namespace: s
         f"the UID in record ({created['metadata']['uid']}). The object might have been deleted and then recreated"
     )
 
-
-async def test_delete_for_another_version_is_a_conflict(server: Server, namespace: str) -> None:
-    created = await server.api.create(configmaps(namespace), configmap("a"))
-    answer = await send(server.api, "DELETE", configmaps(namespace, "a"), {"preconditions": {"resourceVersion": "1"}})
+    # Delete for another version is a conflict.
+    created = await server.api.create(configmaps(namespace), configmap("b"))
+    answer = await send(server.api, "DELETE", configmaps(namespace, "b"), {"preconditions": {"resourceVersion": "1"}})
     assert (answer.status, answer.body["reason"]) == (409, "Conflict")
     assert answer.body["message"] == (
-        'Operation cannot be fulfilled on ConfigMap "a": the ResourceVersion in the precondition (1) does not match '
+        'Operation cannot be fulfilled on ConfigMap "b": the ResourceVersion in the precondition (1) does not match '
         f"the ResourceVersion in record ({version_of(created)}). The object might have been modified"
     )
 
-
-async def test_delete_for_this_uid_and_version_deletes(server: Server, namespace: str) -> None:
-    metadata = (await server.api.create(configmaps(namespace), configmap("a")))["metadata"]
+    # Delete for this uid and version deletes.
+    metadata = (await server.api.create(configmaps(namespace), configmap("c")))["metadata"]
     preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-    answer = await send(server.api, "DELETE", configmaps(namespace, "a"), {"preconditions": preconditions})
+    answer = await send(server.api, "DELETE", configmaps(namespace, "c"), {"preconditions": preconditions})
     assert answer.status == 200
-    await refused(server.api.get(configmaps(namespace, "a")), 404, "NotFound")
+    await refused(server.api.get(configmaps(namespace, "c")), 404, "NotFound")

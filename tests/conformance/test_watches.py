@@ -9,6 +9,7 @@ from tests.conformance.answers import refused
 from tests.conformance.grounds import Server
 from tests.conformance.objects import jobsets, lease, leases
 from tests.controlplane.api import Parameter, WatchEvent
+from tests.rows import each
 
 END = "k8s.io/initial-events-end"
 
@@ -60,27 +61,30 @@ async def history(server: Server, namespace: str) -> History:
 
 
 async def test_a_watch_from_a_version_tells_what_came_after(history: History) -> None:
+    # A watch from a version tells what came after.
     events = await history.watched(5, resourceVersion=history.begin)
     assert told(events) == ["MODIFIED a/1", "MODIFIED a/2", "ADDED b/2", "MODIFIED a/1", "DELETED b/2"]
     versions = [int(event.object["metadata"]["resourceVersion"]) for event in events]
     assert versions == sorted(set(versions))
     assert versions[0] > int(history.begin)
 
-
-async def test_events_carry_whole_objects(history: History) -> None:
+    # Events carry whole objects.
     (event,) = await history.watched(1, resourceVersion=history.begin)
     assert (event.object["kind"], event.object["apiVersion"]) == ("Lease", "coordination.k8s.io/v1")
     assert event.object["metadata"]["annotations"] == {"n": "1"}
 
-
-async def test_deleted_carries_the_last_state_with_the_version_of_its_end(history: History) -> None:
+    # Deleted carries the last state with the version of its end.
     events = await history.watched(5, resourceVersion=history.begin)
     added, deleted = events[2].object, events[4].object
     assert int(deleted["metadata"].pop("resourceVersion")) > int(added["metadata"].pop("resourceVersion"))
     assert deleted == added
 
+    # A watch of one object.
+    events = await history.watched(2, resourceVersion=history.begin, fieldSelector="metadata.name=b")
+    assert told(events) == ["ADDED b/2", "DELETED b/2"]
 
-@pytest.mark.parametrize("asked", [{}, {"resourceVersion": "0"}], ids=["no-version", "version-0"])
+
+@each("asked", [{}, {"resourceVersion": "0"}], ids=["no-version", "version-0"])
 async def test_a_watch_from_nowhere_begins_with_what_is_there(history: History, asked: dict[str, Parameter]) -> None:
     events = await history.watched(1, **asked)
     assert told(events) == ["ADDED a/1"]
@@ -96,26 +100,20 @@ async def test_a_watch_goes_on_with_changes(history: History) -> None:
     assert told(events) == ["ADDED a/1", "MODIFIED a/3"]
 
 
-async def test_what_leaves_a_selection_is_deleted_and_what_comes_back_added(history: History) -> None:
+async def test_a_watch_of_a_selection(history: History) -> None:
+    # What leaves a selection is deleted and what comes back added.
     events = await history.watched(3, resourceVersion=history.begin, labelSelector="s=1")
     assert told(events) == ["MODIFIED a/1", "DELETED a/1", "ADDED a/1"]
 
-
-async def test_what_enters_a_selection_is_added(history: History) -> None:
+    # What enters a selection is added.
     events = await history.watched(4, resourceVersion=history.begin, labelSelector="s=2")
     assert told(events) == ["ADDED a/2", "ADDED b/2", "DELETED a/2", "DELETED b/2"]
 
-
-async def test_what_leaves_a_selection_has_the_version_of_the_change(history: History) -> None:
+    # What leaves a selection has the version of the change.
     everything = await history.watched(2, resourceVersion=history.begin)
     selected = await history.watched(2, resourceVersion=history.begin, labelSelector="s=1")
     assert selected[1].type == "DELETED"
     assert selected[1].object["metadata"]["resourceVersion"] == everything[1].object["metadata"]["resourceVersion"]
-
-
-async def test_a_watch_of_one_object(history: History) -> None:
-    events = await history.watched(2, resourceVersion=history.begin, fieldSelector="metadata.name=b")
-    assert told(events) == ["ADDED b/2", "DELETED b/2"]
 
 
 async def test_a_watch_ends_when_its_time_is_over(history: History) -> None:
@@ -126,6 +124,7 @@ async def test_a_watch_ends_when_its_time_is_over(history: History) -> None:
 
 
 async def test_initial_events_end_with_a_bookmark(history: History) -> None:
+    # Initial events end with a bookmark.
     events = await history.watched(
         2, sendInitialEvents=True, resourceVersionMatch="NotOlderThan", allowWatchBookmarks=True
     )
@@ -138,8 +137,7 @@ async def test_initial_events_end_with_a_bookmark(history: History) -> None:
     assert (bookmark.object["kind"], bookmark.object["apiVersion"]) == ("Lease", "coordination.k8s.io/v1")
     assert not metadata.keys() & {"name", "uid"}
 
-
-async def test_a_watch_goes_on_from_a_bookmark(history: History) -> None:
+    # A watch goes on from a bookmark.
     (*_, bookmark) = await history.watched(
         2, sendInitialEvents=True, resourceVersionMatch="NotOlderThan", allowWatchBookmarks=True
     )
@@ -148,7 +146,8 @@ async def test_a_watch_goes_on_from_a_bookmark(history: History) -> None:
     assert told([event]) == ["ADDED c/3"]
 
 
-async def test_initial_events_need_a_version_match(history: History) -> None:
+async def test_options_of_a_watch_are_checked(history: History) -> None:
+    # Initial events need a version match.
     await refused(
         history.watched(1, sendInitialEvents=True, allowWatchBookmarks=True),
         422,
@@ -158,8 +157,7 @@ async def test_initial_events_need_a_version_match(history: History) -> None:
         causes=[("FieldValueForbidden", "resourceVersionMatch")],
     )
 
-
-async def test_a_version_match_needs_initial_events(history: History) -> None:
+    # A version match needs initial events.
     await refused(
         history.watched(1, resourceVersion=history.begin, resourceVersionMatch="NotOlderThan"),
         422,
@@ -169,8 +167,7 @@ async def test_a_version_match_needs_initial_events(history: History) -> None:
         causes=[("FieldValueForbidden", "resourceVersionMatch")],
     )
 
-
-async def test_initial_events_are_for_watches(history: History) -> None:
+    # Initial events are for watches.
     await refused(
         history.api.get(history.path, sendInitialEvents=True, resourceVersionMatch="NotOlderThan", resourceVersion="0"),
         422,
@@ -178,6 +175,13 @@ async def test_initial_events_are_for_watches(history: History) -> None:
         'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list',
         causes=[("FieldValueForbidden", "sendInitialEvents")],
     )
+
+    # The version of a watch is a number.
+    await refused(history.watched(1, resourceVersion="abc"), 500, "", saying='Invalid value: "abc"')
+
+    # A watch parses its selectors.
+    await refused(history.watched(1, labelSelector="a in x"), 400, "BadRequest")
+    await refused(history.watched(1, fieldSelector="spec.x=1"), 400, "BadRequest")
 
 
 async def test_a_version_that_is_forgotten_is_expired(server: Server, namespace: str) -> None:
@@ -189,12 +193,3 @@ async def test_a_version_that_is_forgotten_is_expired(server: Server, namespace:
 async def test_a_version_that_is_not_there_yet_is_waited_for(history: History) -> None:
     events = [event async for event in history.api.watch(history.path, resourceVersion="999999999", timeoutSeconds=1)]
     assert events == []
-
-
-async def test_the_version_of_a_watch_is_a_number(history: History) -> None:
-    await refused(history.watched(1, resourceVersion="abc"), 500, "", saying='Invalid value: "abc"')
-
-
-async def test_a_watch_parses_its_selectors(history: History) -> None:
-    await refused(history.watched(1, labelSelector="a in x"), 400, "BadRequest")
-    await refused(history.watched(1, fieldSelector="spec.x=1"), 400, "BadRequest")

@@ -7,6 +7,7 @@ from tests.conformance.gangs import Shapes
 from tests.conformance.grounds import Server, only
 from tests.conformance.objects import workloads
 from tests.controlplane.api import Object, Objects
+from tests.rows import each
 
 LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
@@ -16,6 +17,7 @@ LABEL = (
 
 
 async def test_a_workload_is_stored_as_written(server: Server, namespace: str, shapes: Shapes) -> None:
+    # A workload is stored as written.
     templates = [shapes.template("g"), shapes.template("h", 3)]
     answer = await send(
         server.api, "POST", workloads(server, namespace), shapes.workload(*templates), fieldValidation="Strict"
@@ -28,22 +30,21 @@ async def test_a_workload_is_stored_as_written(server: Server, namespace: str, s
     assert "finalizers" not in created["metadata"]
     assert "generation" not in created["metadata"]
 
-
-async def test_a_template_may_be_no_gang(server: Server, namespace: str, shapes: Shapes) -> None:
+    # A template may be no gang.
     template = {"name": "g", shapes.policy: {"basic": {}}}
-    created = await server.api.create(workloads(server, namespace), shapes.workload(template))
+    created = await server.api.create(workloads(server, namespace), shapes.workload(template, name="basic"))
     assert created["spec"][shapes.templates] == [shapes.stored(template)]
 
-
-async def test_a_workload_says_whose_it_is(server: Server, namespace: str, shapes: Shapes) -> None:
+    # A workload says whose it is.
     controller = {"apiGroup": "jobset.x-k8s.io", "kind": "JobSet", "name": "a"}
     created = await server.api.create(
-        workloads(server, namespace), shapes.workload(shapes.template(), controllerRef=controller)
+        workloads(server, namespace), shapes.workload(shapes.template(), name="owned", controllerRef=controller)
     )
     assert created["spec"]["controllerRef"] == controller
 
 
-async def test_a_workload_has_at_most_eight_templates(server: Server, namespace: str, shapes: Shapes) -> None:
+async def test_the_templates_of_a_workload_are_validated(server: Server, namespace: str, shapes: Shapes) -> None:
+    # A workload has at most eight templates.
     nine = [shapes.template(f"t{index}") for index in range(9)]
     await server.api.create(workloads(server, namespace), shapes.workload(*nine[:8], name="eight"))
     await refused(
@@ -54,21 +55,41 @@ async def test_a_workload_has_at_most_eight_templates(server: Server, namespace:
         causes=[("FieldValueTooMany", f"spec.{shapes.templates}")],
     )
 
-
-NO_TEMPLATES = {
-    "1.37": 'spec: Invalid value: "": must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`',
-    "1.36": "spec.podGroupTemplates: Required value",
-    "1.35": "spec.podGroups: Required value: must have at least one item",
-}
-
-
-async def test_a_workload_has_a_template(server: Server, namespace: str, shapes: Shapes) -> None:
+    # A workload has a template.
     await refused(
         server.api.create(workloads(server, namespace), shapes.workload()),
         422,
         "Invalid",
         f'Workload.scheduling.k8s.io "w" is invalid: {NO_TEMPLATES[server.minor.name]}',
     )
+
+    # A policy is one of two.
+    both = {"name": "g", shapes.policy: {"gang": {"minCount": 1}, "basic": {}}}
+    at = f"spec.{shapes.templates}[0].{shapes.policy}"
+    await refused(
+        server.api.create(workloads(server, namespace), shapes.workload(both)),
+        422,
+        "Invalid",
+        saying=[f"{at}: Invalid value: ", TWO_POLICIES[server.minor.name]],
+        causes=[("FieldValueInvalid", at)],
+    )
+
+    # Templates have names of their own.
+    at = f"spec.{DUPLICATE[server.minor.name]}"
+    await refused(
+        server.api.create(workloads(server, namespace), shapes.workload(shapes.template(), shapes.template())),
+        422,
+        "Invalid",
+        saying=f"{at}: Duplicate value: ",
+        causes=[("FieldValueDuplicate", at)],
+    )
+
+
+NO_TEMPLATES = {
+    "1.37": 'spec: Invalid value: "": must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`',
+    "1.36": "spec.podGroupTemplates: Required value",
+    "1.35": "spec.podGroups: Required value: must have at least one item",
+}
 
 
 # 1.36 validates by declarations, and words things as they do: reason, field in the template, words.
@@ -94,7 +115,7 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("fault", "policy"),
     [
         pytest.param("no-count", {"gang": {"minCount": 0}}, id="no-count"),
@@ -125,30 +146,7 @@ TWO_POLICIES = {
 }
 
 
-async def test_a_policy_is_one_of_two(server: Server, namespace: str, shapes: Shapes) -> None:
-    both = {"name": "g", shapes.policy: {"gang": {"minCount": 1}, "basic": {}}}
-    at = f"spec.{shapes.templates}[0].{shapes.policy}"
-    await refused(
-        server.api.create(workloads(server, namespace), shapes.workload(both)),
-        422,
-        "Invalid",
-        saying=[f"{at}: Invalid value: ", TWO_POLICIES[server.minor.name]],
-        causes=[("FieldValueInvalid", at)],
-    )
-
-
 DUPLICATE = {"1.37": "podGroupTemplates[1]", "1.36": "podGroupTemplates[1]", "1.35": "podGroups[1].name"}
-
-
-async def test_templates_have_names_of_their_own(server: Server, namespace: str, shapes: Shapes) -> None:
-    at = f"spec.{DUPLICATE[server.minor.name]}"
-    await refused(
-        server.api.create(workloads(server, namespace), shapes.workload(shapes.template(), shapes.template())),
-        422,
-        "Invalid",
-        saying=f"{at}: Duplicate value: ",
-        causes=[("FieldValueDuplicate", at)],
-    )
 
 
 def count(shapes: Shapes, value: int) -> Objects:
@@ -158,12 +156,11 @@ def count(shapes: Shapes, value: int) -> Objects:
 
 @only("1.37")
 async def test_1_37_changes_the_count_of_a_template(server: Server, workload: str, shapes: Shapes) -> None:
+    # 1.37 changes the count of a template.
     patched = await server.api.patch(workload, count(shapes, 3), kind="json")
     assert patched["spec"]["podGroupTemplates"][0]["schedulingPolicy"] == {"gang": {"minCount": 3}}
 
-
-@only("1.37")
-async def test_1_37_changes_the_count_by_applying_every_template(server: Server, workload: str, shapes: Shapes) -> None:
+    # 1.37 changes the count by applying every template.
     body = {
         "apiVersion": server.gangs,
         "kind": "Workload",
@@ -191,7 +188,7 @@ async def test_before_1_37_the_count_of_a_template_stays(server: Server, workloa
     )
 
 
-@pytest.mark.parametrize("names", ["g", "ghi"], ids=["remove", "add"])
+@each("names", ["g", "ghi"], ids=["remove", "add"])
 async def test_the_templates_of_a_workload_stay(server: Server, workload: str, shapes: Shapes, names: str) -> None:
     removed, added = "Forbidden: item may not be removed", "Forbidden: item may not be added"
     words, causes = {

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import secrets
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -14,7 +16,7 @@ from aiohttp import web
 
 from tests.conformance.answers import send
 from tests.conformance.grounds import Server
-from tests.conformance.objects import configmap, configmaps, lease, leases
+from tests.conformance.objects import NAMESPACES, configmap, configmaps, lease, leases
 from tests.controlplane.api import Object, Objects, path_of
 from tests.controlplane.pki import Authority
 from tests.controlplane.wait import NotYet, wait_for
@@ -143,6 +145,17 @@ class Hooks:
         for path in self._registered:
             await self.server.api.delete(path)
 
+    @asynccontextmanager
+    async def elsewhere(self) -> AsyncIterator[Hooks]:
+        """The webhooks of one row of a table: in a namespace of their own, where those of other rows are not called."""
+        namespace = f"{self.namespace}-{secrets.token_hex(2)}"
+        await self.server.api.create(NAMESPACES, {"metadata": {"name": namespace}})
+        hooks = Hooks(self.server, namespace, self.listener)
+        try:
+            yield hooks
+        finally:
+            await hooks.close()
+
     async def create(self, name: str = "a", **metadata: Any) -> Object:
         """Make a ConfigMap for webhooks to be asked about."""
         return await self.server.api.create(configmaps(self.namespace), configmap(name, {"k": "v"}, **metadata))
@@ -192,7 +205,7 @@ class Hooks:
                 raise NotYet(f"{answer.status}, and no call")
             return True
 
-        await wait_for(called, 30, f"the {phase} webhooks to be called", interval=0.01)
+        await wait_for(called, f"the {phase} webhooks to be called", interval=0.01)
 
     def names(self, name: str) -> list[str]:
         """The names of the objects that a webhook was asked about."""
