@@ -1,6 +1,9 @@
 """What the first tier leaves out, and what it does not."""
 
+from collections.abc import Iterator
+
 import pytest
+from hypothesis import settings
 
 pytest_plugins = "pytester"
 
@@ -13,6 +16,14 @@ def test_pure(): ...
 def test_matrix(): ...
 
 MINORS = [pytest.param(m, marks=pytest.mark.minor(m), id=m) for m in ("1.37", "1.36", "1.35")]
+
+@pytest.fixture(autouse=True)
+def _profile_of_this_run() -> Iterator[None]:
+    """A run in this process loads a profile of Hypothesis for all of it."""
+    profile = settings.get_current_profile_name()
+    yield
+    settings.load_profile(profile)
+
 
 @pytest.mark.parametrize("minor", MINORS)
 def test_live(minor): ...

@@ -11,8 +11,8 @@ older minors what differs there. `--full` runs everything on every minor.
 
 A test that is named on the command line (`pytest tests/live/test_x.py::test_y`) runs in either tier.
 
-Hypothesis takes the same examples at every run of the first tier, which must not fail for a reason that the change under
-test does not have; the full tier looks for new ones.
+Hypothesis takes the same examples at every run of the first tier, which must not fail for a reason that the change does
+not have; the full tier looks for new ones.
 """
 
 from __future__ import annotations
