@@ -17,14 +17,6 @@ def test_matrix(): ...
 
 MINORS = [pytest.param(m, marks=pytest.mark.minor(m), id=m) for m in ("1.37", "1.36", "1.35")]
 
-@pytest.fixture(autouse=True)
-def _profile_of_this_run() -> Iterator[None]:
-    """A run in this process loads a profile of Hypothesis for all of it."""
-    profile = settings.get_current_profile_name()
-    yield
-    settings.load_profile(profile)
-
-
 @pytest.mark.parametrize("minor", MINORS)
 def test_live(minor): ...
 
@@ -35,6 +27,14 @@ def test_differs(minor): ...
 FIRST = {"test_pure", "test_live[1.37]", "test_differs[1.37]", "test_differs[1.35]"}
 OPTIONS = ("-p", "tests.tiers", "-p", "no:cacheprovider", "-p", "no:asyncio")
 EVERYTHING = FIRST | {"test_matrix", "test_live[1.36]", "test_live[1.35]", "test_differs[1.36]"}
+
+
+@pytest.fixture(autouse=True)
+def _profile_of_this_run() -> Iterator[None]:
+    """A run in this process loads a profile of Hypothesis for all of it."""
+    profile = settings.get_current_profile_name()
+    yield
+    settings.load_profile(profile)
 
 
 @pytest.mark.parametrize(
