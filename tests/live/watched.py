@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import re
+import signal
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Collection, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from gangctl.manager.readinessfamilies import STANDING, WITHOUT_SERIES
+from tests.controlplane.api import UNREACHABLE
 from tests.controlplane.components.prometheus import Prometheus, QueryRefused
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
 from tests.grafana.queries import panel_queries, variable_queries
 from tests.live import tenants
 from tests.live.faultyproxy import FaultyProxy, everything
@@ -65,19 +70,19 @@ class Seen:
     phases: dict[str, str] = field(default_factory=dict)
     """What was wrong about the phases and reasons that were told, by JobSet."""
     fired: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
+    values: dict[frozenset[tuple[str, str]], float] = field(default_factory=dict)
+    """The most that each alert has said, by its labels."""
     nothing: set[str] = field(default_factory=set)
     """Panel and variable queries, and recording rules, that came to nothing."""
     answered: set[str] = field(default_factory=set)
-    asked: set[str] = field(default_factory=set)
     errors: dict[str, str] = field(default_factory=dict)
     """Queries and rules that failed."""
     left: list[str] = field(default_factory=list)
     """Series about gangs that were there after all gangs had gone."""
-    ended_within: float = 0.0
-    """Seconds from the last deletion until none was left."""
     exposition: str = ""
     """What gangctl said of itself when most gangs were there."""
+    never: Collection[str] = ()
+    """Queries that have no answer here."""
     stages: dict[str, float] = field(default_factory=dict)
     """How long each part took, in seconds."""
 
@@ -99,9 +104,9 @@ async def _meanwhile(*works: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
             task.cancel()
 
 
-async def play(directory: Path) -> Seen:
-    """Everything, from the start of the control plane to its end."""
-    seen = Seen()
+async def play(directory: Path, never: Collection[str]) -> Seen:
+    """Everything, from the start of the control plane to its end; ``never`` are queries that have no answer here."""
+    seen = Seen(never=never)
     async with AsyncExitStack() as stack:
         async with _stage(seen, "control plane"):
             plane = await stack.enter_async_context(
@@ -122,7 +127,7 @@ async def play(directory: Path) -> Seen:
         async with asyncio.TaskGroup() as group:
             group.create_task(scene.sick_side())
             group.create_task(scene.main_side())
-        seen.fired, seen.seconds = scene.watcher.fired, scene.watcher.seconds
+        seen.fired, seen.values = scene.watcher.fired, scene.watcher.values
     return seen
 
 
@@ -146,20 +151,21 @@ class _Scene:
         self.sick.network.fall_silent()
         async with _stage(self.seen, "sick replicas"):
             async with _meanwhile(self.sick.ask_new()):
-                await self.watcher.until([name for name in OF_SICK_REPLICAS if name != "GangctlInformerStale"], 90)
-            await self.watcher.until(OF_SICK_REPLICAS, 150)
+                await self.watcher.until([name for name in OF_SICK_REPLICAS if name != "GangctlInformerStale"])
+            await self.watcher.until(OF_SICK_REPLICAS)
         await self._rules_are_well(self.beside)
 
     async def main_side(self) -> None:
         """What becomes of gangs, and then of the gangctl that leads."""
-        async with _stage(self.seen, "gangs"):
+        async with _stage(self.seen, "gangs"), _meanwhile(self._keep_asking()):
             await self._gangs()
         async with _stage(self.seen, "queries"):
             await self._ask_everything()
         async with _stage(self.seen, "ends"):
             await self._end()
-        async with _stage(self.seen, "faults"):
+        async with _stage(self.seen, "faults"), _meanwhile(self._keep_asking()):
             await self._faults()
+            await self._all_answered()
         await self._rules_are_well(self.prometheus)
 
     async def _gangs(self) -> None:
@@ -175,20 +181,32 @@ class _Scene:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._rogues())
             async with _meanwhile(tenancy.overload()):
-                await watcher.until(OF_OVERLOAD, 60)
+                await watcher.until(OF_OVERLOAD)
+            await self._end_workers()
             await self._phases()
             _, self.seen.exposition = await self.gangctl.fetch("/metrics")
-            await watcher.until(OF_GANGS, 120)
+            await watcher.until(OF_GANGS)
             # A queue that is held was there before the one that starves.
             starves = 'ALERTS{alertname="QueueStarved",alertstate="firing",cluster_queue="starved"}'
             await until_series(self.prometheus, starves)
             await watcher.look()
 
+    async def _end_workers(self) -> None:
+        """Have workers of policies end without gangctl's doing, until it has noticed one."""
+
+        async def noticed() -> bool:
+            for pid in _workers(self.gangctl.process.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return await self.gangctl.metric("gangctl_policy_worker_deaths_total") > 0
+
+        await wait_for(noticed, "gangctl to count a worker that ended", interval=0.5)
+
     async def _rogues(self) -> None:
         violations = "policy:gangctl_policy_violations:max"
         await until_series(self.prometheus, f"{violations} offset 26s")
         await self.tenancy.make(tenants.ROGUES)
-        await self.watcher.until(OF_ROGUES, 40)
+        await self.watcher.until(OF_ROGUES)
         # From now on no scan gets to its end.
         self.network.fails = lambda method, path: method == "GET" and "/jobsets?limit=" in path
 
@@ -205,17 +223,33 @@ class _Scene:
                 told = await self.prometheus.query(f'gangctl_gang_info{{jobset="{gang.name}"}}')
                 self.seen.phases[gang.name] = f"not {gang.phase} {reason}: {[dict(each.labels) for each in told]}"
 
+    async def _keep_asking(self) -> None:
+        """Ask over and over: some have an answer only while something happens."""
+        while True:
+            # One that is asked meanwhile may have no answer because Prometheus has none to give just now.
+            with contextlib.suppress(*UNREACHABLE):
+                await self._ask_everything()
+            await asyncio.sleep(1)
+
+    async def _all_answered(self) -> None:
+        async def answered() -> bool:
+            if left := self.seen.nothing - {*self.seen.never}:
+                raise NotYet(", ".join(sorted(left)))
+            return True
+
+        with contextlib.suppress(TimeoutError):
+            await wait_for(answered, "every query to have had an answer")
+
     async def _ask_everything(self) -> None:
         """Ask what has had no answer yet."""
         asked = {each.name: each.runnable(_chosen(each.dashboard)) for each in panel_queries()}
         asked |= {f"{e.dashboard}/${e.variable}": e.runnable(_chosen(e.dashboard)) for e in variable_queries()}
         # What is recorded is there for as long as what it is made of; that it ever was is enough.
         asked |= {rule.name: f"last_over_time({rule.name}[10m])" for rule in recordings()}
-        self.seen.asked |= asked.keys()
         self.seen.nothing |= asked.keys() - self.seen.answered
         for name, expression in asked.items():
             try:
-                if name in self.seen.nothing and await self._has_answer(expression):
+                if name not in self.seen.answered and await self._has_answer(expression):
                     self.seen.answered.add(name)
             except QueryRefused as refusal:
                 self.seen.errors[name] = str(refusal)
@@ -231,33 +265,37 @@ class _Scene:
 
     async def _end(self) -> None:
         await self.tenancy.end()
-        began = time.monotonic()
-        names = "|".join(family.name for family in STANDING if family is not WITHOUT_SERIES)
+        names = re.compile("|".join(family.name for family in STANDING if family is not WITHOUT_SERIES))
+
+        async def gone() -> bool:
+            # gangctl itself is asked: Prometheus would let go of what nobody tells any more by itself, some time later.
+            _, text = await self.gangctl.fetch("/metrics")
+            if left := [line for line in text.splitlines() if names.fullmatch(line.partition("{")[0])]:
+                raise NotYet("; ".join(left[:5]))
+            return True
+
         try:
-            # As long as gangctl itself is scraped: nothing is told by who is not there.
-            there = f'{{__name__=~"{names}", instance!=""}} or absent(gangctl_leader)'
+            await wait_for(gone, "the series of gangs to end")
+            there = f'{{__name__=~"{names.pattern}", instance!=""}} or absent(gangctl_leader)'
             await until_series(self.prometheus, there, gone=True)
         except TimeoutError as error:
             self.seen.left.append(str(error))
-        self.seen.ended_within = round(time.monotonic() - began, 1)
 
     async def _faults(self) -> None:
         network, watcher = self.network, self.watcher
         network.hold_writes()
         await self.tenancy.make(tenants.crowd())
-        await watcher.until(OF_A_HELD_API, 60)
+        await watcher.until(OF_A_HELD_API)
         network.fails = everything
         network.release_writes()
-        await watcher.until(OF_A_BROKEN_API, 90)
-        await self._ask_everything()
+        await watcher.until(OF_A_BROKEN_API)
         # Before the first gangctl started there was none, either.
         watcher.forget(OF_NOBODY)
         await self.gangctl.process.kill()
         async with _meanwhile(self.tenancy.knock()):
-            await watcher.until(OF_NOBODY, 40)
+            await watcher.until(OF_NOBODY)
         await self.slow.process.launch()
-        await watcher.until(OF_A_SLOW_MACHINE, 60)
-        await self._ask_everything()
+        await watcher.until(OF_A_SLOW_MACHINE)
 
 
 @asynccontextmanager
@@ -283,6 +321,17 @@ async def _scene(plane: ControlPlane, tenancy: Tenancy, directory: Path, seen: S
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
+
+
+def _workers(pid: int) -> list[int]:
+    """Processes of a gangctl in which policies are evaluated."""
+    children = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children")]
+    found = []
+    for child in map(int, " ".join(children).split()):
+        with contextlib.suppress(OSError):
+            if b"workerchild" in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(child)
+    return found
 
 
 def _chosen(dashboard: str) -> dict[str, str]:
