@@ -77,3 +77,17 @@ def test_a_gang_of_a_whole_replicated_job_is_one_of_the_eight_groups(replicas: i
     errors = [str(error) for error in convert(raw, Notation.SCHEDULING).errors]
     assert (errors == []) is taken
     assert taken or "would make 9 groups" in errors[0]
+
+
+@each(
+    "others",
+    [
+        {"schedulingConstraints": {"topology": [{"key": "zone"}]}, "disruptionMode": {"all": {}}},
+        {"schedulingConstraints": {"topology": [{"key": "rack"}]}, "disruptionMode": {"single": {}}},
+    ],
+)
+def test_two_gangs_differ_if_one_of_their_options_does(others: dict[str, object]) -> None:
+    first = {"schedulingConstraints": {"topology": [{"key": "rack"}]}, "disruptionMode": {"all": {}}}
+    entries = [{"targetReplicatedJobs": ["a"], **first}, {"targetReplicatedJobs": ["b"], **others}]
+    raw = jobset("js", rj("a"), rj("b"), scheduling={"replicatedJobs": entries})
+    assert [error.path for error in convert(raw, Notation.ANNOTATIONS).errors] == ["spec.scheduling.replicatedJobs[1]"]
