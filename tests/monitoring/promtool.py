@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -53,18 +53,32 @@ class Recorded:
     values: Mapping[str, float]
 
 
-def run(promtool: Path, directory: Path, test: Mapping[str, Any]) -> None:
-    """Run one test; AssertionError with what promtool says."""
+def run(promtool: Path, directory: Path, file: Mapping[str, Any]) -> None:
+    """Run the tests of a file; AssertionError with what promtool says, which names those that fail."""
     path = directory / "test.yaml"
-    path.write_text(yaml.safe_dump(test, sort_keys=False), encoding="utf-8")
+    path.write_text(yaml.safe_dump(file, sort_keys=False), encoding="utf-8")
     done = subprocess.run(
-        [promtool, "test", "rules", path], capture_output=True, text=True, timeout=60, check=False, cwd=directory
+        [promtool, "test", "rules", path], capture_output=True, text=True, timeout=300, check=False, cwd=directory
     )
     assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{path}"
 
 
+def file_of(tests: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """A promtool test file of the rules."""
+    names = [group["name"] for path in paths() for group in groups(path)]
+    return {
+        "rule_files": [str(path) for path in paths()],
+        "evaluation_interval": "1m",
+        # To the last bits of a float.
+        "fuzzy_compare": True,
+        # Alerts about what is recorded come after it. All are listed: one that is not may come before the first.
+        "group_eval_order": sorted(names, key=lambda name: (name != RECORDING_GROUP, name)),
+        "tests": list(tests),
+    }
+
+
 def alert_test(rule: Rule, case: Case) -> dict[str, Any]:
-    """The whole of a promtool test file for one case."""
+    """What promtool is to test for one case."""
     end = case.silent if case.fires is None else case.fires
     quiet = range(max(0, end - LOOK_BACK), end + (case.fires is None))
     looks: list[dict[str, Any]] = [_look(rule, minute, []) for minute in quiet]
@@ -73,7 +87,8 @@ def alert_test(rule: Rule, case: Case) -> dict[str, Any]:
         annotations = {**rule.annotations, "description": case.says}
         looks.append(_look(rule, end, [{"exp_labels": {**rule.labels, **case.labels}, "exp_annotations": annotations}]))
         others.append({"labels": _series({"alertname": rule.name}), "value": 1})
-    return _file(
+    return _test(
+        case.name,
         case.series,
         {
             "alert_rule_test": looks,
@@ -89,33 +104,23 @@ def alert_test(rule: Rule, case: Case) -> dict[str, Any]:
 
 
 def recording_test(case: Recorded) -> dict[str, Any]:
-    """The whole of a promtool test file for a recording rule."""
+    """What promtool is to test for a recording rule."""
     samples = [{"labels": labels, "value": value} for labels, value in case.values.items()]
     look = {"expr": f"round({case.name}, 0.001)", "eval_time": f"{case.minute}m", "exp_samples": samples}
-    return _file(case.series, {"promql_expr_test": [look]})
+    return _test(f"{case.name}@{case.minute}", case.series, {"promql_expr_test": [look]})
 
 
 def _look(rule: Rule, minute: int, expected: list[dict[str, Any]]) -> dict[str, Any]:
     return {"eval_time": f"{minute}m", "alertname": rule.name, "exp_alerts": expected}
 
 
-def _file(series: Mapping[str, str], test: Mapping[str, Any]) -> dict[str, Any]:
+def _test(name: str, series: Mapping[str, str], test: Mapping[str, Any]) -> dict[str, Any]:
     scraped = {**HEALTHY, **series}
-    names = [group["name"] for path in paths() for group in groups(path)]
     return {
-        "rule_files": [str(path) for path in paths()],
-        "evaluation_interval": "1m",
-        # To the last bits of a float.
-        "fuzzy_compare": True,
-        # Alerts about what is recorded come after it. All are listed: one that is not may come before the first.
-        "group_eval_order": sorted(names, key=lambda name: (name != RECORDING_GROUP, name)),
-        "tests": [
-            {
-                "interval": "1m",
-                "input_series": [{"series": name, "values": values} for name, values in scraped.items() if values],
-                **test,
-            }
-        ],
+        "name": name,
+        "interval": "1m",
+        "input_series": [{"series": each, "values": values} for each, values in scraped.items() if values],
+        **test,
     }
 
 

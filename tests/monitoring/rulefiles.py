@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +40,11 @@ def paths() -> list[Path]:
 
 def groups(path: Path) -> list[dict[str, Any]]:
     """The groups of one file, as they are written."""
+    return copy.deepcopy(_groups(path))
+
+
+@cache
+def _groups(path: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]
     return found
 

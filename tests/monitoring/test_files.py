@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from typing import Final
 
-import pytest
 import yaml
 
 from gangctl.gang.reasons import Reason
@@ -16,6 +15,7 @@ from gangctl.readiness.phases import GangPhase
 from tests.manifests.files import documents, one
 from tests.monitoring import prometheusrule
 from tests.monitoring.rulefiles import MONITORING, Rule, alerts, groups, paths, recordings, rules
+from tests.rows import each
 
 INTENDED: Final = frozenset({"Suspended", "AdmissionGated", "PodsGated"})
 """Somebody wants it so."""
@@ -44,7 +44,7 @@ def test_names_are_used_once() -> None:
     assert [name for name, times in Counter(names).items() if times > 1] == []
 
 
-@pytest.mark.parametrize("rule", alerts(), ids=ids)
+@each("rule", alerts(), ids=ids)
 def test_an_alert_says_what_one_needs_who_is_woken_by_it(rule: Rule) -> None:
     assert set(rule.annotations) == {"summary", "description", "runbook_url"}
     assert rule.labels.keys() == {"severity"}
@@ -61,7 +61,7 @@ def test_an_alert_says_what_one_needs_who_is_woken_by_it(rule: Rule) -> None:
     assert rule.annotations["runbook_url"] == f"docs/runbooks/{rule.name}.md"
 
 
-@pytest.mark.parametrize("rule", recordings(), ids=lambda rule: rule.name)
+@each("rule", recordings(), ids=lambda rule: rule.name)
 def test_recordings_are_named_level_metric_operation(rule: Rule) -> None:
     level, metric, operation = rule.name.split(":")
     assert level
@@ -70,7 +70,7 @@ def test_recordings_are_named_level_metric_operation(rule: Rule) -> None:
     assert any(family.name.startswith(stem) for family in families())
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.name)
+@each("rule", rules(), ids=lambda rule: rule.name)
 def test_every_metric_is_one_that_there_is(rule: Rule) -> None:
     """Labels are compared in tests/monitoring/test_expressions.py, where Prometheus parses the expression."""
     expression = re.sub(r'"[^"]*"|#[^\n]*', "", rule.expression)
@@ -80,7 +80,7 @@ def test_every_metric_is_one_that_there_is(rule: Rule) -> None:
     assert named - known == set()
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.name)
+@each("rule", rules(), ids=lambda rule: rule.name)
 def test_phases_and_reasons_are_of_the_closed_lists(rule: Rule) -> None:
     for label, _, values in re.findall(r'\b(phase|reason)(=~|!~|!=|=)"([^"]+)"', rule.expression):
         assert set(values.split("|")) <= VALUES[label]

@@ -17,6 +17,7 @@ from tests.manifests.files import MANIFESTS
 from tests.manifests.kubectl import Kubectl
 from tests.monitoring.rulefiles import RULES, alerts, paths, recordings
 from tests.monitoring.test_expressions import ACROSS
+from tests.rows import each
 
 PAGE: Final = Page("monitoring.md")
 NAMES: Final = {rule.name for rule in alerts()}
@@ -97,10 +98,10 @@ def _matchers() -> list[tuple[str, str, str]]:
     return found
 
 
-@pytest.mark.parametrize("pattern", [value for label, _, value in _matchers() if label == "alertname"])
+@each("pattern", [value for label, _, value in _matchers() if label == "alertname"])
 def test_alerts_that_are_routed_exist(pattern: str) -> None:
-    for each in pattern.split("|"):
-        assert [name for name in NAMES if re.fullmatch(each, name)], each
+    for item in pattern.split("|"):
+        assert [name for name in NAMES if re.fullmatch(item, name)], item
 
 
 def test_what_no_tenant_can_mend_is_routed_to_the_platform_and_the_rest_to_him() -> None:

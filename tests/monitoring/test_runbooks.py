@@ -19,6 +19,7 @@ from tests.controlplane.minors import NEWEST
 from tests.monitoring import runbooks
 from tests.monitoring.rulefiles import RUNBOOKS, Rule, alerts
 from tests.monitoring.runbooks import HEADINGS, INDEX, runbook
+from tests.rows import each
 
 OTHERS: Final = {"break-glass", "README"}
 NAMES: Final = [rule.name for rule in alerts()]
@@ -33,7 +34,7 @@ def test_there_is_a_page_for_every_alert_and_no_other() -> None:
     assert {path.stem for path in RUNBOOKS.glob("*.md")} == set(NAMES) | OTHERS
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_a_page_says_what_one_needs(name: str) -> None:
     page = runbook(name)
     assert page.text.startswith(f"# {name}\n")
@@ -43,27 +44,27 @@ def test_a_page_says_what_one_needs(name: str) -> None:
     assert len(page.text.splitlines()) < 70
 
 
-@pytest.mark.parametrize("rule", alerts(), ids=NAMES)
+@each("rule", alerts(), ids=NAMES)
 def test_every_reason_of_an_alert_is_told_of(rule: Rule) -> None:
     reasons = re.findall(r'\{(?:reason|cause)=~"([^"]+)"\}', rule.expression)
     text = runbook(rule.name).text.partition("## What to do")[2]
     assert [reason for each in reasons for reason in each.split("|") if f"`{reason}`" not in text] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_alerts_and_reasons_that_it_names_exist(name: str) -> None:
     text = re.sub(r"^```promql.*?^```$", "", runbook(name).text, flags=re.MULTILINE | re.DOTALL)
     words = set(re.findall(r"\b((?:Gang|Gangctl|Queue)[A-Z]\w+)\b", text))
     assert words - set(NAMES) - OBJECTS - {reason.value for reason in Reason} - {"GangScheduling"} == set()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_links_lead_somewhere(name: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", runbook(name).text):
         assert (RUNBOOKS / target).exists()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_the_command_line_takes_its_commands(name: str) -> None:
     for words in runbook(name).commands("gangctl"):
         parse(words)
@@ -72,7 +73,7 @@ def test_the_command_line_takes_its_commands(name: str) -> None:
             parse(words)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_flags_that_it_names_exist(name: str) -> None:
     known = {option for each in _every_command(program) for parameter in each.params for option in parameter.opts}
     assert runbook(name).flags - known == set()

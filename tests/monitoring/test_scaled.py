@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from tests.monitoring.rulefiles import groups, paths, rules
 from tests.monitoring.scaled import scaled_expression, scaled_groups, scaled_rule, seconds, span, write_scaled
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("expression", "expected"),
     [
         ("rate(a_total[5m])", "rate(a_total[5s])"),
@@ -43,7 +44,7 @@ def test_no_span_becomes_nothing() -> None:
     assert span(0) == "0s"
 
 
-@pytest.mark.parametrize("text", ["", "5", "m", "5x", "1.5h", "5m "])
+@each("text", ["", "5", "m", "5x", "1.5h", "5m "])
 def test_what_is_no_span_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no time span"):
         seconds(text)
@@ -73,7 +74,7 @@ def test_names_of_no_rule_are_refused(tmp_path: Path) -> None:
         write_scaled(tmp_path, 60, factors={"GangctlGone": 1})
 
 
-@pytest.mark.parametrize("path", paths(), ids=lambda path: path.stem)
+@each("path", paths(), ids=lambda path: path.stem)
 def test_a_factor_of_one_changes_no_time(path: Path) -> None:
     for before, after in zip(groups(path), scaled_groups(path, 1), strict=True):
         for old, new in zip(before["rules"], after["rules"], strict=True):
