@@ -11,6 +11,7 @@ The fixtures of the suite.
 import re
 import secrets
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -21,9 +22,19 @@ from tests.conformance.objects import workloads
 from tests.conformance.webhooks import Hooks, WebhookServer
 from tests.controlplane.api import path_of
 from tests.controlplane.fixtures import SharedPlanes
+from tests.controlplane.minors import MINORS
 from tests.controlplane.pki import Authority
 
 NAMESPACES = path_of("v1", "namespaces")
+DIFFERENT = frozenset({"test_gang_references", "test_pod_groups", "test_workloads"})
+"""Modules about what is another API on each minor: the first tier runs them on all of them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what differs on older minors; the list has the tests of other directories, too."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.path.stem in DIFFERENT:
+            item.add_marker(pytest.mark.differs(*MINORS))
 
 
 @pytest.fixture(scope="session")
