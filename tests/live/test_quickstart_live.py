@@ -28,7 +28,11 @@ from tests.docpages import ROOT
 from tests.live.terminal import Terminal, terminal
 from tests.quickstart import CLONE, EITHER, OWN, PLAYED, Step
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [
+    pytest.mark.controlplane,
+    pytest.mark.timeout(1800),
+    pytest.mark.full("minutes, as it installs what the page installs; tests/quickstart.py holds the page's lines"),
+]
 
 PODS: Final = 17
 _NOT_THEIRS: Final = ("KUBECONFIG", "VIRTUAL_ENV", "MAKE", "MFLAGS", "GIT_", "PYTEST_", "PYTHONPATH")
