@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.cases import object_name
-from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.api import UNREACHABLE, ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import REF, jobset, rj
@@ -87,7 +87,7 @@ class Cluster:
             return True
 
         # Its two webhooks are noticed one after the other, and the second misses what the first had not done.
-        await wait_for(stamped, what="gangctl to be asked", tolerate=(ApiFailure,))
+        await wait_for(stamped, what="gangctl to be asked", tolerate=(ApiFailure, *UNREACHABLE))
 
     async def patch_jobset(self, name: str, patch: Object) -> Object:
         """Merge-patch a JobSet."""

@@ -53,5 +53,6 @@ async def test_the_api_server_has_to_show_its_certificate(own: Cluster) -> None:
         present_certificate(plane, gangctl.webhook_address)
         await plane.restart("kube-apiserver")
         await wait_for(gangctl.is_ready, what="gangctl to be ready again")
-        await wait_for(lambda: own.create_jobset(GANGED), what="a gang to be taken", tolerate=(ApiFailure,))
+        await own.asked()
+        await own.create_jobset(GANGED)
         await gang_of(own, "js")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -11,10 +13,12 @@ import pytest
 
 from gangctl.policy.crd import definitions
 from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.components.addon import remove_namespace
+from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.definitions import serve, withdraw
-from tests.live.gangctl import USER, create_namespaces
+from tests.live.gangctl import USER, Gangctl, create_namespaces, install_rights
 from tests.live.policed import GROUP, PLAIN, REPORTS, Policed, policing
 from tests.manifests.kubectl import Kubectl
 from tests.policy.reportcrd import policy_report_definition
@@ -45,10 +49,44 @@ LIMITS: Final[Object] = {
 TEAM_NEEDED: Final = {"name": "team", "expression": "'team' in object.metadata.?labels.orValue({})"}
 
 
+@pytest.fixture(scope="module")
+def policy_plane() -> Iterator[ControlPlane]:
+    """A plane with policies and PolicyReports."""
+
+    async def start() -> ControlPlane:
+        started = await ControlPlane.start("1.37", ("jobset",), scheduler=False)
+        await install_rights(started)
+        await serve(started.api, [*definitions().values(), policy_report_definition()])
+        return started
+
+    plane = asyncio.run(start())
+    yield plane
+    asyncio.run(plane.close())
+
+
+@pytest.fixture(scope="module")
+def judging(policy_plane: ControlPlane) -> Iterator[Gangctl]:
+    """gangctl that scans all the time; a test that stops it starts it again."""
+    gangctl = Gangctl(policy_plane, *SOON)
+    asyncio.run(gangctl.process.start())
+    yield gangctl
+    asyncio.run(gangctl.close())
+    assert "Traceback" not in gangctl.log
+
+
 @pytest.fixture
-async def policed(bare: Cluster) -> AsyncIterator[Policed]:
-    async with policing(bare) as made:
-        yield made
+async def policed(policy_plane: ControlPlane, judging: Gangctl) -> AsyncIterator[Policed]:
+    """A namespace with policies of its own, of which nothing is left in the end."""
+    name = f"policed-{secrets.token_hex(3)}"
+    await create_namespaces(policy_plane, [name])
+    made = Policed(Cluster(policy_plane, name), judging)
+    yield made
+    if not judging.process.running:
+        await judging.process.start()
+    await made.gone()
+    await made.scans(1)
+    assert await policy_plane.api.list(path_of(REPORTS, "policyreports")) == []
+    await remove_namespace(policy_plane.api, name)
 
 
 async def test_denied_warned_audited_and_changed_without_a_restart(policed: Policed) -> None:
@@ -218,72 +256,65 @@ async def except_from(policed: Policed, policy: str, name: str, life: timedelta,
     return await policed.create("GangPolicyException", name, {**spec, "expiresAt": until})
 
 
-@pytest.fixture
-async def scanned(bare: Cluster) -> AsyncIterator[Policed]:
-    """A gangctl that scans all the time, in a cluster that has PolicyReports."""
-    await serve(bare.api, [policy_report_definition()])
-    async with policing(bare, *SOON) as made:
-        yield made
-        await made.gone()
-        await made.scans(1)
-        assert await bare.api.list(path_of(REPORTS, "policyreports")) == []
-
-
-async def test_what_exists_is_counted_told_and_reported(scanned: Policed, tmp_path: Path) -> None:
-    cluster = scanned.cluster
+async def test_what_exists_is_counted_told_and_reported(policed: Policed, tmp_path: Path) -> None:
+    cluster = policed.cluster
     began = datetime.now(UTC).timestamp()
     for each in (named("old-1"), named("old-2"), named("good", team="a")):
         await cluster.create_jobset(each)
-    here = [cluster.namespace, await with_one_left_alone(cluster)]
+    skipped = await with_one_left_alone(cluster)
+    here = [cluster.namespace, skipped]
     expression = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": here}
     both = {"namespaceSelector": {"matchExpressions": [expression]}}
     annotations = {"policies.gangctl.dev/severity": "high", "policies.gangctl.dev/category": "Ownership"}
     rule = {**TEAM_NEEDED, "message": "a team is needed"}
-    denying = await scanned.policy("team", annotations, validations=[rule], matchConstraints=both)
+    denying = await policed.policy("team", annotations, validations=[rule], matchConstraints=both)
     small = {"name": "pods", "expression": "gang.totalPods < 2", "message": "too many pods"}
-    warning = await scanned.policy("small", validations=[small], validationActions=["Warn"], matchConstraints=both)
+    warning = await policed.policy("small", validations=[small], validationActions=["Warn"], matchConstraints=both)
     name, other = denying.rpartition("/")[2], warning.rpartition("/")[2]
 
-    status = await scanned.counted(denying, pass_=1, fail=2)
-    await scanned.counted(warning, fail=3)
+    status = await policed.counted(denying, pass_=1, fail=2)
+    await policed.counted(warning, fail=3)
     assert [(v["namespace"], v["name"], v["rule"], v["result"], v["message"]) for v in status["violations"]] == [
         (cluster.namespace, each, "team", "fail", "a team is needed") for each in ("old-2", "old-1")
     ]
     assert all(began - 1 <= datetime.fromisoformat(v["time"]).timestamp() for v in status["violations"])
-    report = await scanned.reported(pass_=1, fail=2, warn=3)
+    report = await policed.reported(pass_=1, fail=2, warn=3)
     assert sorted((r["policy"], r["rule"], r["result"], r["resources"][0]["name"]) for r in report["results"]) == [
         *((other, "pods", "warn", each) for each in ("good", "old-1", "old-2")),
         *((name, "team", "fail", each) for each in ("old-1", "old-2")),
     ]
     told = next(each for each in report["results"] if each["policy"] == name)
     assert (told["severity"], told["category"], told["source"]) == ("high", "Ownership", "gangctl")
-    assert await violations(scanned, policy=name, severity="high", action="deny") == 2
-    assert await violations(scanned, policy=other, severity="", action="warn") == 3
-    assert await scanned.gangctl.metric("gangctl_policy_last_scan_timestamp_seconds") > began
-    assert await scanned.gangctl.metric("gangctl_policy_scanned_jobsets") >= 3
+    assert await violations(policed, policy=name, severity="high", action="deny") == 2
+    assert await violations(policed, policy=other, severity="", action="warn") == 3
+    assert await policed.gangctl.metric("gangctl_policy_last_scan_timestamp_seconds") > began
+    assert await policed.gangctl.metric("gangctl_policy_scanned_jobsets") >= 3
     await is_shown(Kubectl(tmp_path, cluster.plane.kubeconfig), name, 2)
 
     # What is found again is not written again.
     since = cluster.plane.audit_position
-    await scanned.scans(3)
+    await policed.scans(3)
     written = cluster.plane.writes_by(USER, since)
-    assert (written.objects, written.events) == ([], [])
+    # In namespaces of earlier tests gangs end.
+    places = (entry["objectRef"].get("namespace", cluster.namespace) for entry in (*written.objects, *written.events))
+    assert cluster.namespace not in places, str(written)
     assert (await cluster.api.get(denying))["status"] == status
 
-    assert await agree(scanned) > 0
+    assert await agree(policed) > 0
     await cluster.api.delete(cluster.path(JOBSETS, "jobsets", "old-1"), propagation="Background")
-    after = await scanned.counted(denying, pass_=1, fail=1)
+    after = await policed.counted(denying, pass_=1, fail=1)
     assert after["violations"] == [status["violations"][0]], "what is still broken keeps its time"
-    await scanned.counted(warning, fail=2)
-    await scanned.reported(pass_=1, fail=1, warn=2)
-    await wait_for(lambda: is_violated(scanned, 1, policy=name), what="the metric to follow")
-    await agree(scanned)
+    await policed.counted(warning, fail=2)
+    await policed.reported(pass_=1, fail=1, warn=2)
+    await wait_for(lambda: is_violated(policed, 1, policy=name), what="the metric to follow")
+    await agree(policed)
     # One that is not asked about what exists says nothing of it any more.
     await cluster.api.patch(denying, {"spec": {"background": False}})
-    await scanned.reported(warn=2)
-    await wait_for(lambda: is_uncounted(scanned, denying), what="the status to forget")
-    await wait_for(lambda: is_violated(scanned, 0, policy=name), what="the metric to follow")
+    await policed.reported(warn=2)
+    await wait_for(lambda: is_uncounted(policed, denying), what="the status to forget")
+    await wait_for(lambda: is_violated(policed, 0, policy=name), what="the metric to follow")
     assert (await cluster.api.get(warning))["status"]["results"]["fail"] == 2
+    await remove_namespace(cluster.api, skipped)
 
 
 async def with_one_left_alone(cluster: Cluster) -> str:
@@ -344,33 +375,33 @@ async def agree(policed: Policed) -> int:
     return left_alone
 
 
-async def test_an_exception_counts_in_a_scan_until_it_ends(scanned: Policed) -> None:
-    cluster = scanned.cluster
+async def test_an_exception_counts_in_a_scan_until_it_ends(policed: Policed) -> None:
+    cluster = policed.cluster
     for each in ("old-1", "old-2"):
         await cluster.create_jobset(named(each))
-    path = await scanned.policy("team", validations=[{**TEAM_NEEDED, "message": "a team is needed"}])
+    path = await policed.policy("team", validations=[{**TEAM_NEEDED, "message": "a team is needed"}])
     name = path.rpartition("/")[2]
-    await scanned.counted(path, fail=2)
-    await scanned.reported(fail=2)
-    excepted = await except_from(scanned, path, "moving", timedelta(hours=1), names=["old-1"])
-    status = await scanned.counted(path, fail=1, exempt=1)
+    await policed.counted(path, fail=2)
+    await policed.reported(fail=2)
+    excepted = await except_from(policed, path, "moving", timedelta(hours=1), names=["old-1"])
+    status = await policed.counted(path, fail=1, exempt=1)
     assert [each["name"] for each in status["violations"]] == ["old-2"]
-    report = await scanned.reported(fail=1, skip=1)
+    report = await policed.reported(fail=1, skip=1)
     (skip,) = (each for each in report["results"] if each["result"] == "skip")
     assert skip["properties"] == {"exception": excepted.rpartition("/")[2]}
     assert (skip["resources"][0]["name"], skip["scored"]) == ("old-1", False)
-    await agree(scanned)
-    await wait_for(lambda: is_violated(scanned, 1, policy=name), what="the metric to follow")
+    await agree(policed)
+    await wait_for(lambda: is_violated(policed, 1, policy=name), what="the metric to follow")
     # It ends soon, by itself.
-    await except_from(scanned, path, "moving", timedelta(seconds=5), names=["old-1"])
+    await except_from(policed, path, "moving", timedelta(seconds=5), names=["old-1"])
     end = datetime.fromisoformat((await cluster.api.get(excepted))["spec"]["expiresAt"])
     status = (await cluster.api.get(path))["status"]
     assert status["results"]["exempt"] == 1 or datetime.now(UTC) >= end
-    status = await scanned.counted(path, fail=2)
+    status = await policed.counted(path, fail=2)
     assert datetime.now(UTC) > end
     assert datetime.fromisoformat(status["lastScanTime"]) >= end.replace(microsecond=0)
-    await scanned.reported(fail=2)
-    await wait_for(lambda: is_violated(scanned, 2, policy=name), what="the metric to follow")
+    await policed.reported(fail=2)
+    await wait_for(lambda: is_violated(policed, 2, policy=name), what="the metric to follow")
 
 
 async def test_definitions_that_come_after_gangctl_has_started(bare: Cluster) -> None:

@@ -163,6 +163,7 @@ async def scrapes_cost_few_reviews(metrics: Metrics, token: str) -> None:
     assert [each for each in gaps if each < ALLOWED_SECONDS - 0.1] == []
 
 
+@pytest.mark.full("it says nothing either while gangctl may not ask")
 async def test_while_the_api_server_is_away_nobody_is_let_in(own: Cluster) -> None:
     async with secured(own) as metrics:
         scraper = await metrics.token("scraper")
