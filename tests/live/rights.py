@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from tests.controlplane.api import ApiClient, Object, path_of
@@ -15,6 +16,9 @@ from tests.manifests.rbac import RBAC
 
 _REVIEWS: Final = path_of("authorization.k8s.io/v1", "subjectaccessreviews")
 _AUTHORIZATION: Final = "rbac.authorization.k8s.io/v1"
+_TRIES: Final = 20
+_SECONDS: Final = 0.5
+"""After so many tries, one in so many seconds at most; the shortest period is that of a discovery that fails."""
 
 
 @dataclass(frozen=True, order=True)
@@ -80,6 +84,16 @@ def refusals(requests: Iterable[Object]) -> list[Object]:
     """Requests that were refused for want of a right, each once: of a watch the audit log tells that it began, too."""
     ended = (request for request in requests if request["stage"] == "ResponseComplete")
     return [r for r in ended if r.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid"]
+
+
+def not_in_a_loop(refused: Iterable[Object]) -> None:
+    """Requests that were refused are tried again with growing delays or once in a period.
+
+    By the clock of the API server: who waits between two requests can only be later than that.
+    """
+    times = [datetime.fromisoformat(entry["requestReceivedTimestamp"]) for entry in refused]
+    passed = (max(times) - min(times)).total_seconds()
+    assert len(times) <= _TRIES + passed / _SECONDS
 
 
 @asynccontextmanager

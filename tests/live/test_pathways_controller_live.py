@@ -220,6 +220,7 @@ async def test_it_leaves_them_to_the_upstream_controller_and_takes_over(place: P
     assert await place.events("pw") == []
 
 
+@pytest.mark.full("that a right is missing in between is met above, when gangctl is killed")
 @pytest.mark.parametrize(
     ("resource", "verb"), [("pathwaysjobs", "get"), ("jobsets", "get"), ("jobsets", "create")], ids=str
 )
@@ -235,6 +236,7 @@ async def test_without_looking_or_creating_there_is_no_jobset(resource: str, ver
     await place.stands("Pending WaitingForHead")
 
 
+@pytest.mark.full("rights of the same kinds are looked at in test_rights_live")
 @pytest.mark.parametrize(
     "lacking",
     [

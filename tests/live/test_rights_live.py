@@ -8,8 +8,7 @@ should, which is told in words that name verb and resource, and then without a r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from datetime import datetime
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 import pytest
@@ -38,8 +37,7 @@ from tests.live.gangctl import Gangctl, create_namespaces, install_rights
 from tests.live.incluster import ACCOUNT, InCluster, build, deployed_arguments
 from tests.live.observe import foreign_workload, min_counts, no_gang, resize, running_pods, said
 from tests.live.pathways_place import foreign_jobset, owner_of
-from tests.live.replicas import moment
-from tests.live.rights import Right, granted, known, missing, refusals, used
+from tests.live.rights import Right, granted, known, missing, not_in_a_loop, refusals, used
 from tests.live.rights_checks import Check, Stage
 from tests.pathways.samples import pathways_job
 from tests.policy.reportcrd import policy_report_definition
@@ -139,11 +137,6 @@ REGISTRATION: Final[tuple[Row, ...]] = (
     *(("ClusterRole", _ADMISSION, (each,), "delete", policy_checks.withdraws) for each in _POLICY_HOOKS),
     ("ClusterRole", "", ("namespaces",), "get", checks.finds_its_namespace),
 )
-
-TRIES: Final = 20
-SECONDS: Final = 0.5
-"""A right that is missing is tried again with growing delays or once in a period: this many times, and then no more
-often than once in so many seconds (by :data:`HASTE`; the shortest is that of a discovery that fails)."""
 
 SAMPLE: Final = frozenset(
     {
@@ -411,12 +404,6 @@ async def _without(stage: Stage, rights: tuple[Right, ...], check: Check) -> Non
         await anext(steps)
         for right in rights:
             await stage.told(right)
-            _not_in_a_loop([moment(entry) for entry in stage.refused(right)])
+            not_in_a_loop(stage.refused(right))
     async for _ in steps:
         raise AssertionError("a check has three parts")
-
-
-def _not_in_a_loop(times: Sequence[datetime]) -> None:
-    """By the clock of the API server: who waits between two requests can only be later than that."""
-    passed = (max(times) - min(times)).total_seconds()
-    assert len(times) <= TRIES + passed / SECONDS
