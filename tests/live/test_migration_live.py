@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from gangctl.api.documents import parse_documents
+from tests.cases import object_name
 from tests.controlplane.api import Object
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.docpages import Page
 from tests.live.cluster import Cluster, reference_of
 from tests.live.gangctl import Gangctl, create_namespaces, install_rights
-from tests.live.observe import gang_of, said
+from tests.live.observe import said
 from tests.manifests.kubectl import Kubectl, KubectlFailed
 
 pytestmark = [pytest.mark.controlplane]
@@ -31,12 +32,18 @@ def shown(name: str, cluster: Cluster) -> Object:
     return {**document.value, "metadata": {**document.value["metadata"], "namespace": cluster.namespace}}
 
 
-@pytest.mark.parametrize(("name", "jobset", "pods"), [("train.yaml", "train", 9), ("sweep.yaml", "sweep", 4)])
-async def test_converted_jobsets_are_gangs(name: str, jobset: str, pods: int, cluster: Cluster) -> None:
-    await cluster.create_jobset(shown(name, cluster))
-    gangs = await gang_of(cluster, jobset)
-    (workload,) = gangs.workloads
-    assert list(gangs.min_counts(workload).values()) == [pods]
+async def test_converted_jobsets_are_gangs(cluster: Cluster) -> None:
+    for name, pods in (("train", 9), ("sweep", 4)):
+        created = await cluster.create_jobset(shown(f"{name}.yaml", cluster))
+        workload = object_name(name, created["metadata"]["uid"], "workload")
+
+        async def made(workload: str = workload) -> list[int]:
+            gangs = await cluster.gangs()
+            if workload not in gangs.workloads:
+                raise NotYet(str(gangs.names))
+            return list(gangs.min_counts(workload).values())
+
+        assert await wait_for(made, what=f"the gang of {name}") == [pods]
 
 
 async def test_a_jobset_without_the_field_is_found_out(cluster: Cluster, tmp_path: Path) -> None:
