@@ -27,6 +27,6 @@ def comparable(said: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("minor", RECORDED_MINORS)
+@pytest.mark.parametrize("minor", [pytest.param(each, marks=pytest.mark.minor(each)) for each in RECORDED_MINORS])
 async def test_they_say_what_was_recorded(minor: str) -> None:
     assert comparable(await on_a_plane(minor)) == comparable(RECORDED[minor])
