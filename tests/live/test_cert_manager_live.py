@@ -17,7 +17,7 @@ from tests.live.gangctl import OWN_NAMESPACE
 from tests.live.incluster import InCluster
 from tests.live.installed import REGISTRATIONS, is_gone
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("cert-manager")]
+pytestmark = pytest.mark.controlplane
 
 
 async def test_api_servers_trust_what_is_issued_for_the_names_in_the_manifest(bare: Cluster, tmp_path: Path) -> None:

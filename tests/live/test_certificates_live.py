@@ -17,7 +17,7 @@ from tests.live.gangctl import OWN_NAMESPACE, Gangctl
 from tests.live.load import Load
 from tests.live.observe import webhooks_noticed
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("certificates")]
+pytestmark = pytest.mark.controlplane
 
 CONFIGURATIONS = tuple(
     path_of("admissionregistration.k8s.io/v1", f"{kind}webhookconfigurations", name="gangctl-gangs")

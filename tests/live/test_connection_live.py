@@ -16,7 +16,7 @@ from tests.live.cluster import Cluster
 from tests.live.gangctl import USER, Gangctl
 from tests.live.proxy import Proxy
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("connection")]
+pytestmark = pytest.mark.controlplane
 
 REFUSED_SECONDS = 4
 """For how long everything is refused, at least: long enough for delays to have grown."""

@@ -15,7 +15,7 @@ from tests.live.cluster import Cluster
 from tests.live.gangctl import USER, Gangctl
 from tests.live.proxy import Proxy
 
-pytestmark = [pytest.mark.controlplane]
+pytestmark = pytest.mark.controlplane
 
 REPLICAS = 2
 SOME, ALL = 2, 20

@@ -20,7 +20,7 @@ from tests.live.incluster import ACCOUNT, InCluster
 from tests.live.observe import gang_of
 from tests.manifests.test_flowcontrol import SHIPPED_SHARES
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("flow-control")]
+pytestmark = pytest.mark.controlplane
 
 API: Final = "flowcontrol.apiserver.k8s.io/v1"
 LEASE: Final = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE, name="gangctl")

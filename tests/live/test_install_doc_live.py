@@ -28,7 +28,7 @@ from tests.live.gangctl import OWN_NAMESPACE
 from tests.live.installed import is_gone, registered
 from tests.manifests.files import ROOT
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("install-doc")]
+pytestmark = pytest.mark.controlplane
 
 TEXT = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
 LINES = re.findall(r"^    (\w\S* .*?)(?: +# (needs .*))?$", re.sub(r"(?ms)^```.*?^```$", "", TEXT), flags=re.MULTILINE)

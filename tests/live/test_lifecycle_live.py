@@ -25,7 +25,7 @@ from tests.live.observe import (
     said,
 )
 
-pytestmark = [pytest.mark.controlplane]
+pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture

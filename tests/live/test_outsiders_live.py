@@ -15,7 +15,7 @@ from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster, reference_of
 from tests.live.observe import gang_of, running_pods, said
 
-pytestmark = [pytest.mark.controlplane]
+pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tests.live.policed import GROUP, PLAIN, REPORTS, Policed, policing
 from tests.manifests.kubectl import Kubectl
 from tests.policy.reportcrd import policy_report_definition
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("policies")]
+pytestmark = pytest.mark.controlplane
 
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
 SOON: Final = ("--policy-scan-period=1",)

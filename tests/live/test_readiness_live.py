@@ -78,7 +78,6 @@ async def test_pods_that_may_not_be_made_are_told_of_with_what_refuses_them(clus
     await counted(running, 1, "gangctl_gangs_blocked", **labels)
 
 
-@pytest.mark.xdist_group("readiness")
 async def test_only_the_leader_follows_pods_and_the_next_one_does_from_then_on(bare: Cluster) -> None:
     pods = {"resource": "pods"}
     async with two_replicas(bare.plane) as replicas:

@@ -9,7 +9,7 @@ from tests.jobsets import OPTIONS, jobset, rj
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.rows import each
 
-pytestmark = [pytest.mark.controlplane]
+pytestmark = pytest.mark.controlplane
 
 EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
 

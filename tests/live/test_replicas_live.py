@@ -28,7 +28,7 @@ from tests.live.replicas import (
     without_lease,
 )
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("replicas")]
+pytestmark = pytest.mark.controlplane
 
 HANG_SECONDS: Final = 2
 """How long API servers wait for a replica, where one hangs."""

@@ -16,7 +16,7 @@ from tests.live.gangctl import OWN_NAMESPACE, Gangctl
 from tests.live.load import Load
 from tests.live.replicas import UNTIL_TOLD_SECONDS, leads, two_replicas
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rolling-restart")]
+pytestmark = pytest.mark.controlplane
 
 
 async def test_no_admission_fails_while_replicas_are_replaced(bare: Cluster) -> None:

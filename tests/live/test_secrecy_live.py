@@ -22,7 +22,7 @@ from tests.live.cluster import Cluster
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl, install_rights
 from tests.live.observe import gang_of
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("secrecy")]
+pytestmark = pytest.mark.controlplane
 
 ACCOUNT = "robot"
 USER = f"system:serviceaccount:{OWN_NAMESPACE}:{ACCOUNT}"

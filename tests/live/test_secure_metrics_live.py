@@ -26,7 +26,7 @@ from tests.live.gangctl import OWN_NAMESPACE, USER, Gangctl
 from tests.live.replicas import moment
 from tests.live.rights import Right, missing
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("secure-metrics")]
+pytestmark = pytest.mark.controlplane
 
 RBAC = "rbac.authorization.k8s.io/v1"
 FORGETFUL = str(Path(__file__).with_name("forgetful.py"))

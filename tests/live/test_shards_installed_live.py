@@ -16,7 +16,7 @@ from tests.live.cluster import Cluster
 from tests.live.gangctl import OWN_NAMESPACE
 from tests.live.incluster import InCluster
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("shards-installed")]
+pytestmark = pytest.mark.controlplane
 
 LEASES: Final = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE)
 

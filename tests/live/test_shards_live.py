@@ -21,7 +21,7 @@ from tests.live.cluster import Cluster
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl, create_namespaces
 from tests.live.replicas import LEASE, LEASE_SECONDS, LONG_LEASE_SECONDS, leads, replicas_of, without_lease
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("shards")]
+pytestmark = pytest.mark.controlplane
 
 SHARDS: Final = 2
 NAMES: Final = ("gangctl-s", "gangctl-t", "gangctl-u")

@@ -17,7 +17,7 @@ from tests.live.observe import gang_of, webhooks_noticed
 from tests.live.policed import GROUP
 from tests.manifests.kubectl import Kubectl
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("uninstall")]
+pytestmark = pytest.mark.controlplane
 
 REFUSALS = 3
 GANG = jobset("gang", rj("w", 1, 2, 2, mode="Gang"))

@@ -18,7 +18,6 @@ from tests.manifests.files import ROOT
 
 pytestmark = [
     pytest.mark.controlplane,
-    pytest.mark.xdist_group("upgrade-gangctl"),
     pytest.mark.full("replicas are replaced in test_rolling_restart_live, gangs taken over in tests/release"),
 ]
 

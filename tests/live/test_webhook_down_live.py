@@ -14,7 +14,7 @@ from tests.live.cluster import Cluster, reference_of, refused
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl
 from tests.live.observe import gang_of, jobs_with_references, said
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("webhook-down")]
+pytestmark = pytest.mark.controlplane
 
 TIMEOUT_SECONDS: Final = 3
 """How long API servers wait for gangctl: after ten seconds they would give a TLS handshake up, in other words."""
