@@ -58,7 +58,7 @@ def mutants(path: Path) -> Iterator[Mutant]:
     """Every mutant of a module."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for place, function in _places(tree, None):
-        owner = function and (function.name, min(each.lineno for each in (function, *function.decorator_list)))
+        owner = (function.name, min(each.lineno for each in (function, *function.decorator_list))) if function else None
         for old, new in _changes(place, function):
             change = f"`{_text(old)}` becomes `{_text(new)}`"
             yield Mutant(path, getattr(old, "lineno", 0), change, owner, tree, old, ast.copy_location(new, old))
@@ -117,9 +117,10 @@ def _expressions(node: ast.expr) -> Iterator[ast.expr]:
 
 def _statements(node: ast.stmt, function: Function | None) -> Iterator[ast.stmt]:
     match node:
-        case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
-            yield ast.Return(ast.Constant(None))
+        case ast.Return(value=ast.expr() as value) if ast.unparse(value) not in {"None", "True", "False"}:
             kind = ast.unparse(function.returns).partition("[")[0] if function and function.returns else ""
+            # None is as good as False for most that ask.
+            yield ast.Return(ast.UnaryOp(ast.Not(), value) if kind == "bool" else ast.Constant(None))
             if kind in COLLECTIONS and ast.unparse(value) != COLLECTIONS[kind]:
                 yield ast.Return(ast.parse(COLLECTIONS[kind], mode="eval").body)
         case ast.Expr(value=value) if not isinstance(value, ast.Constant):

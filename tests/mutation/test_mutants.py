@@ -65,6 +65,15 @@ def test_a_collection_becomes_empty(tmp_path: Path) -> None:
     assert [each.change for each in found] == ["`return x` becomes `return None`", "`return x` becomes `return []`"]
 
 
+def test_a_truth_becomes_its_opposite(tmp_path: Path) -> None:
+    found = of(tmp_path, "def f() -> bool:\n    if x:\n        return True\n    return y\n")
+    assert [each.change for each in found] == [
+        "`x` becomes `not x`",
+        "`True` becomes `False`",
+        "`return y` becomes `return not y`",
+    ]
+
+
 def test_each_says_where_it_is_and_in_which_function(tmp_path: Path) -> None:
     source = "LIMIT = 1\n\nclass C:\n    @cached(2)\n    def f(self, at=3):\n        def g():\n            return 4\n"
     found = {each.change.partition(" ")[0]: (each.line, each.function) for each in of(tmp_path, source)}

@@ -1,0 +1,133 @@
+"""Words, remedy and command of causes that have two of each: what is about to happen, and what has not happened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gangctl.api.scheduling import Generation
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.facts import QueueFacts
+from tests.jobsets import jobset, rj
+from tests.kueue.workloads import queued, yes
+from tests.readiness.causes.finding import reasons, recorded, refused_job, the
+from tests.readiness.snapshots import BORN, NOW, PENDING, RUNNING, Scene, changed
+from tests.rows import each
+
+JS = jobset("js", rj("w", 2, 4, 4), mode="Gang")
+EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+
+
+@each(
+    ("created", "message", "remedy", "command"),
+    [
+        (
+            NOW - 14,
+            "its PodGroup is about to be made",
+            "wait: gangctl's controller makes it",
+            "kubectl -n t get podgroups",
+        ),
+        (NOW - 15, "the PodGroup that its pods name does not exist", "see whether it runs and has a leader", "events"),
+    ],
+)
+def test_a_group_that_is_missing(created: int, message: str, remedy: str, command: str) -> None:
+    scene = Scene(JS, created=created)
+    cause = the(Reason.POD_GROUP_MISSING, scene.snapshot(groups={}))
+    assert cause.message == message
+    assert remedy in cause.remedy
+    assert command in cause.command
+    assert cause.blocking is (created == NOW - 15)
+
+
+@each(
+    ("placed", "message", "command"),
+    [
+        (2, "places the pods of a gang one by one: it does not look at groups", "kubectl -n kube-system get pods"),
+        (4, "has placed all pods without looking at their group", "kubectl -n t get podgroups.scheduling.k8s.io js-"),
+    ],
+)
+def test_a_scheduler_that_does_not_know_groups(placed: int, message: str, command: str) -> None:
+    scene = Scene(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
+    pods = changed(scene.pods(RUNNING), slice(placed, 4), node="", placed_at=0, phase="Pending")
+    cause = the(Reason.SCHEDULING_GATE_OFF, scene.snapshot(pods))
+    assert message in cause.message
+    assert cause.command.startswith(command)
+    assert cause.blocking is (placed == 2)
+
+
+@each(
+    ("generation", "resource"),
+    [
+        (Generation.V1ALPHA1, "workloads.scheduling.k8s.io"),
+        (Generation.V1ALPHA2, "podgroups.scheduling.k8s.io"),
+    ],
+)
+def test_a_min_count_that_cannot_be_reached_is_where_the_generation_has_it(
+    generation: Generation, resource: str
+) -> None:
+    scene = Scene(JS, generation)
+    high = scene.groups(min_counts=(("", 9),))
+    workload = scene.workload(min_counts=((scene.plan.workload.templates[0].name, 9),))
+    cause = the(Reason.MIN_COUNT_UNREACHABLE, scene.snapshot(scene.pods(PENDING), groups=high, workload=workload))
+    name = scene.plan.workload.name if generation is Generation.V1ALPHA1 else scene.plan.groups[0].name
+    assert f"{resource} {name}" in cause.command
+
+
+@each(
+    ("evicted", "words"),
+    [
+        ("Preempted", "to free quota for another Workload"),
+        ("PodsReadyTimeout", "because its pods were not all ready in time"),
+    ],
+)
+def test_an_eviction_is_told_with_its_cause(evicted: str, words: str) -> None:
+    scene = Scene(jobset("js", rj("w", 1, 4, 4), mode="Gang"), queue="main", suspend=True)
+    workload = queued(QuotaReserved=yes(), Evicted=yes(evicted, "Kueue's words"))
+    snapshot = scene.snapshot(groups={}, jobs=scene.jobs(active=False), queue=QueueFacts("main", "cq", workload))
+    reason = Reason.PREEMPTED if evicted == "Preempted" else Reason.QUEUE_BACKOFF
+    assert the(reason, snapshot).message == f"Kueue has evicted it {words}, and its pods are on their way out"
+
+
+@each(("missing", "told"), [(0, False), (1, True)])
+def test_a_refusal_of_pods_is_told_while_one_is_missing(missing: int, told: bool) -> None:
+    scene = Scene(JS)
+    refused = [refused_job("js-w-0", recorded("1.37", "job/quota"))]
+    pods = [*scene.pods(PENDING, index=0, count=4 - missing), *scene.pods(PENDING, index=1)]
+    snapshot = scene.snapshot(pods, refused=refused)
+    assert (Reason.POD_CREATION_REFUSED in reasons(snapshot)) is told
+    assert not told or the(Reason.POD_CREATION_REFUSED, snapshot).pods == 1
+
+
+def exclusive(*names: str) -> Scene:
+    """ReplicatedJobs ``w`` and ``v`` in one gang; those named are placed exclusively, which was said after a stamp."""
+    scene = Scene(jobset("js", rj("w", 1, 4, 4), rj("v", 1, 4, 4), rj("one", 2, 1, 1), mode="Gang"))
+    scene.jobset = replace(
+        scene.jobset,
+        replicated_jobs=tuple(
+            replace(each, annotations={**each.annotations, EXCLUSIVE: "rack"}) if each.name in names else each
+            for each in scene.jobset.replicated_jobs
+        ),
+    )
+    scene.assessment = replace(scene.assessment, plan=replace(scene.plan, jobset=scene.jobset))
+    return scene
+
+
+def test_followers_are_counted_of_jobs_that_are_placed_exclusively_and_have_some() -> None:
+    scene = exclusive("w", "one")
+    pods = [*scene.pods(PENDING, only="w", count=1), *scene.pods(PENDING, only="v", count=2)]
+    cause = the(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK, scene.snapshot(pods))
+    assert any("3 of 10 pods exist, 3 followers are missing" in line for line in cause.evidence)
+
+
+def test_pods_that_are_missing_of_others_are_in_no_deadlock() -> None:
+    scene = exclusive("w", "one")
+    pods = [*scene.pods(PENDING, only="w"), *scene.pods(PENDING, only="v", count=1)]
+    assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in reasons(scene.snapshot(pods))
+
+
+def test_a_refusal_that_is_not_about_followers_proves_no_deadlock() -> None:
+    scene = exclusive("w", "v")
+    refused = [refused_job("js-w-0", recorded("1.37", "job/quota"))]
+    young = scene.snapshot(scene.pods(PENDING, count=1, created=NOW - 6), refused=refused)
+    assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in reasons(young)
+    old = scene.snapshot(scene.pods(PENDING, count=1, created=BORN), refused=refused)
+    assert all("quota" not in line for line in the(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK, old).evidence)
