@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
-
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF
 from gangctl.api.scheduling import Generation
 from gangctl.errors import ErrorKind, FieldError
@@ -22,6 +20,7 @@ from gangctl.gang.stamp import Scope, Stamp
 from tests.gang.json_patch import apply
 from tests.gang.pipeline import GENERATIONS, read, resolved, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
+from tests.rows import each
 from tests.strategies import EXCLUSIVE, NODE_SELECTOR
 
 Raw = dict[str, Any]
@@ -46,7 +45,7 @@ def places(errors: tuple[FieldError, ...]) -> list[tuple[str, ErrorKind]]:
     return [(error.path, error.kind) for error in errors]
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "operation", "pointer", "after"),
     [
         (jobset("js", rj("w")), "add", f"{TEMPLATE}/metadata", {GANG_REF: TEXT}),
@@ -102,7 +101,7 @@ def test_a_gang_needs_replicated_jobs() -> None:
     assert read_opted_in(GANG)[1] == ()
 
 
-@pytest.mark.parametrize("text", ['{"v": 1, "scope": "rj", "template": "w"}', "broken", ""])
+@each("text", ['{"v": 1, "scope": "rj", "template": "w"}', "broken", ""])
 def test_an_update_gets_back_the_very_text_it_lost(text: str) -> None:
     before = stored(GANG)
     notes(before)[GANG_REF] = text
@@ -129,7 +128,7 @@ def annotated(key: str, value: str | None) -> Raw:
     return after
 
 
-@pytest.mark.parametrize("generation", [*GENERATIONS, None])
+@each("generation", [*GENERATIONS, None])
 def test_configuration_is_settled_at_creation(generation: Generation | None) -> None:
     mode, options = f"metadata.annotations[{GANG_MODE}]", f"metadata.annotations[{GANG_OPTIONS}]"
     each = f"spec.replicatedJobs[0].template.metadata.annotations[{GANG_MODE}]"
@@ -174,7 +173,7 @@ def resize(raw: Raw, pods: int, position: int = 0) -> Raw:
     return after
 
 
-@pytest.mark.parametrize("generation", [*GENERATIONS, None])
+@each("generation", [*GENERATIONS, None])
 def test_outside_a_gang_any_resize_is_allowed(generation: Generation | None) -> None:
     raw = stored(jobset("js", rj("w", 1, 4, 4, mode="Gang"), rj("free", 1, 4, 4), rj("none", 0, 4, 4)))
     for position in (1, 2):
@@ -185,7 +184,7 @@ def test_outside_a_gang_any_resize_is_allowed(generation: Generation | None) -> 
     assert check_update(read(raw), read(unchanged), generation) == ()
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     [
         jobset("js", rj("w", 1, 0, 0, mode="Gang")),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
-
 from gangctl.api.meta import GANG_MODE, GANG_REF
 from gangctl.api.scheduling import Generation
 from gangctl.gang.assess import Assessment, Lifecycle, assess, while_suspended
@@ -15,6 +13,7 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.gang.validate import MAX_JOBS
 from tests.gang.pipeline import assessed, read, resolved, stored
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 Raw = dict[str, Any]
 PAIR = jobset("js", rj("a", 1, 2, 2, mode="Gang"), rj("b", 1, 3, 3, mode="Gang"), uid="u")
@@ -36,7 +35,7 @@ def groups(seen: Assessment) -> dict[str, int]:
     return {g.template.name: g.template.min_count for g in seen.plan.groups} if seen.plan is not None else {}
 
 
-@pytest.mark.parametrize("raw", [jobset("js", rj("a")), jobset("js", rj("a", mode="Off"), mode="Off"), jobset("js")])
+@each("raw", [jobset("js", rj("a")), jobset("js", rj("a", mode="Off"), mode="Off"), jobset("js")])
 def test_nothing_was_asked_for(raw: Raw) -> None:
     assert assessed(raw) == Assessment(Lifecycle.PRESENT, None)
 
@@ -139,13 +138,13 @@ def test_as_long_as_nobody_knows_whether_there_are_queues_nothing_is_deleted() -
     assert life(queued(queue=""), queues=None) is Lifecycle.RETIRED
 
 
-@pytest.mark.parametrize("early", [False, True])
+@each("early", [False, True])
 def test_without_kueue_a_queues_name_means_nothing(early: bool) -> None:
     assert life(queued(), queues=False, early=early) is Lifecycle.RETIRED
     assert life(queued(queue=""), queues=True, early=early) is Lifecycle.RETIRED
 
 
-@pytest.mark.parametrize("queues", [True, False, None])
+@each("queues", [True, False, None])
 def test_finished_is_finished_and_deleted_is_deleted_whoever_queues(queues: bool | None) -> None:
     assert life(queued(terminalState="Completed"), queues=queues, early=True) is Lifecycle.RETIRED
     raw = queued()

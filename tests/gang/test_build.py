@@ -10,6 +10,7 @@ from gangctl.api.scheduling import Generation, generation_of_minor, observe
 from gangctl.gang.build import ADAPTERS, build_objects
 from tests.gang.pipeline import some_plan
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 HIGH = {"priorityClassName": "high"}
 OPTIONS = '{"topologyKey":"rack","disruption":"all"}'
@@ -19,7 +20,7 @@ COUNT = {"schedulingPolicy": {"gang": {"minCount": 4}}}
 RACK = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("generation", "policy"),
     [
         (Generation.V1ALPHA2, {**COUNT, **RACK, "disruptionMode": "PodGroup"}),
@@ -49,7 +50,7 @@ def test_single_disruption_on_1_36_and_1_37() -> None:
     assert modes == ["Pod", {"single": {}}]
 
 
-@pytest.mark.parametrize("generation", list(Generation))
+@each("generation", list(Generation))
 def test_what_is_observed_of_own_objects(generation: Generation) -> None:
     plan = some_plan(PLAIN, generation)
     for raw in build_objects(plan, generation):
@@ -61,7 +62,7 @@ def test_what_is_observed_of_own_objects(generation: Generation) -> None:
         assert seen.min_counts == ((("jobset", 4),) if is_workload else (("", 4),))
 
 
-@pytest.mark.parametrize("policy", [{"basic": {}}, {}, None, {"gang": {}}, {"gang": None}])
+@each("policy", [{"basic": {}}, {}, None, {"gang": {}}, {"gang": None}])
 def test_a_policy_that_is_no_gang_has_no_min_count(policy: Any) -> None:
     for generation in (Generation.V1ALPHA2, Generation.V1BETA1):
         adapter = ADAPTERS[generation]
@@ -70,15 +71,13 @@ def test_a_policy_that_is_no_gang_has_no_min_count(policy: Any) -> None:
     assert ADAPTERS[Generation.V1ALPHA1].min_counts("PodGroup", {}) == ()
 
 
-@pytest.mark.parametrize(
-    "claim", [{"apiGroup": "batch", "kind": "Job", "name": "js"}, {"kind": "JobSet", "name": "js"}, None, {}]
-)
+@each("claim", [{"apiGroup": "batch", "kind": "Job", "name": "js"}, {"kind": "JobSet", "name": "js"}, None, {}])
 def test_a_workload_for_somebody_else_claims_no_jobset(claim: Any) -> None:
     raw = {"metadata": {"name": "x"}, "spec": {"controllerRef": claim}}
     assert observe(ADAPTERS[Generation.V1BETA1], "Workload", raw).claims_jobset == ""
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "uid", "name"),
     [
         ({}, "u", "js"),

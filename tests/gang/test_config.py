@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangConfig, GangMode, GangOptions, is_configured, read_config, read_options
 from tests.gang.pipeline import read, resolved
 from tests.jobsets import MODE, OPTIONS, jobset, rj
+from tests.rows import each
 
 Raw = dict[str, Any]
 OWN = f"metadata.annotations[{MODE}]"
@@ -44,26 +43,26 @@ def errors(raw: Raw) -> list[tuple[str, ErrorKind]]:
     return [(error.path, error.kind) for error in read_config(read(raw))[1]]
 
 
-@pytest.mark.parametrize("mode", ["Off", "Gang"])
+@each("mode", ["Off", "Gang"])
 def test_both_notations_mean_the_same_on_the_jobset(mode: str) -> None:
     assert config(written(own=mode)) == config(written(own_field=mode)) == config(written(own=mode, own_field=mode))
     assert config(written(own=mode)).jobset == mode
 
 
-@pytest.mark.parametrize("mode", list(GangMode))
+@each("mode", list(GangMode))
 def test_both_notations_mean_the_same_on_a_replicated_job(mode: GangMode) -> None:
     assert config(written(each=mode)) == config(written(each_field=mode)) == config(written(each=mode, each_field=mode))
     assert config(written(each=mode)).replicated_jobs == (mode,)
 
 
-@pytest.mark.parametrize("raw", [written(), jobset("js", {**rj("w"), "gangConfig": {}}, gangConfig=None)])
+@each("raw", [written(), jobset("js", {**rj("w"), "gangConfig": {}}, gangConfig=None)])
 def test_unset_is_not_off(raw: Raw) -> None:
     assert config(raw) == GangConfig(None, (None,))
     assert not config(raw).asks_for_gangs
     assert not is_configured(read(raw))
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     [written(own="Off"), written(own_field=""), written(each="?"), written(each_field="Off"), jobset("js", options="")],
 )
@@ -79,7 +78,7 @@ def test_notations_that_disagree() -> None:
     assert '"Off"' in error.detail
 
 
-@pytest.mark.parametrize("value", ["", "gang", "GANG", " Gang", "Gang ", "scheduleAtOnce", "true", "Gänge", "x" * 9999])
+@each("value", ["", "gang", "GANG", " Gang", "Gang ", "scheduleAtOnce", "true", "Gänge", "x" * 9999])
 def test_modes_are_exact(value: str) -> None:
     assert errors(written(own=value)) == [(OWN, ErrorKind.NOT_SUPPORTED)]
     assert errors(written(own_field=value)) == [(OWN_FIELD, ErrorKind.NOT_SUPPORTED)]
@@ -96,7 +95,7 @@ def test_a_replicated_gang_belongs_on_a_replicated_job() -> None:
     assert "replicatedJobs[].template.metadata.annotations" in error.detail
 
 
-@pytest.mark.parametrize("mode", ["Gang", "ReplicatedGang"])
+@each("mode", ["Gang", "ReplicatedGang"])
 def test_both_levels_at_once_name_both_places(mode: str) -> None:
     for raw, path, above in (
         (written(own="Gang", each=mode), EACH, OWN),
@@ -115,7 +114,7 @@ def test_every_mistake_is_reported_at_once() -> None:
     assert places[0] == OWN
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "path"),
     [
         (jobset("js", annotations={MODE: True}), OWN),  # type: ignore[dict-item]
@@ -148,7 +147,7 @@ def test_options_and_their_defaults() -> None:
     assert options('{"topologyKey":null,"disruption":null}') == (GangOptions(), [])
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "path", "kind"),
     [
         ("", "p", ErrorKind.INVALID),
@@ -175,12 +174,12 @@ def test_options_that_are_refused(text: str, path: str, kind: ErrorKind) -> None
     assert ("unknown option" in mistakes[0].detail) == (kind is ErrorKind.FORBIDDEN)
 
 
-@pytest.mark.parametrize("key", ["zone", "example.com/rack", "a.b-c.d/e_f.g-H", "x" * 63, f"{'a.' * 126}a/{'x' * 63}"])
+@each("key", ["zone", "example.com/rack", "a.b-c.d/e_f.g-H", "x" * 63, f"{'a.' * 126}a/{'x' * 63}"])
 def test_topology_keys(key: str) -> None:
     assert options(json.dumps({"topologyKey": key}))[0].topology_key == key
 
 
-@pytest.mark.parametrize(
+@each(
     "key",
     ["", "/", "a/", "/a", "a/b/c", "-a", "a-", "A.com/x", "a..b/c", "a.-b/c", ".a/b", "x" * 64, "a\n", "ä", "a b"],
 )
@@ -195,7 +194,7 @@ def test_options_are_read_even_where_no_gang_is_asked_for() -> None:
     ]
 
 
-@pytest.mark.parametrize("option", ["topologyKey", "disruption"])
+@each("option", ["topologyKey", "disruption"])
 def test_options_that_a_generation_cannot_express_are_refused(option: str) -> None:
     raw = jobset("js", rj("w"), mode="Gang", options=json.dumps({option: "single"}))
     (error,) = resolved(raw, Generation.V1ALPHA1).errors
@@ -204,7 +203,7 @@ def test_options_that_a_generation_cannot_express_are_refused(option: str) -> No
     assert resolved(raw, Generation.V1ALPHA2).errors == resolved(raw, Generation.V1BETA1).errors == ()
 
 
-@pytest.mark.parametrize("generation", list(Generation))
+@each("generation", list(Generation))
 def test_composite_groups_are_refused_everywhere(generation: Generation) -> None:
     raw = jobset("js", rj("w"), mode="Gang", options='{"composite":true}')
     (error,) = resolved(raw, generation).errors

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import Generation
 from gangctl.gang.build import ADAPTERS, build_objects
@@ -13,6 +11,7 @@ from gangctl.gang.plan import GangPlan, make_plan
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
 from tests.cases import CASES, Case, object_name
 from tests.jobsets import FIXTURE_UID
+from tests.rows import each
 
 ACCEPTED = [case for case in CASES if not case.rejected]
 GENERATIONS = list(Generation)
@@ -29,8 +28,8 @@ def names(case: Case) -> dict[str, str]:
     return {scope: object_name(case.jobset["metadata"]["name"], FIXTURE_UID, scope) for scope in case.groups}
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
-@pytest.mark.parametrize("case", ACCEPTED, ids=lambda c: c.id)
+@each("generation", GENERATIONS)
+@each("case", ACCEPTED, ids=lambda c: c.id)
 def test_plan(case: Case, generation: Generation) -> None:
     resolution, plan = run(case.jobset, generation)
     assert resolution.errors == ()
@@ -45,7 +44,7 @@ def test_plan(case: Case, generation: Generation) -> None:
     assert references == {job: scopes[s] if s else None for job, s in case.references.items()}
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.rejected], ids=lambda c: c.id)
+@each("case", [case for case in CASES if case.rejected], ids=lambda c: c.id)
 def test_rejected_with_the_words_that_help(case: Case) -> None:
     resolution, plan = run(case.jobset, Generation.V1BETA1)
     assert plan is None

@@ -6,7 +6,6 @@ import copy
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from gangctl.gang.convert import Notation, convert
 from gangctl.gang.plan import make_plan
 from gangctl.gang.resolve import ClusterRules, resolve
 from tests.jobsets import MODE, OPTIONS, jobset, rj
+from tests.rows import each
 from tests.strategies import PROPERTY, gangs, hostile_jobsets, jobsets, options
 
 GANG: dict[str, Any] = {"schedulingPolicy": {"gang": {}}}
@@ -158,7 +158,7 @@ class TestEverythingElse:
 
 
 class TestRefusedWords:
-    @pytest.mark.parametrize("to", Notation)
+    @each("to", Notation)
     def test_schedule_at_once(self, to: Notation) -> None:
         raw = jobset(
             "js", {**rj("a"), "scheduleAtOnce": True}, scheduleAtOnce=True, gangConfig={"scheduleAtOnce": True}
@@ -194,7 +194,7 @@ class TestRefusedWords:
 
 
 class TestUnsayableInScheduling:
-    @pytest.mark.parametrize(
+    @each(
         ("text", "words"),
         [('{"sequenced":"reject"}', "sequenced"), ('{"composite":true}', "CompositePodGroup")],
     )
@@ -268,7 +268,7 @@ UNSAYABLE: dict[str, tuple[object, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", UNSAYABLE)
+@each("case", UNSAYABLE)
 def test_what_gang_config_cannot_say_is_refused(case: str) -> None:
     scheduling, words = UNSAYABLE[case]
     rjs = [rj("a", 1, 4, 4), rj("b", depends_on="a" if case == "sequenced-together" else None), rj("c")]

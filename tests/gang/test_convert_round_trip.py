@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.jobset import read_jobset
 from gangctl.gang.convert import Notation, convert
 from tests.jobsets import jobset, rj
+from tests.rows import each
 from tests.strategies import PROPERTY
 
 GANG, OFF, EACH = "Gang", "Off", "ReplicatedGang"
@@ -48,8 +48,8 @@ def to(raw: dict[str, Any], notation: Notation) -> dict[str, Any]:
     return conversion.value
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("shape", SHAPES)
+@each("options", OPTIONS)
+@each("shape", SHAPES)
 def test_there_and_back_is_the_same_text(shape: str, options: str) -> None:
     raw = written(shape, options)
     there = to(raw, Notation.SCHEDULING)

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from gangctl.api.scheduling import Generation, Observed
 from gangctl.gang.build import build_objects
 from gangctl.gang.diff import Change, Create, Delete, Difference, Existing, SetMinCounts, diff, retire
@@ -16,6 +14,7 @@ from gangctl.gang.progress import target_min_counts
 from tests.gang.pipeline import GENERATIONS, some_plan
 from tests.gang.store import Store
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 
 def plan_of(a: int, b: int) -> GangPlan:
@@ -147,7 +146,7 @@ def test_a_group_without_a_gang_policy_cannot_be_mended() -> None:
     assert difference(PLAN, group(exists(), A, min_counts=())) == Difference()
 
 
-@pytest.mark.parametrize("generation", [g for g in GENERATIONS if not g.capabilities.min_count_mutable])
+@each("generation", [g for g in GENERATIONS if not g.capabilities.min_count_mutable])
 def test_where_min_counts_are_immutable_they_are_reported_not_written(generation: Generation) -> None:
     found = difference(plan_of(6, 2), exists(generation=generation), generation=generation)
     groups = [("PodGroup", A, 4, 6)] if generation.capabilities.pod_groups else []

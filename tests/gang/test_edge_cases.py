@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gangctl.api.scheduling import Generation
 from gangctl.errors import ErrorKind
 from gangctl.gang.admission import reference_of_job
@@ -23,6 +21,7 @@ from gangctl.gang.resolve import ClusterRules, Resolution, resolve
 from tests.gang.pipeline import GENERATIONS, assessed, child_job, planned, read, resolved, some_plan, stored
 from tests.gang.store import Store
 from tests.jobsets import jobset, rj
+from tests.rows import each
 from tests.strategies import EXCLUSIVE, NODE_SELECTOR
 
 INT32 = 2**31 - 1
@@ -51,7 +50,7 @@ def test_e02_more_completions_than_parallelism() -> None:
     assert [remaining_pods(4, 10, done) for done in (0, 6, 7, 9, 10, 11)] == [4, 4, 3, 1, 0, 0]
 
 
-@pytest.mark.parametrize(("parallelism", "completions", "pods"), [(None, None, 1), (None, 5, 1), (4, None, 4)])
+@each(("parallelism", "completions", "pods"), [(None, None, 1), (None, 5, 1), (4, None, 4)])
 def test_e03_null_counts(parallelism: int | None, completions: int | None, pods: int) -> None:
     assert sizes(jobset("js", rj("w", 1, parallelism, completions, mode="ReplicatedGang"))) == {"w": pods}
 
@@ -130,7 +129,7 @@ def test_e11_created_again_under_the_same_name() -> None:
     assert {g.name for g in first.groups}.isdisjoint(g.name for g in second.groups)
 
 
-@pytest.mark.parametrize("field", ["schedulingGroup", "workloadRef"])
+@each("field", ["schedulingGroup", "workloadRef"])
 def test_e15_pods_that_name_a_group_already(field: str) -> None:
     pod = {field: {"name": "mine"}}
     skipped = jobset("js", rj("a", mode="Gang"), rj("w", mode="Gang", pod=pod))
@@ -146,7 +145,7 @@ def test_e15_pods_that_name_a_group_already(field: str) -> None:
     assert reference_of_job(job) is None
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
+@each("generation", GENERATIONS)
 def test_e16_mixed_priority(generation: Generation) -> None:
     high = {"priorityClassName": "high"}
     mixed = resolved(jobset("js", rj("a"), rj("b", pod=high), mode="Gang"), generation)
@@ -159,7 +158,7 @@ def test_e16_mixed_priority(generation: Generation) -> None:
     assert reasons(resolved(apart, generation)) == []
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
+@each("generation", GENERATIONS)
 def test_e17_mixed_schedulers(generation: Generation) -> None:
     pod = {"schedulerName": "mine"}
     rules = ClusterRules(generation, frozenset({"default-scheduler", "mine"}))

@@ -28,6 +28,7 @@ from gangctl.gang.reasons import Reason
 from tests.gang.pipeline import GENERATIONS, assessed, read, resolved, some_plan, stored
 from tests.gang.store import Store
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 Raw = dict[str, Any]
 FIXED = [generation for generation in GENERATIONS if not generation.capabilities.min_count_mutable]
@@ -65,7 +66,7 @@ def test_e12_the_tail_of_a_gang() -> None:
     assert min_count_writes(difference(restarted, store, *done)) == [("PodGroup", 1, 8)]
 
 
-@pytest.mark.parametrize("generation", FIXED)
+@each("generation", FIXED)
 def test_e12_the_tail_where_min_count_is_immutable(generation: Generation) -> None:
     plan = some_plan(GANG, generation)
     assert difference(plan, running(plan, generation), progress(plan, 1, 3)) == Difference()
@@ -82,7 +83,7 @@ def test_e13_a_workload_that_somebody_else_made_for_the_jobset() -> None:
     assert retire(plan.uid, store.existing(plan)) == ()
 
 
-@pytest.mark.parametrize("taken", ["Workload", "PodGroup"])
+@each("taken", ["Workload", "PodGroup"])
 def test_e14_a_stranger_has_the_name(taken: str) -> None:
     plan = some_plan(GANG)
     store = running(plan)
@@ -107,7 +108,7 @@ def test_e21_suspended_and_resumed() -> None:
     assert [change.name for change in again] == [change.name for change in reversed(changes)]
 
 
-@pytest.mark.parametrize(
+@each(
     "status",
     [
         {"conditions": [{"type": "Completed", "status": "True"}]},
@@ -145,7 +146,7 @@ def test_e32_configuration_changed_later() -> None:
     assert seen.plan.groups == some_plan(GANG).groups
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "path", "kind"),
     [
         (jobset("js", rj("w", mode="All")), f"template.metadata.annotations[{GANG_MODE}]", ErrorKind.NOT_SUPPORTED),
@@ -161,7 +162,7 @@ def test_e33_malformed_configuration(raw: Raw, path: str, kind: ErrorKind) -> No
     assert (seen.plan, seen.unstamped) == (None, False)
 
 
-@pytest.mark.parametrize(
+@each(
     "spec",
     [
         pytest.param({"successPolicy": {"operator": "Any", "targetReplicatedJobs": ["w"]}}, id="E35-success"),
@@ -182,7 +183,7 @@ def test_e37_a_pod_is_replaced() -> None:
     assert difference(plan, running(plan), progress(plan, 0, 0), progress(plan, 1, 0)) == Difference()
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
+@each("generation", GENERATIONS)
 def test_e38_an_elastic_resize(generation: Generation) -> None:
     before, after = stored(GANG), stored(GANG)
     after["spec"]["replicatedJobs"][0]["template"]["spec"] |= {"parallelism": 6, "completions": 6}
@@ -205,7 +206,7 @@ def test_e39_own_pod_group_edited_or_deleted() -> None:
     assert difference(plan, store).changes == (Create("PodGroup", group, again=True),)
 
 
-@pytest.mark.parametrize("generation", FIXED)
+@each("generation", FIXED)
 def test_e39_drift_that_cannot_be_undone_is_reported(generation: Generation) -> None:
     plan = some_plan(GANG, generation)
     store = running(plan, generation)
@@ -213,7 +214,7 @@ def test_e39_drift_that_cannot_be_undone_is_reported(generation: Generation) -> 
     assert difference(plan, store) == Difference(frozen=(("Workload", plan.workload.name, 3, 8),))
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
+@each("generation", GENERATIONS)
 def test_e40_own_workload_deleted_by_a_user(generation: Generation) -> None:
     plan = some_plan(GANG, generation)
     store = running(plan, generation)
@@ -221,7 +222,7 @@ def test_e40_own_workload_deleted_by_a_user(generation: Generation) -> None:
     assert difference(plan, store).changes == (Create("Workload", plan.workload),)
 
 
-@pytest.mark.parametrize(
+@each(
     "pod",
     [
         pytest.param({"nodeSelector": {"pool": "a"}, "tolerations": [{"operator": "Exists"}]}, id="E43"),

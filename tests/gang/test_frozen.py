@@ -6,14 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from gangctl import __version__
 from gangctl.api.scheduling import Generation
 from tests.cases import CASES
 from tests.gang.frozen import FROZEN, accepted, line
 from tests.gang.pipeline import stored
 from tests.jobsets import REF
+from tests.rows import each
 
 FILES = sorted(FROZEN.glob("*/*.jsonl"))
 
@@ -28,21 +27,21 @@ def unstamped(raw: dict[str, Any]) -> dict[str, Any]:
     return sent
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+@each("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_stored_jobsets_become_the_same_objects(file: Path) -> None:
     for frozen in file.read_text().splitlines():
         case = json.loads(frozen)
         assert line(case["case"], case["jobset"], Generation(file.stem)) == frozen
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+@each("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_the_same_jobsets_get_the_same_stamps(file: Path) -> None:
     for frozen in file.read_text().splitlines():
         raw = json.loads(frozen)["jobset"]
         assert stored(unstamped(raw), Generation(file.stem)) == raw
 
 
-@pytest.mark.parametrize("generation", Generation)
+@each("generation", Generation)
 def test_this_release_is_frozen_with_every_case(generation: Generation) -> None:
     frozen = (FROZEN / __version__ / f"{generation}.jsonl").read_text().splitlines()
     names = [json.loads(each)["case"] for each in frozen]

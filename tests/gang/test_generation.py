@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gangctl.gang.generation import judge_unreadable
+from tests.rows import each
 
 CAUSE = (
     'no kind "Workload" is registered for version "scheduling.k8s.io/v1alpha1" in scheme "pkg/runtime/scheme.go:111"'
@@ -17,7 +16,7 @@ SEEN = {
 }
 
 
-@pytest.mark.parametrize("minor", SEEN)
+@each("minor", SEEN)
 def test_objects_that_an_upgrade_left_unreadable(minor: str) -> None:
     state = judge_unreadable(SEEN[minor])
     assert state is not None
@@ -28,6 +27,6 @@ def test_objects_that_an_upgrade_left_unreadable(minor: str) -> None:
     assert "/registry/podgroups/" in state.reason
 
 
-@pytest.mark.parametrize("message", ["", "storage is (re)initializing", "workloads.scheduling.k8s.io is forbidden"])
+@each("message", ["", "storage is (re)initializing", "workloads.scheduling.k8s.io is forbidden"])
 def test_anything_else_may_pass(message: str) -> None:
     assert judge_unreadable(message) is None

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
-
 from gangctl.api.meta import GANG_REF, JOB_INDEX, JOBSET_NAME, JOBSET_UID, REPLICATED_JOB_NAME
 from gangctl.api.scheduling import Generation, Reference
 from gangctl.errors import ErrorKind, FieldError
@@ -15,6 +13,7 @@ from gangctl.gang.build import ADAPTERS
 from tests.gang.json_patch import apply
 from tests.gang.pipeline import GENERATIONS, child_job, some_plan, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
+from tests.rows import each
 
 Raw = dict[str, Any]
 GANG = jobset("js", rj("w", 2, 4, 4, mode="ReplicatedGang"), uid=FIXTURE_UID)
@@ -36,7 +35,7 @@ def changed(part: str, key: str, value: Any) -> Raw:
     return job
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
+@each("generation", GENERATIONS)
 def test_the_reference_is_injected_in_the_served_form(generation: Generation) -> None:
     reference = reference_of_job(JOB)
     assert isinstance(reference, Reference)
@@ -51,7 +50,7 @@ def test_the_reference_is_injected_in_the_served_form(generation: Generation) ->
     assert {key: value for key, value in after.items() if key in pod_spec(JOB)} == pod_spec(JOB)
 
 
-@pytest.mark.parametrize("field", ["schedulingGroup", "workloadRef"])
+@each("field", ["schedulingGroup", "workloadRef"])
 def test_a_group_that_the_user_chose_stays(field: str) -> None:
     job = copy.deepcopy(JOB)
     pod_spec(job)[field] = {"name": "mine"}
@@ -66,7 +65,7 @@ def test_a_job_without_a_stamp_is_none_of_our_business() -> None:
     assert reference_of_job({}) is None
 
 
-@pytest.mark.parametrize(
+@each(
     "forged",
     [
         changed("labels", JOBSET_NAME, "other"),
@@ -94,7 +93,7 @@ def test_another_version_of_the_jobset_api_is_still_jobset() -> None:
     assert isinstance(reference_of_job(changed("owner", "apiVersion", "jobset.x-k8s.io/v1")), Reference)
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value"),
     [
         *((JOB_INDEX, value) for value in (None, "", "-1", "1.0", "one", "٣", "1" * 11, "1\n")),
@@ -107,7 +106,7 @@ def test_labels_that_jobset_always_writes(key: str, value: str | None) -> None:
     assert (error.path, error.kind) == ("metadata.labels", ErrorKind.INVALID)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
@@ -130,7 +129,7 @@ def test_a_malformed_stamp_is_refused(text: str) -> None:
     assert "gangctl writes it" in error.detail
 
 
-@pytest.mark.parametrize("field", ["schedulingGroup", "workloadRef"])
+@each("field", ["schedulingGroup", "workloadRef"])
 def test_an_update_that_lost_the_reference_gets_it_back(field: str) -> None:
     before = copy.deepcopy(JOB)
     pod_spec(before)[field] = {"some": "group"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,17 +17,18 @@ from gangctl.gang.naming import (
     workload_name,
 )
 from tests.jobsets import FIXTURE_UID
+from tests.rows import each
 from tests.strategies import PROPERTY
 
 anything = st.one_of(st.text(max_size=80), st.sampled_from(["", "-", "-.-", "İ" * 60, "\ud800", "a." * 40]))
 
 
-@pytest.mark.parametrize("name", ["a", "0", "a-b", "a--b", "x" * 63, "rj1"])
+@each("name", ["a", "0", "a-b", "a--b", "x" * 63, "rj1"])
 def test_dns_labels(name: str) -> None:
     assert is_dns_label(name)
 
 
-@pytest.mark.parametrize("name", ["", "-", "-a", "a-", "A", "a.b", "x" * 64, "a\n", "ä", "a b", "٣"])
+@each("name", ["", "-", "-a", "a-", "A", "a.b", "x" * 64, "a\n", "ä", "a b", "٣"])
 def test_not_dns_labels(name: str) -> None:
     assert not is_dns_label(name)
 
@@ -54,7 +54,7 @@ def test_the_names_of_all_replicas_are_those_of_each(jobset: str, uid: str, repl
     assert list(job_group_names(jobset, uid, replicated_job, 12)) == each
 
 
-@pytest.mark.parametrize("length", [51, 52, 53, 63, 253])
+@each("length", [51, 52, 53, 63, 253])
 def test_the_hash_is_never_cut(length: int) -> None:
     short, long = workload_name("js", FIXTURE_UID), workload_name("l" * length, FIXTURE_UID)
     assert long[-11:] == short[-11:] == "-c9a416f1e7"

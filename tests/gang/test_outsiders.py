@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from gangctl.api.scheduling import Generation
 from gangctl.gang.build import ADAPTERS
 from gangctl.gang.outsiders import find_outsiders, tell, without
@@ -14,6 +12,7 @@ from gangctl.gang.progress import JobProgress, target_min_counts
 from gangctl.gang.reasons import Reason
 from tests.gang.pipeline import GENERATIONS, some_plan
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 V1ALPHA2 = Generation.V1ALPHA2
 SHARED = jobset("js", rj("a", 1, 4, 4), rj("b", 2, 3, 3), mode="Gang", uid="u")
@@ -29,7 +28,7 @@ def sizes(plan: GangPlan) -> list[int]:
     return [group.template.min_count for group in plan.groups]
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
+@each("generation", GENERATIONS)
 def test_a_job_with_the_reference_of_its_time_is_in_its_gang(generation: Generation) -> None:
     plan = some_plan(SHARED, generation)
     jobs = [job("a", 0, ADAPTERS[generation].reference_field)]
@@ -37,7 +36,7 @@ def test_a_job_with_the_reference_of_its_time_is_in_its_gang(generation: Generat
     assert without(plan, ()) is plan
 
 
-@pytest.mark.parametrize("field", ["", "workloadRef"])
+@each("field", ["", "workloadRef"])
 def test_nobody_waits_for_jobs_that_were_made_before_an_upgrade(field: str) -> None:
     """The field of 1.35 may still be what the cache holds; in the cluster it is gone."""
     plan = some_plan(SHARED, V1ALPHA2)
@@ -58,7 +57,7 @@ def test_a_group_of_outsiders_only_is_left_out() -> None:
     assert nothing.groups == ()
 
 
-@pytest.mark.parametrize(
+@each(
     "stranger",
     [
         job("w", 0, deleting=True),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress, pods_left, target_min_counts
 from tests.gang.pipeline import some_plan
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 
 def plan_of(*replicated_jobs: dict[str, Any], mode: str | None = None, restarts: int = 0) -> GangPlan:
@@ -36,7 +35,7 @@ def left(plan: GangPlan, *jobs: JobProgress) -> list[int]:
     return list(pods_left(plan, jobs).values())
 
 
-@pytest.mark.parametrize(
+@each(
     ("parallelism", "completions", "succeeded", "pods"),
     [(4, 4, 0, 4), (4, 4, 1, 3), (4, 10, 6, 4), (4, 10, 7, 3), (4, 10, 10, 0), (8, 3, 2, 1), (4, 4, 9, 0)],
 )

@@ -10,6 +10,7 @@ from gangctl.api.jobset import read_jobset
 from gangctl.errors import ErrorKind
 from tests.gang.pipeline import read
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 Raw = dict[str, Any]
 JOB = "spec.replicatedJobs[0].template.spec"
@@ -38,12 +39,12 @@ def test_absent_and_null_numbers_are_told_apart_from_zero() -> None:
     assert (zero.replicas, zero.parallelism, zero.completions) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("value", ["4", 4.0, True, [], {}])
+@each("value", ["4", 4.0, True, [], {}])
 def test_a_count_of_the_wrong_type(value: Any) -> None:
     assert errors(jobset("js", rj("w", 1, value))) == [(f"{JOB}.parallelism", ErrorKind.TYPE_INVALID)]
 
 
-@pytest.mark.parametrize("value", [-1, 2**31, pytest.param(1 << 40_000, id="too-long-to-print")])
+@each("value", [-1, 2**31, pytest.param(1 << 40_000, id="too-long-to-print")])
 def test_a_count_out_of_range(value: int) -> None:
     raw = jobset("js", rj("w", value, 1, value))
     assert errors(raw) == [
@@ -59,7 +60,7 @@ def test_a_number_too_long_to_print_where_text_belongs() -> None:
     assert "40001 bits" in error.detail
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "path"),
     [
         ({"metadata": []}, "metadata"),
@@ -88,7 +89,7 @@ def test_an_entry_that_is_no_object_keeps_its_place() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     "status",
     [
         None,
@@ -111,7 +112,7 @@ def test_only_annotations_that_matter_are_kept() -> None:
     assert list(seen.annotations) == list(seen.replicated_jobs[0].annotations) == ["gangctl.dev/gang-mode"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("condition", "status", "field"),
     [
         ("Suspended", "True", "suspended_at"),

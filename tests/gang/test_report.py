@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-import pytest
 from hypothesis import given
 
 from gangctl.api.jobset import read_jobset
@@ -15,6 +14,7 @@ from gangctl.gang.report import Planned, PlanReport, plan_report
 from gangctl.gang.resolve import ClusterRules, resolve
 from tests.cases import CASES, Case, object_name
 from tests.jobsets import FIXTURE_UID, jobset, rj
+from tests.rows import each
 from tests.strategies import PROPERTY, gangs
 
 
@@ -33,7 +33,7 @@ def reported(raw: dict[str, Any], generation: Generation = NEWEST) -> PlanReport
     return report
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if not case.rejected], ids=lambda c: c.id)
+@each("case", [case for case in CASES if not case.rejected], ids=lambda c: c.id)
 def test_conformance_cases(case: Case) -> None:
     report = reported(case.jobset)
     name = case.jobset["metadata"]["name"]
@@ -56,7 +56,7 @@ LEVELS = {
 }
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@each("level", LEVELS)
 def test_level(level: str) -> None:
     assert reported(LEVELS[level])["level"] == level
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gangctl.gang.requests import as_integers, pod_requests, times, together
+from tests.rows import each
 
 
 def container(cpu: str | None = None, memory: str | None = None, **fields: Any) -> dict[str, Any]:
@@ -35,7 +34,7 @@ def test_sums_are_exact_before_they_are_rounded() -> None:
     assert integers(containers=[container("0.4m"), container("0.4m")])["cpu"] == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("init", "cpu"),
     [
         ([container("1")], 2000),
@@ -78,7 +77,7 @@ class TestPodLevel:
         assert integers(containers=[container("2")], resources=level) == {"cpu": 2000, "memory": 2**30}
 
 
-@pytest.mark.parametrize(
+@each(
     ("quantity", "words"),
     [("1K", "not a quantity"), ("-1", "negative"), (0.5, "quotes"), (True, "quotes"), ([], "quotes"), (-3, "negative")],
 )
