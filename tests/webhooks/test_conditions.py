@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-import pytest
-
 from gangctl.sandbox.admission.conditions import Conditions
 from gangctl.webhooks.configurations import (
     FINAL_CONDITION,
@@ -15,6 +13,7 @@ from gangctl.webhooks.configurations import (
     STAMPED_CONDITION,
 )
 from tests.jobsets import MODE, REF, jobset, rj
+from tests.rows import each
 
 Object = dict[str, Any]
 
@@ -40,18 +39,18 @@ def holds(condition: dict[str, str], obj: Object, old: Object | None = None) -> 
     return Conditions([condition]).hold({"object": obj, "oldObject": old, "request": {"operation": operation}})
 
 
-@pytest.mark.parametrize("name", ABOUT)
+@each("name", ABOUT)
 def test_a_jobset_is_sent_if_it_is_about_gangs(name: str) -> None:
     obj, sent = ABOUT[name]
     assert holds(JOBSET_CONDITION, obj) is sent
 
 
-@pytest.mark.parametrize(("new", "old"), list(product(ABOUT, ABOUT)))
+@each(("new", "old"), list(product(ABOUT, ABOUT)))
 def test_an_update_is_sent_if_either_is(new: str, old: str) -> None:
     assert holds(JOBSET_CONDITION, ABOUT[new][0], ABOUT[old][0]) is (ABOUT[new][1] or ABOUT[old][1])
 
 
-@pytest.mark.parametrize("name", ABOUT)
+@each("name", ABOUT)
 def test_the_final_look_is_spared_only_where_no_replicated_job_is_without_a_stamp(name: str) -> None:
     obj, _ = ABOUT[name]
     unstamped = bool((obj.get("spec") or {}).get("replicatedJobs")) and name != "by a stamp"
@@ -59,7 +58,7 @@ def test_the_final_look_is_spared_only_where_no_replicated_job_is_without_a_stam
     assert holds(FINAL_CONDITION, obj, obj)
 
 
-@pytest.mark.parametrize("reference", ["schedulingGroup", "workloadRef"])
+@each("reference", ["schedulingGroup", "workloadRef"])
 def test_a_job_that_lost_its_reference_is_sent(reference: str) -> None:
     pods: Object = {"spec": {"template": {"spec": {reference: {"name": "x"}}}}}
     without: Object = {"spec": {"template": {"spec": {}}}}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-import pytest
-
 from gangctl.webhooks.configurations import (
     KINDS,
     MUTATE_JOBS,
@@ -18,6 +16,7 @@ from gangctl.webhooks.configurations import (
     WebhookSettings,
     build_configurations,
 )
+from tests.rows import each
 
 Raw = dict[str, Any]
 CA = b"-----BEGIN CERTIFICATE-----\n"
@@ -71,7 +70,7 @@ def test_names_are_unique_and_qualified() -> None:
         assert all(name.count(".") >= 2 for name in names)
 
 
-@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+@each("policy", ["Fail", "Ignore"])
 def test_the_failure_policy_is_everywhere_the_same(policy: FailurePolicy) -> None:
     found = hooks(WebhookSettings(BY_URL, failure_policy=policy, timeout_seconds=3))
     assert {hook["failurePolicy"] for hook in found.values()} == {policy}
@@ -107,7 +106,7 @@ def test_a_url_may_end_with_a_slash() -> None:
     assert "service" not in client
 
 
-@pytest.mark.parametrize("endpoint", [BY_URL, IN_CLUSTER])
+@each("endpoint", [BY_URL, IN_CLUSTER])
 def test_the_bundle_is_in_every_webhook_or_in_none(endpoint: Endpoint) -> None:
     bundles = {hook["clientConfig"]["caBundle"] for hook in hooks(WebhookSettings(endpoint)).values()}
     assert {base64.b64decode(bundle) for bundle in bundles} == {CA}

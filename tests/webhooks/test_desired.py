@@ -6,11 +6,11 @@ import base64
 import copy
 from typing import Any
 
-import pytest
 from hypothesis import given
 
 from gangctl.webhooks.desired import FINGERPRINT, contains, fingerprinted, replaced, with_authorities
 from tests.api.test_jsonpatch import JSON, OBJECTS
+from tests.rows import each
 
 WANTED: dict[str, Any] = {
     "apiVersion": "admissionregistration.k8s.io/v1",
@@ -41,7 +41,7 @@ def test_what_the_server_added_is_no_difference() -> None:
     assert contains(stored(), WANTED)
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         lambda live: live["webhooks"].clear(),
@@ -61,7 +61,7 @@ def test_what_somebody_changed_is_one(change: Any) -> None:
     assert not contains(live, WANTED)
 
 
-@pytest.mark.parametrize(("live", "wanted"), [(1, True), (0, None), ("1", 1), ({}, 1), ([1], {}), ({"a": 1}, [])])
+@each(("live", "wanted"), [(1, True), (0, None), ("1", 1), ({}, 1), ([1], {}), ({"a": 1}, [])])
 def test_types_are_told_apart(live: object, wanted: object) -> None:
     assert not contains(live, wanted)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
 from gangctl.api.scheduling import Generation, Observed
 from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
@@ -16,6 +14,7 @@ from gangctl.webhooks.review import AdmissionRequest, Operation, RequestedResour
 from gangctl.webhooks.review import Kind as RequestedKind
 from tests.cases import object_name
 from tests.jobsets import FIXTURE_UID, jobset, rj
+from tests.rows import each
 
 GANGED = jobset("js", rj("w", 1, 2, 2, mode="Gang"))
 STAMP = {"gangctl.dev/gang-ref": '{"v":1,"scope":"rj","template":"w"}'}
@@ -86,7 +85,7 @@ def test_an_unstamped_final_object_is_refused() -> None:
     assert "another admission webhook" in answer.message
 
 
-@pytest.mark.parametrize(("kind", "generation"), [("PodGroup", Generation.V1ALPHA2), ("Workload", Generation.V1ALPHA1)])
+@each(("kind", "generation"), [("PodGroup", Generation.V1ALPHA2), ("Workload", Generation.V1ALPHA1)])
 def test_a_job_never_joins_a_stranger_s_group(kind: Kind, generation: Generation) -> None:
     name = object_name("js", FIXTURE_UID, "rj/w" if kind == "PodGroup" else "workload")
     strangers = View(ApiState(generation), objects={f"{kind}/t/{name}": held(name, "somebody")})

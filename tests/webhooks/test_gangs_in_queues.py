@@ -22,6 +22,7 @@ from gangctl.webhooks.gangs import GangAdmission
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
 from tests.gang.json_patch import apply
 from tests.jobsets import jobset, rj
+from tests.rows import each
 from tests.webhooks.test_gangs import View, asked
 
 Object = dict[str, Any]
@@ -86,7 +87,7 @@ def without_queue(raw: Object) -> Object:
     return raw
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "queues"),
     [
         pytest.param(gang(queue="typo"), Queues(present=False), id="no-kueue"),
@@ -192,7 +193,7 @@ def labelled(**labels: str) -> Object:
     return raw
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "looked_at"),
     [
         pytest.param(stamped(gang()), True, id="queue"),
@@ -290,8 +291,8 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("case", MODES)
-@pytest.mark.parametrize("generation", list(Generation))
+@each("case", MODES)
+@each("generation", list(Generation))
 def test_kueue_may_start_stop_and_start_again(case: str, generation: Generation) -> None:
     view = View(ApiState(generation))
     waiting = stamped(MODES[case], View())
@@ -304,7 +305,7 @@ def test_kueue_may_start_stop_and_start_again(case: str, generation: Generation)
         assert gangs_of(old) == gangs_of(new)
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         pytest.param([queue("q2")], id="another-queue"),

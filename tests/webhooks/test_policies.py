@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.judge.policyset import PolicySet
@@ -27,6 +25,7 @@ from gangctl.webhooks.policies import PolicyAdmission, annotation_key, demand_of
 from gangctl.webhooks.policy_configurations import Demand
 from gangctl.webhooks.review import AdmissionRequest, Kind, Operation, RequestedResource
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t", "labels": {"team": "a"}}}
@@ -182,7 +181,7 @@ async def test_a_deletion_has_no_object_and_no_gang() -> None:
     assert review.old_object is not None
 
 
-@pytest.mark.parametrize(("reads", "planned"), [("object", False), ("gang", True)])
+@each(("reads", "planned"), [("object", False), ("gang", True)])
 async def test_a_gang_is_planned_for_policies_that_read_it(reads: str, planned: bool) -> None:
     view = View(PolicySet(1, (loaded("a"), loaded("b", reads))))
     await PolicyAdmission(view).validate_or_refuse(asked())
@@ -241,7 +240,7 @@ def rules(*operations: str) -> dict[str, Any]:
     return {"resourceRules": [{**rule, "operations": list(operations)}]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("policies", "demand"),
     [
         ((), Demand()),
@@ -268,7 +267,7 @@ def defaulting(name: str, failure_policy: str = "Fail", **defaults: Any) -> Load
     return LoadedPolicy(name, read.spec, {}, native=False, programs=Programs())
 
 
-@pytest.mark.parametrize(("policies", "wanted"), [(["Ignore"], "Ignore"), (["Ignore", "Fail"], "Fail")])
+@each(("policies", "wanted"), [(["Ignore"], "Ignore"), (["Ignore", "Fail"], "Fail")])
 def test_defaults_are_as_strict_as_the_strictest(policies: list[str], wanted: str) -> None:
     found = tuple(defaulting(f"p{number}", each, queue="q") for number, each in enumerate(policies))
     assert demand_of(PolicySet(1, found)) == Demand(defaults=wanted)  # type: ignore[arg-type]  # one of both
@@ -320,7 +319,7 @@ def conditional(failure_policy: str) -> LoadedPolicy:
     return LoadedPolicy("a", read.spec, {}, native=False, programs=Programs())
 
 
-@pytest.mark.parametrize(("failure_policy", "allowed"), [("Fail", False), ("Ignore", True)])
+@each(("failure_policy", "allowed"), [("Fail", False), ("Ignore", True)])
 async def test_conditions_without_an_answer_are_as_the_policy_says(failure_policy: str, allowed: bool) -> None:
     finding = Finding("a", "spec.matchConditions", Result.ERROR, "no such key")
     view = View(PolicySet(1, (conditional(failure_policy),)), (Outcome("a", matched=True, findings=(finding,)),))
@@ -329,7 +328,7 @@ async def test_conditions_without_an_answer_are_as_the_policy_says(failure_polic
     assert view.asked == {"a"}
 
 
-@pytest.mark.parametrize("matched", [True, False])
+@each("matched", [True, False])
 async def test_conditions_decide_about_defaults(matched: bool) -> None:
     view = View(PolicySet(1, (conditional("Fail"),)), (Outcome("a", matched=matched),))
     assert bool((await DefaultsAdmission(view).mutate(asked())).patch) is matched

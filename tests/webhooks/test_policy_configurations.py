@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gangctl.webhooks.configurations import NAME, Endpoint, FailurePolicy, WebhookSettings
 from gangctl.webhooks.policy_configurations import (
     DEFAULTS,
@@ -16,6 +14,7 @@ from gangctl.webhooks.policy_configurations import (
     Demand,
     build_policy_configurations,
 )
+from tests.rows import each
 from tests.webhooks.test_configurations import OTHERS
 
 BY_URL = Endpoint(url="https://127.0.0.1:9443")
@@ -52,7 +51,7 @@ def test_an_operation_fails_with_gangctl_if_one_of_its_policies_says_so() -> Non
     assert len({hook["name"] for hook in found.values()}) == 3
 
 
-@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+@each("policy", ["Fail", "Ignore"])
 def test_defaults_fail_as_their_policies_say(policy: FailurePolicy) -> None:
     (hook,) = hooks(Demand(defaults=policy)).values()
     assert hook["failurePolicy"] == policy

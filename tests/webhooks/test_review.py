@@ -21,6 +21,7 @@ from gangctl.webhooks.review import (
     encode_review,
     limit_warnings,
 )
+from tests.rows import each
 
 JOBSET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "train"}}
 
@@ -72,7 +73,7 @@ def test_optional_fields_may_be_absent() -> None:
     assert (request.name, request.namespace, request.dry_run, request.user.groups) == ("", "", False, ())
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "complaint"),
     [
         ({"uid": None}, "request.uid is missing"),
@@ -96,7 +97,7 @@ def test_a_malformed_request_names_the_field(changes: dict[str, Any], complaint:
     assert caught.value.message.startswith(complaint)
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "complaint"),
     [
         (b"", "the body is not JSON"),
