@@ -19,6 +19,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.manifests.crds import PLACE, render
 from tests.policy.documents import Object, exception, policy, rule
+from tests.rows import each
 
 DEFINITIONS = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
 
@@ -29,22 +30,22 @@ def test_the_committed_files_are_what_the_models_say() -> None:
 
 def schemas(schema: Object) -> Iterator[Object]:
     yield schema
-    for each in [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]:
-        if isinstance(each, dict):
-            yield from schemas(each)
+    for inner in [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]:
+        if isinstance(inner, dict):
+            yield from schemas(inner)
 
 
-@pytest.mark.parametrize("name", sorted(definitions()))
+@each("name", sorted(definitions()))
 def test_schemas_are_structural_bounded_and_described(name: str) -> None:
     root = definitions()[name]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     for field in ("spec", "status"):
-        for each in schemas(root["properties"][field]):
-            assert "type" in each
-            assert not {"$ref", "anyOf", "title", "const"} & each.keys()
-            assert each["type"] != "array" or "maxItems" in each, each
-            assert each["type"] != "string" or {"maxLength", "enum", "format", "pattern"} & each.keys(), each
-    for each in schemas(root["properties"]["spec"]):
-        for field, value in each.get("properties", {}).items():
+        for schema in schemas(root["properties"][field]):
+            assert "type" in schema
+            assert not {"$ref", "anyOf", "title", "const"} & schema.keys()
+            assert schema["type"] != "array" or "maxItems" in schema, schema
+            assert schema["type"] != "string" or {"maxLength", "enum", "format", "pattern"} & schema.keys(), schema
+    for schema in schemas(root["properties"]["spec"]):
+        for field, value in schema.get("properties", {}).items():
             assert value["description"], field
 
 

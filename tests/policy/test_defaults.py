@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from tests.gang.json_patch import apply
 from tests.jobsets import MODE, OPTIONS, jobset, rj
 from tests.policy.court import loaded
 from tests.policy.documents import Object, policy, review_of, rule
+from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets, jobsets
 
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -88,7 +88,7 @@ def test_conditions_are_judged_elsewhere_and_without_an_outcome_nothing_is_given
     assert [each.name for each in applying([giver], review, [Outcome("p", matched=True)])] == ["p"]
 
 
-@pytest.mark.parametrize("field", ["queue", "priorityClass"])
+@each("field", ["queue", "priorityClass"])
 def test_policies_that_disagree_are_both_named(field: str) -> None:
     one: Any = {field: "one"}
     two: Any = {field: "two"}
@@ -124,7 +124,7 @@ SPOKEN: dict[str, Object] = {
 }
 
 
-@pytest.mark.parametrize("case", SPOKEN)
+@each("case", SPOKEN)
 def test_any_mode_that_is_said_keeps_the_default_away(case: str) -> None:
     assert applied(SPOKEN[case], giving(gangMode="Gang")) == Applied()
     assert applied(SPOKEN[case], giving(replicatedJobGangMode="Gang")) == Applied()
@@ -178,7 +178,7 @@ def test_options_that_disagree() -> None:
     assert conflict.path == f"metadata.annotations[{OPTIONS}].disruption"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3"])
+@each("text", ["", "{", "[]", "3"])
 def test_options_that_cannot_be_read_are_left_to_their_own_webhook(text: str) -> None:
     raw = jobset("js", rj("a"), mode="Gang", options=text)
     assert applied(raw, giving(options={"disruption": "all"})) == Applied()

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from gangctl.policy.exemptions import LoadedException, covering, covers, load_ex
 from gangctl.policy.review import Review
 from tests.policy.court import created
 from tests.policy.documents import Object, exception, review_of
+from tests.rows import each
 from tests.strategies import PROPERTY
 
 END = datetime(2026, 7, 1, tzinfo=UTC)
@@ -82,7 +82,7 @@ MATCHES: list[tuple[Object, Review, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("match", "review", "expected"), MATCHES)
+@each(("match", "review", "expected"), MATCHES)
 def test_objects(match: Object, review: Review, expected: bool) -> None:
     assert covers(of(match=match), "p", "r", review) is expected
 

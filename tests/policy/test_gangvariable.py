@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 from hypothesis import given
 
@@ -15,6 +14,7 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.policy.cel.types import BOOL, DYN, INT, STRING, Type
 from gangctl.policy.gangvariable import GANG_TYPE, gang_of
 from tests.jobsets import jobset, rj
+from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets, jobsets
 
 
@@ -40,7 +40,7 @@ def test_a_name_to_be_generated_is_shown_as_plan_shows_it(tmp_path: Path) -> Non
     assert [gang_of(raw, ClusterRules())] == printed(path)
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     [
         jobset("js", rj("a"), mode="Gong"),

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import get_args
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.labelselector import Operator, check_term, holds, is_dns_subdomain, is_label_value, is_qualified_name
 from gangctl.policy.constraints import LabelSelector
+from tests.rows import each
 from tests.strategies import PROPERTY
 
 words = st.sampled_from(["", "a", "b", "c"])
 labels = st.dictionaries(st.sampled_from(["a", "b", "c"]), words)
 
 
-@pytest.mark.parametrize(
+@each(
     ("operator", "values", "present", "other", "absent"),
     [
         ("In", ["x", "y"], True, False, False),
@@ -54,14 +54,12 @@ def test_an_empty_selector_selects_everything(found: dict[str, str]) -> None:
     assert LabelSelector().matches(found)
 
 
-@pytest.mark.parametrize("name", ["a", "a.b/c", "A_b-c.d", "x" * 63, f"{'a' * 63}.b/c"])
+@each("name", ["a", "a.b/c", "A_b-c.d", "x" * 63, f"{'a' * 63}.b/c"])
 def test_names_that_are_qualified(name: str) -> None:
     assert is_qualified_name(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["", "/a", "a/", "-a", "a-", "x" * 64, "A.b/c", "a/b/c", "a b", f"{'a' * 64}/c", "a\n"]
-)
+@each("name", ["", "/a", "a/", "-a", "a-", "x" * 64, "A.b/c", "a/b/c", "a b", f"{'a' * 64}/c", "a\n"])
 def test_names_that_are_not(name: str) -> None:
     assert not is_qualified_name(name)
 
@@ -76,7 +74,7 @@ def test_values_and_subdomains() -> None:
     assert not is_dns_subdomain(f"{'a.' * 126}aa")
 
 
-@pytest.mark.parametrize("operator", get_args(Operator))
+@each("operator", get_args(Operator))
 def test_terms_have_the_values_they_need(operator: Operator) -> None:
     needs = operator in {"In", "NotIn"}
     assert bool(list(check_term("k", operator, [], "p"))) is needs

@@ -15,6 +15,7 @@ from gangctl.policy.loaded import PolicyError, Problem
 from gangctl.policy.verdict import Action
 from tests.policy.court import ENGINE, loaded, rules
 from tests.policy.documents import Object, policy
+from tests.rows import each
 
 PARAMS: Any = {
     "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
@@ -150,7 +151,7 @@ def test_the_bound_grows_with_the_objects() -> None:
     assert nested.bound(1000) > nested.bound(100) * 50
 
 
-@pytest.mark.parametrize("document", [{}, {"spec": None}, {"metadata": {"name": 3}, "spec": []}, {"metadata": []}])
+@each("document", [{}, {"spec": None}, {"metadata": {"name": 3}, "spec": []}, {"metadata": []}])
 def test_documents_of_any_shape_are_refused_with_words(document: Object) -> None:
     with pytest.raises(PolicyError) as refused:
         load_policy(document, ENGINE)

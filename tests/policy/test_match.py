@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from gangctl.policy.match import matches
 from gangctl.policy.model import GangPolicySpec
 from gangctl.policy.review import Operation, Review
 from tests.policy.documents import Object, review_of, rule
+from tests.rows import each
 from tests.strategies import PROPERTY
 
 
@@ -40,9 +40,7 @@ def of(operation: Operation = "CREATE", obj: Object | None = None, **more: Any) 
     return review_of(obj, operation, **more)
 
 
-@pytest.mark.parametrize(
-    ("operation", "reason"), [("CREATE", ""), ("UPDATE", ""), ("DELETE", "operation"), ("CONNECT", "operation")]
-)
+@each(("operation", "reason"), [("CREATE", ""), ("UPDATE", ""), ("DELETE", "operation"), ("CONNECT", "operation")])
 def test_without_rules_it_is_about_jobsets_that_are_created_or_updated(operation: Operation, reason: str) -> None:
     assert matches(about(), of(operation)) == reason
     pods = of(operation, resource=("", "v1", "pods"))
@@ -82,7 +80,7 @@ RULES: dict[str, tuple[Object, Review, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", RULES)
+@each("case", RULES)
 def test_a_rule(case: str) -> None:
     written, review, reason = RULES[case]
     assert matches(about(resourceRules=[written]), review) == reason
@@ -140,7 +138,7 @@ def test_the_object_selector_fits_the_new_object_or_the_old_one() -> None:
     assert matches(absent, review_of(jobset(a="b"), "UPDATE", old=jobset(a="b"))) == "objectSelector"
 
 
-@pytest.mark.parametrize("labels", [None, [], "x", {"a": 1}, {"a": None}])
+@each("labels", [None, [], "x", {"a": 1}, {"a": None}])
 def test_labels_of_any_shape_are_read(labels: Any) -> None:
     policy = about(objectSelector={"matchExpressions": [{"key": "a", "operator": "Exists"}]})
     assert (

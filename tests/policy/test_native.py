@@ -11,6 +11,7 @@ from gangctl.policy.native import is_native, load_native, pair
 from gangctl.policy.verdict import Action
 from tests.policy.court import ENGINE
 from tests.policy.documents import Object
+from tests.rows import each
 
 V1 = "admissionregistration.k8s.io/v1"
 PODS: Object = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
@@ -53,12 +54,12 @@ def test_a_policy_without_a_binding_denies_under_its_own_name() -> None:
 
 def test_a_loaded_policy_loads_again_from_its_source() -> None:
     documents = [native(), binding("a"), binding("b", validationActions=["Audit"])]
-    for each in load_native(documents, ENGINE):
-        (again,) = load_native([each.source], ENGINE)
-        assert (again.name, again.spec, again.narrowing) == (each.name, each.spec, each.narrowing)
+    for policy in load_native(documents, ENGINE):
+        (again,) = load_native([policy.source], ENGINE)
+        assert (again.name, again.spec, again.narrowing) == (policy.name, policy.spec, policy.narrowing)
 
 
-@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+@each("version", ["v1", "v1beta1"])
 def test_both_versions_are_read(version: str) -> None:
     group = f"admissionregistration.k8s.io/{version}"
     assert is_native(native(version=group))
@@ -110,7 +111,7 @@ WRONG: dict[str, tuple[Object, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
+@each("case", WRONG)
 def test_what_the_api_server_would_refuse(case: str) -> None:
     document, path = WRONG[case]
     assert problems(document) == {("", path)}

@@ -9,6 +9,7 @@ import pytest
 from gangctl.policy.params import ParamsError, name_of, resolve, with_params
 from tests.policy.court import Catalogue, created, loaded
 from tests.policy.documents import Object, policy, review_of, rule
+from tests.rows import each
 
 
 def config(name: str, namespace: str = "ns", **labels: str) -> Object:
@@ -57,7 +58,7 @@ def test_a_kind_that_is_not_known() -> None:
         names(taking(LIMIT, name="a"), Catalogue())
 
 
-@pytest.mark.parametrize("reference", [{"name": "a"}, {"selector": {}}])
+@each("reference", [{"name": "a"}, {"selector": {}}])
 def test_none_at_all(reference: Object) -> None:
     assert names(taking(action="Allow", **reference), Catalogue()) == []
     with pytest.raises(ParamsError, match="no params found"):

@@ -20,6 +20,7 @@ from tests.gang.json_patch import apply
 from tests.jobsets import jobset, rj
 from tests.policy.court import loaded
 from tests.policy.documents import Object, policy, review_of
+from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets
 
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -90,7 +91,7 @@ def test_a_namespace_is_chosen_by_its_labels() -> None:
     assert given_labels(plain(), by_name)[QUEUE] == "t"
 
 
-@pytest.mark.parametrize(
+@each(
     ("label", "pods", "fits"),
     [
         pytest.param(None, ["high"], True, id="pods"),
@@ -107,7 +108,7 @@ def test_a_priority_class_is_the_one_that_kueue_goes_by(label: str | None, pods:
     assert (QUEUE in given_labels(raw, mapping(entry(priorityClasses=["urgent", "high"])))) is fits
 
 
-@pytest.mark.parametrize(
+@each(
     ("job", "fits"),
     [
         pytest.param(asking(), True, id="requests"),
@@ -209,7 +210,7 @@ REFUSED: dict[str, tuple[Object, str, ErrorKind]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@each("case", REFUSED)
 def test_what_is_wrong_with_an_entry_is_told_by_its_place(case: str) -> None:
     bad, path, kind = REFUSED[case]
     with pytest.raises(ValidationError) as refused:
@@ -217,7 +218,7 @@ def test_what_is_wrong_with_an_entry_is_told_by_its_place(case: str) -> None:
     assert [(each.path, each.kind) for each in refused.value.errors] == [(f"spec.defaults.queues[1].{path}", kind)]
 
 
-@pytest.mark.parametrize("defaults", [{"queue": "q" * 64}, {"queues": [entry("q" * 64, **GOOD)]}])
+@each("defaults", [{"queue": "q" * 64}, {"queues": [entry("q" * 64, **GOOD)]}])
 def test_a_queue_that_no_label_can_name_is_refused_with_the_reason(defaults: Object) -> None:
     with pytest.raises(ValidationError, match="a label, which holds 63"):
         read_policy(policy(defaults=defaults))
@@ -237,7 +238,7 @@ def documented() -> LoadedPolicy:
     return loaded(yaml.safe_load(document))
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "labels"),
     [
         pytest.param(plain(asking(nodeSelector={POOL: "nvidia-h100-80gb"})), {QUEUE: "h100", PRIORITY: "production"}),

@@ -9,6 +9,7 @@ import pytest
 from gangctl.errors import ErrorKind, ValidationError
 from gangctl.policy.reading import read_exception, read_policy
 from tests.policy.documents import Object, exception, policy, rule
+from tests.rows import each
 
 K = ErrorKind
 
@@ -203,7 +204,7 @@ WRONG: dict[str, tuple[Object, str, ErrorKind]] = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
+@each("case", WRONG)
 def test_what_is_wrong_is_told_at_its_field(case: str) -> None:
     document, path, kind = WRONG[case]
     assert errors_of(document) == {(path, kind)}
@@ -264,7 +265,7 @@ EXCEPTION: dict[str, tuple[Object, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", EXCEPTION)
+@each("case", EXCEPTION)
 def test_exceptions_say_who_why_and_until_when(case: str) -> None:
     document, path = EXCEPTION[case]
     with pytest.raises(ValidationError) as refused:

@@ -1,11 +1,10 @@
 """What a verdict is called and how it is worded."""
 
-import pytest
-
 from gangctl.policy.verdict import Action, Finding, Outcome, Result, merge, show
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("policy", "title"),
     [("p", "GangPolicy 'p'"), ("p/b", "ValidatingAdmissionPolicy 'p' with binding 'b'")],
 )

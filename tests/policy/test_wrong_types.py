@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-import pytest
 
 from gangctl.controllers.policy_status import exception_status, policy_status
 from gangctl.errors import ValidationError
@@ -24,6 +23,7 @@ from gangctl.policy.verdict import merge
 from gangctl.webhooks.policies import answer, demand_of, skipped
 from tests.policy.court import ENGINE
 from tests.policy.documents import NOW, exception, policy, review_of, rule
+from tests.rows import each
 
 Path = tuple[str | int, ...]
 
@@ -85,9 +85,9 @@ ANYTHING: tuple[Any, ...] = (
 
 def _places(value: Any, path: Path = ()) -> Iterator[Path]:
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, each in inner:
+    for key, item in inner:
         yield (*path, key)
-        yield from _places(each, (*path, key))
+        yield from _places(item, (*path, key))
 
 
 def _variants(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -107,8 +107,8 @@ def _variants(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _check_status(status: dict[str, Any]) -> None:
     """One that the definition takes."""
     assert orjson.loads(orjson.dumps(status)) == status
-    for each in status["conditions"]:
-        assert Condition.model_validate({**each, "lastTransitionTime": "2026-01-01T00:00:00Z"}).message
+    for condition in status["conditions"]:
+        assert Condition.model_validate({**condition, "lastTransitionTime": "2026-01-01T00:00:00Z"}).message
 
 
 def _check_policy(document: dict[str, Any]) -> bool:
@@ -145,7 +145,7 @@ def _check_exception(document: dict[str, Any]) -> bool:
     return isinstance(held, LoadedException)
 
 
-@pytest.mark.parametrize(("document", "check"), [(POLICY, _check_policy), (EXCEPTION, _check_exception)])
+@each(("document", "check"), [(POLICY, _check_policy), (EXCEPTION, _check_exception)])
 def test_whatever_stands_wherever_has_an_answer(document: dict[str, Any], check: Any) -> None:
     assert check(document)
     loaded = [check(each) for each in _variants(document)]

@@ -13,12 +13,13 @@ from gangctl.policy.cel.text import show
 from gangctl.policy.cel.types import BOOL, DYN, INT, NULL, QUANTITY, STRING, Type, list_of, map_of, optional_of
 from tests.policy.cel.calls import MIXED, fitting
 from tests.policy.cel.oracle import recorded
+from tests.rows import each
 
 GANG = Type("gang", fields={"pods": INT, "groups": list_of(Type("group", fields={"name": STRING, "minCount": INT}))})
 ENVIRONMENT = admission({"total": INT, "names": list_of(STRING)}, computed={"gang": GANG})
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "type_"),
     [
         ("object.spec", DYN),
@@ -58,7 +59,7 @@ def test_what_an_expression_uses() -> None:
     assert found.functions == {"_==_", "_>_", "size"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "kind", "wrong", "message", "hint"),
     [
         ("objekt.a", "UNDECLARED", "objekt", "there is no variable 'objekt'", "did you mean object?"),
@@ -182,7 +183,7 @@ def test_a_field_is_told_in_its_place_inside_of_brackets_and_backticks() -> None
     assert caught.value.message == "kubernetes.AdmissionRequest has no field 'nam-e'"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "kind", "message"),
     [
         (f"'a'.matches('{'a' * 600}')", "LIMIT", "a pattern has at most 512 bytes"),

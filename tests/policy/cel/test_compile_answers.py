@@ -15,6 +15,7 @@ from tests.controlplane.minors import MINORS
 from tests.controlplane.plane import ControlPlane
 from tests.policy.cel.calls import doubtful, fitting, mixed
 from tests.policy.cel.oracle import Kind, recorded, refused
+from tests.rows import each
 
 CASES = recorded()
 NARROWER = {
@@ -64,7 +65,7 @@ def fault(expression: str, environment: Environment, *returns: Type) -> CompileE
     return None
 
 
-@pytest.mark.parametrize("minor", sorted(MINORS))
+@each("minor", sorted(MINORS))
 def test_the_answers_are_those_of_a_real_server(minor: str) -> None:
     environment = admission(minor=minor)
     ours = {each for each in CASES if fault(each, environment) is None}
@@ -72,7 +73,7 @@ def test_the_answers_are_those_of_a_real_server(minor: str) -> None:
     assert ours == theirs - NARROWER.keys()
 
 
-@pytest.mark.parametrize(("expression", "kind"), NARROWER.items())
+@each(("expression", "kind"), NARROWER.items())
 def test_what_is_not_supported_says_so(expression: str, kind: CompileKind) -> None:
     found = fault(expression, admission())
     assert found is not None
@@ -140,9 +141,7 @@ def parts_well(expression: str) -> bool:
 
 
 @pytest.mark.controlplane
-@pytest.mark.parametrize(
-    ("kind", "returns"), [("validations", (BOOL,)), ("messages", (STRING,)), ("annotations", (STRING, NULL))]
-)
+@each(("kind", "returns"), [("validations", (BOOL,)), ("messages", (STRING,)), ("annotations", (STRING, NULL))])
 async def test_results_have_the_same_types(plane_1_37: ControlPlane, kind: Kind, returns: tuple[Type, ...]) -> None:
     theirs = await refused(plane_1_37.api, RESULTS, kind)
     assert {each for each in RESULTS if fault(each, admission(), *returns) is not None} == theirs

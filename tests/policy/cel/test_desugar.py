@@ -12,9 +12,10 @@ from gangctl.policy.cel.environments import admission
 from gangctl.policy.cel.faults import CompileError
 from gangctl.policy.cel.grammar import parse_tokens
 from tests.policy.cel.oracle import recorded
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "expected"),
     [
         ("a.?b.c", 'a. __optional_select("b").c'),
@@ -55,7 +56,7 @@ def test_offsets_of_nothing_are_the_beginning() -> None:
     assert desugar("").original(0) == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "offset", "message"),
     [
         ("a == 'b", 5, "the string that starts with ' has no end"),

@@ -18,6 +18,7 @@ from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.cel.types import Type
 from tests.policy.cel.answers import recorded, said, unlimited
+from tests.rows import each
 
 ANSWERS = recorded()
 
@@ -95,7 +96,7 @@ VARIABLES = {
 OBJECT = {"name": "x", "jobs": [{"name": "a", "replicas": 2}, {"name": "b", "replicas": 4}]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("variables.jobs.all(j, j.replicas > 1)", True),
@@ -128,7 +129,7 @@ def test_variables_of_any_type(engine: Engine, text: str, expected: object) -> N
     assert evaluated(engine, text, VARIABLES, OBJECT)[0] == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "read"),
     [
         ("false && variables.fails == 1", []),
@@ -165,7 +166,7 @@ def test_what_is_bound_is_not_changed(engine: Engine) -> None:
     assert obj == {"l": [3, 1, 2], "m": {"a": 1}}
 
 
-@pytest.mark.parametrize("spent", ["steps", "time"])
+@each("spent", ["steps", "time"])
 def test_a_budget_that_is_used_up_is_not_absorbed(engine: Engine, spent: str) -> None:
     steps, now = (50, 0.0) if spent == "steps" else (10**9, 100.0)
     meter = StepMeter(steps, 50.0, lambda: now)

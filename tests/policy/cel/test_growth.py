@@ -11,6 +11,7 @@ from gangctl.policy.cel.environments import admission, with_variable
 from gangctl.policy.cel.faults import CompileError, CompileKind
 from gangctl.policy.cel.growth import CHARACTERS_FACTOR
 from gangctl.policy.cel.types import STRING
+from tests.rows import each
 
 ENVIRONMENT = admission({"v": STRING})
 
@@ -21,7 +22,7 @@ def doubled(text: str, times: int, shape: str) -> str:
     return text
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         doubled("object.s", 7, "optional.of({}).optMap(v, v + v).value()"),
@@ -50,7 +51,7 @@ def test_what_can_grow_without_bounds_is_refused(text: str) -> None:
     assert caught.value.offset + caught.value.length <= len(text)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "object.s + object.s",
@@ -93,7 +94,7 @@ def test_the_bound_is_the_one_that_is_written(times: int) -> None:
             check(text, ENVIRONMENT)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "nodes", "work", "scans"),
     [
         ("object.a == 1", 4, (4,), (0,)),

@@ -18,6 +18,7 @@ from gangctl.policy.cel.parser import parse
 from gangctl.policy.cel.text import show
 from gangctl.policy.cel.walk import walk
 from tests.policy.cel.oracle import recorded
+from tests.rows import each
 
 NOWHERE = Span(0, 0)
 
@@ -41,7 +42,7 @@ def parsed(text: str) -> Node | None:
         return None
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "shown"),
     [
         ("a + b.c(d) * -1", "a + (b.c(d) * (-1))"),
@@ -108,7 +109,7 @@ def test_macros_are_told_from_functions_by_their_arguments() -> None:
     assert tested.test
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "offset", "message", "hint"),
     [
         ("", 0, "the expression is empty", ""),
@@ -145,7 +146,7 @@ def test_backticks_came_with_1_37() -> None:
     assert caught.value.hint == "write ['a-b']"
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "a" * 4097,
@@ -170,7 +171,7 @@ def test_what_is_too_long_or_too_deep_is_refused_at_once(text: str) -> None:
     assert time.process_time() - before < 2
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "(" * 30 + "a" + ")" * 30,
@@ -262,8 +263,6 @@ def test_a_tree_that_is_printed_is_read_again(tree: Node) -> None:
             assert bare(node) == bare(tree)
 
 
-@pytest.mark.parametrize(
-    "text", ["object.?creationTimestamp", "object.`abcde`", "object[?'abcdefghijklm']", "[?object.?a]"]
-)
+@each("text", ["object.?creationTimestamp", "object.`abcde`", "object[?'abcdefghijklm']", "[?object.?a]"])
 def test_names_as_long_as_those_of_the_rewriting_are_not_taken_for_them(text: str) -> None:
     assert parse(text) is not None

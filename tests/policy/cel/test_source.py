@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.policy.cel.source import WIDTH, Place, draw, place
+from tests.rows import each
 
 TEXT = "object.spec\n  .replicas ==\n'a'"
 
 
-@pytest.mark.parametrize(
+@each(
     ("offset", "line", "column"),
     [
         (0, 1, 1),
@@ -27,7 +27,7 @@ def test_lines_and_columns_count_from_one(offset: int, line: int, column: int) -
     assert place(TEXT, offset) == Place(line, column)
 
 
-@pytest.mark.parametrize(
+@each(
     ("offset", "length", "drawn"),
     [
         (7, 4, "object.spec\n       ^^^^"),

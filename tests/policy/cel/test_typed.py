@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import pytest
-
 from gangctl.policy.cel.constants import truth
 from gangctl.policy.cel.environments import admission
 from gangctl.policy.cel.parser import parse
 from gangctl.policy.cel.typed import for_jobsets, jobset_type, typed_check
 from tests.policy.cel.jobset_types import PLACE, text
+from tests.rows import each
 
 ENVIRONMENT = for_jobsets(admission())
 
@@ -15,7 +14,7 @@ def test_the_committed_table_is_that_of_the_field_table() -> None:
     assert PLACE.read_text() == text()
 
 
-@pytest.mark.parametrize(
+@each(
     "expression",
     [
         "object.spec.replicatedJobs.all(j, j.replicas > 0)",
@@ -32,7 +31,7 @@ def test_fields_of_jobsets(expression: str) -> None:
     assert found.checked is not None
 
 
-@pytest.mark.parametrize(
+@each(
     ("expression", "message", "hint"),
     [
         (
@@ -63,7 +62,7 @@ def test_shared_types_are_made_once() -> None:
     assert "template" in str(jobset_type().fields)
 
 
-@pytest.mark.parametrize(
+@each(
     ("expression", "answer"),
     [
         ("true", True),

@@ -13,6 +13,7 @@ from gangctl.policy.cel.library.quantity import parse
 from gangctl.policy.cel.library.registry import FUNCTIONS, METHODS
 from gangctl.policy.cel.library.values import INT_MAX, NONE, UINT_MAX, Optional, Uint
 from gangctl.policy.cel.times import Duration
+from tests.rows import each
 
 scalars = st.one_of(
     st.none(),
@@ -70,7 +71,7 @@ def test_sorting(numbers: list[int]) -> None:
         assert (METHODS["min"](numbers), METHODS["max"](numbers)) == (min(numbers), max(numbers))
 
 
-@pytest.mark.parametrize(
+@each(
     ("several", "kind"),
     [
         ([INT_MAX, 1], EvalKind.OVERFLOW),
@@ -93,7 +94,7 @@ def test_first_and_last_are_optional() -> None:
     assert METHODS["first"]([]) == METHODS["last"]([]) == NONE
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "arguments"),
     [
         ("sets.contains", ([[1]] * 1000, [[2]] * 1000)),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.library.quantity import Quantity, parse
 from gangctl.policy.cel.library.registry import FUNCTIONS, METHODS
+from tests.rows import each
 
 SUFFIXES = ("", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E-2")
 numbers = st.from_regex(r"\A[+-]?[0-9]{1,6}(\.[0-9]{0,6})?\Z")
@@ -21,14 +22,12 @@ def exact(quantity: Quantity) -> Fraction:
     return quantity.unscaled * Fraction(10) ** quantity.exponent
 
 
-@pytest.mark.parametrize(
-    "text", ["1", "0", ".", "-", "+", "1.G", ".5", "5.", "e3", "1E", "00012", "0Ei", "Ki", "1e400"]
-)
+@each("text", ["1", "0", ".", "-", "+", "1.G", ".5", "5.", "e3", "1E", "00012", "0Ei", "Ki", "1e400"])
 def test_what_the_api_server_takes_for_a_quantity_is_one(text: str) -> None:
     assert FUNCTIONS["isQuantity"](text) is True
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["", "Ei", "-Pi", "1..2", "1e", "1e3.5", "1k+3", "1 ", "\u0661", "1mi", "1Ki5", "1ee3", "1e99999999999999999999"],
 )
@@ -39,7 +38,7 @@ def test_what_it_does_not_is_none(text: str) -> None:
     assert caught.value.kind is EvalKind.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "integer"),
     [
         ("2k", 2000),

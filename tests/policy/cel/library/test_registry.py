@@ -9,6 +9,7 @@ from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.library.regex import compiled
 from gangctl.policy.cel.library.registry import FUNCTIONS, METHODS
 from gangctl.policy.cel.library.values import kind
+from tests.rows import each
 
 
 def test_every_function_of_kubernetes_is_there() -> None:
@@ -17,7 +18,7 @@ def test_every_function_of_kubernetes_is_there() -> None:
     assert declared <= {(name, False) for name in FUNCTIONS} | {(name, True) for name in METHODS}
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "arguments"),
     [
         ("quantity", (1,)),
@@ -39,7 +40,7 @@ def test_python_knows_more_values_than_cel() -> None:
         kind({1, 2})
 
 
-@pytest.mark.parametrize("pattern", ["a" * 513, "((a{99}){99}){99}", "[", "(?=a)", "a**" * 3 + ")"])
+@each("pattern", ["a" * 513, "((a{99}){99}){99}", "[", "(?=a)", "a**" * 3 + ")"])
 def test_patterns_that_re2_does_not_take_or_that_are_too_large(pattern: str) -> None:
     with pytest.raises(EvalError) as caught:
         compiled(pattern)
@@ -50,7 +51,7 @@ def test_a_pattern_that_stops_other_libraries_takes_no_time() -> None:
     assert METHODS["matches"]("a" * 100_000 + "!", "(a+)+$") is False
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "pattern", "limit", "found"),
     [
         ("baaac", "a*", -1, ["", "aaa", ""]),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gangctl.policy.cel.faults import EvalError
 from gangctl.policy.cel.library.registry import FUNCTIONS, METHODS
 from gangctl.policy.cel.library.semver import Semver, parse
+from tests.rows import each
 
 ASCENDING = (
     "0.9.9",
@@ -34,7 +35,7 @@ versions = st.builds(
 )
 
 
-@pytest.mark.parametrize(("lower", "higher"), list(itertools.combinations(ASCENDING, 2)))
+@each(("lower", "higher"), list(itertools.combinations(ASCENDING, 2)))
 def test_precedence_is_that_of_the_specification(lower: str, higher: str) -> None:
     one, other = parse(lower), parse(higher)
     assert METHODS["compareTo"](one, other) == -1
@@ -56,16 +57,14 @@ def test_builds_have_no_precedence() -> None:
     assert parse("1.0.0+a") == parse("1.0.0+b") == parse("1.0.0")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "1", "1.2", "01.2.3", "v1.2.3", "1.2.3-", "1.2.3+", "1.2.3-01", "1.2.3-a..b", "1.2.3.4"]
-)
+@each("text", ["", "1", "1.2", "01.2.3", "v1.2.3", "1.2.3-", "1.2.3+", "1.2.3-01", "1.2.3-a..b", "1.2.3.4"])
 def test_what_is_none(text: str) -> None:
     assert FUNCTIONS["isSemver"](text) is False
     with pytest.raises(EvalError):
         FUNCTIONS["semver"](text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "meant"),
     [("v1.2", "1.2.0"), ("1", "1.0.0"), ("01.02.03", "1.2.3"), ("00.1.2", "0.1.2"), ("v1.2.3-rc", "1.2.3-rc")],
 )

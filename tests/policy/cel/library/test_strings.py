@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.library.registry import FUNCTIONS, METHODS
 from gangctl.policy.cel.library.values import LARGEST, Uint
+from tests.rows import each
 
 texts = st.text(max_size=30)
 
@@ -37,7 +38,7 @@ def test_ascii_alone_changes_its_case() -> None:
     assert METHODS["upperAscii"]("\u00e0b\u00df") == "\u00e0B\u00df"
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "arguments"),
     [
         ("charAt", (4,)),
@@ -54,7 +55,7 @@ def test_positions_outside_of_the_string(method: str, arguments: tuple[object, .
     assert caught.value.kind is EvalKind.INDEX_OUT_OF_BOUNDS
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "arguments"),
     [
         ("replace", ("a" * 2000, "a", "b" * 1000)),
@@ -75,7 +76,7 @@ def test_a_result_of_the_largest_size_is_made() -> None:
     assert len(METHODS["replace"]("a" * (LARGEST // 4), "a", "bbbb")) == LARGEST
 
 
-@pytest.mark.parametrize(
+@each(
     ("template", "arguments", "text"),
     [
         ("%f", [1234.5], "1,234.500000"),
@@ -96,9 +97,7 @@ def test_formats_are_those_of_the_api_server(template: str, arguments: list[obje
     assert METHODS["format"](template, arguments) == text
 
 
-@pytest.mark.parametrize(
-    ("template", "arguments"), [("%d", [1.5]), ("%d", []), ("%", [1]), ("%.", [1]), ("%q", [1]), ("%f", [1])]
-)
+@each(("template", "arguments"), [("%d", [1.5]), ("%d", []), ("%", [1]), ("%.", [1]), ("%q", [1]), ("%f", [1])])
 def test_formats_that_cannot_be(template: str, arguments: list[object]) -> None:
     with pytest.raises(EvalError) as caught:
         METHODS["format"](template, arguments)

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,13 +11,14 @@ from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.library.values import INT_MAX, INT_MIN, UINT_MAX, Uint
 from gangctl.policy.cel.python_engine.arithmetic import OPERATORS
 from tests.policy.cel.python_engine.evaluating import check, evaluate
+from tests.rows import each
 
 OVERFLOW = EvalKind.OVERFLOW
 MISFIT = EvalKind.NO_SUCH_OVERLOAD
 ZERO = EvalKind.DIVIDE_BY_ZERO
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("1 + 2 * 3 - 4 / 2 % 3", 5),

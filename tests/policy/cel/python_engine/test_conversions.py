@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,13 +9,14 @@ from gangctl.policy.cel.faults import EvalKind
 from gangctl.policy.cel.library.string_format import double_text
 from gangctl.policy.cel.library.values import TypeValue, Uint
 from tests.policy.cel.python_engine.evaluating import check
+from tests.rows import each
 
 WRONG = EvalKind.INVALID_ARGUMENT
 OVERFLOW = EvalKind.OVERFLOW
 MISFIT = EvalKind.NO_SUCH_OVERLOAD
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("int('+5')", 5),
@@ -94,7 +94,7 @@ def test_conversions(text: str, expected: object) -> None:
     check(text, expected)
 
 
-@pytest.mark.parametrize(
+@each(
     ("number", "text"),
     [
         (1e20, "1e+20"),

@@ -9,6 +9,7 @@ from gangctl.policy.cel.library.values import LARGEST
 from gangctl.policy.cel.meter import EXPRESSION_STEPS, STEPS_PER_LOOK, StepMeter
 from gangctl.policy.cel.python_engine.machine import STEPS_PER_PAYMENT
 from tests.policy.cel.python_engine.evaluating import ENGINE, error, evaluate, program
+from tests.rows import each
 
 TOO_MUCH = EvalKind.BUDGET_EXCEEDED
 LOOP = "object.all(a, object.all(b, object.all(c, a + b + c >= 0)))"
@@ -45,12 +46,12 @@ def test_a_million_iterations_end_with_their_steps() -> None:
     assert meter.spent <= EXPRESSION_STEPS + STEPS_PER_PAYMENT
 
 
-@pytest.mark.parametrize("text", ["ms" * 24 + "!", "m" * 28 + "!", "1h" * 1000, "1" * 10**6 + "s", "s" * 10**6])
+@each("text", ["ms" * 24 + "!", "m" * 28 + "!", "1h" * 1000, "1" * 10**6 + "s", "s" * 10**6])
 def test_durations_that_take_other_parsers_hours(text: str) -> None:
     assert error("duration(object)", object=text, meter=limited()).kind is EvalKind.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize("function", ["timestamp", "int", "uint", "double", "bool"])
+@each("function", ["timestamp", "int", "uint", "double", "bool"])
 def test_long_texts_are_no_values(function: str) -> None:
     assert error(f"{function}(object)", object="1" * 10**6, meter=limited()).kind is EvalKind.INVALID_ARGUMENT
 
@@ -62,13 +63,13 @@ def doubling(times: int, start: str, end: str) -> str:
     return f"cel.bind(v0, {start}, {text})"
 
 
-@pytest.mark.parametrize("start", ["'aaaaaaaa'", "b'aaaaaaaa'", "[1, 2, 3, 4, 5, 6, 7, 8]"])
+@each("start", ["'aaaaaaaa'", "b'aaaaaaaa'", "[1, 2, 3, 4, 5, 6, 7, 8]"])
 def test_doubling_ends_at_the_largest_value(start: str) -> None:
     assert evaluate(doubling(17, start, "size(V)")) == LARGEST
     assert error(doubling(18, start, "size(V)")).kind is TOO_MUCH
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "object.replace('', object).size() > 0",
@@ -95,8 +96,8 @@ def test_comparing_and_searching_cost_steps() -> None:
     assert error("sets.contains(object, object)", object=list(range(1000)), meter=limited()).kind is TOO_MUCH
 
 
-@pytest.mark.parametrize("pattern", ["(.*a.{50}b.{50}){3}c", "(a|b)*a(a|b){100}c"])
-@pytest.mark.parametrize("function", ["matches", "find", "findAll"])
+@each("pattern", ["(.*a.{50}b.{50}){3}c", "(a|b)*a(a|b){100}c"])
+@each("function", ["matches", "find", "findAll"])
 def test_patterns_that_are_too_slow_for_a_long_text(pattern: str, function: str) -> None:
     text = "ab" * 100_000
     expression = f"size([object.{function}('{pattern}')]) == 1"

@@ -1,18 +1,18 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.meter import StepMeter
 from tests.policy.cel.python_engine.evaluating import check, error, evaluate
+from tests.rows import each
 
 MISFIT = EvalKind.NO_SUCH_OVERLOAD
 MISSING = EvalKind.NO_SUCH_KEY
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("false && object.zz", False),
@@ -103,7 +103,7 @@ def test_what_decides_spares_the_rest() -> None:
         assert meter.spent <= 3
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "LOOP || true",

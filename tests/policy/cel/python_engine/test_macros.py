@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-import pytest
-
 from gangctl.policy.cel.faults import EvalKind
 from tests.policy.cel.python_engine.evaluating import check, evaluate
+from tests.rows import each
 
 MISFIT = EvalKind.NO_SUCH_OVERLOAD
 ZERO = EvalKind.DIVIDE_BY_ZERO
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("object.l.all(x, x / 0 > 1 || x > 0)", True),

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
 from tests.policy.cel.python_engine.evaluating import ENGINE, evaluate
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "json"),
     [
         ("object.m", {"a": 1, "b": {"c": [1, {"d": 2}]}}),

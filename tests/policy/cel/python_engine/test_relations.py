@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,11 +10,12 @@ from gangctl.policy.cel.library.maps import MISSING, KeyedMap, entered, find
 from gangctl.policy.cel.library.values import Uint
 from gangctl.policy.cel.python_engine.relations import contains, equal
 from tests.policy.cel.python_engine.evaluating import check
+from tests.rows import each
 
 MISFIT = EvalKind.NO_SUCH_OVERLOAD
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("object.i == 5.0", True),
@@ -73,7 +73,7 @@ def test_equality_and_order(text: str, expected: object) -> None:
     check(text, expected)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("1u in object.l", True),

@@ -3,11 +3,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pytest
-
 from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.library.values import NONE, Optional
 from tests.policy.cel.python_engine.evaluating import check, error, evaluate
+from tests.rows import each
 
 MISSING = EvalKind.NO_SUCH_KEY
 MISFIT = EvalKind.NO_SUCH_OVERLOAD
@@ -18,7 +17,7 @@ def some(value: object) -> Optional:
     return Optional(present=True, value=value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("object.m.b.c[1].d", 2),
@@ -60,7 +59,7 @@ def test_fields_and_indexes(text: str, expected: object) -> None:
     check(text, expected)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("has(object.m.b.c)", True),
@@ -79,7 +78,7 @@ def test_has(text: str, expected: object) -> None:
     check(text, expected)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("object.?zz.foo", NONE),
@@ -141,7 +140,7 @@ def test_names_without_a_value_are_an_error_and_types_have_one() -> None:
     assert evaluate("int", int=5) == 5
 
 
-@pytest.mark.parametrize(
+@each(
     "text", ["__class__", "visit", "names", "object.__class__", "object.s.upper", "object.m.keys", "activation", "self"]
 )
 def test_no_name_reaches_python(text: str) -> None:
@@ -186,7 +185,7 @@ def test_the_error_of_a_variable_is_shown_where_it_was_read() -> None:
     assert error("variables.other", Lazy()).kind is MISSING
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "offset"),
     [
         ("object.m.zz", 8),

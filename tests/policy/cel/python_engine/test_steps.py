@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
 from gangctl.policy.cel.check import check
 from gangctl.policy.cel.environments import admission
 from gangctl.policy.cel.meter import StepMeter
 from tests.policy.cel.python_engine.evaluating import ENGINE
+from tests.rows import each
 
 JOBSET = {
     "metadata": {"name": "js", "labels": {f"label-{number}": "value" for number in range(20)}},
@@ -24,7 +23,7 @@ JOBSET = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "object.spec.replicatedJobs.all(r, r.replicas * 2 <= 1000 && r.name != 'x' || false)",

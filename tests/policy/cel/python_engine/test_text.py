@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-import pytest
-
 from gangctl.policy.cel.faults import EvalKind
 from tests.policy.cel.python_engine.evaluating import check
+from tests.rows import each
 
 MISFIT = EvalKind.NO_SUCH_OVERLOAD
 WRONG = EvalKind.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         (r"size('\u00e9\U0001F600')", 2),

@@ -10,13 +10,14 @@ from gangctl.policy.cel.faults import EvalKind
 from gangctl.policy.cel.library.values import INT_MAX, INT_MIN
 from gangctl.policy.cel.times import EARLIEST, LATEST, Duration, Timestamp, parse_duration, parse_timestamp
 from tests.policy.cel.python_engine.evaluating import check, evaluate
+from tests.rows import each
 
 WRONG = EvalKind.INVALID_ARGUMENT
 OVERFLOW = EvalKind.OVERFLOW
 MISFIT = EvalKind.NO_SUCH_OVERLOAD
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("timestamp(object.ts).getFullYear()", 2021),
@@ -60,7 +61,7 @@ def test_accessors(text: str, expected: object) -> None:
     check(text, expected)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("string(timestamp(object.ts) + duration(object.d))", "2021-03-04T06:08:10.589Z"),
@@ -91,7 +92,7 @@ def test_arithmetic(text: str, expected: object) -> None:
     check(text, expected)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "canonical"),
     [
         ("2021-01-01T00:00:00Z", "2021-01-01T00:00:00Z"),
@@ -111,7 +112,7 @@ def test_timestamps(text: str, canonical: str) -> None:
     assert str(parse_timestamp(text)) == canonical
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
@@ -145,7 +146,7 @@ def test_no_timestamps(text: str) -> None:
         parse_timestamp(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "canonical"),
     [
         ("1h2m3.5s", "3723.5s"),
@@ -165,7 +166,7 @@ def test_durations(text: str, canonical: str) -> None:
     assert str(parse_duration(text)) == canonical
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
