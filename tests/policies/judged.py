@@ -12,6 +12,7 @@ from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.evaluate import evaluate
 from gangctl.policy.load import load_policy
+from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.verdict import Outcome
 from tests.policies.pack import Object
 
@@ -20,7 +21,11 @@ _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 def judged(policy: Object, obj: Object, engine: Engine, params: Sequence[Object] = ()) -> Outcome:
     """The outcome of creating the object."""
-    loaded = load_policy(policy, engine)
+    return judged_by(load_policy(policy, engine), obj, engine, params)
+
+
+def judged_by(loaded: LoadedPolicy, obj: Object, engine: Engine, params: Sequence[Object] = ()) -> Outcome:
+    """The same by a policy that is loaded."""
     setting = Setting(now=_NOW)
     request = request_of(obj, "CREATE", setting, [loaded], FileCatalogue(list(params)))
     # Time stands still: steps are bounded as at admission, and how fast the machine is does not matter.

@@ -1,6 +1,7 @@
 """The components do what policies/README.md says, as kubectl's own kustomize sees it."""
 
 import os
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.manifests.kubectl import Kubectl
 from tests.policies.judged import judged
 from tests.policies.pack import NOTES, PACK, Object, Shipped, shipped
 from tests.policies.table import README
+from tests.rows import each
 
 pytestmark = pytest.mark.controlplane
 
@@ -42,15 +44,15 @@ async def test_all_of_them_warn(tmp_path: Path) -> None:
     assert actions(await built(PACK, tmp_path)) == {policy.name: ["Warn"] for policy in shipped()}
 
 
-@pytest.mark.parametrize("policy", shipped(), ids=lambda policy: policy.name)
+@each("policy", shipped(), ids=lambda policy: policy.name)
 async def test_one_alone_is_as_it_stands(policy: Shipped, tmp_path: Path) -> None:
     (found,) = await built(policy.home, tmp_path)
     assert found == policy.document
 
 
-@pytest.mark.parametrize(("component", "action"), [("warn", "Warn"), ("deny", "Deny"), ("audit", "Audit")])
+@each(("component", "action"), [("warn", "Warn"), ("deny", "Deny"), ("audit", "Audit")])
 async def test_an_action_is_that_of_everything_before_it(component: str, action: str, tmp_path: Path) -> None:
-    found = actions(await built(overlay(tmp_path / "own", "components/kueue", f"components/{component}"), tmp_path))
+    found = actions(await built(overlay(tmp_path / component, "components/kueue", f"components/{component}"), tmp_path))
     kueue = {each.name for each in shipped() if each.annotations[f"{NOTES}category"] == "Kueue"}
     assert found == {name: [action] for name in kueue}
 
@@ -78,10 +80,10 @@ async def test_severity_is_a_way_to_select(tmp_path: Path) -> None:
         assert action == (["Deny"] if severity == "high" else ["Warn"]), name
 
 
-@pytest.mark.parametrize("policy", OPTIONAL, ids=lambda policy: policy.name)
+@each("policy", OPTIONAL, ids=lambda policy: policy.name)
 async def test_params_bring_a_reference_and_what_it_leads_to(policy: Shipped, tmp_path: Path) -> None:
     category = policy.annotations[f"{NOTES}category"].lower()
-    found = await built(overlay(tmp_path / "own", f"components/{category}", f"{policy.name}/params"), tmp_path)
+    found = await built(overlay(tmp_path / policy.name, f"components/{category}", f"{policy.name}/params"), tmp_path)
     (params,) = (each for each in found if each["kind"] == "ConfigMap")
     (referring,) = (each for each in found if each["metadata"]["name"] == policy.name and each["kind"] == "GangPolicy")
     reference = referring["spec"]["paramRef"]
@@ -93,7 +95,7 @@ async def test_params_bring_a_reference_and_what_it_leads_to(policy: Shipped, tm
         assert said == due, f"{name}: the ConfigMap is not the policy's own default"
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "data", "resource", "due"),
     [
         ("gang-required", {"pods": "8"}, "large", Result.FAIL),
@@ -109,7 +111,10 @@ async def test_params_bring_a_reference_and_what_it_leads_to(policy: Shipped, tm
 )
 async def test_params_decide(name: str, data: dict[str, str], resource: str, due: Result, tmp_path: Path) -> None:
     (policy,) = (each for each in OPTIONAL if each.name == name)
-    found = await built(overlay(tmp_path / "own", "components/gangs", f"{name}/params"), tmp_path)
+    found = await built(
+        overlay(tmp_path / secrets.token_hex(4), "components/gangs", f"{name}/params"),
+        tmp_path,
+    )
     (params,) = (each for each in found if each["kind"] == "ConfigMap")
     (referring,) = (each for each in found if each["metadata"]["name"] == name and each["kind"] == "GangPolicy")
     outcome = judged(referring, policy.resources[resource], PythonEngine(), [{**params, "data": data}])

@@ -10,6 +10,7 @@ from tests.controlplane.wait import wait_for
 from tests.policies.bare import ACCEPTED
 from tests.policies.native import BARE, POLICIES, denied_name, policy_of, said_of
 from tests.policies.pack import Case, Object, Shipped, native, shipped
+from tests.rows import each
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("pack")]
 
@@ -28,7 +29,7 @@ def by_request(policy: Shipped) -> dict[str, list[Case]]:
     return found
 
 
-@pytest.mark.parametrize("policy", NATIVE, ids=lambda policy: policy.name)
+@each("policy", NATIVE, ids=lambda policy: policy.name)
 async def test_says_what_the_test_file_expects(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
     requests = by_request(policy)
     said = {
@@ -38,12 +39,12 @@ async def test_says_what_the_test_file_expects(policy: Shipped, plane_of_the_pac
     assert said == {request: due_of(cases) for request, cases in requests.items()}
 
 
-@pytest.mark.parametrize("policy", NATIVE, ids=lambda policy: policy.name)
+@each("policy", NATIVE, ids=lambda policy: policy.name)
 async def test_lets_its_example_pass(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
     assert await said_of(plane_of_the_pack.api, policy.example, None, policy.name) == []
 
 
-@pytest.mark.parametrize("policy", NATIVE, ids=lambda policy: policy.name)
+@each("policy", NATIVE, ids=lambda policy: policy.name)
 async def test_denies_with_the_reason_of_the_rule(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
     for case in policy.cases:
         if case.row.message is None or case.old is not None:
@@ -57,7 +58,7 @@ async def test_denies_with_the_reason_of_the_rule(policy: Shipped, plane_of_the_
         assert failure.value.status == CODES[rule.get("reason", "Invalid")]
 
 
-@pytest.mark.parametrize("spec", ACCEPTED, ids=str)
+@each("spec", ACCEPTED, ids=str)
 async def test_has_an_answer_where_everything_is_missing(spec: Object | None, plane_of_the_pack: ControlPlane) -> None:
     obj = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
@@ -81,7 +82,7 @@ async def fieldless(plane: ControlPlane, spec: Object, name: str) -> list[str]:
         return status if "observedGeneration" in status else {}
 
     try:
-        status = await wait_for(checked, 60, "the server to check types")
+        status = await wait_for(checked, "the server to check types")
         return [each["warning"] for each in status["typeChecking"].get("expressionWarnings", [])]
     finally:
         await plane.api.delete(f"{POLICIES}/{name}")
@@ -94,7 +95,7 @@ def all_validations(policy: Shipped) -> Object:
     return {**policy.spec, "matchConditions": [], "validations": [*policy.spec["validations"], *known]}
 
 
-@pytest.mark.parametrize("policy", NATIVE, ids=lambda policy: policy.name)
+@each("policy", NATIVE, ids=lambda policy: policy.name)
 async def test_names_only_fields_that_exist(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
     assert await fieldless(plane_of_the_pack, all_validations(policy), f"types-{policy.name}") == []
 
@@ -105,7 +106,7 @@ async def test_would_notice_a_field_that_does_not_exist(plane_of_the_pack: Contr
     assert "undefined field 'replicas'" in found
 
 
-@pytest.mark.parametrize("policy", shipped(), ids=lambda policy: policy.name)
+@each("policy", shipped(), ids=lambda policy: policy.name)
 async def test_server_takes_the_gangpolicy_as_it_stands(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
     path = path_of("gangctl.dev/v1alpha1", "gangpolicies")
     made = await plane_of_the_pack.api.create(path, policy.document, dryRun="All", fieldValidation="Strict")
