@@ -167,13 +167,11 @@ def figures_of(runs: list[tuple[Run, Run]], jobsets: int) -> list[Figure]:
     )
     observed = Observed.of([value for done, _ in runs for value in done.groups])
     everything = tuple(done.until_all_jobs for done, _ in runs)
+    cpu = {name: tuple(done.cpu[name] / jobsets * 1000 for done, _ in runs) for name in ("gangctl", "jobset")}
     return [
         Figure("burst-groups", groups, jobs, observed),
         Figure("burst-jobs", everything, tuple(bare.until_all_jobs for _, bare in runs)),
-        Figure(
-            "burst-cpu",
-            *(tuple(done.cpu[name] / jobsets * 1000 for done, _ in runs) for name in ("gangctl", "jobset")),
-        ),
+        Figure("burst-cpu", cpu["gangctl"], cpu["jobset"]),
     ]
 
 

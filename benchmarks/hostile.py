@@ -169,11 +169,11 @@ def main(quick: bool = False) -> Findings:
 def figures_of(runs: list[tuple[Run, Run]]) -> list[Figure]:
     """From runs with hostile policies, and without."""
     observed = Observed.of([seconds * 1000 for run, _ in runs for seconds in run.latencies])
-    shares = {"hostile": (0.5, observed), "hostile-slowest": (0.99, None)}
-    return [
-        Figure(name, *(tuple(run.quantile(share) * 1000 for run in each) for each in zip(*runs, strict=True)), told)
-        for name, (share, told) in shares.items()
-    ]
+    figures = []
+    for name, share, told in (("hostile", 0.5, observed), ("hostile-slowest", 0.99, None)):
+        beside, alone = (tuple(run.quantile(share) * 1000 for run in each) for each in zip(*runs, strict=True))
+        figures.append(Figure(name, beside, alone, told))
+    return figures
 
 
 def _cells(run: Run, alone: Run) -> list[str]:
