@@ -21,6 +21,7 @@ from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.cel.types import DYN
 from tests.policy.cel.answers import recorded, said, unlimited
+from tests.rows import each
 
 ENGINE = CppEngine()
 
@@ -29,7 +30,7 @@ def checked(text: str) -> Checked:
     return check(text, admission({"x": DYN}))
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "object.spec.replicatedJobs.all(r, r.replicas * r.template.spec.parallelism <= 512)",
@@ -50,7 +51,7 @@ def test_what_is_plain_cel_is_for_cpp(text: str) -> None:
     assert isinstance(ENGINE.compile(checked(text)), CppProgram)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "why"),
     [
         ("quantity(object.a) == quantity('1')", "a function and a type of Kubernetes"),
@@ -90,7 +91,7 @@ def defined(**texts: str) -> dict[str, Checked]:
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("variables.big.size() == 2 && variables.names == ['b', 'c']", True),
@@ -114,7 +115,7 @@ def test_a_variable_is_the_expression_that_it_stands_for(text: str, expected: ob
     assert program.evaluate(bindings, {}, StepMeter.request(time.monotonic)) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("variable", "text", "why"),
     [
         ("object.l.filter(x, x > 0)", "object.l.all(y, y in variables.v)", "it would be made anew for every element"),
@@ -152,7 +153,7 @@ def test_cpp_evaluates_many_of_the_recorded_expressions() -> None:
     assert sum(isinstance(ENGINE.compile(check(text, admission())), CppProgram) for text in texts) > 180
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("has(object.s.x)", False),
