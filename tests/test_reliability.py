@@ -1,27 +1,55 @@
-"""docs/reliability.md names tests that exist, and leaves no row without one."""
+"""docs/reliability.md names tests that exist, in the tier in which they run, and leaves no row without one."""
 
 from __future__ import annotations
 
+import ast
 import re
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parent.parent
 ROWS = [line for line in (ROOT / "docs/reliability.md").read_text().splitlines() if re.match(r"\| \d+ \|", line)]
-NAMES = sorted({name for row in ROWS for name in re.findall(r"`(tests/[\w/]+\.py(?:::\w+)?)`", row)})
+NAMED = re.compile(r"`(tests/[\w/]+\.py(?:::\w+)?)`( \(full\))?")
+
+
+@cache
+def _tests(path: str) -> dict[str, bool]:
+    """The tests of a file, and whether only the full tier runs them."""
+    tree = ast.parse((ROOT / path).read_text())
+    named = {ast.unparse(each.targets[0]): each.value for each in tree.body if isinstance(each, ast.Assign)}
+    marks = named.get("pytestmark")
+    module = any(map(_is_full, marks.elts if isinstance(marks, ast.List) else [marks]))
+    return {
+        node.name: module or any(_is_full(named.get(ast.unparse(each), each)) for each in node.decorator_list)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    }
+
+
+def _is_full(mark: ast.expr | None) -> bool:
+    """Not so a mark of some of a test's parameters."""
+    return isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.full"
 
 
 def test_every_row_of_the_checklist_is_there() -> None:
     assert [int(row.split("|")[1]) for row in ROWS] == list(range(1, 34))
 
 
-def test_every_row_names_a_test() -> None:
-    assert [int(row.split("|")[1]) for row in ROWS if "`tests/" not in row] == []
+def test_every_row_names_a_test_and_the_tier_in_which_it_is_proved() -> None:
+    for row in ROWS:
+        tiers = {"full" if full else "first" for _, full in NAMED.findall(row)}
+        assert tiers, f"no test is named: {row}"
+        said = row.rstrip(" |").rpartition("|")[2].strip()
+        assert said == ("first" if "first" in tiers else "full"), row
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_it_names_tests_that_exist(name: str) -> None:
-    path, _, test = name.partition("::")
-    text = (ROOT / path).read_text()
-    assert not test or re.search(rf"^(async )?def {test}\(", text, re.MULTILINE)
+def test_it_names_tests_that_exist_and_says_which_only_a_full_run_has() -> None:
+    wrong = []
+    for path, _, name, full in ((*named.partition("::"), full) for row in ROWS for named, full in NAMED.findall(row)):
+        if not (ROOT / path).is_file():
+            wrong.append(f"{path} does not exist")
+        elif name and name not in _tests(path):
+            wrong.append(f"{path} has no {name}")
+        elif name and _tests(path)[name] is not bool(full):
+            wrong.append(f"{name}: {'say' if _tests(path)[name] else 'do not say'} (full)")
+    assert wrong == []
