@@ -366,7 +366,7 @@ async def inside(rights_plane: ControlPlane, pod: InCluster, cluster: Cluster) -
     assert rights_plane.process("kube-apiserver").running
 
 
-@pytest.mark.parametrize("row", _rows(IN_CLUSTER))
+@pytest.mark.parametrize("row", list(_rows(IN_CLUSTER)))
 async def test_without_it(row: Row, inside: Stage) -> None:
     await _without(inside, rights_of(row), row[4])
 
@@ -391,7 +391,7 @@ async def _exists(cluster: Cluster, path: str) -> bool:
     return any(each["metadata"]["name"] == name for each in await cluster.api.list(collection))
 
 
-@pytest.mark.parametrize("row", _rows(REGISTRATION))
+@pytest.mark.parametrize("row", list(_rows(REGISTRATION)))
 async def test_outside_without_it(row: Row, outside: Stage) -> None:
     await _without(outside, rights_of(row, registration=True), row[4])
 
