@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from http import HTTPStatus
 from types import TracebackType
@@ -49,15 +49,16 @@ class Balancer:
 
     async def __aenter__(self) -> Self:
         # The streams' own tasks would outlive the balancer: these are ended with it.
-        self._server = await asyncio.start_server(lambda *pair: self._keep(self._relay(*pair)), "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self._keep(self._probe())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._server is not None:
-            self._server.close()
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -72,10 +73,19 @@ class Balancer:
 
         await wait_for(exactly, what=f"endpoints {[each.process.name for each in endpoints]}")
 
-    def _keep(self, work: Coroutine[None, None, None]) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:
+            # It was accepted before the end and is handed over after it.
+            writer.transport.abort()
+        else:
+            self._keep(self._relay(reader, writer), writer.close)
+
+    def _keep(self, work: Coroutine[None, None, None], ended: Callable[[], None] = lambda: None) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        # Not in the work itself: one that is cancelled before it has begun does nothing at all.
+        task.add_done_callback(lambda _: ended())
 
     async def _probe(self) -> None:
         while True:
@@ -104,8 +114,6 @@ class Balancer:
                 self.connections[replica] -= 1
         except OSError:
             return
-        finally:
-            writer.close()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

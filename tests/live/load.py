@@ -41,6 +41,14 @@ class Load:
         return [outcome for outcome in self.outcomes if outcome.failure]
 
     @property
+    def refusals(self) -> list[Outcome]:
+        """What did not go through because of gangctl: the API server names its webhook.
+
+        On a machine that is far too slow anything else may take too long.
+        """
+        return [outcome for outcome in self.failures if "gangctl.dev" in outcome.failure]
+
+    @property
     def kept(self) -> list[str]:
         """JobSets that exist now."""
         return [outcome.name for outcome in self.outcomes if outcome.kept]

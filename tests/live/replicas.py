@@ -122,6 +122,11 @@ async def holder(plane: ControlPlane, lease: str = LEASE) -> str:
     return str((await plane.api.get(f"{LEASES}/{lease}"))["spec"].get("holderIdentity") or "")
 
 
+async def run_out(plane: ControlPlane, lease: str = LEASE) -> None:
+    """Have the Lease of a replica that is dead run out now, and not when the time is over that it was taken for."""
+    await plane.api.patch(f"{LEASES}/{lease}", {"spec": {"leaseDurationSeconds": 1}})
+
+
 def deeds(entries: Iterable[Object]) -> list[tuple[str, str, str]]:
     """What was really changed: verb, resource, name."""
     return [

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.controlplane.api import ApiFailure, Object
+from tests.controlplane.api import UNREACHABLE, ApiFailure, Object
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
@@ -24,6 +24,7 @@ from tests.live.replicas import (
     UNTIL_TOLD_SECONDS,
     Replicas,
     deeds,
+    run_out,
     two_replicas,
     without_lease,
 )
@@ -63,12 +64,12 @@ async def accepted(request: Callable[[], Awaitable[Object]]) -> None:
 
     Where they wait for two seconds only, any replica may be too late. What is shown of refusals, the load shows.
     """
-    await wait_for(request, what="a request to be accepted", tolerate=(ApiFailure,))
+    await wait_for(request, what="a request to be accepted", tolerate=(ApiFailure, *UNREACHABLE))
 
 
 async def test_a_leader_that_leaves_hands_over_and_one_that_is_killed_is_followed(bare: Cluster) -> None:
     plane, begun = bare.plane, bare.plane.audit_position
-    made = two_replicas(plane, lease_seconds=LEASE_SECONDS, shutdown_delay=UNTIL_TOLD_SECONDS)
+    made = two_replicas(plane, shutdown_delay=UNTIL_TOLD_SECONDS)
     async with made as replicas, Load(bare, pace=10) as load:
         first, second = await replicas.roles()
         await create(bare, "stays")
@@ -76,17 +77,18 @@ async def test_a_leader_that_leaves_hands_over_and_one_that_is_killed_is_followe
         await replicas.leave(first, load)
         await create(bare, "left")
         await have_gangs(bare, "left")
-        assert load.failures == [], "nobody notices that a replica leaves"
+        assert load.refusals == [], "nobody notices that a replica leaves"
         await first.process.start()
         await replicas.balancer.settled(first, second)
 
         await second.process.kill()
         await replicas.balancer.settled(first)
         await load.well()
+        await run_out(plane)
         await create(bare, "killed")
         await have_gangs(bare, "killed")
         # Where nobody listens any more, nobody waits for an answer.
-        assert [each for each in load.failures if "context deadline exceeded" in each.failure] == []
+        assert [each for each in load.refusals if "context deadline exceeded" in each.failure] == []
         wrote = {each: replicas.writes(each, begun) for each in replicas.both}
         for entries in wrote.values():
             mine = [each for each in entries if each["objectRef"].get("namespace") == bare.namespace]
@@ -109,14 +111,16 @@ async def retired(cluster: Cluster, names: Sequence[str]) -> None:
 async def harmless(replicas: Replicas, woken: Gangctl, since: int) -> None:
     """Wait until a replica that was frozen stands by; what it still sent is refused, or a create.
 
-    Kubernetes cannot fence it: a create may come through, and the one who leads takes the object away again.
+    Kubernetes cannot fence it: a create may come through, and the one who leads takes the object away again. On a
+    machine that is slow it may lead again later, and do whatever is due then.
     """
 
     async def stands_by() -> bool:
         return "leadership lost" in woken.log
 
     await wait_for(stands_by, what="the old leader to stand by")
-    assert {verb for verb, _, _ in deeds(replicas.writes(woken, since))} <= {"create"}
+    done = [each for each in replicas.writes(woken, since) if each["responseStatus"]["code"] < 300]
+    assert without_lease(replicas.plane, [each for each in done if each["verb"] != "create"]) == []
 
 
 def _of_gangs(method: str, path: str) -> bool:
@@ -140,10 +144,9 @@ async def test_a_leader_that_was_frozen_past_its_lease_does_no_harm(bare: Cluste
             proxy.fails, proxy.status = _of_gangs, HTTPStatus.TOO_MANY_REQUESTS
         for name in names[3:]:
             await accepted(partial(create, bare, name))
-        leader, _ = await replicas.roles()
 
         async def put_off() -> bool:
-            return bool(proxies[leader.user].failed)
+            return any(proxy.failed for proxy in proxies.values())
 
         await wait_for(put_off, what="writes that are put off")
         frozen, other = await replicas.freeze()
@@ -155,8 +158,6 @@ async def test_a_leader_that_was_frozen_past_its_lease_does_no_harm(bare: Cluste
         await retired(bare, suspended)
         born = [deed for each in replicas.both for deed in deeds(replicas.writes(each, begun)) if deed[0] == "create"]
         assert len(born) == len(set(born)), "nothing is created twice"
-        written = [e for e in replicas.writes(other, begun) if e["objectRef"].get("namespace") == bare.namespace]
-        assert without_lease(plane, written) == []
         woken = plane.audit_position
         await replicas.thaw(frozen)
         await harmless(replicas, frozen, woken)
@@ -166,4 +167,4 @@ async def test_a_leader_that_was_frozen_past_its_lease_does_no_harm(bare: Cluste
         await have_gangs(bare, *others)
         # Who met the frozen one was refused when the webhook's time was over, and for no other reason.
         asked = ("failed calling webhook", f"timeout={HANG_SECONDS}s")
-        assert [each for each in load.failures if any(words not in each.failure for words in asked)] == []
+        assert [each for each in load.refusals if any(words not in each.failure for words in asked)] == []

@@ -19,7 +19,7 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl, create_namespaces
-from tests.live.replicas import LEASE, LEASE_SECONDS, LONG_LEASE_SECONDS, leads, replicas_of, without_lease
+from tests.live.replicas import LEASE, leads, replicas_of, run_out, without_lease
 
 pytestmark = pytest.mark.controlplane
 
@@ -112,15 +112,13 @@ async def _grant_leases(plane: ControlPlane) -> None:
 
 
 @asynccontextmanager
-async def shards(
-    plane: ControlPlane, *flags: Sequence[str], lease_seconds: float = LONG_LEASE_SECONDS
-) -> AsyncIterator[Shards]:
+async def shards(plane: ControlPlane, *flags: Sequence[str]) -> AsyncIterator[Shards]:
     """Three replicas, each with these flags of its own; two shards."""
     clusters = await _namespaces(plane)
     await create_namespaces(plane, [OWN_NAMESPACE])
     await _grant_leases(plane)
     named = dict(zip(NAMES, flags or [DIVIDED] * 3, strict=True))
-    async with replicas_of(plane, named, lease_seconds=lease_seconds) as (_, every):
+    async with replicas_of(plane, named) as (_, every):
         yield Shards(plane, every, clusters)
 
 
@@ -203,12 +201,13 @@ async def test_a_namespace_is_looked_after_by_the_leader_of_its_shard(bare: Clus
 async def test_the_shard_of_a_leader_that_dies_is_taken_over_and_the_other_is_not_disturbed(
     bare: Cluster, number: int
 ) -> None:
-    async with shards(bare.plane, lease_seconds=LEASE_SECONDS) as ground:
+    async with shards(bare.plane) as ground:
         leader, standby = await ground.leader(number), await ground.standby()
         other = await ground.leader(1 - number)
         cluster, elsewhere = ground.clusters[number], ground.clusters[1 - number]
         position = ground.plane.audit_position
         await leader.process.kill()
+        await run_out(ground.plane, LEASES[number])
 
         async def created() -> bool:
             """Calls fail for as long as the balancer has not noticed."""
