@@ -13,6 +13,7 @@ import yaml
 from click.testing import CliRunner
 
 from gangctl.cli.program import program
+from tests.controlplane.wait import HUNG_SECONDS
 
 BIN = Path(sys.executable).parent
 
@@ -50,9 +51,9 @@ def fine(*args: str, stdin: str | bytes | None = None) -> Answer:
 
 
 def process(
-    *args: str, stdin: bytes = b"", program_name: str = "gangctl", seconds: float = 60, **environment: str
+    *args: str, stdin: bytes = b"", program_name: str = "gangctl", seconds: float = HUNG_SECONDS, **environment: str
 ) -> Answer:
-    """Run the installed program in a process of its own, in English and without a terminal, for so long at most."""
+    """Run the installed program in a process of its own, in English and without a terminal; after so long it hangs."""
     done = subprocess.run(
         [BIN / program_name, *args],
         input=stdin,

@@ -16,6 +16,7 @@ from gangctl.sandbox.faults import Match
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.cli.gangs.dump import NAMESPACE, Object
 from tests.cli.run import BIN, Answer, process
+from tests.controlplane.wait import HUNG_SECONDS
 
 USER: Final = "somebody"
 _STORAGE: Final = {
@@ -89,7 +90,7 @@ class Running:
         """The next line that it says."""
         stream = self.child.stderr if err else self.child.stdout
         assert stream is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HUNG_SECONDS):
             return (await stream.readline()).decode().rstrip("\n")
 
     async def until(self, word: str, *, err: bool = False) -> str:
@@ -100,7 +101,7 @@ class Running:
             if word in line:
                 return line
 
-    async def end(self, seconds: float = 30) -> Answer:
+    async def end(self, seconds: float = HUNG_SECONDS) -> Answer:
         """Its exit code, and what else it says."""
         async with asyncio.timeout(seconds):
             out, err = await self.child.communicate()
