@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic import ValidationError as PydanticError
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
@@ -22,14 +23,29 @@ from gangctl.errors import ErrorKind, FieldError, one_line
 
 _DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 LABEL_KEY: Final = rf"^({_DNS_LABEL}(\.{_DNS_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
-_LABEL_KEY_LENGTH: Final = 253 + 1 + 63
+_LABEL_PREFIX_LENGTH: Final = 253
+_LABEL_KEY_LENGTH: Final = _LABEL_PREFIX_LENGTH + 1 + 63
 _OPTION_NAME: Final = re.compile(r"[-A-Za-z0-9_]{1,64}")
 _MOST_ERRORS: Final = 20
 
 
 def is_label_key(text: str) -> bool:
     """Whether a node label can have this key."""
-    return len(text) <= _LABEL_KEY_LENGTH and re.fullmatch(LABEL_KEY, text) is not None
+    prefix = text.rpartition("/")[0]
+    return len(prefix) <= _LABEL_PREFIX_LENGTH and re.fullmatch(LABEL_KEY, text) is not None
+
+
+def _with_a_short_prefix(key: str) -> str:
+    if not is_label_key(key):
+        raise PydanticCustomError("label_prefix", "The prefix of a label key has at most 253 characters")
+    return key
+
+
+_LabelKey = Annotated[
+    str,
+    StringConstraints(pattern=LABEL_KEY, max_length=_LABEL_KEY_LENGTH),
+    AfterValidator(_with_a_short_prefix),
+]
 
 
 class GangMode(StrEnum):
@@ -50,7 +66,7 @@ class GangOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
 
-    topology_key: Annotated[str, StringConstraints(pattern=LABEL_KEY, max_length=_LABEL_KEY_LENGTH)] | None = Field(
+    topology_key: _LabelKey | None = Field(
         default=None, description="All pods of a gang land on nodes with one value of this node label."
     )
     disruption: Literal["single", "all"] | None = Field(

@@ -15,6 +15,7 @@ NAME: Final = "n" * 63
 LENGTHS: Final = [
     (f"{PREFIX}/{NAME}", True),
     (f"{PREFIX}b/{NAME}", False),
+    (f"{PREFIX}b/n", False),
     (NAME, True),
     (f"{NAME}n", False),
     (f"p/{NAME}n", False),
