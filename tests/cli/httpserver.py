@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +9,8 @@ from pathlib import Path
 import yaml
 from aiohttp import web
 
-from tests.cli.run import Answer, process
+from tests.cli import run
+from tests.cli.run import Answer
 
 HERE = "t"
 """Namespace of the context."""
@@ -48,4 +48,4 @@ def kubeconfig(directory: Path, url: str) -> str:
 
 async def ask(directory: Path, url: str, *arguments: str) -> Answer:
     """Run gangctl against the server at that URL."""
-    return await asyncio.to_thread(process, *arguments, "--kubeconfig", kubeconfig(directory, url))
+    return await run.ask(*arguments, "--kubeconfig", kubeconfig(directory, url))

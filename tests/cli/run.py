@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import structlog
 import yaml
 from click.testing import CliRunner
 
@@ -41,6 +43,15 @@ def gangctl(*args: str, stdin: str | bytes | None = None, name: str = "gangctl")
     """Run in this process."""
     result = CliRunner().invoke(program, args, input=stdin, prog_name=name)
     return Answer(result.exit_code, result.stdout, result.stderr)
+
+
+async def ask(*args: str) -> Answer:
+    """Run in a thread of this process, while the test serves what it asks for."""
+    try:
+        return await asyncio.to_thread(gangctl, *args)
+    finally:
+        # Its log goes to a stderr that is closed now.
+        structlog.reset_defaults()
 
 
 def fine(*args: str, stdin: str | bytes | None = None) -> Answer:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from gangctl.api.documents import parse_documents
 from gangctl.gang.convert import Notation, convert
 from tests.cli.manifests import CONFIG_MAP, EXAMPLES, SERVICE, gang, write
 from tests.cli.run import fine, gangctl
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 WITHOUT_TWIN = {"03-tpu-slices": 0, "04-replica-gangs": 1}
 """Examples that ``spec.scheduling`` cannot hold: twelve replicas are more than eight groups."""
 
 
-@pytest.mark.parametrize("form", ["yaml", "json"])
-@pytest.mark.parametrize("to", Notation)
+@each("form", ["yaml", "json"])
+@each("to", Notation)
 def test_only_the_gang_changes_in_the_whole_stream(to: Notation, form: str, tmp_path: Path) -> None:
     stream = [CONFIG_MAP, gang("a", uid="x"), SERVICE, jobset("b", rj("w")), jobset("c", rj("w", mode="Gang"))]
     answer = fine("convert", "-f", write(tmp_path / "a.yaml", *stream), "--to", str(to), "-o", form)
@@ -27,8 +26,8 @@ def test_only_the_gang_changes_in_the_whole_stream(to: Notation, form: str, tmp_
     assert answer.err == ""
 
 
-@pytest.mark.parametrize("to", Notation)
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@each("to", Notation)
+@each("example", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_there_and_back(example: Path, to: Notation, tmp_path: Path) -> None:
     answer = gangctl("convert", "-f", str(example), "--to", str(to))
     if to is Notation.SCHEDULING and WITHOUT_TWIN.get(example.stem):

@@ -11,6 +11,7 @@ from tests.cli.manifests import CONFIG_MAP, gang, write
 from tests.cli.run import fine, gangctl
 from tests.jobsets import jobset, rj
 from tests.migration.inputs import GROUPS, KAI_QUEUE, SCHEDULERS, pod_group, told
+from tests.rows import each
 
 FROM = ("--to", "annotations", "--from")
 
@@ -22,8 +23,8 @@ def of_kai(name: str = "js", **labels: str) -> dict[str, object]:
     return raw
 
 
-@pytest.mark.parametrize("form", ["yaml", "json"])
-@pytest.mark.parametrize("system", GROUPS)
+@each("form", ["yaml", "json"])
+@each("system", GROUPS)
 def test_a_stream_without_its_pod_groups(system: System, form: str, tmp_path: Path) -> None:
     raw = jobset("js", told(system, rj("a", 1, 2, 2), "g"))
     file = write(tmp_path / "in.yaml", CONFIG_MAP, pod_group(system, "g", 2), raw)

@@ -29,6 +29,7 @@ from tests.cli.manifests import SERVICE, write
 from tests.cli.run import Answer, gangctl
 from tests.cli.schema import violations
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 HERE = Path(__file__).parent
 SCHEMA = HERE.parents[1] / "docs" / "fit.schema.json"
@@ -218,7 +219,7 @@ class TestFormats:
 
 
 class TestBadInput:
-    @pytest.mark.parametrize(
+    @each(
         ("arguments", "words"),
         [
             ((), "give the NAME of a JobSet, or files with -f"),
@@ -240,7 +241,7 @@ class TestBadInput:
         assert (answer.code, answer.out) == (2, "")
         assert "jobsets.yaml:" in answer.err
 
-    @pytest.mark.parametrize(
+    @each(
         ("wrong", "words"),
         [
             ({"apiVersion": "kueue.x-k8s.io/v1beta1"}, "apiVersion: is kueue.x-k8s.io/v1beta1, known: "),
@@ -262,8 +263,8 @@ class TestBadInput:
         assert "resources[0].lendingLimit: '[]' is not a quantity" in answer.err
         assert "LocalQueue t/q is there already, at " in answer.err
 
-    @pytest.mark.parametrize("kind", [*_READERS, "LimitRange", "RuntimeClass", "Namespace", "Node", "Pod", "ConfigMap"])
-    @pytest.mark.parametrize("odd", [None, 7, "text", [], [7], {}, {"a": 7}, [{"a": [{}]}]])
+    @each("kind", [*_READERS, "LimitRange", "RuntimeClass", "Namespace", "Node", "Pod", "ConfigMap"])
+    @each("odd", [None, 7, "text", [], [7], {}, {"a": 7}, [{"a": [{}]}]])
     def test_odd_objects_are_one_clear_error_or_nothing(self, kind: str, odd: Any, tmp_path: Path) -> None:
         version = {"RuntimeClass": "node.k8s.io/v1"}.get(kind, KUEUE if kind in _READERS else "v1")
         name = "kueue-manager-config" if kind == "ConfigMap" else "odd"

@@ -20,6 +20,7 @@ from tests.cli.kueueobjects import (
 )
 from tests.cli.kueueserver import config_map, labelled, serving
 from tests.cli.manifests import write
+from tests.rows import each
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 
@@ -80,7 +81,7 @@ async def test_without_queues_there_is_no_answer(path: str, tmp_path: Path) -> N
     assert answer.err.startswith("error: ")
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "words"),
     [
         (f"{KUEUE}/cohorts", "cohorts may not be read"),

@@ -13,6 +13,7 @@ from tests.cli.kueueserver import config_map, labelled, serving
 from tests.cli.manifests import write
 from tests.cli.run import Answer, gangctl
 from tests.cli.schema import violations
+from tests.rows import each
 
 
 def node(name: str, cpu: str = "4", **labels: str) -> Object:
@@ -44,7 +45,7 @@ NODES = [node("a"), node("b")]
 
 
 class TestNodesAlone:
-    @pytest.mark.parametrize(
+    @each(
         ("pods", "cpu", "on", "expected"),
         [
             (8, "1", "1", ("not-now", "WaitsForNodes", 0)),
@@ -78,7 +79,7 @@ class TestNodesAlone:
 
 
 class TestWithQueues:
-    @pytest.mark.parametrize(
+    @each(
         ("quota", "pods", "expected"),
         [
             ("99", 8, ("not-now", "WaitsForNodes")),

@@ -1,16 +1,18 @@
-"""Bad input through the real process: one clear error at its place, exit code 2, nothing on stdout."""
+"""Bad input: one clear error at its place, exit code 2, nothing on stdout; also of the process that people start."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.manifests import gang, write
-from tests.cli.run import process
+from tests.cli.run import Answer, gangctl, process
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "cloud.provider.com/rack"}
 MODE = "gangctl.dev/gang-mode"
@@ -69,8 +71,8 @@ TEXTS: dict[str, tuple[str, str, str]] = {
 }
 
 
-def refused(*args: str, stdin: bytes = b"") -> list[str]:
-    answer = process(*args, stdin=stdin)
+def refused(*args: str, stdin: bytes = b"", by: Callable[..., Answer] = gangctl) -> list[str]:
+    answer = by(*args, stdin=stdin)
     assert (answer.code, answer.out) == (2, ""), answer.err
     assert "Traceback" not in answer.err
     assert "internal error" not in answer.err
@@ -79,7 +81,7 @@ def refused(*args: str, stdin: bytes = b"") -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("case", TEXTS)
+@each("case", TEXTS)
 def test_texts(case: str, tmp_path: Path) -> None:
     text, place, words = TEXTS[case]
     (tmp_path / "a.yaml").write_text(text)
@@ -127,8 +129,8 @@ OBJECTS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("command", ["plan", "translate"])
-@pytest.mark.parametrize("case", OBJECTS)
+@each("command", ["plan", "translate"])
+@each("case", OBJECTS)
 def test_objects(case: str, command: str, tmp_path: Path) -> None:
     raw, words = OBJECTS[case]
     lines = refused(command, "-f", write(tmp_path / "a.yaml", raw), "-o", "json", "--kube", "1.37")
@@ -141,7 +143,7 @@ def test_objects(case: str, command: str, tmp_path: Path) -> None:
 
 def test_a_bare_off_is_explained(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(manifest(RJ, f"{MODE}: Off"))
-    assert 'in quotes: "Off"' in refused("plan", "-f", str(tmp_path / "a.yaml"))[-1]
+    assert 'in quotes: "Off"' in refused("plan", "-f", str(tmp_path / "a.yaml"), by=process)[-1]
 
 
 @pytest.mark.parametrize("filler", ["x", "- y\n"])
@@ -153,7 +155,7 @@ def test_ten_megabytes(filler: str, tmp_path: Path) -> None:
 
 
 def test_a_pipe_without_end() -> None:
-    assert "more than the limit" in refused("plan", "-f", "/dev/zero")[0]
+    assert "more than the limit" in refused("plan", "-f", "/dev/zero", by=process)[0]
 
 
 def test_names_cannot_move_the_cursor(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.cli.manifests import CONFIG_MAP, SERVICE, gang, write
 from tests.cli.run import fine, gangctl
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 
 def names(*args: str, stdin: str | None = None) -> list[str]:
@@ -76,7 +77,7 @@ class TestRefused:
     def test_directory_without_manifests(self, tmp_path: Path) -> None:
         assert "no manifests below" in self.refused("-f", str(tmp_path))
 
-    @pytest.mark.parametrize("text", ["", "\n", "---\n---\n", "# only words\n", "null"])
+    @each("text", ["", "\n", "---\n---\n", "# only words\n", "null"])
     def test_empty(self, text: str) -> None:
         assert self.refused("-f", "-", stdin=text).startswith("error: <stdin>: empty\n")
 
@@ -145,7 +146,7 @@ class TestChecksOfManifests:
     def test_twice_the_same_name(self, tmp_path: Path) -> None:
         assert "spec.replicatedJobs[1].name: " in self.errors(tmp_path, jobset("js", rj("a"), rj("a")))
 
-    @pytest.mark.parametrize(
+    @each(
         ("name", "entry"),
         [
             ("js", rj("A")),

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
 from aiohttp import web
 
 from gangctl.cli.install.components import NAMES
@@ -18,6 +17,7 @@ from tests.cli.httpserver import listening
 from tests.cli.run import Answer, fine, gangctl
 from tests.cli.test_live import in_a_thread, kubeconfig
 from tests.controlplane.api import Object
+from tests.rows import each
 
 WEBHOOKS = {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
 ALL = tuple(word for name in NAMES for word in ("--component", name))
@@ -80,7 +80,7 @@ class TestObjects:
         answer = fine("install", "--shards", "3", "--replicas", "3")
         assert "3 of 3 replicas must always answer" in answer.err
 
-    @pytest.mark.parametrize("flags", [("--replicas", "65"), ("--shards", "64"), ("--component", "shards"), ()])
+    @each("flags", [("--replicas", "65"), ("--shards", "64"), ("--component", "shards"), ()])
     def test_the_quota_has_room_for_an_update(self, flags: tuple[str, ...]) -> None:
         objects = {each["kind"]: each for each in fine("install", *flags).documents}
         spec = objects["Deployment"]["spec"]
@@ -151,7 +151,7 @@ class TestRemoval:
         assert {*kinds(fine("install", "--uninstall", "--out-of-cluster"))[:4]} == WEBHOOKS
 
 
-@pytest.mark.parametrize(
+@each(
     ("flags", "words"),
     [
         (("--component", "kueue"), "'kueue' is not one of 'high-availability'"),

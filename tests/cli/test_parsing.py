@@ -6,9 +6,10 @@ import click
 import pytest
 
 from tests.cli.parsing import calls, parse
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "found"),
     [
         ("gangctl get -A  # all of them", [["get", "-A"]]),
@@ -32,7 +33,7 @@ def test_what_the_program_takes(words: list[str]) -> None:
     parse(words)
 
 
-@pytest.mark.parametrize(
+@each(
     "words",
     ["queue", "get --nonsense", "nonsense", "why", "queue describe", "get -A --phase No", "queue nonsense"],
 )

@@ -16,25 +16,26 @@ from tests.cli.manifests import EXAMPLES, gang, write
 from tests.cli.run import fine, gangctl
 from tests.cli.schema import violations
 from tests.jobsets import FIXTURE_UID, jobset, rj
+from tests.rows import each
 
 HERE = Path(__file__).parent
 SCHEMA = HERE.parents[1] / "docs" / "plan.schema.json"
 
 
 class TestExamples:
-    @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+    @each("example", EXAMPLES, ids=lambda path: path.stem)
     def test_table(self, example: Path, golden: Golden) -> None:
         answer = fine("plan", "-f", str(example))
         assert max(map(len, answer.out.splitlines())) <= 80
         golden(HERE / "golden" / f"{example.stem}.txt", answer.out)
 
-    @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+    @each("example", EXAMPLES, ids=lambda path: path.stem)
     def test_json(self, example: Path, golden: Golden) -> None:
         answer = fine("plan", "-f", str(example), "-o", "json")
         assert violations(answer.json, plan_schema()) == []
         golden(HERE / "golden" / f"{example.stem}.json", answer.out)
 
-    @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+    @each("example", EXAMPLES, ids=lambda path: path.stem)
     def test_same_everywhere(self, example: Path) -> None:
         """Offline, the generations differ in what they can express, not in the gangs."""
         plans = [gangctl("plan", "-f", str(example), "-o", "json", "--kube", g.kubernetes) for g in Generation]
@@ -52,7 +53,7 @@ class TestFormats:
     def test_schema_is_published(self, golden: Golden) -> None:
         golden(SCHEMA, json.dumps(plan_schema(), indent=2) + "\n")
 
-    @pytest.mark.parametrize("case", [case for case in CASES if not case.rejected], ids=lambda c: c.id)
+    @each("case", [case for case in CASES if not case.rejected], ids=lambda c: c.id)
     def test_conformance_cases_keep_the_schema(self, case: Case, tmp_path: Path) -> None:
         raw = {**case.jobset, "metadata": {**case.jobset["metadata"], "uid": FIXTURE_UID}}
         plan = fine("plan", "-f", write(tmp_path / "a.yaml", raw), "-o", "json").json

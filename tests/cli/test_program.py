@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -28,7 +29,11 @@ from gangctl.errors import (
     OwnershipConflictError,
     ValidationError,
 )
-from tests.cli.run import BIN, gangctl, process
+from tests.cli.kueueobjects import cluster, queued
+from tests.cli.manifests import write
+from tests.cli.run import BIN, Answer, gangctl, process
+from tests.docpages import ROOT
+from tests.rows import each
 
 HEAVY = (
     "pydantic",
@@ -55,7 +60,7 @@ class TestHelp:
     def test_version(self) -> None:
         assert gangctl("--version").out == f"gangctl {__version__}\n"
 
-    @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "controller"])
+    @each("name", [name for name in COMMANDS if name != "controller"])
     def test_of_a_command_begins_with_its_line_in_the_list(self, name: str) -> None:
         _, line = COMMANDS[name]
         command = program.get_command(click.Context(program), name)
@@ -97,7 +102,7 @@ def test_program_name(path: str, name: str) -> None:
 
 
 class TestUsage:
-    @pytest.mark.parametrize(
+    @each(
         ("args", "words"),
         [
             (("no-such",), "No such command"),
@@ -120,7 +125,7 @@ class TestUsage:
 FIELDS = [FieldError("spec.a", ErrorKind.INVALID, "is odd"), FieldError("spec.b", ErrorKind.REQUIRED, "is missing")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "code"),
     [
         (InputError("a"), 2),
@@ -170,6 +175,30 @@ class TestMessages:
 
 
 class TestProcess:
+    def test_each_command_needs_nothing_that_another_has_imported(self, tmp_path: Path) -> None:
+        """Other tests run them in this process, where all is imported."""
+        batch, policy = "examples/pathways/01-batch.yaml", "policies/gang-required/policy.yaml"
+        gang = write(tmp_path / "a.yaml", queued())
+        queues = tmp_path / "queues.json"
+        queues.write_text("".join(json.dumps(each) for each in cluster("8")), encoding="utf-8")
+        wrong: list[tuple[str, Answer]] = []
+        for line, code in {
+            f"explain -f {ROOT}/examples/stuck sweep": 1,
+            f"why -f {ROOT}/examples/stuck sweep": 1,
+            f"top -f {ROOT}/examples/stuck": 0,
+            f"queue list -A --queues {queues}": 0,
+            f"queue describe q -n t --queues {queues}": 0,
+            f"fit -f {gang} --queues {queues}": 0,
+            f"policy lint {ROOT}/{policy}": 0,
+            f"policy bench {ROOT}/{policy} --rounds 5": 0,
+            f"pathways validate -f {ROOT}/{batch}": 0,
+            f"pathways explain -f {ROOT}/{batch}": 0,
+        }.items():
+            answer = process(*line.split())
+            if (answer.code, bool(answer.out)) != (code, True):
+                wrong.append((line, answer))
+        assert wrong == []
+
     def test_module_and_plugin(self) -> None:
         done = subprocess.run(
             [sys.executable, "-m", "gangctl", "--version"], capture_output=True, text=True, check=True, timeout=60

@@ -30,6 +30,7 @@ from tests.cli.kueueserver import config_map, labelled, serving
 from tests.cli.manifests import write
 from tests.cli.run import Answer, gangctl
 from tests.cli.schema import answer_violations, violations
+from tests.rows import each
 
 HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs"
@@ -268,7 +269,7 @@ class TestSchemas:
     def test_schema_is_published_of_a_description(self, golden: Golden) -> None:
         golden(DOCS / "queue-describe.schema.json", json.dumps(queue_describe_schema(), indent=2) + "\n")
 
-    @pytest.mark.parametrize("place", [("-A",), ("--cluster-queues",), ("-n", "t"), ("-n", "nowhere")])
+    @each("place", [("-A",), ("--cluster-queues",), ("-n", "t"), ("-n", "nowhere")])
     def test_lists_keep_the_schema(self, place: tuple[str, ...], tmp_path: Path) -> None:
         objects = [*busy(), local_queue("astray", "missing", "u")]
         listed = ask_files(tmp_path, objects, "list", *place, "-o", "json").json

@@ -7,12 +7,12 @@ import re
 from typing import Final
 
 import click
-import pytest
 
 from gangctl.cli import schema
 from gangctl.cli.program import BROKEN_PIPE, INTERNAL_ERROR, INTERRUPTED, program
 from tests.cli import reference
 from tests.cli.run import gangctl
+from tests.rows import each
 
 PAGE: Final = reference.PAGE.read_text(encoding="utf-8")
 ENTRIES: Final = [entry for entry in reference.entries() if entry.name != "gangctl why"]
@@ -28,7 +28,7 @@ def test_every_command_of_the_help_is_there() -> None:
     assert "| [`gangctl why`](#gangctl-explain) | The same as `gangctl explain`. |" in PAGE
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+@each("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_every_flag_that_the_program_shows_is_named(entry: reference.Entry) -> None:
     section = PAGE.partition(f"\n## {entry.name}\n")[2].partition("\n## ")[0]
     shown = gangctl(*entry.name.split()[1:], "--help").out.partition("\nOptions:")[2].partition("\nCommands:")[0]
@@ -52,7 +52,7 @@ def test_every_schema_of_a_command_is_named_where_the_command_prints_json() -> N
         assert "json" in output
 
 
-@pytest.mark.parametrize("name", sorted(set(schema.OF_COMMANDS.values())))
+@each("name", sorted(set(schema.OF_COMMANDS.values())))
 def test_every_schema_is_made_by_its_name(name: str) -> None:
     made = getattr(schema, f"{name.replace('-', '_')}_schema")()
     assert json.loads((reference.PAGE.parents[1] / f"{name}.schema.json").read_text(encoding="utf-8")) == made

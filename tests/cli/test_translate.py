@@ -16,6 +16,7 @@ from tests.cases import CASES, Case, object_name
 from tests.cli.manifests import EXAMPLES, gang, write
 from tests.cli.run import fine, gangctl
 from tests.jobsets import FIXTURE_UID, REF, jobset, rj
+from tests.rows import each
 
 OTHER_UID = "11111111-2222-3333-4444-555555555555"
 
@@ -28,8 +29,8 @@ def objects_of(raw: dict[str, Any], generation: Generation, uid: str) -> list[di
     return build_objects(plan, generation) if plan else []
 
 
-@pytest.mark.parametrize("generation", Generation)
-@pytest.mark.parametrize("case", [case for case in CASES if not case.rejected], ids=lambda c: c.id)
+@each("generation", Generation)
+@each("case", [case for case in CASES if not case.rejected], ids=lambda c: c.id)
 def test_prints_what_the_controller_creates(case: Case, generation: Generation, tmp_path: Path) -> None:
     file = write(tmp_path / "a.yaml", case.jobset)
     answer = fine("translate", "-f", file, "--uid", FIXTURE_UID, "--kube", generation.kubernetes)
@@ -60,7 +61,7 @@ class TestUid:
         assert (answer.code, answer.out) == (2, "")
         assert "the input holds 2" in answer.err
 
-    @pytest.mark.parametrize("uid", ["", "js", FIXTURE_UID.upper(), FIXTURE_UID + "0"])
+    @each("uid", ["", "js", FIXTURE_UID.upper(), FIXTURE_UID + "0"])
     def test_must_be_one(self, uid: str, tmp_path: Path) -> None:
         answer = gangctl("translate", "-f", write(tmp_path / "a.yaml", gang()), "--uid", uid)
         assert (answer.code, answer.out) == (2, "")
@@ -97,7 +98,7 @@ class TestFormats:
         assert (yaml.out, yaml.err) == ("", "note: t/js asks for no gang\n")
         assert json.json["items"] == []
 
-    @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+    @each("example", EXAMPLES, ids=lambda path: path.stem)
     def test_examples(self, example: Path) -> None:
         plan = fine("plan", "-f", str(example), "-o", "json").json
         objects = fine("translate", "-f", str(example)).documents
@@ -201,8 +202,8 @@ class TestJobs:
         assert specs["js-b-0"] == {"schedulingGroup": {"podGroupName": "mine"}}
         assert specs["js-c-1"] == {}
 
-    @pytest.mark.parametrize("generation", Generation)
-    @pytest.mark.parametrize("case", [case for case in CASES if not case.rejected], ids=lambda c: c.id)
+    @each("generation", Generation)
+    @each("case", [case for case in CASES if not case.rejected], ids=lambda c: c.id)
     def test_references_of_the_conformance_cases(self, case: Case, generation: Generation, tmp_path: Path) -> None:
         jobs = self.jobs(tmp_path, case.jobset, "--uid", FIXTURE_UID, "--kube", generation.kubernetes)
         assert list(jobs) == list(case.references)

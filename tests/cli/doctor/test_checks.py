@@ -47,6 +47,7 @@ from tests.cli.doctor.health import (
     own,
     pod,
 )
+from tests.rows import each
 
 OK, WARNING, FAILED, UNKNOWN = Verdict.OK, Verdict.WARNING, Verdict.FAILED, Verdict.UNKNOWN
 NOTHING_SERVED: Final = {"v1": frozenset({"priorityclasses"})}
@@ -311,13 +312,13 @@ CASES: Final = [
 ]
 
 
-@pytest.mark.parametrize("check", IDS)
+@each("check", IDS)
 def test_a_healthy_cluster_is_told_so(check: str) -> None:
     outcome = asked(check, healthy())
     assert (outcome.verdict, outcome.remedy, outcome.command) == (OK, "", ""), outcome
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{case.check}-{n}" for n, case in enumerate(CASES)])
+@each("case", CASES, ids=[f"{case.check}-{n}" for n, case in enumerate(CASES)])
 def test_a_situation(case: Case) -> None:
     outcome = asked(case.check, healthy(**case.changed))
     assert outcome.verdict is case.verdict, outcome
@@ -336,14 +337,14 @@ def test_every_subject_has_a_check_and_facts_that_exist() -> None:
     assert {name for check in CHECKS.values() for name in check.facts} <= known
 
 
-@pytest.mark.parametrize("check", IDS)
+@each("check", IDS)
 def test_it_looks_at_nothing_but_the_facts_that_it_names(check: str) -> None:
     always = {"now": NOW, "namespace": "t"}
     named = {name: getattr(healthy(), name) for name in CHECKS[check].facts}
     assert asked(check, Facts(**{**always, **named})) == asked(check, healthy())
 
 
-@pytest.mark.parametrize("check", IDS)
+@each("check", IDS)
 def test_what_may_not_be_read_is_unknown_and_names_the_right(check: str) -> None:
     hidden = {name: Unseen("forbidden", "list things in namespace t") for name in CHECKS[check].facts}
     outcome = asked(check, healthy(**hidden))
@@ -354,8 +355,8 @@ def test_what_may_not_be_read_is_unknown_and_names_the_right(check: str) -> None
 
 def test_gangctl_outside_of_the_cluster() -> None:
     found = own()
-    for each in found:
-        for webhook in each["webhooks"]:
+    for item in found:
+        for webhook in item["webhooks"]:
             path = webhook["clientConfig"].pop("service")["path"]
             webhook["clientConfig"]["url"] = f"https://127.0.0.1:9443{path}"
     facts = healthy(configurations=(*found, *others()))

@@ -20,6 +20,7 @@ from tests.cli.doctor.health import JOBSET_SERVICE, SERVICE, Object, foreign, ot
 from tests.cli.httpserver import HERE, ask, listening
 from tests.cli.run import Answer
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 REGISTRATION: Final = "/apis/admissionregistration.k8s.io/v1"
 SCHEDULING: Final = "/apis/scheduling.k8s.io"
@@ -138,9 +139,9 @@ def admitted(body: Object, request: web.Request) -> Object:
         return {**body, "status": {"allowed": True}}
     assert request.query["dryRun"] == "All"
     stored = copy.deepcopy(body)
-    for each in stored["spec"].get("replicatedJobs", ()):
-        each["template"]["metadata"] = {"annotations": {"gangctl.dev/gang-ref": json.dumps({"v": 1})}}
-        each["template"]["spec"]["completionMode"] = "Indexed"
+    for item in stored["spec"].get("replicatedJobs", ()):
+        item["template"]["metadata"] = {"annotations": {"gangctl.dev/gang-ref": json.dumps({"v": 1})}}
+        item["template"]["spec"]["completionMode"] = "Indexed"
     return stored
 
 
@@ -209,7 +210,7 @@ NOT_READY: Final = {
 PLAIN: Final = {"/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config": None}
 
 
-@pytest.mark.parametrize(
+@each(
     ("changed", "check", "verdict", "word"),
     [
         (child_workload(), "job-controller-gangs", "warning", f"{HERE}/js-w-0-x of Job js-w-0"),
@@ -255,8 +256,8 @@ async def test_where_gangctl_runs_can_be_told(tmp_path: Path) -> None:
     assert found(answer, "gangctl-leader")[0] == "ok"
 
 
-@pytest.mark.parametrize("words", [["--shards=3"], ["--shards", "3"]])
-@pytest.mark.parametrize("may_list", [True, False])
+@each("words", [["--shards=3"], ["--shards", "3"]])
+@each("may_list", [True, False])
 async def test_each_shard_is_looked_at_also_by_who_may_not_list_leases(
     words: list[str], may_list: bool, tmp_path: Path
 ) -> None:

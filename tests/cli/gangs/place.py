@@ -14,8 +14,9 @@ import yaml
 from gangctl.sandbox import faults
 from gangctl.sandbox.faults import Match
 from gangctl.sandbox.server import Sandbox, SandboxOptions
+from tests.cli import run
 from tests.cli.gangs.dump import NAMESPACE, Object
-from tests.cli.run import BIN, Answer, process
+from tests.cli.run import BIN, Answer
 from tests.controlplane.wait import HUNG_SECONDS
 
 USER: Final = "somebody"
@@ -29,6 +30,7 @@ _STORAGE: Final = {
     "Event": "events",
 }
 ALL: Final = 10_000
+_WATCHING: Final = frozenset({"top", "wait"})
 
 
 @dataclass
@@ -54,8 +56,11 @@ class Place:
         return [(each.verb, each.resource) for each in self.sandbox.audit.by(USER) if each.verb in verbs]
 
     async def ask(self, *arguments: str) -> Answer:
-        """Run gangctl to its end."""
-        return await asyncio.to_thread(process, *arguments, "--kubeconfig", str(self.kubeconfig))
+        """Run gangctl to its end; what watches leaves connections to the end of its process."""
+        command = (*arguments, "--kubeconfig", str(self.kubeconfig))
+        if arguments[0] in _WATCHING:
+            return await asyncio.to_thread(run.process, *command)
+        return await run.ask(*command)
 
     def running(self, *arguments: str) -> AbstractAsyncContextManager[Running]:
         """Run gangctl while the block does."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS
 from tests.cli.gangs.place import USER, place
@@ -14,6 +12,7 @@ from tests.cli.kueueserver import serving
 from tests.cli.manifests import write
 from tests.cli.run import fine, process
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 
 async def test_a_cluster_and_its_dump_say_the_same(tmp_path: Path) -> None:
@@ -62,7 +61,7 @@ async def test_a_name_that_is_none(tmp_path: Path) -> None:
 
 
 class TestRights:
-    @pytest.mark.parametrize(
+    @each(
         ("resource", "told"),
         [
             ("nodes", "nodes may not be read"),

@@ -14,9 +14,10 @@ from tests.cli.gangs import dump
 from tests.cli.gangs.dump import RUNS, WAITS
 from tests.cli.gangs.place import place
 from tests.cli.run import process
+from tests.rows import each
 
 
-@pytest.mark.parametrize("verb", ["get", "describe", "why", "explain", "wait"])
+@each("verb", ["get", "describe", "why", "explain", "wait"])
 async def test_names_of_the_cluster(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The cluster is in this process, and a busy machine may keep it from answering within two seconds.
     monkeypatch.setattr(completing, "PATIENCE_SECONDS", 60.0)

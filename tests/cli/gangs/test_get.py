@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from gangctl.cli.schema import gang_schema
 from gangctl.readiness.phases import GangPhase
 from tests.cli.conftest import Golden
@@ -15,6 +13,7 @@ from tests.cli.manifests import write
 from tests.cli.run import gangctl
 from tests.cli.schema import answer_violations
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -37,9 +36,7 @@ def test_json_is_a_list_of_gangs_and_of_one_the_gang() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "place", [("get",), ("get", RUNS), ("get", "-n", "elsewhere"), ("explain", WAITS), ("why", RUNS)]
-)
+@each("place", [("get",), ("get", RUNS), ("get", "-n", "elsewhere"), ("explain", WAITS), ("why", RUNS)])
 def test_gangs_keep_their_schema(place: tuple[str, ...]) -> None:
     answer = ask(*place, "-o", "json").json
     assert answer_violations(answer, gang_schema()) == []
@@ -58,7 +55,7 @@ def test_names() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("phases", "names"),
     [(["Ready"], [RUNS]), (["unschedulable"], [WAITS]), (["Ready", "Unschedulable"], [WAITS, RUNS]), (["Failed"], [])],
 )
@@ -75,9 +72,7 @@ def test_every_phase_is_a_choice() -> None:
     assert all(phase.value in refused.err for phase in GangPhase)
 
 
-@pytest.mark.parametrize(
-    ("selector", "count"), [("team=red", 1), ("team!=red", 1), ("team", 1), ("team in (red,blue)", 1), ("x=y", 0)]
-)
+@each(("selector", "count"), [("team=red", 1), ("team!=red", 1), ("team", 1), ("team in (red,blue)", 1), ("x=y", 0)])
 def test_labels(selector: str, count: int, tmp_path: Path) -> None:
     found = dump.changed("JobSet", RUNS, lambda each: each["metadata"].update(labels={"team": "red"}))
     assert len(ask_about(tmp_path, found, "get", "-l", selector, "-o", "name").out.split()) == count
@@ -165,7 +160,7 @@ class TestFiles:
         assert ask_about(tmp_path, twins, "why", "twin", "-n", "b", "-o", "json").json["metadata"]["namespace"] == "b"
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "told"),
     [
         (("-n", "t", "-A", "-f", "x"), "excludes"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import WAITS, Object, ask_about
+from tests.rows import each
 
 ODD: list[Any] = [None, "", "x", 0, -1, 2**63, True, [], [None], {}, {"a": None}, "2026-13-99T99:99:99Z", "\x1b[2J"]
 EVERYTHING = dump.objects()
@@ -42,7 +43,7 @@ def broken(spots: list[tuple[int, int]]) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "path"),
     [
         ("Service", ["kind"]),
@@ -52,13 +53,13 @@ def broken(spots: list[tuple[int, int]]) -> list[Any]:
         ("PodGroup", ["status", "conditions", 0, "type"]),
     ],
 )
-@pytest.mark.parametrize("odd", [["x"], {"a": "b"}, 5])
+@each("odd", [["x"], {"a": "b"}, 5])
 def test_what_was_no_text_or_no_object(kind: str, path: list[Any], odd: Any, tmp_path: Path) -> None:
     service: Object = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
     found = [*dump.objects(), service]
-    for each in found:
-        if each["kind"] == kind:
-            value: Any = each
+    for item in found:
+        if item["kind"] == kind:
+            value: Any = item
             for step in path[:-1]:
                 value = value[step]
             value[path[-1]] = odd
@@ -81,8 +82,8 @@ def test_odd_values(spots: list[tuple[int, int]], verb: str, tmp_path: Path) -> 
     assert answer.out or answer.err
 
 
-@pytest.mark.parametrize("kind", ["JobSet", "Pod", "PodGroup", "Node"])
-@pytest.mark.parametrize("odd", ["x;reboot", "$(reboot)", "x --server=https://example.com", "a`b`", "X", "-x"])
+@each("kind", ["JobSet", "Pod", "PodGroup", "Node"])
+@each("odd", ["x;reboot", "$(reboot)", "x --server=https://example.com", "a`b`", "X", "-x"])
 def test_commands_to_copy_have_names_and_nothing_else(kind: str, odd: str, tmp_path: Path) -> None:
     found = dump.objects()
     next(each for each in found if each["kind"] == kind)["metadata"]["name"] = odd

@@ -5,14 +5,13 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-import pytest
-
 from gangctl.cli.schema import gang_schema
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object
 from tests.cli.gangs.place import Place, place
 from tests.cli.run import gangctl
 from tests.cli.schema import violations
+from tests.rows import each
 
 TITLE = f"{NAMESPACE}/{WAITS}"
 
@@ -86,7 +85,7 @@ class TestWait:
         assert answer.code == 1
         assert f"gang {TITLE} will not be ready: " in answer.err
 
-    @pytest.mark.parametrize("time", ["", "10", "5x", "-1s", "m", "1m ", "1h 5m"])
+    @each("time", ["", "10", "5x", "-1s", "m", "1m ", "1h 5m"])
     def test_times(self, time: str) -> None:
         answer = gangctl("wait", "x", "--timeout", time)
         assert answer.code == 2

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gangctl.cli.completion import candidates
 from gangctl.pathways.accelerators.table import ACCELERATORS
 from tests.cli.run import fine, gangctl
+from tests.rows import each
 
 COMMAND = ("pathways", "accelerators")
 
@@ -45,7 +44,7 @@ class TestTable:
 
 
 class TestName:
-    @pytest.mark.parametrize(
+    @each(
         ("name", "key"),
         [("tpu-v5p-slice", "tpuv5"), ("TPU-V5P-SLICE", "tpuv5"), ("v5e", "tpuv5e"), ("ct6e-standard-8t", "tpuv6e1t")],
     )
@@ -118,8 +117,8 @@ class TestName:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("name", ["nvidia-l4", "n2-standard-2", "v7q"])
-    @pytest.mark.parametrize("form", ["table", "json", "yaml", "name"])
+    @each("name", ["nvidia-l4", "n2-standard-2", "v7q"])
+    @each("form", ["table", "json", "yaml", "name"])
     def test_no_tpu(self, name: str, form: str) -> None:
         err = said(name, "-o", form)
         assert f'"{name}" names no TPU' in err
@@ -131,7 +130,7 @@ class TestRefusals:
     def test_near_sizes(self) -> None:
         assert "v5p-8 (2x2x1), v5p-16 (2x2x2)" in said("v5p-9")
 
-    @pytest.mark.parametrize("topology", ["16*24*24", "16x15", "4x0x4", ""])
+    @each("topology", ["16*24*24", "16x15", "4x0x4", ""])
     def test_no_topology(self, topology: str) -> None:
         assert "3 positive numbers" in said("v5p", "--topology", topology)
 

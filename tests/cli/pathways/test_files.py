@@ -20,6 +20,7 @@ from tests.cli.policy.policies import QUEUE, files, native, policy, rule
 from tests.cli.run import Answer, fine, gangctl
 from tests.cli.schema import violations
 from tests.pathways.samples import annotated, container, pathways_job, template
+from tests.rows import each
 
 Object = dict[str, Any]
 
@@ -276,8 +277,8 @@ NOT_OF_REQUESTS = {"of-the-jobset"}
 """About gangs: who asks only what is requested does not see it."""
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-@pytest.mark.parametrize("case", REFUSED)
+@each("command", COMMANDS, ids=lambda command: command[0])
+@each("case", REFUSED)
 def test_bad_input_is_one_error_at_its_place(case: str, command: tuple[str, ...], tmp_path: Path) -> None:
     raw, path, words = REFUSED[case]
     if case in NOT_OF_REQUESTS and command[0] in {"fit", "policy"}:

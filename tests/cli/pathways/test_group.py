@@ -11,6 +11,7 @@ import pytest
 from gangctl.cli.completion import candidates
 from gangctl.cli.pathways.group import VERBS, pathways
 from tests.cli.run import fine
+from tests.rows import each
 
 HEAVY = ("pydantic", "aiohttp", "kubernetes_asyncio", "rich", "structlog", "asyncio")
 
@@ -26,7 +27,7 @@ class TestVerbs:
         assert f"gangctl pathways {verb}" in fine("pathways", verb, "--help").out.partition("Examples:")[2]
 
 
-@pytest.mark.parametrize("words", [["--help"], ["render", "--help"], ["validate", "-h"], ["status", "-h"]])
+@each("words", [["--help"], ["render", "--help"], ["validate", "-h"], ["status", "-h"]])
 def test_help_imports_nothing_heavy(words: list[str]) -> None:
     code = (
         "import sys\nfrom gangctl.cli.program import program\n"

@@ -22,6 +22,7 @@ from tests.cli.manifests import CONFIG_MAP, gang, write
 from tests.cli.pathways.server import Cluster, ask
 from tests.cli.run import Answer, fine, gangctl
 from tests.pathways.samples import annotated, pathways_job
+from tests.rows import each
 
 Object = dict[str, Any]
 
@@ -226,7 +227,7 @@ class TestFlags:
         invalid = gangctl("pathways", "validate", *by_flags(tpu_type="v9"), "-o", "json")
         assert (invalid.code, invalid.json["problems"][0]["path"]) == (2, "--tpu-type")
 
-    @pytest.mark.parametrize(
+    @each(
         ("changes", "words"),
         [
             ({"workload": None}, ("--workload: ", "(InvalidName)")),
@@ -287,9 +288,7 @@ class TestFlags:
         assert jobflags.PULL_POLICIES == choices.PULL_POLICIES
         assert (jobflags.GANG_MODES, jobflags.WORKER_MODES) == (JOBSET_MODES, REPLICATED_JOB_MODES)
 
-    @pytest.mark.parametrize(
-        "flag", [("--workload", "a"), ("--headless",), ("--profile", "xpk"), ("--num-slices", "0")]
-    )
+    @each("flag", [("--workload", "a"), ("--headless",), ("--profile", "xpk"), ("--num-slices", "0")])
     def test_not_beside_files(self, flag: tuple[str, ...], tmp_path: Path) -> None:
         answer = refused("-f", write(tmp_path / "a.yaml", pathways_job()), *flag)
         assert answer.err.startswith(f"error: -f translates what files say: leave it out, or {flag[0]}\n")
@@ -366,7 +365,7 @@ class TestChoices:
         jobset = render(tmp_path, "--startup", "DependsOn")
         assert jobset["spec"]["replicatedJobs"][1]["dependsOn"] == [{"name": "pathways-head", "status": "Ready"}]
 
-    @pytest.mark.parametrize(
+    @each(
         ("flag", "value", "words"),
         [
             ("--head-resources", "proxy.memory=1", ('"proxy.memory=1"', "proxy.limits.memory=50G")),

@@ -29,6 +29,7 @@ from tests.cli.pathways.server import JOBSETS, PATHWAYS, PODS, Cluster, ask
 from tests.cli.run import gangctl
 from tests.cli.schema import answer_violations, violations
 from tests.pathways.samples import annotated, pathways_job
+from tests.rows import each
 
 Object = dict[str, Any]
 Schema = Callable[[], Object]
@@ -41,7 +42,7 @@ BY_FLAGS: Final = (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("file", "schema"),
     [
         ("pathways-accelerators.schema.json", pathways_accelerators_schema),
@@ -55,7 +56,7 @@ def test_schema_is_published(file: str, schema: Schema, golden: Golden) -> None:
 
 
 class TestAccelerators:
-    @pytest.mark.parametrize("name", [(), ("v5p-128",), ("v4",), ("v5e", "--topology", "2x2")])
+    @each("name", [(), ("v5p-128",), ("v4",), ("v5e", "--topology", "2x2")])
     def test_answers_keep_the_schema(self, name: tuple[str, ...]) -> None:
         answer = gangctl("pathways", "accelerators", *name, "-o", "json").json
         assert answer_violations(answer, pathways_accelerators_schema()) == []
@@ -135,8 +136,8 @@ class TestStatus:
         assert violations(answer, pathways_status_schema()) == []
         assert (answer["headless"], bool(answer["portForward"])) == (headless, True)
 
-    @pytest.mark.parametrize("phase", [*Phase, None])
-    @pytest.mark.parametrize("head", [None, HeadPod("head", "Pending", "")])
+    @each("phase", [*Phase, None])
+    @each("head", [None, HeadPod("head", "Pending", "")])
     def test_every_phase_keeps_the_schema(self, phase: Phase | None, head: HeadPod | None) -> None:
         status = {"conditions": [condition(phase)], "terminalState": "Failed"} if phase is not None else None
         report = report_of(standing_of(Seen(HERE, "pw", stored(status), None, head)))

@@ -23,6 +23,7 @@ from tests.cli.policy.policies import (
 )
 from tests.cli.run import Answer, gangctl
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 SMALL = jobset("small", rj("a", 1, 2, 2), mode="Gang")
 LARGE = jobset("large", rj("a", 2, 4, 4), mode="Gang")
@@ -297,7 +298,7 @@ class TestBadInput:
         assert set(lines[2].strip()) == {"^"}
         assert lines[-1] in {"error: 2 errors in 1 policy", "error: 3 errors in 1 policy"}
 
-    @pytest.mark.parametrize(
+    @each(
         ("policies", "subjects", "arguments", "words"),
         [
             ([SMALL], [SMALL], (), "no policy in the input: found 2 JobSet"),
@@ -349,7 +350,7 @@ class TestBadInput:
 class TestMisspelt:
     """What would otherwise never be asked."""
 
-    @pytest.mark.parametrize(
+    @each(
         ("field", "written", "told"),
         [
             ("kind", "GangPolcy", 'kind: gangctl.dev has no kind "GangPolcy"'),

@@ -9,6 +9,7 @@ import pytest
 from gangctl.cli.policy.expectation import Actual, Coverage, actual, difference
 from gangctl.cli.policy.suite import Expected, Row
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from tests.rows import each
 
 RULES = ("a", "b")
 DENY = frozenset({Action.DENY})
@@ -26,7 +27,7 @@ def outcome(*findings: Finding, actions: frozenset[Action] = DENY, matched: bool
     return Outcome("p", matched, skipped, actions, findings, findings)
 
 
-@pytest.mark.parametrize(
+@each(
     ("findings", "rule", "result"),
     [
         ([], None, Expected.SKIP),
@@ -43,7 +44,7 @@ def test_the_worst_finding_counts(findings: list[Finding], rule: str | None, res
     assert actual(outcome(*findings), row(rule=rule), RULES).result is result
 
 
-@pytest.mark.parametrize(
+@each(
     ("actions", "always", "result"),
     [
         ({Action.DENY, Action.AUDIT}, False, Expected.FAIL),
@@ -76,7 +77,7 @@ def test_one_of_several_parameter_objects(params: str, result: str) -> None:
 FAILED = Actual(Expected.FAIL, ("3 pods, at most 2",))
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "seen", "words"),
     [
         ({"result": "fail"}, FAILED, ""),

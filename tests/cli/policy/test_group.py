@@ -5,14 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 from gangctl.cli.completion import candidates
 from gangctl.cli.policy.flags import ENGINES
 from gangctl.cli.policy.group import VERBS
 from gangctl.policy.cel.engines import NAMES
 from tests.cli.run import gangctl
 from tests.cli.test_program import HEAVY
+from tests.rows import each
 
 
 def test_help_lists_the_verbs() -> None:
@@ -22,7 +21,7 @@ def test_help_lists_the_verbs() -> None:
         assert f"  {name:<5}  {line}\n" in answer.out
 
 
-@pytest.mark.parametrize("name", VERBS)
+@each("name", VERBS)
 def test_help_of_a_verb_begins_with_its_line_and_has_examples(name: str) -> None:
     answer = gangctl("policy", name, "--help")
     assert answer.code == 0

@@ -25,6 +25,7 @@ from tests.cli.policy.policies import (
 )
 from tests.cli.run import gangctl
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 RULES: list[Object] = [
     policy(
@@ -113,7 +114,7 @@ def test_one_odd_value_is_an_answer_or_an_error(
     assert "\x1b" not in answer.out + answer.err
 
 
-@pytest.mark.parametrize("spec", [[], "x", True, None, {"policyName": {}}])
+@each("spec", [[], "x", True, None, {"policyName": {}}])
 def test_a_binding_of_any_shape(tmp_path: Path, spec: Any) -> None:
     path = files(tmp_path, rules=[policy("p", FEW), binding("b", "n") | {"spec": spec}])["rules"]
     answer = gangctl("policy", "lint", path)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.policy.policies import FEW, QUEUED, Object, binding, exception, files, native, policy, rule
 from tests.cli.run import Answer, gangctl
+from tests.rows import each
 
 
 def lint(directory: Path, *objects: Object, strict: bool = False) -> Answer:
@@ -41,7 +42,7 @@ STYLES = {
 }
 
 
-@pytest.mark.parametrize("written", STYLES.values(), ids=list(STYLES))
+@each("written", STYLES.values(), ids=list(STYLES))
 def test_the_caret_is_under_the_words_however_they_are_written(tmp_path: Path, written: str) -> None:
     text = (
         "apiVersion: gangctl.dev/v1alpha1\nkind: GangPolicy\nmetadata:\n  name: p\nspec:\n  validations:\n"
@@ -89,7 +90,7 @@ COSTLY = LOOPS.format("a.name + b.name + c.name + a.name + b.name + c.name + a.n
 
 
 class TestMistakes:
-    @pytest.mark.parametrize(
+    @each(
         ("mistaken", "code", "field"),
         [
             (policy("p", {"name": "r", "expression": "has(object.spec)"}), "MissingMessage", "spec.validations[0]"),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-import pytest
-
 from gangctl.api.documents import parse_documents
 from gangctl.cli.policy.places import Remark, Severity, in_order, underlined
+from tests.rows import each
 
 POLICY = """\
 apiVersion: gangctl.dev/v1alpha1
@@ -76,7 +75,7 @@ def test_a_path_that_cannot_be_written_is_the_object() -> None:
     assert remark(path="spec.[").position == (1, 1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "column", "width", "caret"),
     [
         ("abc", 2, 1, " ^"),

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from gangctl.cli.policy.suite import Expected, Selector, Suite, suite_schema
 from tests.cli.conftest import Golden
+from tests.rows import each
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "gangctl-test.schema.json"
 
@@ -33,7 +34,7 @@ def test_the_least_that_a_test_needs() -> None:
     assert only.resources == [Selector(name="js")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("short", "long"),
     [
         ("js", [{"name": "js"}]),
@@ -52,7 +53,7 @@ def test_a_rule_without_a_name_is_known_by_its_index() -> None:
     assert suite(results=[row(rule=0)]).results[0].rule == "0"
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "words"),
     [
         ({"policies": ["/etc/passwd"]}, "relative to the test file"),

@@ -12,6 +12,7 @@ from gangctl.api.emit import to_yaml
 from tests.cli.policy.policies import FEW, QUEUE, QUEUED, Object, config_map, exception, files, namespace, policy, rule
 from tests.cli.run import Answer, gangctl
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 SMALL = jobset("small", rj("a", 1, 2, 2), mode="Gang")
 SMALL["metadata"]["labels"] = {QUEUE: "q"}
@@ -72,7 +73,7 @@ class TestResults:
         assert "expected pass, got fail" in " ".join(answer.out.split())
         assert "4 tests, 1 failed" in answer.out
 
-    @pytest.mark.parametrize(
+    @each(
         ("wrong", "words"),
         [
             (row("fail", "large", rule="few-pods", message="has 9 pods"), "expected the message 'has 9 pods'"),
@@ -191,8 +192,8 @@ class TestRequests:
             paramRef={"selector": {"matchLabels": {"limits": "yes"}}, "parameterNotFoundAction": "Deny"},
         )
         maps = [config_map("low", "t", pods="1"), config_map("high", "t", pods="9")]
-        for each in maps:
-            each["metadata"]["labels"] = {"limits": "yes"}
+        for item in maps:
+            item["metadata"]["labels"] = {"limits": "yes"}
         path = suite(
             tmp_path,
             row("fail", "small", "p"),
@@ -304,7 +305,7 @@ class TestJUnit:
 
 
 class TestBadInput:
-    @pytest.mark.parametrize(
+    @each(
         ("rows", "fields", "words"),
         [
             ([row("pass", "nobody")], {}, "no resource fits nobody"),
