@@ -26,6 +26,7 @@ from gangctl.client.transport import Transport
 from gangctl.errors import ConfigError, UnavailableError
 from tests.client.clock import VirtualClock
 from tests.client.server import ScriptedServer, obj, status
+from tests.rows import each
 
 SECRET = "s3cr3t-t0ken"
 
@@ -108,7 +109,7 @@ class TestFinding:
 
 
 class TestMistakes:
-    @pytest.mark.parametrize(
+    @each(
         ("parts", "message"),
         [
             ({"document": {"current-context": None}}, "current-context: not set"),
@@ -156,7 +157,7 @@ class TestMistakes:
         assert SECRET not in caught.value.message
         assert caught.value.__cause__ is None
 
-    @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"- a\n", b"\x00"])
+    @each("content", [b"\xff\xfe\x00", b"- a\n", b"\x00"])
     async def test_other_files_are_refused(self, tmp_path: Path, content: bytes) -> None:
         file = tmp_path / "config"
         file.write_bytes(content)

@@ -4,6 +4,7 @@ import pytest
 
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBSETS, PODS
 from gangctl.errors import InputError
+from tests.rows import each
 
 
 def test_paths_of_the_core_group_and_of_named_groups() -> None:
@@ -24,7 +25,7 @@ def test_names_for_objects_and_metrics() -> None:
     assert JOBSETS.qualified_name == "jobsets.jobset.x-k8s.io"
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a%2fb"])
+@each("name", ["", ".", "..", "a/b", "a%2fb"])
 def test_a_name_that_would_change_the_path_is_refused(name: str) -> None:
     with pytest.raises(InputError):
         PODS.path("ns", name)

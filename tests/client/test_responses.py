@@ -28,9 +28,10 @@ from gangctl.errors import (
     is_transient,
 )
 from tests.client.server import status_object
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "reason", "expected", "transient"),
     [
         (400, "BadRequest", InvalidError, False),
@@ -102,7 +103,7 @@ def test_no_body_breaks_the_error(body: bytes, code: int) -> None:
     assert error_from_body(code, {}, body).status == code
 
 
-@pytest.mark.parametrize("body", [b"", b"not json", b"[1]", b"\xff", b"12"])
+@each("body", [b"", b"not json", b"[1]", b"\xff", b"12"])
 def test_a_body_that_is_no_object_is_the_server_s_fault(body: bytes) -> None:
     with pytest.raises(ServerError) as caught:
         decode_object(body, 200)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gangctl.client.shape import misshapen
+from tests.rows import each
 
 
 class Text(str):
@@ -15,7 +14,7 @@ class Text(str):
     __slots__ = ()
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     [
         {},
@@ -29,7 +28,7 @@ def test_what_may_be_an_object(raw: dict[str, Any]) -> None:
     assert misshapen(raw) == ""
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "field"),
     [
         ({"metadata": []}, "metadata"),
