@@ -18,6 +18,7 @@ from gangctl.migration.systems import NAMES, System
 from tests.cli.manifests import CONFIG_MAP, SERVICE
 from tests.jobsets import jobset, rj
 from tests.migration.inputs import GROUPS, VOLCANO_MIN, converted, migrated, pod_group, problems, told
+from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets, jobsets
 
 
@@ -29,7 +30,7 @@ class TestOtherObjects:
         assert migration.values == (CONFIG_MAP, convert(other, Notation.ANNOTATIONS).value, SERVICE)
         assert (migration.notes, migration.problems, migration.converted) == ((), (), 0)
 
-    @pytest.mark.parametrize(
+    @each(
         ("version", "kind"),
         [
             ("kubeflow.org/v1", "PyTorchJob"),
@@ -87,9 +88,9 @@ class TestProperties:
         resolution = resolve(jobset_read, ClusterRules())
         assert resolution.errors == ()
         found: dict[str, int] = {}
-        for each, stamp in zip(jobset_read.replicated_jobs, resolution.stamps, strict=True):
+        for replicated, stamp in zip(jobset_read.replicated_jobs, resolution.stamps, strict=True):
             assert stamp is not None
-            found[stamp.template] = found.get(stamp.template, 0) + replicated_job_pods(each)
+            found[stamp.template] = found.get(stamp.template, 0) + replicated_job_pods(replicated)
         assert sorted(found.values()) == sorted(group["spec"]["minMember"] for group in objects[1:])
         assert converted(system, value) == [value]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gangctl.migration.systems import System
 from tests.jobsets import jobset, rj
 from tests.migration.inputs import (
@@ -18,6 +16,7 @@ from tests.migration.inputs import (
     problems,
     told,
 )
+from tests.rows import each
 
 KAI = System.KAI
 RACK = "example.com/rack"
@@ -39,7 +38,7 @@ class TestMapping:
         ((_, _, text),) = notes(KAI, raw)
         assert text.startswith('queue "research" of KAI is left out')
 
-    @pytest.mark.parametrize("minimum", ["2", "7"])
+    @each("minimum", ["2", "7"])
     def test_all_replicated_jobs_are_needed(self, minimum: str) -> None:
         raw = kai(rj("a"), rj("b"), annotations={KAI_MIN: minimum})
         assert converted(KAI, raw) == [jobset("js", rj("a"), rj("b"), mode="Gang")]
@@ -54,7 +53,7 @@ class TestMapping:
         assert converted(KAI, raw)[0]["metadata"]["annotations"] == {"gangctl.dev/gang-mode": "Gang"}
         assert notes(KAI, raw)[0][2].startswith("Startup is sequenced")
 
-    @pytest.mark.parametrize("minimum", ["8", "3"])
+    @each("minimum", ["8", "3"])
     def test_all_pods_of_a_replica(self, minimum: str) -> None:
         """Counted with completions or, as KAI does, without."""
         raw = kai(rj("a", 2, 8, 3, annotations={KAI_MIN: minimum}))
@@ -89,7 +88,7 @@ class TestRefused:
         ((_, message),) = problems(KAI, kai(rj("a"), rj("b"), rj("c"), annotations={KAI_MIN: "2"}))
         assert message.startswith(f"metadata.annotations[{KAI_MIN}]: 2 of 3 replicated jobs cannot be said")
 
-    @pytest.mark.parametrize(("minimum", "words"), [("2", "is 2 of 4 pods"), ("5", "never start"), ("none", "above 0")])
+    @each(("minimum", "words"), [("2", "is 2 of 4 pods"), ("5", "never start"), ("none", "above 0")])
     def test_another_number_of_pods(self, minimum: str, words: str) -> None:
         ((_, message),) = problems(KAI, kai(rj("a", 2, 4, 4, annotations={KAI_MIN: minimum})))
         assert message.startswith(f"spec.replicatedJobs[0].template.metadata.annotations[{KAI_MIN}]: ")
@@ -104,7 +103,7 @@ class TestRefused:
         raw = jobset("js", rj("a"), annotations={KAI_MIN: "1"})
         assert "no pod template has schedulerName kai-scheduler" in problems(KAI, raw)[0][1]
 
-    @pytest.mark.parametrize(
+    @each(
         ("key", "value", "words"),
         [
             ("pod-group-name", "mine", "PodGroup that KAI did not make"),
@@ -123,7 +122,7 @@ class TestRefused:
             "KAI makes no gang" in problems(KAI, kai(rj("a"), labels={"kai.scheduler/skip-podgrouper": "true"}))[0][1]
         )
 
-    @pytest.mark.parametrize(
+    @each(
         "entries",
         [(rj("a", 2, annotations={KAI_REQUIRED: RACK}),), (rj("a", annotations={KAI_REQUIRED: RACK}), rj("b"))],
     )

@@ -20,6 +20,7 @@ from tests.migration.inputs import (
     problems,
     told,
 )
+from tests.rows import each
 
 pytestmark = pytest.mark.parametrize("system", GROUPS)
 POD = "spec.replicatedJobs[0].template.spec.template"
@@ -135,7 +136,7 @@ class TestRefused:
         ((_, message),) = problems(system, two(system), pod_group(system, "g", 6))
         assert message == "spec.minMember: is 6, and only 5 pods exist at once: this gang could never start"
 
-    @pytest.mark.parametrize("minimum", [None, 0])
+    @each("minimum", [None, 0])
     def test_no_minimum_is_no_gang(self, system: System, minimum: int | None) -> None:
         ((position, message),) = problems(system, two(system), pod_group(system, "g", minimum))
         assert position == 1

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gangctl.migration.systems import System
 from tests.jobsets import jobset, rj
 from tests.migration.inputs import VOLCANO_MIN, VOLCANO_QUEUE, converted, notes, pod_group, problems, told
+from tests.rows import each
 
 VOLCANO = System.VOLCANO
 KUEUE = "kueue.x-k8s.io/queue-name"
@@ -39,9 +38,7 @@ class TestPerJob:
         assert path == "spec.replicatedJobs[1].template.spec.template.spec.schedulerName"
         assert text.startswith('Volcano makes no gang of the pods of "b"')
 
-    @pytest.mark.parametrize(
-        ("minimum", "words"), [("3", "is 3 of 4"), ("5", "never start"), ("0", "above 0"), ("x", "above 0")]
-    )
+    @each(("minimum", "words"), [("3", "is 3 of 4"), ("5", "never start"), ("0", "above 0"), ("x", "above 0")])
     def test_another_minimum(self, minimum: str, words: str) -> None:
         ((_, message),) = problems(VOLCANO, jobset("js", per_job("a", minimum, 3, 4, 4)))
         assert message.startswith(f"spec.replicatedJobs[0].template.metadata.annotations[{VOLCANO_MIN}]: ")
@@ -102,7 +99,7 @@ class TestOtherWords:
         assert path == "spec.replicatedJobs[0].template.spec.template.metadata.annotations[volcano.sh/preemptable]"
         assert text == "removed volcano.sh/preemptable, which only Volcano reads"
 
-    @pytest.mark.parametrize("values", [{MODE_KEY: "hard"}, {TIER_KEY: "1"}, {MODE_KEY: "Hard", TIER_KEY: "1"}])
+    @each("values", [{MODE_KEY: "hard"}, {TIER_KEY: "1"}, {MODE_KEY: "Hard", TIER_KEY: "1"}])
     def test_a_required_topology_is_refused(self, values: dict[str, str]) -> None:
         entry = told(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations=values)
         for _, message in problems(VOLCANO, jobset("js", entry)):
@@ -114,7 +111,7 @@ class TestOtherWords:
         assert converted(VOLCANO, raw) == [jobset("js", rj("a"), mode="Gang")]
         assert len(notes(VOLCANO, raw)) == 2
 
-    @pytest.mark.parametrize(
+    @each(
         ("spec", "field"),
         [
             ({"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}, "networkTopology"),
