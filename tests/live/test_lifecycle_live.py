@@ -44,13 +44,13 @@ def room(cluster: Cluster) -> Object:
 async def wrote(cluster: Cluster, since: int, *expected: str) -> None:
     """Wait until gangctl has written this here, in this order, and see that it is all."""
 
-    async def so_much() -> list[str]:
-        found = cluster.writes(USER, since)
-        if len(found) < len(expected):
+    async def so_much() -> bool:
+        if len(found := cluster.writes(USER, since)) < len(expected):
             raise NotYet(str(found))
-        return found
+        return True
 
-    assert await wait_for(so_much, what="gangctl's writes to be told of") == [*expected]
+    await wait_for(so_much, what="gangctl's writes to be told of")
+    assert cluster.writes(USER, since) == [*expected]
 
 
 async def test_p19_created_suspended(cluster: Cluster) -> None:
@@ -73,7 +73,11 @@ async def test_p20_suspended_while_running_and_resumed(cluster: Cluster) -> None
     before = await gang_of(cluster, "js")
     await cluster.patch_jobset("js", {"spec": {"suspend": True}})
     await no_gang(cluster)
-    await running_pods(cluster, 0)
+
+    async def without_pods() -> bool:
+        return not await cluster.pods()
+
+    await wait_for(without_pods, what="its pods to be gone")
     await said(cluster, "WorkloadDeleted")
     if cluster.has_groups:
         await said(cluster, "PodGroupDeleted")
