@@ -133,6 +133,17 @@ def in_turn(calm: Result) -> Iterator[Sequence[Fault]]:
     yield from (at_rest[first::_APART] for first in range(min(_APART, len(at_rest))))
 
 
+def one_of_each(calm: Result) -> Iterator[Sequence[Fault]]:
+    """One fault for the first request of each kind that is not made at rest."""
+    met = set[tuple[str, str, bool]]()
+    for index, point in enumerate(calm.asked):
+        kind = (point.verb, point.resource, point.dry_run)
+        if point not in calm.at_rest and kind not in met:
+            met.add(kind)
+            names = list(point.kinds)
+            yield [(point, names[index % len(names)])]
+
+
 def every(calm: Result) -> Iterator[Sequence[Fault]]:
     """Every fault for every request, each in a run of its own."""
     for point in calm.asked:

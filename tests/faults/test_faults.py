@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.matrix import Point, in_turn, verdict
+from tests.faults.matrix import Point, in_turn, one_of_each, verdict
 from tests.faults.scenarios import SCENARIOS, Scenario
 
 CASES = [
-    pytest.param(scenario, minor, id=f"{scenario.name}-{minor}") for scenario in SCENARIOS for minor in scenario.minors
+    pytest.param(scenario, minor, id=f"{scenario.name}-{minor}", marks=pytest.mark.minor(minor))
+    for scenario in SCENARIOS
+    for minor in scenario.minors
 ]
 
 
+@pytest.mark.parametrize(("scenario", "minor"), CASES)
+def test_converges_with_a_fault_at_a_request_of_each_kind(scenario: Scenario, minor: str) -> None:
+    wrong = verdict(scenario, minor, one_of_each)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.full("the whole matrix; a request of each kind is in the first tier")
 @pytest.mark.parametrize(("scenario", "minor"), CASES)
 def test_converges_with_a_fault_at_every_request(scenario: Scenario, minor: str) -> None:
     wrong = verdict(scenario, minor, in_turn)
