@@ -111,9 +111,20 @@ class TestProfiles:
         assert QUEUE not in rendering.jobset["metadata"]["labels"]
 
     def test_what_xpk_does_can_be_had_without_it(self) -> None:
-        container = main(rendered(privileged=True, mount_tmp=True))
-        assert container["securityContext"] == {"privileged": True}
-        assert container["volumeMounts"]
+        xpk = rendered(Profile.XPK)
+        queue, head = xpk.jobset["metadata"]["labels"][QUEUE], pod(xpk)
+        asked = rendered(
+            privileged=True,
+            mount_tmp=True,
+            queue=queue,
+            priority=head["priorityClassName"],
+            head_pool=head["nodeSelector"][POOL],
+        )
+        for field in ("securityContext", "volumeMounts"):
+            assert main(asked)[field] == main(xpk)[field]
+        for field in ("volumes", "priorityClassName", "nodeSelector"):
+            assert pod(asked)[field] == head[field]
+        assert asked.jobset["metadata"]["labels"][QUEUE] == queue
 
     def test_the_option_about_tmp_counts_for_the_user_too(self) -> None:
         job = read(Profile.XPK, PathwaysOptions(shared_tmp=False))

@@ -10,6 +10,7 @@ import pytest
 
 from tests.pathways.wrapper.conftest import find_image
 from tests.pathways.wrapper.containers import CHILD, Container, Image, running, start_line, until, way_in
+from tests.rows import each
 
 LOOP = "while sleep 0.01; do :; done"
 """A command that cannot miss a signal: its shell looks for one after each step, none of which fails."""
@@ -44,9 +45,11 @@ def end(container: Container, *names: str) -> None:
         container.let_go(name)
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_every_program_saves_its_state_before_the_container_ends(image: Image, shape: Shape, tmp_path: Path) -> None:
-    with running(image, shape.command, tmp_path) as container:
+@each("name", SHAPES)
+def test_every_program_saves_its_state_before_the_container_ends(image: Image, name: str, tmp_path: Path) -> None:
+    shape = SHAPES[name]
+    (tmp_path / name).mkdir()
+    with running(image, shape.command, tmp_path / name) as container:
         end(container, *shape.names)
         assert container.wait() == 143
     assert container.saw(*(f"{name}.saved" for name in shape.names))
@@ -103,7 +106,7 @@ def test_a_command_that_ends_as_the_signal_comes_has_failed_as_it_did(image: Ima
             assert container.wait() in {3} | lost
 
 
-@pytest.mark.parametrize(
+@each(
     ("command", "code"),
     [("exit 0", 0), ("false", 1), ("exit 42", 42), ("kill -9 $$", 137), ("no-such-program", 127), ("false; true", 0)],
 )
@@ -174,7 +177,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("command", TEXTS.values(), ids=TEXTS)
+@each("command", TEXTS.values(), ids=TEXTS)
 def test_the_shell_gets_the_command_as_it_was_written(image: Image, command: str, tmp_path: Path) -> None:
     plain = ["/bin/bash" if image.sh is None else "/bin/sh", "-c", command]
     line = ["unshare", *(way_in() or ()), "--mount", *start_line(image, plain)]
