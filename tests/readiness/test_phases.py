@@ -45,13 +45,13 @@ STAGES = jobset("js", rj("a", 1, 2, 2), rj("b", 1, 4, 4), mode="Gang", startupPo
 DEPENDS = jobset("js", rj("a", 1, 2, 2, mode="Gang"), rj("b", 1, 4, 4, mode="Gang", depends_on="a"))
 LOST = NOW - 60
 
-levels = pytest.mark.parametrize("raw", LEVELS.values(), ids=LEVELS)
-generations = pytest.mark.parametrize("generation", GENERATIONS)
+levels = each("raw", LEVELS.values(), ids=LEVELS)
+generations = each("generation", GENERATIONS)
 
 
 @generations
 @levels
-@pytest.mark.parametrize(
+@each(
     ("state", "phase", "since"),
     [
         (PENDING, P.SCHEDULING, BORN),
@@ -74,7 +74,7 @@ def test_all_pods_in_one_state(
 
 @generations
 @levels
-@pytest.mark.parametrize(
+@each(
     ("first", "rest", "expected"),
     [
         ({"deleting": True}, PENDING, (P.WAITING_FOR_PODS, CREATED)),
