@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from release.lock import Locked, read_lock
+from tests.rows import each
 
 ROOT = Path(__file__).parents[2]
 LOCKS = {name: read_lock(ROOT / "locks" / f"{name}.txt") for name in ("runtime", "image", "dev")}
@@ -69,7 +70,7 @@ def test_a_package_is_read(tmp_path: Path) -> None:
     assert read_lock(lock) == [Locked("zlib-ng", "1.0", tuple(digests), ("gangctl",))]
 
 
-@pytest.mark.parametrize("line", ["--index-url elsewhere", "rich>=14", "    --hash=md5:00", "-e ."])
+@each("line", ["--index-url elsewhere", "rich>=14", "    --hash=md5:00", "-e ."])
 def test_what_is_no_lock_is_refused_with_its_line(tmp_path: Path, line: str) -> None:
     lock = tmp_path / "lock.txt"
     lock.write_text(f"rich==14\n{line}\n")

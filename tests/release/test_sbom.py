@@ -14,6 +14,7 @@ from release.__main__ import runtime_packages
 from release.licences import licence_of
 from release.lock import Locked
 from release.sbom import Release, bill_of_materials
+from tests.rows import each
 
 ROOT = Path(__file__).parents[2]
 RELEASE = Release("1.2.3", "ab" * 20, 1_700_000_000, {"gangctl-1.2.3.tar.gz": "cd" * 32})
@@ -59,7 +60,7 @@ def test_it_lists_what_is_locked_and_nothing_else(components: dict[str, dict[str
     assert set(components) == {package.name for package in (*PACKAGES, *OPTIONAL)}
 
 
-@pytest.mark.parametrize("package", [*PACKAGES, *OPTIONAL], ids=lambda package: package.name)
+@each("package", [*PACKAGES, *OPTIONAL], ids=lambda package: package.name)
 def test_a_package_has_its_version_files_and_licence(package: Locked, components: dict[str, dict[str, Any]]) -> None:
     component = components[package.name]
     assert (component["version"], component["purl"]) == (package.version, package.purl)
