@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
 import yaml
 
 from tests.manifests import fieldspage
 from tests.manifests.files import MANIFESTS
+from tests.rows import each
 
 PAGE: Final = fieldspage.PAGE.read_text(encoding="utf-8")
 FILES: Final = sorted(path for path in MANIFESTS.glob("*/crds/*.yaml") if path.stem != "kustomization")
@@ -32,7 +32,7 @@ def names(schema: Any) -> Iterator[str]:
             yield from names(each)
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@each("file", FILES, ids=lambda file: file.stem)
 def test_every_field_of_what_is_installed_is_there(file: Path) -> None:
     (definition,) = yaml.safe_load_all(file.read_text(encoding="utf-8"))
     section = PAGE.partition(f"\n## {definition['spec']['names']['kind']}\n")[2].partition("\n## ")[0]

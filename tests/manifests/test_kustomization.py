@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.manifests.files import MANIFESTS, ROOT, documents, one
+from tests.rows import each
 
 KUSTOMIZATIONS = sorted(path.parent for path in MANIFESTS.rglob("kustomization.yaml"))
 OURS = ("base", "flowcontrol", "out-of-cluster", "policies", "policies/crds", "rbac", "rbac/registration")
@@ -19,7 +19,7 @@ CONFIGURATIONS = {
 OBJECTS = sorted(path for path in MANIFESTS.rglob("*.yaml") if path.parent != RULES and path not in CONFIGURATIONS)
 
 
-@pytest.mark.parametrize("name", OURS)
+@each("name", OURS)
 def test_lists_every_file_beside_it(name: str) -> None:
     directory = MANIFESTS / name
     listed = set(one(directory / "kustomization.yaml")["resources"])
@@ -27,21 +27,21 @@ def test_lists_every_file_beside_it(name: str) -> None:
     assert {directory / entry for entry in listed if entry.endswith(".yaml")} == beside
 
 
-@pytest.mark.parametrize("directory", KUSTOMIZATIONS, ids=lambda path: str(path.relative_to(MANIFESTS)))
+@each("directory", KUSTOMIZATIONS, ids=lambda path: str(path.relative_to(MANIFESTS)))
 def test_lists_nothing_that_is_not_there(directory: Path) -> None:
     kustomization = one(directory / "kustomization.yaml")
     assert kustomization["kind"] in {"Kustomization", "Component"}
-    for entry in (each for key in ("resources", "components", "configurations") for each in kustomization.get(key, [])):
+    for entry in (item for key in ("resources", "components", "configurations") for item in kustomization.get(key, [])):
         assert (directory / entry).exists(), f"{entry} is not there"
 
 
-@pytest.mark.parametrize("path", OBJECTS, ids=lambda path: str(path.relative_to(MANIFESTS)))
+@each("path", OBJECTS, ids=lambda path: str(path.relative_to(MANIFESTS)))
 def test_every_file_holds_named_objects(path: Path) -> None:
-    for document in documents(path):
-        assert document["apiVersion"]
-        assert document["kind"]
-        if path.name != "kustomization.yaml" and "metadata" in document:
-            assert document["metadata"]["name"]
+    found = documents(path)
+    assert found
+    assert all(document["apiVersion"] and document["kind"] for document in found)
+    if path.name != "kustomization.yaml":
+        assert all(document["metadata"]["name"] for document in found)
 
 
 def test_namespaced_objects_of_the_base_are_in_its_namespace() -> None:
