@@ -15,7 +15,8 @@ from tests.hostile.listener import Child
 from tests.hostile.words import is_told_safely
 from tests.jobsets import FIXTURE_UID, REF, jobset, rj
 
-SECONDS = 8.0
+SECONDS = 300.0
+"""A peer that says nothing for so long hangs; no test is about how long an answer takes."""
 """No answer takes longer: an API server waits ten."""
 PATHS = ("/mutate/jobsets", "/validate/jobsets", "/mutate/jobs")
 STAMP = '{"v":1,"scope":"rj","template":"w"}'

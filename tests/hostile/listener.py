@@ -36,8 +36,8 @@ class Patience:
     linger: float
 
 
-PATIENT = Patience(read=30, idle=60, handshake=30, linger=5)
-"""Longer than any test: who is sent away is so for another reason than time."""
+PATIENT = Patience(read=3600, idle=3600, handshake=3600, linger=5)
+"""Longer than any test may take: a caller that is sent away is so for another reason than time."""
 BRIEF = Patience(read=1.5, idle=1, handshake=1, linger=0.2)
 """Shorter than in earnest, so that a suite of slow callers takes seconds."""
 

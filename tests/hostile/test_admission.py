@@ -7,7 +7,6 @@ import json
 import time
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -34,6 +33,7 @@ from gangctl.gang.validate import MAX_JOBS
 from tests.hostile.profiles import tries
 from tests.hostile.words import ANSI, FORGED_LOG, LONG, is_told_safely, json_values, words
 from tests.jobsets import MODE, OPTIONS, REF, jobset, rj
+from tests.rows import each
 from tests.strategies import hostile_jobsets, jobsets
 
 Raw = dict[str, Any]
@@ -43,13 +43,13 @@ STAMPED = '{"v":1,"scope":"job","template":"w"}'
 
 def told(said: list[FieldError | Notice]) -> None:
     """Everything said is printable and bounded, and every path can be read."""
-    for each in said:
-        if isinstance(each, Notice):
-            assert is_told_safely(each.message, 1024)
+    for item in said:
+        if isinstance(item, Notice):
+            assert is_told_safely(item.message, 1024)
         else:
-            assert is_told_safely(each.detail, 1024)
-            assert is_told_safely(each.path, 1024)
-            FieldPath.parse(each.path)
+            assert is_told_safely(item.detail, 1024)
+            assert is_told_safely(item.path, 1024)
+            FieldPath.parse(item.path)
 
 
 def decide(raw: Raw, old: Raw, generation: Generation) -> list[Any]:
@@ -175,7 +175,7 @@ SHAPES: dict[str, list[Raw]] = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each("shape", SHAPES)
 def test_ten_thousand_replicated_jobs_are_decided_at_once(shape: str) -> None:
     """A quadratic rule here took eleven seconds, longer than an API server waits, with the event loop held."""
     raw = jobset("js", *SHAPES[shape], mode="Gang")

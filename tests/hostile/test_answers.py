@@ -39,6 +39,7 @@ from tests.client.server import ScriptedServer, Stream, hang, obj, page, status,
 from tests.hostile.profiles import tries
 from tests.hostile.words import json_values
 from tests.jobsets import jobset, rj
+from tests.rows import each
 from tests.strategies import _places as places
 
 Raw = dict[str, Any]
@@ -192,7 +193,7 @@ def lines_of(value: Any) -> list[bytes]:
     ]
 
 
-@pytest.mark.parametrize("case", MISSHAPEN)
+@each("case", MISSHAPEN)
 def test_one_odd_jobset_hides_no_other(case: str) -> None:
     raw = MISSHAPEN[case]
     names, logs = asyncio.run(follow(JOBSETS, project_jobset, [stored("before"), raw], lines_of(raw)))
@@ -231,7 +232,7 @@ LINES = (
 )
 
 
-@pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
+@each("line", LINES, ids=map(str, range(len(LINES))))
 def test_broken_lines_of_a_watch(line: bytes) -> None:
     names, _ = asyncio.run(follow(JOBSETS, project_jobset, [], [line]))
     assert {"listed", "watched"} <= names
@@ -261,7 +262,7 @@ LISTS: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("value", LISTS, ids=range(len(LISTS)))
+@each("value", LISTS, ids=map(str, range(len(LISTS))))
 def test_odd_lists_end(value: Any) -> None:
     asyncio.run(asked(readable(JOBSETS.path(), value)))
 
@@ -310,9 +311,9 @@ def test_any_discovery(path: str, data: st.DataObject) -> None:
     answers[path] = data.draw(st.one_of(finite, mangled(lambda: json.loads(json.dumps(DISCOVERY[path])))))
 
     async def play(client: Client, server: ScriptedServer) -> None:
-        for each, value in answers.items():
-            server.on("GET", each, obj(value))
-            server.on("POST", each, obj(value))
+        for item, value in answers.items():
+            server.on("GET", item, obj(value))
+            server.on("POST", item, obj(value))
         with suppress(ApiError):
             assert isinstance(await look(client, "d"), ApiState)
 
@@ -326,11 +327,11 @@ WANTED = build_configurations(SETTINGS, b"pem")
 @given(data=st.data(), mode=st.sampled_from([Registration.MANAGE, Registration.CA_ONLY]))
 @tries(40)
 def test_any_webhook_configuration(data: st.DataObject, mode: Registration) -> None:
-    lies = [data.draw(st.one_of(finite, mangled(partial(copy.deepcopy, each)))) for each in WANTED]
+    lies = [data.draw(st.one_of(finite, mangled(partial(copy.deepcopy, item)))) for item in WANTED]
 
     async def play(client: Client, server: ScriptedServer) -> None:
-        for each, lie in zip(WANTED, lies, strict=True):
-            path = f"{HOOKS}/{each['kind'].lower()}s/{each['metadata']['name']}"
+        for item, lie in zip(WANTED, lies, strict=True):
+            path = f"{HOOKS}/{item['kind'].lower()}s/{item['metadata']['name']}"
             server.on("GET", path, obj(lie))
             server.on("PUT", path, obj(lie))
         registrar = Registrar(client, partial(build_configurations, SETTINGS), mode=mode)
@@ -430,16 +431,16 @@ def test_any_error_body_is_an_error(body: bytes, code: int) -> None:
     assert error.retry_after is None or 0 <= error.retry_after <= 300
 
 
-@pytest.mark.parametrize(
-    "wish", ["1e300", "999999999", "Fri, 31 Dec 99999999999 23:59:59 GMT", "-1", "nan", "", "9" * 5000]
-)
+@each("wish", ["1e300", "999999999", "Fri, 31 Dec 99999999999 23:59:59 GMT", "-1", "nan", "", "9" * 5000])
 def test_nobody_is_sent_away_for_ever(wish: str) -> None:
     seconds = retry_after_seconds(wish)
     assert seconds is None or 0 <= seconds <= 300
 
 
-@pytest.mark.parametrize(
-    "answer", [text("<html>"), text(""), status(418, "x" * 100_000), hang(), text("x", code=302)], ids=range(5)
+@each(
+    "answer",
+    [text("<html>"), text(""), status(418, "x" * 100_000), hang(), text("x", code=302)],
+    ids=map(str, range(5)),
 )
 def test_other_answers_are_api_errors(answer: Any) -> None:
     async def play(client: Client, server: ScriptedServer) -> None:

@@ -9,7 +9,6 @@ import sys
 from typing import Any
 
 import aiohttp
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
@@ -25,6 +24,7 @@ from tests.hostile.listener import View, listening
 from tests.hostile.profiles import tries
 from tests.hostile.words import ANSI, FORGED_LOG, words
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 MARK = "mark-of-an-object"
 LOG = """
@@ -40,8 +40,8 @@ except ValueError:
 """
 
 
-@pytest.mark.parametrize("form", ["json", "text"])
-@pytest.mark.parametrize("value", [ANSI, FORGED_LOG, "\u202e", "a\nb\r\nc"])
+@each("form", ["json", "text"])
+@each("value", [ANSI, FORGED_LOG, "\u202e", "a\nb\r\nc"])
 def test_a_log_keeps_one_line_for_each_record(form: str, value: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LOG, form, value], capture_output=True, text=True, check=True, timeout=60

@@ -18,6 +18,7 @@ from tests.hostile.profiles import tries
 from tests.hostile.test_files import NAMES, bomb
 from tests.hostile.words import json_values, words
 from tests.pathways.samples import annotated, container, pathways_job, template
+from tests.rows import each
 from tests.strategies import mangled
 
 COMMANDS = (
@@ -71,8 +72,8 @@ def test_any_options_are_answered_or_refused(options: Any, command: tuple[str, .
     assert all(escaped(line) == line for line in ran.err.splitlines())
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("name", NAMES)
+@each("command", COMMANDS)
+@each("name", NAMES)
 def test_names_are_told_and_not_carried_out(name: str, command: tuple[str, ...]) -> None:
     raw = pathways_job(
         name,
