@@ -22,6 +22,7 @@ from gangctl.errors import ConfigError
 from gangctl.runtime.authority import covered, expires, found, issue, load, normal
 from gangctl.runtime.certs import Bundle, Due, Rotation, advance, create, due
 from gangctl.runtime.tls import check_pair
+from tests.rows import each
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -85,7 +86,7 @@ def test_a_certificate_ends_with_its_authority() -> None:
     assert expires(issue(authority, HOSTS, NOW + 5 * DAY, 90 * DAY).chain) == NOW + 10 * DAY
 
 
-@pytest.mark.parametrize("hosts", [[], ["grüezi.example"]])
+@each("hosts", [[], ["grüezi.example"]])
 def test_hosts_that_no_certificate_can_have(hosts: list[str]) -> None:
     with pytest.raises(ConfigError):
         create(NOW, ROTATION, hosts)
@@ -108,10 +109,10 @@ def test_the_secret_holds_everything() -> None:
     bundle = create(NOW, ROTATION, HOSTS)
     introduced = advance(bundle, Due.INTRODUCE, NOW, ROTATION, HOSTS)
     switched = advance(introduced, Due.SWITCH, NOW, ROTATION, HOSTS)
-    for each in (bundle, introduced, switched, advance(switched, Due.INTRODUCE, NOW, ROTATION, HOSTS)):
-        secret = each.to_secret("certs", "gangctl-system", {"a": "b"})
-        assert Bundle.from_secret(json.loads(json.dumps(secret))) == each
-        assert base64.b64decode(secret["data"]["ca.crt"]) == each.trusted
+    for state in (bundle, introduced, switched, advance(switched, Due.INTRODUCE, NOW, ROTATION, HOSTS)):
+        secret = state.to_secret("certs", "gangctl-system", {"a": "b"})
+        assert Bundle.from_secret(json.loads(json.dumps(secret))) == state
+        assert base64.b64decode(secret["data"]["ca.crt"]) == state.trusted
         assert (secret["type"], secret["metadata"]["labels"]) == ("Opaque", {"a": "b"})
 
 
@@ -125,7 +126,7 @@ def broken(**changes: bytes) -> dict[str, Any]:
     return secret
 
 
-@pytest.mark.parametrize(
+@each(
     ("secret", "complaint"),
     [
         ({}, "lacks ca.crt, ca.key, tls.crt, tls.key"),
@@ -226,7 +227,7 @@ def test_an_old_authority_that_has_expired_goes_though_certificates_change_quick
     assert due(bundle, NOW + 3 * DAY, rotation, HOSTS) is Due.DROP
 
 
-@pytest.mark.parametrize(
+@each(
     "times",
     [(1, 2, 0.1), (9, 1, 0.4), (2, 2, 0.4), (3, 1, 0), (3, 0, 0.1), (-1, -2, 0.1)],
 )

@@ -28,6 +28,7 @@ from gangctl.runtime.certsource import (
 )
 from gangctl.runtime.tls import KeyPair
 from tests.client.clock import VirtualClock
+from tests.rows import each
 from tests.runtime.authority import bundle, pair
 
 HOSTS = ("localhost", "127.0.0.1")
@@ -269,11 +270,10 @@ async def test_a_mounted_secret_is_read_as_one_version(tmp_path: Path) -> None:
     assert (await source.load()).pair == pair("ca", "two")
 
 
-@pytest.mark.parametrize("name", ["tls.crt", "tls.key", "ca.crt"])
-@pytest.mark.parametrize(
-    "content", [b"", b"garbage", pair("ca", "other").key, None], ids=["empty", "garbage", "other-key", "missing"]
-)
-async def test_files_that_do_not_fit(tmp_path: Path, name: str, content: bytes | None) -> None:
+@each("name", ["tls.crt", "tls.key", "ca.crt"])
+@each("fault", ["empty", "garbage", "other-key", "missing"])
+async def test_files_that_do_not_fit(tmp_path: Path, name: str, fault: str) -> None:
+    content = {"empty": b"", "garbage": b"garbage", "other-key": pair("ca", "other").key}.get(fault)
     fill(tmp_path, pair("ca"), bundle("ca"))
     if content is None:
         (tmp_path / name).unlink()

@@ -19,6 +19,7 @@ from gangctl.runtime.server import WebhookServer
 from gangctl.runtime.tls import ServerTls, client_context
 from tests.client.clock import VirtualClock
 from tests.controlplane.wait import wait_for
+from tests.rows import each
 from tests.runtime.authority import bundle, pair
 
 LOCAL = ("127.0.0.1", 0)
@@ -61,7 +62,7 @@ async def post(server: WebhookServer, context: ssl.SSLContext) -> tuple[int, str
         return response.status, await response.text()
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@each("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 async def test_only_who_shows_the_right_certificate_is_answered(version: ssl.TLSVersion) -> None:
     seen: list[bytes] = []
     async with serving(known("clients"), seen) as server:

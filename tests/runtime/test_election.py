@@ -25,6 +25,7 @@ from gangctl.errors import (
 )
 from gangctl.runtime.election import ElectionOptions, LeaseElection
 from tests.client.clock import VirtualClock
+from tests.rows import each
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
 
@@ -468,7 +469,7 @@ def test_never_two_leaders_whatever_stands_still(steps: list[tuple[str, int]]) -
     asyncio.run(play())
 
 
-@pytest.mark.parametrize(
+@each(
     "times",
     [(10, 10, 2, 4), (15, 2, 2, 1), (15, 10, 0, 4), (15, 10, 2, 10), (15, 10, 2, 0), (0.9, 0.5, 0.2, 0.1)],
 )

@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from gangctl.runtime.probes import ProbeServer
+from tests.rows import each
 
 PROBLEMS: dict[str, str | None] = {"caches": None, "webhooks": None}
 
@@ -73,7 +74,7 @@ async def test_no_checks_are_no_trouble() -> None:
         assert (await get(f"{url}/metrics"))[0] == 404
 
 
-@pytest.mark.parametrize(
+@each(
     ("accept", "content_type", "end"),
     [
         ("", "text/plain; version=0.0.4; charset=utf-8", ""),
@@ -89,7 +90,7 @@ async def test_metrics(probes: str, accept: str, content_type: str, end: str) ->
     assert given.startswith(content_type)
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "method", "status"),
     [("/", "GET", 404), ("/readyz/nothing", "GET", 404), ("/healthz", "POST", 405), ("/metrics/", "GET", 404)],
 )

@@ -6,18 +6,17 @@ import asyncio
 import contextlib
 from dataclasses import replace
 
-import pytest
-
 from gangctl.runtime.certsource import Serving
 from gangctl.runtime.selfcheck import self_check
 from gangctl.runtime.server import WebhookServer
 from gangctl.runtime.tls import KeyPair, ServerTls
+from tests.rows import each
 from tests.runtime.authority import bundle, pair
 
 OURS = Serving(pair("ca", "one"), bundle("ca"))
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+@each("host", ["127.0.0.1", "0.0.0.0"])
 async def test_a_listener_that_is_trusted(host: str) -> None:
     async with WebhookServer({}, (host, 0), ServerTls(OURS.pair).context) as server:
         for _ in range(3):

@@ -18,6 +18,7 @@ from gangctl.errors import InputError
 from gangctl.runtime.listener import ListenerOptions
 from gangctl.runtime.server import WebhookLimits, WebhookServer
 from gangctl.runtime.tls import ServerTls, client_context
+from tests.rows import each
 from tests.runtime.authority import bundle, pair
 
 HEADERS = {"Content-Type": "application/json"}
@@ -127,7 +128,7 @@ async def test_connections_live_through_a_change_of_certificates(hooks: Hooks) -
                 assert response.status == 200
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "changes", "status", "text"),
     [
         ("POST /nowhere", {}, 404, "no webhook at this path"),
@@ -151,6 +152,7 @@ async def test_other_answers(hooks: Hooks, call: str, changes: dict[str, Any], s
             if status == 405:
                 assert response.headers["Allow"] in {"POST", "GET, HEAD"}
     assert hooks.observed == [(path if path in {"/echo", "/refuse", "/crash"} else "", status)]
+    hooks.observed.clear()
 
 
 async def test_a_charset_is_no_other_type(hooks: Hooks) -> None:
@@ -207,13 +209,13 @@ async def test_a_slow_body_does_not_hold_its_place_for_ever(hooks: Hooks) -> Non
     assert answer.endswith(b"the body did not arrive within 0.05 s\n")
 
 
-@pytest.mark.parametrize("start", [b"", b"POST /echo HTT", b"POST /echo HTTP/1.1\r\nHost: x\r\nX-Slow"])
+@each("start", [b"", b"POST /echo HTT", b"POST /echo HTTP/1.1\r\nHost: x\r\nX-Slow"])
 async def test_a_head_that_never_ends_is_cut_off(hooks: Hooks, start: bytes) -> None:
     async with hooks.server(options=FAST) as server:
         assert await raw(server, start) == b""
 
 
-@pytest.mark.parametrize(
+@each(
     "garbage",
     [
         b"\x16\x03\x01 this is no HTTP\r\n\r\n",

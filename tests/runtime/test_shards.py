@@ -19,6 +19,7 @@ from gangctl.runtime.queue import WorkQueue
 from gangctl.runtime.shardelection import ShardElection
 from gangctl.runtime.shards import MOST_SHARDS, Share, lease_names, shard_of
 from tests.client.clock import VirtualClock, until
+from tests.rows import each
 from tests.runtime.test_election import LeaseServer
 
 NAMESPACES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
@@ -39,8 +40,8 @@ def test_every_namespace_is_in_exactly_one_share(namespace: str, total: int) -> 
     assert [share.first for share in shares] == [True] + [False] * (total - 1)
 
 
-@pytest.mark.parametrize("total", [2, 3, 4, 8])
-@pytest.mark.parametrize("names", ["team-{:02}", "user-{:04}", "ml-{}-prod", "{:03}"])
+@each("total", [2, 3, 4, 8])
+@each("names", ["team-{:02}", "user-{:04}", "ml-{}-prod", "{:03}"])
 def test_names_that_differ_in_few_letters_are_spread(names: str, total: int) -> None:
     found = Counter(shard_of(names.format(number), total) for number in range(512))
     mean = 512 / total
@@ -144,24 +145,24 @@ async def servers() -> LeaseServers:
 async def replicas(servers: LeaseServers, clock: VirtualClock) -> AsyncIterator[list[Replica]]:
     found = [Replica(servers, identity, clock) for identity in "abc"]
     yield found
-    for each in found:
-        await each.end()
+    for replica in found:
+        await replica.end()
 
 
 async def test_each_shard_has_one_leader_and_who_is_left_over_stands_by(
     replicas: list[Replica], servers: LeaseServers
 ) -> None:
     await until(lambda: all(servers.holders))
-    leading = [each.leads() for each in replicas]
+    leading = [replica.leads() for replica in replicas]
     assert sorted(leading) == [[], [0], [1]]
-    for each, led in zip(replicas, leading, strict=True):
-        assert each.election.is_leader is bool(led)
-        assert each.share.first is (led == [0])
+    for replica, led in zip(replicas, leading, strict=True):
+        assert replica.election.is_leader is bool(led)
+        assert replica.share.first is (led == [0])
         if led:
-            each.election.ensure_leading()
+            replica.election.ensure_leading()
         else:
             with pytest.raises(LeadershipLostError):
-                each.election.ensure_leading()
+                replica.election.ensure_leading()
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -169,8 +170,8 @@ async def test_who_stands_by_follows_the_leader_of_any_shard(
     replicas: list[Replica], servers: LeaseServers, clock: VirtualClock, number: int
 ) -> None:
     await until(lambda: all(servers.holders))
-    (leader,) = [each for each in replicas if each.leads() == [number]]
-    (standby,) = [each for each in replicas if not each.leads()]
+    (leader,) = [replica for replica in replicas if replica.leads() == [number]]
+    (standby,) = [replica for replica in replicas if not replica.leads()]
     await leader.end()
     await clock.advance(2)
     await until(lambda: standby.leads() == [number])
@@ -189,8 +190,8 @@ async def test_a_lone_replica_leads_the_first_shard_and_no_other(servers: LeaseS
 async def test_a_lost_shard_is_looked_after_no_more(servers: LeaseServers, clock: VirtualClock) -> None:
     alone = Replica(servers, "alone", clock)
     await until(lambda: any(servers.holders))
-    for each in servers.leases.values():
-        each.failure = UnavailableError(0, "NoAnswer", "the API server does not answer")
+    for lease in servers.leases.values():
+        lease.failure = UnavailableError(0, "NoAnswer", "the API server does not answer")
     await clock.advance(10)
     await until(lambda: not alone.share.first)
     assert alone.leads() == []

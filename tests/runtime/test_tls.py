@@ -14,6 +14,7 @@ from cryptography import x509
 
 from gangctl.errors import ConfigError
 from gangctl.runtime.tls import KeyPair, ServerTls, check_pair, client_context
+from tests.rows import each
 from tests.runtime.authority import bundle, pair
 
 
@@ -55,7 +56,7 @@ def test_the_same_pair_is_not_loaded_again() -> None:
     assert not tls.load(pair("ca"))
 
 
-@pytest.mark.parametrize(
+@each(
     "broken",
     [
         replace(pair("ca", "one"), key=pair("ca", "two").key),
