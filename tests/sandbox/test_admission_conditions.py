@@ -8,6 +8,7 @@ from gangctl.api.meta import GANG_MODE, GANG_REF
 from gangctl.sandbox.admission.conditions import ConditionError, Conditions, check
 from gangctl.sandbox.objects import Object
 from gangctl.webhooks.configurations import FINAL_CONDITION, JOBSET_CONDITION, LOST_CONDITION, STAMPED_CONDITION
+from tests.rows import each
 
 STAMP = {"annotations": {GANG_REF: "{}"}}
 
@@ -30,7 +31,7 @@ def hold(condition: dict[str, str], new: Object | None, old: Object | None = Non
     return Conditions([condition]).hold({"object": new, "oldObject": old, "request": request})
 
 
-@pytest.mark.parametrize(
+@each(
     ("new", "old", "asked"),
     [
         pytest.param(jobset(), None, False, id="plain"),
@@ -46,7 +47,7 @@ def test_gangctl_is_asked_about_gangs(new: Object, old: Object | None, asked: bo
     assert hold(JOBSET_CONDITION, new, old) is asked
 
 
-@pytest.mark.parametrize(
+@each(
     ("new", "old", "asked"),
     [
         pytest.param(jobset("Gang", stamped=True), None, False, id="stamped"),
@@ -58,12 +59,12 @@ def test_it_looks_again_where_a_stamp_is_missing(new: Object, old: Object | None
     assert hold(FINAL_CONDITION, new, old) is asked
 
 
-@pytest.mark.parametrize("stamped", [True, False])
+@each("stamped", [True, False])
 def test_it_is_asked_about_stamped_jobs(stamped: bool) -> None:
     assert hold(STAMPED_CONDITION, job(stamped=stamped)) is stamped
 
 
-@pytest.mark.parametrize(
+@each(
     ("new", "old", "lost"),
     [
         pytest.param(job(), job(schedulingGroup={"podGroupName": "g"}), True, id="group"),
@@ -87,6 +88,6 @@ def test_a_field_that_is_not_there_is_an_error_unless_another_condition_is_false
     assert Conditions([]).hold(values)
 
 
-@pytest.mark.parametrize(("expression", "good"), [("1 +", False), ("has(object.a) || true", True)])
+@each(("expression", "good"), [("1 +", False), ("has(object.a) || true", True)])
 def test_an_expression_is_compiled_before_it_is_used(expression: str, good: bool) -> None:
     assert (check(expression) == "") is good

@@ -9,6 +9,7 @@ from gangctl.sandbox.admission import Attributes, NoAdmission
 from gangctl.sandbox.api import SYSTEM, Api, Caller, WriteOptions
 from gangctl.sandbox.errors import StatusError, bad_request
 from gangctl.sandbox.objects import Object
+from tests.rows import each
 from tests.sandbox.bodies import EVENT, JOB, POD
 
 ME = Caller("me")
@@ -140,7 +141,7 @@ async def test_a_dry_run_says_what_would_be_and_changes_nothing(api: Api) -> Non
     assert api.store.revision == revision
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "message"),
     [
         ({"kind": "Secret", "apiVersion": "v1"}, "converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
@@ -241,7 +242,7 @@ async def test_many_writers_lose_nothing(api: Api) -> None:
     assert len((await api.get(kind, "default", "c"))["data"]) == 20
 
 
-@pytest.mark.parametrize(
+@each(
     ("minor", "version", "resources"),
     [
         ("1.35", "v1alpha1", {"workloads"}),

@@ -7,6 +7,7 @@ import pytest
 from gangctl.sandbox.api import Api, Caller, WriteOptions
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
+from tests.rows import each
 
 ME = Caller("me")
 
@@ -123,7 +124,7 @@ async def test_list_items_are_owned_by_their_keys(api: Api) -> None:
     assert [each["port"] for each in left["spec"]["ports"]] == [2]
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "manager", "code", "message"),
     [
         ({"data": {}}, "m", 400, "invalid object type: /, Kind="),

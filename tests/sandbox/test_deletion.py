@@ -5,6 +5,7 @@ import pytest
 from gangctl.sandbox.api import SYSTEM, Api, Caller, DeleteOptions, Propagation
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
+from tests.rows import each
 from tests.sandbox.bodies import SPECS
 
 ME = Caller("me")
@@ -52,7 +53,7 @@ async def test_finalizers_hold_and_the_last_one_lets_go(api: Api) -> None:
     assert await _gone(api, "configmaps")
 
 
-@pytest.mark.parametrize(
+@each(
     ("resource", "propagation", "finalizers"),
     [
         ("configmaps", "Foreground", ["foregroundDeletion"]),
@@ -62,9 +63,8 @@ async def test_finalizers_hold_and_the_last_one_lets_go(api: Api) -> None:
         ("configmaps", None, None),
     ],
 )
-async def test_propagation(
-    api: Api, resource: str, propagation: Propagation | None, finalizers: list[str] | None
-) -> None:
+async def test_propagation(resource: str, propagation: Propagation | None, finalizers: list[str] | None) -> None:
+    api = Api()
     await _create(api, resource)
     warnings: list[str] = []
     options = DeleteOptions(propagation=propagation)
@@ -74,7 +74,7 @@ async def test_propagation(
     assert bool(warnings) is (resource == "jobs.batch" and propagation is None)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "message"),
     [
         (DeleteOptions(uid="other"), r"the UID in the precondition \(other\) does not match the UID in record"),

@@ -6,10 +6,11 @@ import pytest
 
 from gangctl.sandbox.discovery import AGGREGATED
 from gangctl.sandbox.server import Sandbox, SandboxOptions
+from tests.rows import each
 from tests.sandbox.wire import Wire
 
 
-@pytest.mark.parametrize(("minor", "release"), [("1.35", "v1.35.4"), ("1.36", "v1.36.3"), ("1.37", "v1.37.2")])
+@each(("minor", "release"), [("1.35", "v1.35.4"), ("1.36", "v1.36.3"), ("1.37", "v1.37.2")])
 async def test_the_version(minor: str, release: str) -> None:
     async with (
         Sandbox(SandboxOptions(minor=minor, tls=False)) as sandbox,

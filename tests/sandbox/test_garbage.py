@@ -10,6 +10,7 @@ from gangctl.sandbox.api import Api, DeleteOptions, Propagation
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import wait_for
+from tests.rows import each
 from tests.sandbox.asking import ME, create, patch
 
 MAPS, GROUPS = "configmaps", "podgroups.scheduling.k8s.io"
@@ -44,7 +45,7 @@ async def until(condition: Callable[[], bool], told: str) -> None:
     async def probe() -> bool:
         return condition()
 
-    await wait_for(probe, 10, told)
+    await wait_for(probe, told)
 
 
 async def test_dependents_follow_their_owner(sandbox: Sandbox) -> None:
@@ -126,8 +127,8 @@ async def test_a_namespace_goes_when_it_is_empty(sandbox: Sandbox) -> None:
     await until(lambda: stored(api, "namespaces", "n") is None, "the namespace to go")
 
 
-@pytest.mark.parametrize("minor", ["1.37", "1.36"])
-@pytest.mark.parametrize("end", ["deleted", "finished"])
+@each("minor", ["1.37", "1.36"])
+@each("end", ["deleted", "finished"])
 async def test_a_group_outlives_the_pods_that_need_it(minor: str, end: str) -> None:
     async with Sandbox(SandboxOptions(minor=minor, tls=False)) as sandbox:
         api = sandbox.api

@@ -6,6 +6,7 @@ import pytest
 
 from gangctl.sandbox.payloads import LIMIT
 from gangctl.sandbox.server import Sandbox
+from tests.rows import each
 from tests.sandbox.wire import CONFIGMAPS, MERGE, PODS, Wire
 
 _SERVER_MESSAGES = {
@@ -35,7 +36,7 @@ async def test_lists_say_the_kind_once_except_of_custom_kinds(wire: Wire) -> Non
     assert (await wire.get("/api/v1/pods")).json["items"] == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "path", "status"),
     [
         ("GET", "/apis/batch/v1/nope", 404),
@@ -57,13 +58,13 @@ async def test_what_is_not_served(wire: Wire, method: str, path: str, status: in
     assert (told.status, told.message) == (status, _SERVER_MESSAGES[status])
 
 
-@pytest.mark.parametrize("path", ["/foo", "/apis/nope", "/apis/nope/v1"])
+@each("path", ["/foo", "/apis/nope", "/apis/nope/v1"])
 async def test_paths_of_nothing_are_plain_text(wire: Wire, path: str) -> None:
     told = await wire.get(path)
     assert (told.status, told.text.strip()) == (404, "404 page not found")
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "content_type", "status", "message"),
     [
         (b'{"a":', "application/json", 400, "json parse error: unexpected end of JSON input"),
@@ -92,12 +93,12 @@ async def test_yaml_is_read_and_written(wire: Wire) -> None:
     assert "day: '2020-01-01'" in told.text
 
 
-@pytest.mark.parametrize("accept", ["text/html", "application/vnd.kubernetes.protobuf"])
+@each("accept", ["text/html", "application/vnd.kubernetes.protobuf"])
 async def test_what_is_not_written_is_not_acceptable(wire: Wire, accept: str) -> None:
     assert (await wire.send("GET", CONFIGMAPS, accept=accept)).status == 406
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "status", "message"),
     [
         ("dryRun=Some", 422, 'CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]'),
@@ -167,7 +168,7 @@ async def test_reviews_are_answered(sandbox: Sandbox, wire: Wire) -> None:
     assert "error" in (await wire.send("POST", tokens, {"spec": {"token": "x"}})).json["status"]
 
 
-@pytest.mark.parametrize(("token", "status"), [("", 403), ("wrong", 401)])
+@each(("token", "status"), [("", 403), ("wrong", 401)])
 async def test_strangers_may_ask_for_health_only(sandbox: Sandbox, token: str, status: int) -> None:
     async with Wire(sandbox.url, token) as stranger:
         assert (await stranger.get(CONFIGMAPS)).status == status

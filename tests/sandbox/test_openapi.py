@@ -11,6 +11,7 @@ from gangctl.sandbox.objects import Object, walk
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import NotYet, wait_for
 from tests.manifests.kubectl import Kubectl, KubectlFailed
+from tests.rows import each
 from tests.sandbox.definitions import definition, version, widget
 from tests.sandbox.wire import Wire
 
@@ -60,7 +61,7 @@ async def test_the_schema_of_a_kind_says_which_it_is(wire: Wire) -> None:
     assert parallelism == {"type": "integer", "format": "int32"}
 
 
-@pytest.mark.parametrize("minor", MINORS)
+@each("minor", MINORS)
 async def test_pods_name_their_group_as_their_minor_does(minor: str) -> None:
     async with Sandbox(SandboxOptions(minor=minor, tls=False)) as sandbox, Wire(sandbox.url, sandbox.token()) as wire:
         properties = (await _document(wire, "api/v1"))["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"][
@@ -78,7 +79,7 @@ async def test_custom_resources_have_the_schema_of_their_definition(wire: Wire) 
             raise NotYet(told.text)
         return told.json
 
-    schema = (await wait_for(published, 5, "the document", interval=0.01))["components"]["schemas"][
+    schema = (await wait_for(published, "the document", interval=0.01))["components"]["schemas"][
         "com.example.v1.Widget"
     ]
     assert schema["properties"]["spec"] == SPEC
@@ -116,7 +117,7 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
 
 
 @pytest.mark.controlplane
-@pytest.mark.parametrize(
+@each(
     ("field", "told"),
     [
         ("jobset.spec", "replicatedJobs\t<[]Object>"),

@@ -6,6 +6,7 @@ import pytest
 
 from gangctl.sandbox import patches
 from gangctl.sandbox.errors import StatusError
+from tests.rows import each
 
 
 def test_a_merge_patch_sets_removes_and_goes_deep() -> None:
@@ -18,7 +19,7 @@ def test_a_merge_patch_sets_removes_and_goes_deep() -> None:
     assert old == {"a": {"b": 1, "c": 2}, "l": [1, 2], "x": 1}
 
 
-@pytest.mark.parametrize(
+@each(
     ("patch", "expected"),
     [
         ([{"op": "add", "path": "/l/-", "value": 3}], {"l": [1, 2, 3], "m": {"a/b": 1}}),
@@ -35,7 +36,7 @@ def test_a_json_patch(patch: list[Any], expected: dict[str, Any]) -> None:
     assert patches.json_patch({"l": [1, 2], "m": {"a/b": 1}}, patch) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "operation",
     [
         {"op": "remove", "path": "/no"},
@@ -56,7 +57,7 @@ def test_a_json_patch_that_does_not_fit_is_refused_without_a_reason(operation: d
     )
 
 
-@pytest.mark.parametrize("patch", [{"op": "add"}, "x", [1]])
+@each("patch", [{"op": "add"}, "x", [1]])
 def test_what_is_no_json_patch(patch: Any) -> None:
     with pytest.raises(StatusError) as caught:
         patches.json_patch({}, patch)

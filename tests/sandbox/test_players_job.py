@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.players import add_nodes, completion_indexes
 from gangctl.sandbox.players.job_pods import FINALIZER
+from tests.rows import each
 from tests.sandbox.stage import NAMESPACE, Stage, stage
 
 JOBS = "jobs.batch"
@@ -70,7 +69,7 @@ async def test_pods_of_an_indexed_job_are_named_and_labelled_by_index() -> None:
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("Job", made["metadata"]["uid"], True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("minor", "reference"),
     [
         ("1.35", {"workloadRef": {"name": "wl", "podGroup": "w", "podGroupReplicaKey": "0"}}),
@@ -212,7 +211,7 @@ async def test_pods_of_a_job_that_is_gone_are_let_go() -> None:
         await on.until(nothing, "the pod to go")
 
 
-@pytest.mark.parametrize(
+@each(
     ("numbers", "text"),
     [((), ""), ((3,), "3"), ((0, 1), "0,1"), ((0, 1, 2), "0-2"), ((0, 2, 3, 5, 6, 7), "0,2,3,5-7")],
 )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import pytest
-
 from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.players import add_nodes
 from tests.jobsets import jobset, rj
+from tests.rows import each
 from tests.sandbox.stage import NAMESPACE, Referring, Stage, stage
 
 JOBSETS = "jobsets.jobset.x-k8s.io"
@@ -156,7 +155,7 @@ async def test_a_failed_job_restarts_all_of_them_until_it_may_no_more() -> None:
     assert failed["status"]["terminalState"] == "Failed"
 
 
-@pytest.mark.parametrize(
+@each(
     ("policy", "reason"),
     [
         (None, "FailedJobs"),
@@ -218,7 +217,7 @@ async def test_created_suspended_it_has_jobs_and_no_pods() -> None:
         assert await on.pods() == []
 
 
-@pytest.mark.parametrize("status", ["Ready", "Complete"])
+@each("status", ["Ready", "Complete"])
 async def test_a_dependency_is_waited_for(status: str) -> None:
     second = {**rj("b", 1, 1, 1), "dependsOn": [{"name": "a", "status": status}]}
     async with stage() as on:

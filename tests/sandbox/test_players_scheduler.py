@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import pytest
-
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.players import add_nodes, finish_when_bound
 from tests.jobsets import jobset, rj
+from tests.rows import each
 from tests.sandbox.stage import NAMESPACE, Referring, Stage, stage
 
 MINORS = ("1.35", "1.36", "1.37")
@@ -89,7 +88,7 @@ async def test_without_gangs_jobsets_strand_each_other() -> None:
     assert max(held.values()) < PODS
 
 
-@pytest.mark.parametrize("minor", MINORS)
+@each("minor", MINORS)
 async def test_gangs_take_turns(minor: str) -> None:
     api = Api(minor, admission=Referring() if minor == "1.35" else None)
     async with stage(api=api, policy=finish_when_bound(lambda _name: PODS), pause_seconds=0.01) as on:
@@ -101,7 +100,7 @@ async def test_gangs_take_turns(minor: str) -> None:
             await on.until_condition("jobsets.jobset.x-k8s.io", f"train-{i}", "Completed")
 
 
-@pytest.mark.parametrize("minor", MINORS)
+@each("minor", MINORS)
 async def test_a_gang_waits_for_its_group_then_for_its_pods_then_for_room(minor: str) -> None:
     async with stage(minor) as on:
         await add_nodes(on.api, 1, cpu="1")
@@ -123,7 +122,7 @@ async def test_a_gang_waits_for_its_group_then_for_its_pods_then_for_room(minor:
         await on.until_bound(2)
 
 
-@pytest.mark.parametrize(("minor", "kind"), [("1.36", "PodGroupScheduled"), ("1.37", "PodGroupInitiallyScheduled")])
+@each(("minor", "kind"), [("1.36", "PodGroupScheduled"), ("1.37", "PodGroupInitiallyScheduled")])
 async def test_a_group_says_whether_it_was_scheduled(minor: str, kind: str) -> None:
     async with stage(minor) as on:
         await create_group(on, minor, "g", 1)
@@ -142,7 +141,7 @@ async def test_a_group_says_whether_it_was_scheduled(minor: str, kind: str) -> N
         assert after["status"] == "True", "it never goes back"
 
 
-@pytest.mark.parametrize("minor", MINORS)
+@each("minor", MINORS)
 async def test_a_replacement_joins_those_that_run(minor: str) -> None:
     async with stage(minor) as on:
         await add_nodes(on.api, 1, cpu="2")
@@ -174,7 +173,7 @@ async def test_a_replacement_waits_for_a_quorum_that_succeeded_pods_no_longer_ma
         assert (await on.get("pods", "p-2"))["spec"]["nodeName"] == "node-0"
 
 
-@pytest.mark.parametrize(("minor", "bound"), [("1.36", 1), ("1.37", 0)])
+@each(("minor", "bound"), [("1.36", 1), ("1.37", 0)])
 async def test_a_group_of_1_37_takes_only_pods_of_its_own_priority(minor: str, bound: int) -> None:
     async with stage(minor) as on:
         await add_nodes(on.api, 1)
@@ -223,7 +222,7 @@ async def test_higher_priority_comes_first() -> None:
     assert bound["metadata"]["name"] == "high"
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "fits"),
     [
         ({"nodeSelector": {"pool": "gpu"}}, True),

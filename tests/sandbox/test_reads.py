@@ -5,6 +5,7 @@ import pytest
 from gangctl.sandbox.api import Api, Caller
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.reads import ListQuery, page
+from tests.rows import each
 
 ME = Caller("me")
 
@@ -72,7 +73,7 @@ async def test_which_revision_is_listed(api: Api) -> None:
     assert _names(api, ListQuery(resource_version=revision, limit=5)) == ["a"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "code", "message"),
     [
         (ListQuery(resource_version="999"), 504, "Timeout: Too large resource version: 999, current: 4"),

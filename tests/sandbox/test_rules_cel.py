@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gangctl.sandbox.admission.conditions import Conditions
 from gangctl.sandbox.objects import walk
 from gangctl.sandbox.rules.celrules import IN_PYTHON
 from gangctl.sandbox.rules.jobset_schema import jobset_schema
+from tests.rows import each
 
 IN_ORDER = {"startupPolicyOrder": "InOrder"}
 (STARTUP,) = (rule for rule in IN_PYTHON if "startupPolicy" in rule)
 
 
-@pytest.mark.parametrize(
+@each(
     "spec",
     [
         {"startupPolicy": IN_ORDER, "replicatedJobs": [{"name": "a"}, {"name": "b", "dependsOn": [{"name": "a"}]}]},

@@ -13,6 +13,7 @@ from gangctl.sandbox.kinds import MINORS
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules.decoding import canonical
 from gangctl.sandbox.rules.fields import fields_of, parse
+from tests.rows import each
 from tests.sandbox.asking import create, refused
 
 JOBS = "jobs.batch"
@@ -53,7 +54,7 @@ async def test_what_is_empty_is_gone() -> None:
     assert (created["spec"]["completions"], created["spec"]["suspend"]) == (0, False)
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "words"),
     [
         (job(parallelism="x"), "string into Go struct field JobSpec.spec.parallelism of type int32"),
@@ -80,7 +81,7 @@ async def test_a_quantity_is_one() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "stored"),
     [
         ("0.5", "500m"),

@@ -5,7 +5,8 @@ import pytest
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.server import Sandbox
+from gangctl.sandbox.server import Sandbox, SandboxOptions
+from tests.rows import each
 from tests.sandbox.definitions import (
     ME,
     OPEN,
@@ -42,7 +43,7 @@ def api(sandbox: Sandbox) -> Api:
     return sandbox.api
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "words"),
     [
         pytest.param(
@@ -145,7 +146,7 @@ async def test_a_definition_is_refused_in_the_words_of_the_real_server(
     assert (caught.value.code, caught.value.message) == (422, subject + told)
 
 
-@pytest.mark.parametrize(
+@each(
     ("rule", "why"),
     [
         ("self ><", "compilation failed"),
@@ -166,7 +167,7 @@ async def test_conversion_by_webhook_is_refused(api: Api) -> None:
 SIZE: Object = {"type": "integer", "minimum": 1, "maximum": 10}
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "value", "words"),
     [
         pytest.param(
@@ -313,11 +314,14 @@ SIZE: Object = {"type": "integer", "minimum": 1, "maximum": 10}
     ],
 )
 async def test_objects_are_validated_in_the_words_of_the_real_server(
-    api: Api, schema: Object, value: object, words: str | list[str]
+    schema: Object, value: object, words: str | list[str]
 ) -> None:
-    await create(api, of_field(schema))
-    await established(api)
-    with pytest.raises(StatusError) as caught:
-        await api.create(api.kind(WIDGETS), "default", widget({"a": value}), ME)
+    # A sandbox of its own: each row defines the same kind.
+    async with Sandbox(SandboxOptions(tls=False)) as sandbox:
+        api = sandbox.api
+        await create(api, of_field(schema))
+        await established(api)
+        with pytest.raises(StatusError) as caught:
+            await api.create(api.kind(WIDGETS), "default", widget({"a": value}), ME)
     told = words if isinstance(words, str) else f"[{', '.join(words)}]"
     assert (caught.value.code, caught.value.message) == (422, f'Widget.example.com "w" is invalid: {told}')

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object
+from tests.rows import each
 from tests.sandbox.asking import create, patch, patch_refused, refused, told
 
 WORKLOADS, GROUPS = "workloads.scheduling.k8s.io", "podgroups.scheduling.k8s.io"
@@ -32,14 +31,14 @@ def group(minor: str, workload: str = "w", template: str = "a") -> Object:
     return {"schedulingPolicy": {"gang": {"minCount": 2}}, **reference}
 
 
-@pytest.mark.parametrize("minor", MINORS)
+@each("minor", MINORS)
 async def test_nine_templates_are_too_many(minor: str) -> None:
     spec = templates(minor, **{f"t{index}": 1 for index in range(9)})
     error = await refused(Api(minor), WORKLOADS, spec=spec)
     assert told(error) == [f"spec.{next(iter(spec))}: Too many: 9: must have at most 8 items"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("minor", "words"),
     [
         ("1.37", "spec.podGroupTemplates[0].schedulingPolicy.gang.minCount: Required value"),
@@ -51,7 +50,7 @@ async def test_a_gang_is_of_one_at_least(minor: str, words: str) -> None:
     assert told(await refused(Api(minor), WORKLOADS, spec=templates(minor, a=0))) == [words]
 
 
-@pytest.mark.parametrize(
+@each(
     ("minor", "words"),
     [
         ("1.37", 'spec: Invalid value: "": must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`'),
@@ -70,7 +69,7 @@ async def test_templates_are_told_apart_by_name() -> None:
     assert told(error) == [f"spec.podGroupTemplates[1]: Duplicate value: {value}"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("policy", "words"),
     [
         ({}, '"": must specify one of: `basic`, `gang`'),
@@ -106,7 +105,7 @@ async def test_on_1_37_a_gang_stays_a_gang() -> None:
     assert changed["spec"]["schedulingPolicy"] == {"gang": {"minCount": 7}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("minor", "words"),
     [
         ("1.36", "spec.podGroupTemplates: Invalid value: null: field is immutable"),
@@ -122,7 +121,7 @@ async def test_before_1_37_templates_stay(minor: str, words: str) -> None:
     assert told(await patch_refused(api, WORKLOADS, {"spec": templates(minor, a=3)})) == [words]
 
 
-@pytest.mark.parametrize("minor", NEWER)
+@each("minor", NEWER)
 async def test_a_group_is_protected_and_has_an_empty_status(minor: str) -> None:
     api = Api(minor)
     await create(api, WORKLOADS, "w", spec=templates(minor, a=2))
@@ -163,7 +162,7 @@ async def test_a_groups_priority_is_that_of_its_class() -> None:
         assert (error.code, error.message) == (403, f'podgroups.scheduling.k8s.io "y" is forbidden: {words}')
 
 
-@pytest.mark.parametrize("minor", NEWER)
+@each("minor", NEWER)
 async def test_fields_of_disabled_gates_vanish(minor: str) -> None:
     api = Api(minor)
     await create(api, WORKLOADS, "w", spec=templates(minor, a=2))

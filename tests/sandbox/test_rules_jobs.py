@@ -6,6 +6,7 @@ import pytest
 
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object, copy
+from tests.rows import each
 from tests.sandbox.asking import create, patch, patch_refused, refused, told
 
 JOBS = "jobs.batch"
@@ -71,7 +72,7 @@ async def test_a_generated_name_is_in_the_labels() -> None:
     assert created["spec"]["template"]["metadata"]["labels"]["job-name"] == created["metadata"]["name"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "words"),
     [
         pytest.param(
@@ -132,7 +133,7 @@ async def test_names_of_indexed_pods_are_hostnames() -> None:
     ]
 
 
-@pytest.mark.parametrize("minor", MINORS)
+@each("minor", MINORS)
 async def test_the_reference_is_kept_with_its_gate_and_dropped_without(minor: str) -> None:
     field, reference = REFERENCES[minor]
     kept = await create(Api(minor), JOBS, spec=job({field: reference}))
@@ -141,8 +142,8 @@ async def test_the_reference_is_kept_with_its_gate_and_dropped_without(minor: st
     assert field not in dropped["spec"]["template"]["spec"]
 
 
-@pytest.mark.parametrize("minor", MINORS)
-@pytest.mark.parametrize("suspend", [False, True])
+@each("minor", MINORS)
+@each("suspend", [False, True])
 async def test_the_reference_stays(minor: str, suspend: bool) -> None:
     field, reference = REFERENCES[minor]
     api = Api(minor)
@@ -163,8 +164,8 @@ DIRECTIVES: list[Object] = [
 ]
 
 
-@pytest.mark.parametrize("minor", MINORS)
-@pytest.mark.parametrize("change", DIRECTIVES, ids=["labels", "annotations", "nodeSelector", "tolerations", "gates"])
+@each("minor", MINORS)
+@each("change", DIRECTIVES, ids=["labels", "annotations", "nodeSelector", "tolerations", "gates"])
 async def test_where_pods_go_changes_only_while_suspended(minor: str, change: Object) -> None:
     api = Api(minor)
     await create(api, JOBS, spec=job(suspend=True))
@@ -176,7 +177,7 @@ async def test_where_pods_go_changes_only_while_suspended(minor: str, change: Ob
     assert [words.partition(":")[0] for words in told(error)] == ["spec.template"]
 
 
-@pytest.mark.parametrize(("minor", "allowed"), [("1.37", True), ("1.36", True), ("1.35", False)])
+@each(("minor", "allowed"), [("1.37", True), ("1.36", True), ("1.35", False)])
 async def test_resources_change_while_suspended_since_1_36(minor: str, allowed: bool) -> None:
     api = Api(minor)
     await create(api, JOBS, spec=job(suspend=True))
@@ -189,7 +190,7 @@ async def test_resources_change_while_suspended_since_1_36(minor: str, allowed: 
         assert (await patch_refused(api, JOBS, change)).code == 422
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "words"),
     [
         (
@@ -224,7 +225,7 @@ async def test_on_1_36_the_number_of_a_gangs_pods_stays() -> None:
     assert (await patch(api, JOBS, {"spec": {"parallelism": 3}}, "b"))["spec"]["parallelism"] == 3
 
 
-@pytest.mark.parametrize("minor", ["1.37", "1.35"])
+@each("minor", ["1.37", "1.35"])
 async def test_elsewhere_it_may_change(minor: str) -> None:
     api = Api(minor)
     field, reference = REFERENCES[minor]

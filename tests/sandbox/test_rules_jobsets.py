@@ -11,6 +11,7 @@ from gangctl.sandbox.api import Api, Caller, WriteOptions
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy
 from tests.controlplane.plane import ControlPlane
+from tests.rows import each
 from tests.sandbox.jobset_cases import ANSWERS, CHANGED, CHANGES, NEW, OLD, STATUSES, ask, jobset, recorded
 
 ME = Caller("me")
@@ -31,13 +32,13 @@ async def _said(call: Awaitable[Object]) -> Object:
         return recorded(error.body())
 
 
-@pytest.mark.parametrize("name", NEW)
+@each("name", NEW)
 async def test_a_new_jobset_is_told_what_a_real_server_tells(api: Api, name: str) -> None:
     kind = api.kind("jobsets.jobset.x-k8s.io")
     assert await _said(api.create(kind, "default", copy(NEW[name]), ME, DRY)) == REAL["new"][name]
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@each("name", CHANGES)
 async def test_a_change_is_told_what_a_real_server_tells(changed: Api, name: str) -> None:
     kind = changed.kind("jobsets.jobset.x-k8s.io")
     said = await _said(changed.patch(kind, "default", CHANGED, CHANGES[name], "json", ME, DRY))
@@ -49,7 +50,7 @@ async def test_a_new_jobset_has_no_status(api: Api) -> None:
     assert "status" not in await api.create(kind, "default", copy(NEW["status given"]), ME)
 
 
-@pytest.mark.parametrize("name", STATUSES)
+@each("name", STATUSES)
 async def test_a_status_is_told_what_a_real_server_tells(changed: Api, name: str) -> None:
     kind, patch = changed.kind("jobsets.jobset.x-k8s.io"), {"status": STATUSES[name]}
     with pytest.raises(StatusError) as caught:
@@ -93,7 +94,7 @@ async def test_the_recorded_answers_are_those_of_a_real_server(plane_1_37: Contr
     assert await ask(plane_1_37.api, namespace) == REAL
 
 
-@pytest.mark.parametrize(("minor", "field"), [("1.37", "ownerReferences[0].name"), ("1.36", "ownerReferences.name")])
+@each(("minor", "field"), [("1.37", "ownerReferences[0].name"), ("1.36", "ownerReferences.name")])
 async def test_owners_are_told_as_each_minor_does(minor: str, field: str) -> None:
     api = Api(minor)
     owner = {"apiVersion": "v1", "kind": "Pod", "uid": "u"}

@@ -6,6 +6,7 @@ import pytest
 
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object
+from tests.rows import each
 from tests.sandbox.asking import create, patch, patch_refused, refused, told
 
 CLASSES = "priorityclasses.scheduling.k8s.io"
@@ -110,7 +111,7 @@ async def test_allocatable_is_capacity_unless_told() -> None:
     assert words.startswith('metadata.taints[0].effect: Unsupported value: "Foo": supported values: "NoSchedule"')
 
 
-@pytest.mark.parametrize("kind", ["roles", "clusterroles"])
+@each("kind", ["roles", "clusterroles"])
 async def test_a_role_says_what_for(kind: str) -> None:
     error = await refused(Api(), f"{kind}.rbac.authorization.k8s.io", rules=[{"apiGroups": [""]}])
     assert told(error) == [
@@ -131,7 +132,7 @@ MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"
 
 
-@pytest.mark.parametrize(("resource", "own"), [(MUTATING, {"reinvocationPolicy": "Never"}), (VALIDATING, {})])
+@each(("resource", "own"), [(MUTATING, {"reinvocationPolicy": "Never"}), (VALIDATING, {})])
 async def test_a_registration_is_filled_in(resource: str, own: Object) -> None:
     created = await create(Api(), resource, webhooks=[WEBHOOK])
     assert created["webhooks"] == [
@@ -148,7 +149,7 @@ async def test_a_registration_is_filled_in(resource: str, own: Object) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("webhook", "words"),
     [
         pytest.param(

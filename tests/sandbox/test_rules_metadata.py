@@ -6,6 +6,7 @@ import pytest
 
 from gangctl.sandbox.api import Api, Caller
 from gangctl.sandbox.objects import Object
+from tests.rows import each
 from tests.sandbox.asking import create, patch_refused, refused, told
 
 MAPS = "configmaps"
@@ -17,7 +18,7 @@ NAME_PART = (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("metadata", "words"),
     [
         pytest.param({"labels": {"a b": "c"}}, f'metadata.labels: Invalid value: "a b": {NAME_PART}', id="label"),
@@ -59,14 +60,14 @@ async def test_one_owner_controls() -> None:
     )
 
 
-@pytest.mark.parametrize("minor", ["1.36", "1.35"])
+@each("minor", ["1.36", "1.35"])
 async def test_before_1_37_an_owner_had_no_index(minor: str) -> None:
     error = await refused(Api(minor), MAPS, metadata={"ownerReferences": [{**OWNER, "uid": ""}]})
     assert told(error) == ['metadata.ownerReferences.uid: Invalid value: "": must not be empty']
     assert [cause["reason"] for cause in (error.details or {})["causes"]] == ["FieldValueInvalid"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("resource", "name", "good"),
     [("namespaces", "a.b", False), ("clusterroles.rbac.authorization.k8s.io", "a:B", True)],
 )

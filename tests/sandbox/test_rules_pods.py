@@ -6,6 +6,7 @@ import pytest
 
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object, copy
+from tests.rows import each
 from tests.sandbox.asking import create, patch, patch_refused, refused, told
 
 PODS, CLASSES = "pods", "priorityclasses.scheduling.k8s.io"
@@ -57,7 +58,7 @@ async def test_what_is_left_out_is_filled_in() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("image", "policy"),
     [
         ("i", "Always"),
@@ -73,7 +74,7 @@ async def test_images_without_a_tag_are_pulled_always(image: str, policy: str) -
     assert created["spec"]["containers"][0]["imagePullPolicy"] == policy
 
 
-@pytest.mark.parametrize(
+@each(
     ("resources", "quality", "requests"),
     [
         ({"limits": {"cpu": 1}}, "Burstable", {"cpu": "1"}),
@@ -108,7 +109,7 @@ async def test_a_default_class_is_everybodys() -> None:
     assert (created["spec"]["priorityClassName"], created["spec"]["priority"]) == ("usual", 5)
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "words"),
     [
         ({"priorityClassName": "nope"}, "no PriorityClass with name nope was found"),
@@ -127,7 +128,7 @@ async def test_what_admission_forbids(spec: Object, words: str) -> None:
     assert (error.code, error.message) == (403, f'pods "x" is forbidden: {words}')
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "words"),
     [
         pytest.param({"containers": []}, ["spec.containers: Required value"], id="containers"),
@@ -167,7 +168,7 @@ async def test_a_gated_pod_says_so() -> None:
     assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
 
 
-@pytest.mark.parametrize(
+@each(
     ("minor", "field", "reference"),
     [
         ("1.37", "schedulingGroup", {"podGroupName": "g"}),
@@ -185,7 +186,7 @@ async def test_the_reference_is_kept_with_its_gate_and_stays(minor: str, field: 
     assert field not in (await create(off, PODS, spec=pod(**{field: reference})))["spec"]
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         {"priority": 5},

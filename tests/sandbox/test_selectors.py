@@ -7,6 +7,7 @@ import pytest
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind, kinds_of
 from gangctl.sandbox.selectors import selection, selector_object_test
+from tests.rows import each
 
 KINDS = {kind.qualified_name: kind for kind in reversed(kinds_of("1.37", {}))}
 CONFIGMAP = KINDS["configmaps"]
@@ -17,7 +18,7 @@ def _selects(kind: ResourceKind, labels: str, fields: str, obj: Mapping[str, obj
     return selection(kind, labels, fields).matches({"metadata": {}, **obj})
 
 
-@pytest.mark.parametrize(
+@each(
     ("selector", "labels", "expected"),
     [
         ("a=b", {"a": "b"}, True),
@@ -43,7 +44,7 @@ def test_labels(selector: str, labels: dict[str, str], *, expected: bool) -> Non
     assert _selects(CONFIGMAP, selector, "", {"metadata": {"labels": labels}}) is expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("selector", "message"),
     [
         ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
@@ -57,7 +58,7 @@ def test_labels_that_cannot_be_read(selector: str, message: str) -> None:
     assert (caught.value.code, caught.value.message) == (400, message)
 
 
-@pytest.mark.parametrize(
+@each(
     ("selector", "expected"),
     [
         ("spec.nodeName=n", True),
@@ -80,7 +81,7 @@ def test_a_job_counts_its_successes_under_another_name() -> None:
     assert _selects(KINDS["jobs.batch"], "", "status.successful=0", {})
 
 
-@pytest.mark.parametrize(
+@each(
     ("resource", "message"),
     [
         ("configmaps", '"spec.x" is not a known field selector: only "metadata.name", "metadata.namespace"'),
@@ -103,7 +104,7 @@ def test_fields_that_cannot_be_read() -> None:
         selection(POD, "", "abc")
 
 
-@pytest.mark.parametrize(
+@each(
     ("selector", "expected"),
     [
         (None, False),

@@ -5,6 +5,7 @@ import pytest
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.store import Store
+from tests.rows import each
 
 
 def _obj(name: str, value: int = 0) -> Object:
@@ -58,7 +59,7 @@ def test_a_closed_subscription_hears_nothing() -> None:
     assert subscription.take() == []
 
 
-@pytest.mark.parametrize("forget", ["compaction", "bound"])
+@each("forget", ["compaction", "bound"])
 def test_what_is_forgotten_is_gone(forget: str) -> None:
     store = Store(remembered=2)
     start = store.revision

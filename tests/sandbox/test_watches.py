@@ -9,6 +9,7 @@ from gangctl.sandbox.api import SYSTEM, Api, Caller, EventStream
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.server import Sandbox
 from gangctl.sandbox.watches import Watch, WatchQuery
+from tests.rows import each
 from tests.sandbox.wire import CONFIGMAPS, Wire
 
 ME = Caller("me")
@@ -89,7 +90,7 @@ async def test_the_past_may_be_forgotten(api: Api) -> None:
         api.watch(api.kind("configmaps"), resource_version=revision)
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "message"),
     [
         (WatchQuery(match="NotOlderThan"), "resourceVersionMatch is forbidden for watch unless sendInitialEvents"),
