@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -25,9 +24,13 @@ from gangctl.policy.verdict import Outcome, Result
 from gangctl.runtime.workers import Workers
 from tests.controlplane.wait import wait_for
 from tests.judge.scripted import docket_of, review
+from tests.rows import each
 from tests.runtime.test_workers import children
 
-OPTIONS = JudgeOptions(patience_seconds=0.3, policy_seconds=0.6, request_seconds=20.0, waiting=4, waiting_each=2)
+OPTIONS = JudgeOptions(
+    patience_seconds=0.3, policy_seconds=0.6, request_seconds=600.0, lesson_seconds=300.0, waiting=4, waiting_each=2
+)
+"""What hangs ends with its CPU time, which a busy machine does not use up. Reviews and lessons may take any time."""
 
 
 class Stand:
@@ -71,7 +74,7 @@ class Stand:
 
     async def hear(self, *names: str, about: Review | None = None, seconds: float = 0.0) -> list[Outcome]:
         hearing = self.put(found := docket_of(*names), about, seconds)
-        await asyncio.wait_for(hearing.wait(), 60)
+        await asyncio.wait_for(hearing.wait(), 600)
         return [hearing.outcomes[entry.key] for entry in found.entries]
 
 
@@ -104,7 +107,7 @@ async def test_policies_are_judged_by_one_worker_in_one_go() -> None:
         assert not here.strikes
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "kind", "why"),
     [
         ("hang", "DeadlineExceeded", "time"),
@@ -132,14 +135,14 @@ async def test_many_that_misbehave_in_one_review() -> None:
 
 async def test_the_fast_lane_hands_over_whom_it_has_no_patience_for() -> None:
     async with stand(appeals=True) as here:
-        outcomes = await here.hear("a", "slow", "b")
+        outcomes = await here.hear("a", "hang", "b")
         assert [outcome.policy for outcome in outcomes] == ["a", "heard elsewhere", "b"]
-        assert here.strikes == [("slow", "time")]
-        assert here.appeals == ["slow"]
+        assert here.strikes == [("hang", "time")]
+        assert here.appeals == ["hang"]
 
 
 async def test_nobody_waits_for_one_that_hangs_while_a_worker_is_in_reserve() -> None:
-    async with stand(replace(OPTIONS, patience_seconds=20, policy_seconds=20), appeals=True) as here:
+    async with stand(replace(OPTIONS, patience_seconds=600, policy_seconds=600), appeals=True) as here:
         [first] = await here.hear("a")
 
         async def spare() -> bool:
@@ -152,7 +155,7 @@ async def test_nobody_waits_for_one_that_hangs_while_a_worker_is_in_reserve() ->
         assert [entry.policy.name for entry in hanging.pending.values()] == ["hang"]
         assert not here.strikes
         os.kill(first.steps, signal.SIGSEGV)
-        await asyncio.wait_for(hanging.wait(), 30)
+        await asyncio.wait_for(hanging.wait(), 600)
         assert here.strikes == [("hang", "crash")]
         assert kinds(await here.hear("a", "b")) == ["pass", "pass"]
 
@@ -167,22 +170,21 @@ async def test_who_is_kept_apart_by_the_time_of_its_turn_is_judged_apart() -> No
 
 
 async def test_the_slow_lane_hears_it_out() -> None:
-    async with stand() as here:
+    async with stand(replace(OPTIONS, policy_seconds=60)) as here:
         assert kinds(await here.hear("a", "slow", "b")) == ["pass"] * 3
         assert not here.strikes
 
 
 async def test_who_is_slow_in_the_fast_lane_is_heard_there_but_once() -> None:
-    async with stand(appeals=True) as here:
+    async with stand(replace(OPTIONS, patience_seconds=60, policy_seconds=60), appeals=True) as here:
         assert kinds(await here.hear("rude")) == ["pass"]
         assert here.strikes == [("rude", "slow")]
 
 
 async def test_at_the_end_of_a_review_no_worker_is_killed_for_those_that_were_not_heard() -> None:
-    async with stand(replace(OPTIONS, fair_seconds=60, policy_seconds=10)) as here:
+    async with stand(replace(OPTIONS, fair_seconds=600, policy_seconds=60)) as here:
         first = await here.hear("a")
-        # Whenever it begins, it works for longer than the review lasts.
-        late = await here.hear("slower", "b", seconds=1.5)
+        late = await here.hear("longer", "b", seconds=5)
         again = await here.hear("c")
         assert kinds(late) == ["pass", "DeadlineExceeded"]
         assert not here.strikes
@@ -279,5 +281,4 @@ async def test_cancelling_a_lane_ends_what_it_was_at() -> None:
     async with stand() as here:
         await here.hear("a")
         here.put(docket_of("hang"))
-        began = time.monotonic()
-    assert time.monotonic() - began < 10
+    assert not children()

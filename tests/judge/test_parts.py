@@ -6,8 +6,6 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pytest
-
 from gangctl.judge.hearing import Hearing
 from gangctl.judge.line import Line
 from gangctl.judge.policyset import PolicySet, docket
@@ -17,6 +15,7 @@ from gangctl.policy.cel.faults import EvalKind
 from gangctl.policy.exemptions import load_exception
 from gangctl.policy.verdict import Action, Outcome, Result
 from tests.judge.scripted import NOW, docket_of, policy, review
+from tests.rows import each
 
 
 def test_quarantine_grows_with_each_strike_and_decays() -> None:
@@ -89,7 +88,7 @@ async def test_a_line_wakes_every_taker() -> None:
     assert {taken.name for taken in await asyncio.gather(*takers[1:])} == {"x", "y"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("obj", "expected"),
     [
         ({}, (1, 0, 0)),
