@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -151,11 +150,8 @@ async def test_a_refused_connection_is_repeated_for_writes_too(clock: HurriedClo
 async def test_a_server_that_hangs_costs_the_timeout_and_no_more(server: ScriptedServer) -> None:
     server.on("GET", "/x", hang())
     async with Transport(StaticCredentials(server.url), TransportOptions(timeout_seconds=0.5)) as transport:
-        started = time.monotonic()
-        with pytest.raises(UnavailableError) as caught:
+        with pytest.raises(UnavailableError, match=r"no answer within 0\.5 s") as caught:
             await transport.send(GET)
-        # A busy machine needs more than the half second; what a call may take by default is far more.
-        assert time.monotonic() - started < 20
     assert caught.value.reason == "Timeout"
     # Never asked again. On a machine that stood still it was over before the server had read it even once.
     assert server.count() <= 1

@@ -20,6 +20,7 @@ from tests.controlplane.wait import wait_for
 from tests.hostile.calls import PATHS, SECONDS, check, ganged, post, raw, review, until_closed
 from tests.hostile.listener import BRIEF, Child, listening
 from tests.hostile.profiles import tries
+from tests.rows import each
 
 PEAK_MIB = 400
 GOOD = json.dumps(review(obj=ganged())).encode()
@@ -136,7 +137,7 @@ def test_a_caller_that_drips(brief: Child) -> None:
         assert status_of(received) == 408
 
 
-@pytest.mark.parametrize("deadline", ["0s", "1s", "00s", "9999s", "-1s", "1h", "1s&timeout=0s", "٣s", ""])
+@each("deadline", ["0s", "1s", "00s", "9999s", "-1s", "1h", "1s&timeout=0s", "٣s", ""])
 def test_no_deadline_of_a_caller_makes_a_5xx(child: Child, brief: Child, deadline: str) -> None:
     query = f"/mutate/jobsets?timeout={deadline}".encode()
     slow = HEAD.replace(b"/mutate/jobsets", query) + b"Content-Length: 10\r\n\r\n{"
@@ -233,7 +234,7 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
+@each("lie", LIES)
 def test_what_is_no_http_gets_a_4xx_or_nothing(brief: Child, lie: str) -> None:
     received = raw(brief, LIES[lie])
     for status in re.findall(rb"HTTP/1\.[01] ([0-9]{3}) ", received):
@@ -284,9 +285,7 @@ def test_tls_below_1_2_is_refused(secure: Child, version: ssl.TLSVersion) -> Non
     answers_others(secure)
 
 
-@pytest.mark.parametrize(
-    "ciphers", ["AES256-SHA", "ECDHE-ECDSA-AES128-SHA", "AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-SHA384"]
-)
+@each("ciphers", ["AES256-SHA", "ECDHE-ECDSA-AES128-SHA", "AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-SHA384"])
 def test_weak_ciphers_are_refused(secure: Child, ciphers: str) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

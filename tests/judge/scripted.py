@@ -76,10 +76,10 @@ class Service:
         for key in question.policies:
             assert key in self.known
             began = time.thread_time()
-            outcome = LATE if time.monotonic() >= end else self.outcome(self.names[key])
+            outcome = LATE if time.monotonic() >= end else self.outcome(self.names[key], end)
             yield Statement(outcome, time.thread_time() - began)
 
-    def outcome(self, name: str) -> Outcome | str:
+    def outcome(self, name: str, end: float) -> Outcome | str:
         match name.partition("-")[0]:
             case "hang":
                 while True:
@@ -92,8 +92,10 @@ class Service:
                 return MEMORY
             case "slow":
                 work_for(0.5)
-            case "slower":
-                work_for(2)
+            case "longer":
+                # Than the review, whenever it begins.
+                while time.monotonic() < end:
+                    pass
             case "rude":
                 work_for(0.15)
         return Outcome(name, matched=True, steps=os.getpid())

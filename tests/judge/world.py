@@ -25,7 +25,14 @@ from gangctl.policy.verdict import Outcome
 from tests.judge.scripted import review
 
 INLINE = JudgeOptions(inline_seconds=1e6, inline_text=10**9, patience_seconds=1e6, ahead=False)
-FAST = JudgeOptions(inline_seconds=0, patience_seconds=1e6, policy_seconds=30, request_seconds=30, fair_seconds=30)
+FAST = JudgeOptions(
+    inline_seconds=0,
+    patience_seconds=1e6,
+    policy_seconds=30,
+    request_seconds=600,
+    lesson_seconds=300,
+    fair_seconds=600,
+)
 SLOW = replace(FAST, patience_seconds=0, fair_seconds=0)
 
 

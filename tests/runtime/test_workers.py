@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -290,9 +289,9 @@ async def test_the_next_worker_is_there_when_one_is_killed() -> None:
         await wait_for(spare, what="a spare worker")
         await first.send(["hang"])
         await workers.discard(first)
-        began = time.monotonic()
+        spares = children()
         second = await workers.take()
-        assert time.monotonic() - began < min(seen.starts)
+        assert second.pid in spares
         assert await ask(second, "echo", 1) == [1]
     assert gone(first.pid)
     assert gone(second.pid)
