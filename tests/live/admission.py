@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -256,6 +256,20 @@ def writes(plane: ControlPlane, namespace: str, since: int, user: str = USER) ->
         for each in entries
         if each["objectRef"].get("namespace") == namespace and each["responseStatus"]["code"] < 300
     ]
+
+
+async def wrote(plane: ControlPlane, namespace: str, since: int, expected: Sequence[str]) -> None:
+    """Wait until the audit log has as many writes in a namespace: these, in this order, and nothing else."""
+
+    async def logged() -> list[str]:
+        # An entry may come into the log after that of a request which began when the first had been answered.
+        found = sorted(writes(plane, namespace, since), key=lambda each: str(each["requestReceivedTimestamp"]))
+        done = [f"{each['verb']} {each['objectRef']['resource']}" for each in found]
+        if len(done) < len(expected):
+            raise NotYet(str(done))
+        return done
+
+    assert await wait_for(logged, what="gangctl's writes") == list(expected)
 
 
 async def gone(api: ApiClient, path: str) -> None:

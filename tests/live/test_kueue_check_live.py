@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import re
 import secrets
 from collections.abc import Iterator
@@ -14,11 +13,10 @@ import pytest
 from gangctl.controllers.checks.definition import definitions
 from gangctl.policy.crd import definitions as policy_definitions
 from tests.cases import object_name
-from tests.controlplane.api import Object
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
-from tests.live.admission import CHECKS, KUEUE, PARAMETERS, Queues, chronicle, holds, install, state_of, writes
+from tests.live.admission import CHECKS, KUEUE, PARAMETERS, Queues, chronicle, holds, install, state_of, wrote
 from tests.live.admission_rights import Check, Scene, asks_policies, declares, follows_parameters, granted, says_ready
 from tests.live.cluster import Cluster, refused
 from tests.live.gangctl import USER, Gangctl, create_namespaces, install_rights
@@ -84,8 +82,12 @@ async def test_a_jobset_starts_once_its_gang_is_there(queues: Queues, kueue_plan
         await wait_for(lambda: queues.started("js"), what="the JobSet to start")
     assert seen.states("js", check) == ["Pending", "Ready"]
     assert seen.admissions("js") == [1]
-    done = [f"{each['verb']} {each['objectRef']['resource']}" for each in writes(kueue_plane, queues.name, since)]
-    assert done == ["create workloads", "create podgroups", "create podgroups", "patch workloads"], done
+    await wrote(
+        kueue_plane,
+        queues.name,
+        since,
+        ["create workloads", "create podgroups", "create podgroups", "patch workloads"],
+    )
     event = await said(queues.cluster, "AdmissionCheckReady")
     assert check in event["note"]
     owned = {o["metadata"]["ownerReferences"][0]["uid"] for o in (await queues.cluster.gangs()).groups.values()}
@@ -116,39 +118,33 @@ async def test_parameters_decide_whether_a_check_is_active(queues: Queues, kueue
     assert check not in named, named
 
 
-async def test_a_restart_leaves_every_condition_alone(queues: Queues, checking: Gangctl) -> None:
+async def test_a_restart_leaves_every_condition_alone(
+    queues: Queues, kueue_plane: ControlPlane, checking: Gangctl
+) -> None:
     good, bad = await queues.check("good"), await queues.check("bad", parameters="missing")
     await queues.condition(good, "True", "Active")
     await queues.condition(bad, "False", "BadParametersRef")
-    before = {each: (await queues.api.get(f"{CHECKS}/{each}"))["metadata"]["resourceVersion"] for each in (good, bad)}
     await checking.process.kill()
+    since = kueue_plane.audit_position
     await checking.process.start()
     # What it would have written it would have written before it answers for a new one.
     await queues.condition(await queues.check("new"), "True", "Active")
-    for name, version in before.items():
-        assert (await queues.api.get(f"{CHECKS}/{name}"))["metadata"]["resourceVersion"] == version
+    named = {each["objectRef"].get("name") for each in kueue_plane.writes_by(USER, since).objects}
+    assert named & {good, bad} == set()
 
 
-async def test_only_the_own_entry_is_touched(queues: Queues, checking: Gangctl) -> None:
+async def test_only_the_own_entry_is_touched(queues: Queues, kueue_plane: ControlPlane, checking: Gangctl) -> None:
     other = await queues.check("other", controller="example.com/other")
     active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": NOW}
     await queues.api.patch(f"{CHECKS}/{other}/status", {"status": {"conditions": [active]}})
     check = await ready_queue(queues, others=(other,))
-    await checking.process.stop()
-    # Nobody asks the webhook meanwhile, so that JobSets of gangs cannot be created: one that has no gang will do.
-    raw = jobset("js", rj("w", 1, 2, 2))
-    raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "main"}
-    await queues.cluster.create_jobset(raw)
-    await queues.until("js", "QuotaReserved")
-    for each in (check, other):
-        await queues.entry("js", each, "Pending")
-    before = await _at_rest(queues, "js")
-    assert {state_of(before, each) for each in (check, other)} == {"Pending"}
-    await checking.process.start()
+    since = kueue_plane.audit_position
+    await _plain(queues, "js")
     await queues.entry("js", check, "Ready")
     after = await queues.workload("js")
     assert not holds(after, "Admitted")
-    assert _without(before, check) == _without(after, check)
+    assert state_of(after, other) == "Pending"
+    await wrote(kueue_plane, queues.name, since, ["patch workloads"])
     (mine,) = [each for each in after["metadata"]["managedFields"] if each["manager"] == MANAGER]
     assert (mine["operation"], mine["subresource"]) == ("Apply", "status")
     keys = [key for key in mine["fieldsV1"]["f:status"]["f:admissionChecks"] if key != "."]
@@ -156,35 +152,22 @@ async def test_only_the_own_entry_is_touched(queues: Queues, checking: Gangctl) 
     assert set(mine["fieldsV1"]["f:status"]) == {"f:admissionChecks"}
     assert set(mine["fieldsV1"]) == {"f:status"}
     await checking.process.stop()
+    since = kueue_plane.audit_position
     await checking.process.start()
-    assert (await queues.workload("js"))["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
+    # One that comes later has its entry: those before it have been looked at.
+    await _plain(queues, "later")
+    await queues.entry("later", check, "Ready")
+    await wrote(kueue_plane, queues.name, since, ["patch workloads"])
+
+
+async def _plain(queues: Queues, name: str) -> None:
+    """A JobSet without a gang, in the queue."""
+    raw = jobset(name, rj("w", 1, 2, 2))
+    raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "main"}
+    await queues.cluster.create_jobset(raw)
 
 
 NOW = "2026-01-01T00:00:00Z"
-
-
-async def _at_rest(queues: Queues, owner: str) -> Object:
-    """A Workload that two looks find the same: Kueue writes quota and entries in two places, in either order."""
-    looks: list[Object] = []
-
-    async def unchanged() -> Object:
-        looks.append(await queues.workload(owner))
-        versions = [each["metadata"]["resourceVersion"] for each in looks[-2:]]
-        if len(versions) == 1 or versions[0] != versions[1]:
-            raise NotYet(str(versions))
-        return looks[-1]
-
-    return await wait_for(unchanged, what=f"the Workload of {owner} to stay as it is", interval=0.5)
-
-
-def _without(workload: Object, check: str) -> Object:
-    """A Workload without one entry, its version and who wrote what."""
-    found = copy.deepcopy(workload)
-    for key in ("resourceVersion", "managedFields"):
-        found["metadata"].pop(key)
-    entries = found["status"]["admissionChecks"]
-    found["status"]["admissionChecks"] = [each for each in entries if each["name"] != check]
-    return found
 
 
 async def test_what_is_no_jobset_passes_at_once(queues: Queues, kueue_plane: ControlPlane) -> None:
@@ -201,10 +184,10 @@ async def test_what_is_no_jobset_passes_at_once(queues: Queues, kueue_plane: Con
     await queues.api.create(queues.cluster.path("batch/v1", "jobs"), body)
     await queues.until("plain", "Admitted")
     assert "a Job" in (await queues.entry("plain", check, "Ready"))["message"]
-    done = [f"{each['verb']} {each['objectRef']['resource']}" for each in writes(kueue_plane, queues.name, since)]
-    assert done == ["patch workloads"]
+    await wrote(kueue_plane, queues.name, since, ["patch workloads"])
 
 
+@pytest.mark.full("the first tier has its life once, what is denied, a restart and what it may not do")
 async def test_quota_is_given_back_and_tried_again_when_a_gang_cannot_be_made(queues: Queues) -> None:
     parameters = await queues.parameters("quick", timeoutSeconds=2, retryBaseSeconds=2, retryMaxSeconds=4)
     check = await ready_queue(queues, parameters)
@@ -268,6 +251,7 @@ async def test_what_policies_deny_meanwhile_is_rejected_in_the_end(queues: Queue
     await wait_for(lambda: queues.started("js"), what="the JobSet to start after all")
 
 
+@pytest.mark.full("the first tier has its life once, what is denied, a restart and what it may not do")
 async def test_killed_after_every_write(queues: Queues, kueue_plane: ControlPlane, checking: Gangctl) -> None:
     check = await ready_queue(queues)
     assassin = Assassin(checking, queues.cluster.namespace)
@@ -302,6 +286,7 @@ async def test_killed_after_every_write(queues: Queues, kueue_plane: ControlPlan
         assert seen.states(owner, check) == ["Pending", "Ready"], owner
 
 
+@pytest.mark.full("the first tier has its life once, what is denied, a restart and what it may not do")
 async def test_many_at_once(queues: Queues) -> None:
     await ready_queue(queues)
     names = [f"m{n}" for n in range(12)]
@@ -312,6 +297,7 @@ async def test_many_at_once(queues: Queues) -> None:
     assert {name: seen.admissions(name) for name in names} == {name: [1] for name in names}
 
 
+@pytest.mark.full("the first tier has its life once, what is denied, a restart and what it may not do")
 async def test_eviction_and_return_keep_the_gang(queues: Queues) -> None:
     check = await ready_queue(queues)
     await queues.submit()
@@ -378,6 +364,7 @@ def test_every_right_has_a_check() -> None:
     assert {(each.resource, each.verb) for each in granted("kueue-check")} == RIGHTS.keys()
 
 
+@pytest.mark.full("rights of the same kinds are looked at in test_rights_live")
 @pytest.mark.parametrize("right", granted("kueue-check"), ids=str)
 async def test_each_right_is_needed(right: Right, queues: Queues, checking: Gangctl) -> None:
     act = RIGHTS[right.resource, right.verb](Scene(queues, checking, right))

@@ -21,7 +21,7 @@ from tests.jobsets import jobset, rj
 from tests.live import kueue
 from tests.live.queued import QUEUE, Queued
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(300), pytest.mark.xdist_group("kueue-cli")]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(900), pytest.mark.xdist_group("kueue-cli")]
 
 RBAC = "rbac.authorization.k8s.io/v1"
 
@@ -109,6 +109,7 @@ async def test_kueue_does_what_was_said(queued: Queued, tmp_path: Path) -> None:
     await condition(queued, "waits", "Admitted", status=True)
 
 
+@pytest.mark.full("pure tests answer the same questions of dumps")
 async def test_a_queue_in_order(queued: Queued) -> None:
     await queued.queue("4", queueingStrategy="StrictFIFO")
     await queued.apply("WorkloadPriorityClass", f"{queued.namespace}-high", {}, value=100)
@@ -141,6 +142,7 @@ async def test_a_queue_in_order(queued: Queued) -> None:
     assert (summary.json["clusterQueue"], summary.json["state"]) == (queued.namespace, "active")
 
 
+@pytest.mark.full("pure tests answer the same questions of dumps")
 async def test_states_of_queues(queued: Queued) -> None:
     await queued.queue("4")
 
@@ -166,6 +168,7 @@ async def test_states_of_queues(queued: Queued) -> None:
     await until(("inactive", "NamespaceNotSelected"))
 
 
+@pytest.mark.full("pure tests answer the same questions of dumps")
 async def test_who_may_read_little_is_answered(queued: Queued, tmp_path: Path) -> None:
     await queued.queue("4")
     await queued.submit("runs", body=gang(queued, "runs", 3))
@@ -215,6 +218,7 @@ async def _grant(api: Any, user: str, rules: list[dict[str, Any]], namespace: st
     await api.create(path_of(RBAC, f"{kind.lower()}bindings", namespace=namespace), binding)
 
 
+@pytest.mark.full("pure tests answer the same questions of dumps")
 async def test_a_dump_of_the_cluster_says_the_same(queued: Queued, tmp_path: Path) -> None:
     await queued.queue("4")
     await queued.submit("runs", body=gang(queued, "runs", 3))
@@ -240,6 +244,7 @@ async def test_a_dump_of_the_cluster_says_the_same(queued: Queued, tmp_path: Pat
         assert offline.code == live.code
 
 
+@pytest.mark.full("pure tests answer the same questions of dumps")
 async def test_quota_is_not_room(queued: Queued, tmp_path: Path) -> None:
     """The real scheduler finds what was said of two nodes of four CPUs."""
     place = {"room": queued.namespace}

@@ -58,7 +58,10 @@ PODS: Final[dict[str, tuple[Object, int]]] = {
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(minor, marks=pytest.mark.xdist_group(f"kueue-{minor}")) for minor in ("1.37", "1.36")],
+    params=[
+        pytest.param(minor, marks=[pytest.mark.xdist_group(f"kueue-{minor}"), pytest.mark.minor(minor)])
+        for minor in ("1.37", "1.36")
+    ],
 )
 def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     async def start() -> ControlPlane:

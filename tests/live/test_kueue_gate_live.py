@@ -16,7 +16,7 @@ from tests.controlplane.api import ApiFailure
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
-from tests.live.admission import GATED_BY, KUEUE, QUEUE, Queues, chronicle, gates_of, holds, install, writes
+from tests.live.admission import GATED_BY, KUEUE, QUEUE, Queues, chronicle, gates_of, holds, install, wrote
 from tests.live.admission_rights import Scene, granted, opens
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.definitions import serve
@@ -81,8 +81,9 @@ async def test_a_jobset_is_queued_once_its_gang_is_there(queues: Queues, kueue_p
         assert created["metadata"]["annotations"][GATED_BY] == GATE
         await wait_for(lambda: queues.started("js"), what="the JobSet to start")
     assert seen.admissions("js") == [1]
-    done = [f"{each['verb']} {each['objectRef']['resource']}" for each in writes(kueue_plane, queues.name, since)]
-    assert done == ["create workloads", "create podgroups", "create podgroups", "patch jobsets"], done
+    await wrote(
+        kueue_plane, queues.name, since, ["create workloads", "create podgroups", "create podgroups", "patch jobsets"]
+    )
     await said(queues.cluster, "AdmissionGateRemoved")
     assert "AdmissionGateNotHonoured" not in await queues.cluster.reasons("js")
     gated = [each for each in seen.versions["js"] if GATED_BY in each["metadata"].get("annotations", {})]
@@ -90,6 +91,7 @@ async def test_a_jobset_is_queued_once_its_gang_is_there(queues: Queues, kueue_p
     assert not any(holds(each, "QuotaReserved") for each in gated)
 
 
+@pytest.mark.full("the first tier has its life once, who is not gated, and what the account may not do")
 async def test_names_of_others_stay(queues: Queues) -> None:
     created = await queues.submit(annotations={GATED_BY: f"{FOREIGN}"})
     assert created["metadata"]["annotations"][GATED_BY].split(",") == [FOREIGN, GATE]
@@ -106,6 +108,7 @@ async def test_names_of_others_stay(queues: Queues) -> None:
     await wait_for(lambda: queues.started("js"), what="the JobSet to start")
 
 
+@pytest.mark.full("the first tier has its life once, who is not gated, and what the account may not do")
 async def test_the_gate_stays_while_the_gang_cannot_be_made(
     queues: Queues, kueue_plane: ControlPlane, gating: Gangctl
 ) -> None:
@@ -135,6 +138,7 @@ async def test_the_gate_stays_while_the_gang_cannot_be_made(
         await wait_for(lambda: queues.started("js"), what="the JobSet to start")
 
 
+@pytest.mark.full("the first tier has its life once, who is not gated, and what the account may not do")
 async def test_a_policy_that_denies_the_change_keeps_the_gate_closed(queues: Queues, gating: Gangctl) -> None:
     await serve(queues.api, definitions().values())
     name = f"later-{queues.name[-6:]}"
@@ -166,6 +170,7 @@ async def test_a_policy_that_denies_the_change_keeps_the_gate_closed(queues: Que
     await wait_for(lambda: queues.started("js"), what="the JobSet to start")
 
 
+@pytest.mark.full("the first tier has its life once, who is not gated, and what the account may not do")
 async def test_killed_after_every_write(queues: Queues, kueue_plane: ControlPlane, gating: Gangctl) -> None:
     assassin = Assassin(gating, queues.cluster.namespace)
     names = (f"c{n}" for n in count())
@@ -207,6 +212,7 @@ async def test_who_is_in_no_queue_or_has_no_gang_is_not_gated(queues: Queues) ->
     await wait_for(lambda: queues.started("plain"), what="the JobSet without a gang to start")
 
 
+@pytest.mark.full("the first tier has its life once, who is not gated, and what the account may not do")
 async def test_eviction_and_return_ask_for_no_gate(queues: Queues) -> None:
     await queues.submit()
     await wait_for(lambda: queues.started("js"), what="the JobSet to start")
@@ -242,6 +248,7 @@ async def test_the_account_can_change_nothing_else_of_a_jobset(queues: Queues, k
         await impostor.close()
 
 
+@pytest.mark.full("the first tier has its life once, who is not gated, and what the account may not do")
 async def test_the_right_to_patch_is_needed(queues: Queues, gating: Gangctl) -> None:
     (patch,) = [each for each in granted("kueue-gate") if each.verb == "patch"]
     act = opens(Scene(queues, gating, patch))

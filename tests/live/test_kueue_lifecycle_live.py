@@ -22,6 +22,7 @@ from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
 from tests.live import kueue
 from tests.live.cluster import Cluster
 from tests.live.gangctl import USER, Gangctl, create_namespaces, install_rights
@@ -52,7 +53,10 @@ class Installed:
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(minor, marks=pytest.mark.xdist_group(f"kueue-{minor}")) for minor in ("1.37", "1.36")],
+    params=[
+        pytest.param(minor, marks=[pytest.mark.xdist_group(f"kueue-{minor}"), pytest.mark.minor(minor)])
+        for minor in ("1.37", "1.36")
+    ],
 )
 def kueued(request: pytest.FixtureRequest) -> Iterator[tuple[ControlPlane, Gangctl]]:
     """gangctl first, then Kueue; gangctl is never restarted for it."""
@@ -134,15 +138,17 @@ def _groups(cluster: Cluster, name: str, uid: str) -> set[str]:
 async def test_a_gang_is_preempted_waits_and_comes_back_with_the_same_groups(here: Installed, pools: list[str]) -> None:
     cluster, api = here.cluster, here.plane.api
     queue = await make_queue(cluster, {pools[0]: CPUS}, stopPolicy="Hold")
-    since = here.plane.audit_position
     created = await cluster.create_jobset(queued("low", CPUS, priority="low"))
     names = _groups(cluster, "low", created["metadata"]["uid"])
 
     # Queued: nothing is made for who has never been admitted.
     held = await until(cluster, "low", "to be queued", lambda life: life.suspended and life.workload)
     assert (held.gang, held.pods) == ({}, [])
-    await here.gangctl.settle()
-    assert cluster.writes(USER, since) == []
+    # Who comes later, and is in no queue, has a gang: gangctl has seen the one before.
+    await cluster.create_jobset(jobset("later", rj("w", 1, 1, 1, mode="Gang")))
+    await said(cluster, "WorkloadCreated", "later")
+    await kueue.delete(cluster, "later")
+    await no_gang(cluster)
 
     # Admitted: its groups, and all of its pods.
     await _hold(cluster, queue, "None")
@@ -188,6 +194,7 @@ async def _templates(cluster: Cluster) -> Object:
     return {"labels": labels, "reference": template["spec"].get("schedulingGroup")}
 
 
+@pytest.mark.full("the lifecycle of a gang in a queue is shown above")
 async def test_a_pathwaysjob_is_counted_whole_preempted_and_comes_back(here: Installed) -> None:
     cluster = here.cluster
     low, high = queued_pathways_job("low", "low"), queued_pathways_job("high", "high")
@@ -228,6 +235,7 @@ def _head(life: Life) -> Object:
     return found
 
 
+@pytest.mark.full("the lifecycle of a gang in a queue is shown above")
 async def test_a_gang_comes_back_on_another_flavor(here: Installed, pools: list[str]) -> None:
     cluster = here.cluster
     here_first, there = pools
@@ -248,6 +256,7 @@ async def test_a_gang_comes_back_on_another_flavor(here: Installed, pools: list[
     assert {pod["spec"]["nodeSelector"][POOL] for pod in moved.pods} == {there}
 
 
+@pytest.mark.full("what can never be admitted is told in test_kueue_cli_live, and refused in test_kueue_queues_live")
 async def test_who_can_never_be_admitted_is_told_and_counted_until_quota_is_raised(
     here: Installed, pools: list[str]
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections import Counter
 from collections.abc import Awaitable, Iterable
 from datetime import UTC, datetime
@@ -21,15 +20,19 @@ from tests.controlplane.components.addon import create_namespace
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.fit.trees import API_VERSION, Tree, tree
+from tests.live.accounts import Account, Accounts
 from tests.live.cluster import JOBSETS
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.controlplane,
+    pytest.mark.timeout(1800),
+    pytest.mark.full("a search; that what is told is what Kueue does is shown in test_kueue_cli_live"),
+]
 
 TREES = 200
 SEED = 20_260_300
 NAMESPACE = "fits"
 CHECK = "held-back"
-QUIET_SECONDS = 10.0
 NEVER = {"ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured"}
 
 
@@ -48,7 +51,7 @@ async def all_of(work: Iterable[Awaitable[object]]) -> None:
     await asyncio.gather(*(one(each) for each in work))
 
 
-async def install(plane: ControlPlane, trees: list[Tree]) -> None:
+async def install(plane: ControlPlane, trees: list[Tree], accounts: Accounts) -> None:
     """The quotas, with a check that lets nothing start: what Kueue decides is who gets quota, and pods tell no more."""
     api = plane.api
     await create_namespace(api, NAMESPACE)
@@ -58,7 +61,17 @@ async def install(plane: ControlPlane, trees: list[Tree]) -> None:
     active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": now}
     await api.patch(f"{path('admissionchecks', CHECK)}/status", {"status": {"conditions": [active]}})
     await all_of(api.create(path("resourceflavors"), each) for tree in trees for each in tree.flavors)
-    await all_of(api.create(path("cohorts"), each) for tree in trees for each in tree.cohorts)
+    cohorts = [each for tree in trees for each in tree.cohorts]
+    await all_of(api.create(path("cohorts"), each) for each in cohorts)
+
+    async def known() -> bool:
+        now = await accounts.ask()
+        done = now.total("controller_runtime_reconcile_total", controller="cohort_controller")
+        if done < len(cohorts) or not now.idle:
+            raise NotYet(f"{done:.0f} of {len(cohorts)} looked at")
+        return True
+
+    await wait_for(known, "Kueue to know the cohorts", interval=0.5)
     await all_of(api.create(path("clusterqueues"), each) for tree in trees for each in tree.queues)
     doors = [
         {
@@ -98,32 +111,34 @@ async def snapshot_of(plane: ControlPlane) -> Snapshot:
     )
 
 
-async def decided(plane: ControlPlane) -> dict[str, QueuedWorkload]:
-    """The Workloads by UID of their JobSet, once none has been decided otherwise for a while.
+async def decided(plane: ControlPlane, accounts: Accounts) -> dict[str, QueuedWorkload]:
+    """The Workloads by UID of their JobSet, once Kueue has looked at each of them and can decide none otherwise.
 
-    Messages and requests change for ever: Kueue looks at the heads of strict queues again and again.
+    Each is alone in its tree: it waits, or comes up in every round of a strict queue, or has quota; and no other is
+    there whose end would change that.
     """
-    found: dict[str, QueuedWorkload] = {}
-    seen: dict[str, tuple[bool, str]] = {}
-    since = time.monotonic()
 
-    async def quiet() -> bool:
-        nonlocal seen, since
-        found.clear()
-        now = {}
-        for raw in await plane.api.list(path("workloads", namespace=NAMESPACE)):
-            workload = read_workload(raw)
-            if (quota := workload.conditions.get("QuotaReserved")) is not None:
-                found[workload.owner_uid] = workload
-                now[workload.uid] = (quota.status, quota.reason)
-        if now != seen or len(now) < TREES:
-            seen, since = now, time.monotonic()
-        if (left := QUIET_SECONDS - (time.monotonic() - since)) > 0:
-            raise NotYet(f"{len(now)} Workloads decided, {left:.0f} s to be quiet")
-        return True
+    async def counted() -> Account:
+        now = await accounts.ask()
+        if now.known != TREES or not now.idle:
+            raise NotYet(f"Kueue knows {now.known:.0f} Workloads")
+        return now
 
-    await wait_for(quiet, "Kueue to have decided", interval=1)
-    return found
+    before = await wait_for(counted, "Kueue to know every Workload", interval=0.5)
+
+    async def settled() -> dict[str, QueuedWorkload]:
+        now = await accounts.ask()
+        # A round that had begun before may have been without some.
+        if now.waiting and now.cycles < before.cycles + 2:
+            raise NotYet(f"{now.waiting:.0f} are to be looked at")
+        read = [read_workload(raw) for raw in await plane.api.list(path("workloads", namespace=NAMESPACE))]
+        found = {each.owner_uid: each for each in read if "QuotaReserved" in each.conditions}
+        reserving = sum(each.holds("QuotaReserved") for each in found.values())
+        if len(found) != TREES or reserving != now.reserving or not now.idle:
+            raise NotYet(f"{len(found)} Workloads decided, {reserving} of {now.reserving:.0f} have quota")
+        return found
+
+    return await wait_for(settled, "Kueue to have decided", interval=1)
 
 
 @pytest.mark.parametrize(
@@ -136,11 +151,13 @@ async def decided(plane: ControlPlane) -> dict[str, QueuedWorkload]:
 async def test_never_means_never(observed: bool) -> None:
     trees = [tree(SEED + index, check=CHECK) for index in range(TREES)]
     gates = {"UnadmittedWorkloadsObservability": observed}
-    async with ControlPlane.start("1.37", ("jobset", "kueue"), scheduler=False, kueue_gates=gates) as plane:
-        await install(plane, trees)
+    beside = ("jobset", "kueue")
+    async with ControlPlane.start("1.37", beside, scheduler=False, kueue_gates=gates, kueue_metrics=True) as plane:
+        accounts = await Accounts.of(plane)
+        await install(plane, trees, accounts)
         jobsets = path_of(JOBSETS, "jobsets", namespace=NAMESPACE)
         await all_of(plane.api.create(jobsets, each.jobset) for each in trees)
-        workloads = await decided(plane)
+        workloads = await decided(plane, accounts)
         knowledge = await snapshot_of(plane)
         created = {raw["metadata"]["name"]: raw for raw in await plane.api.list(jobsets)}
     told: dict[str, FitReport] = {}

@@ -125,6 +125,7 @@ def labelled(raw: Object, *, queue: str) -> Object:
     return metadata
 
 
+@pytest.mark.full("the sandbox proves what is refused; here is Kueue's own word for it")
 async def test_what_would_fail_to_start_is_refused_for_gangs_and_fails_for_others(policed: Policed) -> None:
     """The reason that is given is Kueue's own: without a gang nobody refuses it, and it never starts."""
     cluster = policed.cluster
