@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -20,11 +21,13 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.sandbox.stage import Stage, stage
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(900)]
 
 JOBSETS = ("jobset.x-k8s.io/v1alpha2", "jobsets")
 KINDS = (JOBSETS, ("batch/v1", "jobs"), ("v1", "pods"), ("v1", "services"))
 POOL = "gangctl.dev/players"
+RETRIES_SECONDS = 0.3
+"""Players try again sooner than this, unless they have failed half a dozen times."""
 
 Picture = dict[str, Object]
 Story = list[tuple[str, Picture]]
@@ -57,8 +60,7 @@ _NOT_PLAYED = frozenset(
 class Ground(Protocol):
     """Where a story takes place."""
 
-    pause: float
-
+    async def idle(self) -> None: ...
     async def list(self, kind: tuple[str, str]) -> Sequence[Object]: ...
     async def create(self, body: Object) -> None: ...
     async def suspend(self, name: str, value: bool) -> None: ...
@@ -68,10 +70,11 @@ class Ground(Protocol):
 class Real:
     """A real control plane with the harness's kubelet."""
 
-    pause = 0.25
-
     def __init__(self, plane: ControlPlane, namespace: str, kubelet: Kubelet) -> None:
         self._plane, self._namespace, self._kubelet = plane, namespace, kubelet
+
+    async def idle(self) -> None:
+        """Nobody knows."""
 
     async def list(self, kind: tuple[str, str]) -> Sequence[Object]:
         return await self._plane.api.list(path_of(*kind, namespace=self._namespace))
@@ -93,10 +96,16 @@ class Real:
 class Played:
     """The sandbox."""
 
-    pause = 0.02
-
     def __init__(self, on: Stage) -> None:
         self._on = on
+
+    async def idle(self) -> None:
+        """Nobody writes any more, nor after a pause: timers of one loop fire in the order in which they are due."""
+        revision = -1
+        while revision != self._on.api.store.revision:
+            revision = self._on.api.store.revision
+            await asyncio.sleep(RETRIES_SECONDS)
+            await self._on.idle()
 
     async def list(self, kind: tuple[str, str]) -> Sequence[Object]:
         version, plural = kind
@@ -168,22 +177,18 @@ def differences(real: Any, played: Any, path: str) -> list[str]:
 
 
 async def settled(ground: Ground, like: Picture | None = None) -> Picture:
-    """The picture once it has been the same for a while; ``like`` is what it has to become.
+    """The picture once nothing is left to be done: the players say so; of a real one it is known what has to come."""
+    await ground.idle()
+    if like is None:
+        return await picture(ground)
 
-    A controller that pauses looks like one that has done its work, so the end has to be known where there are others.
-    """
-    seen: list[Picture] = []
-
-    async def still() -> bool:
-        seen.append(await picture(ground))
-        if like is not None and (wrong := differences(seen[-1], like, "")):
+    async def alike() -> Picture:
+        seen = await picture(ground)
+        if wrong := differences(seen, like, ""):
             raise NotYet("\n".join(wrong))
-        if len(seen) < 6 or any(each != seen[-1] for each in seen[-6:]):
-            raise NotYet("things still move")
-        return True
+        return seen
 
-    await wait_for(still, timeout=60, what="everything to settle", interval=ground.pause)
-    return seen[-1]
+    return await wait_for(alike, what="everything to settle", interval=0.25)
 
 
 async def tell(ground: Ground, like: Story | None = None) -> Story:
