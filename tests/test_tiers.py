@@ -51,3 +51,18 @@ def test_the_tier_that_is_asked_for_is_collected(
     )
     lines = pytester.runpytest_inprocess("--collect-only", "-q", *OPTIONS, *named).outlines
     assert {line.partition("::")[2] for line in lines if "::" in line} == collected
+
+
+def test_a_long_id_is_refused_and_long_texts_are_cut(pytester: pytest.Pytester) -> None:
+    path = pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("text", ["x" * 1000])
+        def test_text(text): ...
+        """
+    )
+    lines = pytester.runpytest_inprocess("--collect-only", "-q", *OPTIONS, path).outlines
+    assert [len(line.partition("[")[2]) for line in lines if "::" in line] == [80]
+    path.write_text(path.read_text().replace('"x" * 1000', 'pytest.param("", id="x" * 81)'))
+    assert pytester.runpytest_subprocess("--collect-only", "-q", *OPTIONS, path).ret == pytest.ExitCode.USAGE_ERROR

@@ -43,6 +43,9 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if long := [item for item in items if len(_id(item)) > ID_LENGTH]:
+        names = "\n".join(f"  {short(item.nodeid)}" for item in long[:20])
+        raise pytest.UsageError(f"{len(long)} ids have more than {ID_LENGTH} characters, name the parameters:\n{names}")
     for item in items:
         # For the report of a full run.
         item.user_properties.append(("tier", "first" if in_first_tier(item) else "full"))
@@ -52,6 +55,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if in_first_tier(item)]
+
+
+def _id(item: pytest.Item) -> str:
+    callspec = getattr(item, "callspec", None)
+    return "" if callspec is None else str(callspec.id)
 
 
 def in_first_tier(item: pytest.Item) -> bool:

@@ -300,7 +300,11 @@ def test_plain_http_to_the_tls_port(secure: Child) -> None:
     answers_others(secure)
 
 
-@pytest.mark.parametrize("first", [b"", b"\x16", b"\x16\x03\x01\x40\x00" + b"x" * 100, b"\0" * 5000])
+@pytest.mark.parametrize(
+    "first",
+    [b"", b"\x16", b"\x16\x03\x01\x40\x00" + b"x" * 100, b"\0" * 5000],
+    ids=["nothing", "a-byte", "a-record", "zeros"],
+)
 def test_handshakes_that_lead_nowhere(secure: Child, brief_secure: Child, first: bytes) -> None:
     with ExitStack() as stack:
         opened(secure, stack, 150, first)

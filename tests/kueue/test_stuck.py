@@ -116,7 +116,7 @@ KEPT: list[tuple[QueuedWorkload, Owner, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("workload", "owner", "words"), KEPT)
+@each(("workload", "owner", "words"), KEPT)
 def test_what_is_kept_names_times_and_is_the_same_at_every_moment(
     workload: QueuedWorkload, owner: Owner, words: str
 ) -> None:

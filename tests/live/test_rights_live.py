@@ -41,6 +41,7 @@ from tests.live.rights import Right, granted, known, missing, not_in_a_loop, ref
 from tests.live.rights_checks import Check, Stage
 from tests.pathways.samples import pathways_job
 from tests.policy.reportcrd import policy_report_definition
+from tests.rows import short
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rights")]
 
@@ -168,7 +169,7 @@ def _rows(table: tuple[Row, ...]) -> Iterator[object]:
     for row in table:
         sampled = (row[2][0], row[3]) in SAMPLE
         marks = [] if sampled else [pytest.mark.full("a sample of the rights is in the first tier")]
-        yield pytest.param(row, marks=marks, id=f"{row[0]}-{'+'.join(row[2])}-{row[3]}")
+        yield pytest.param(row, marks=marks, id=short(f"{row[0]}-{'+'.join(row[2])}-{row[3]}"))
 
 
 @pytest.mark.parametrize(("table", "registration"), [(IN_CLUSTER, False), (REGISTRATION, True)])

@@ -301,6 +301,7 @@ class TestFlags:
     @pytest.mark.parametrize(
         ("content", "words"),
         [(None, "no such file or directory"), (b"A=\xff", "no text in UTF-8"), (b"A" * (2**20 + 1), "larger than")],
+        ids=["absent", "not-utf-8", "large"],
     )
     def test_files_with_environments_that_cannot_be_read(
         self, content: bytes | None, words: str, tmp_path: Path
