@@ -65,6 +65,7 @@ async def _play_newest() -> Mapping[str, Told]:
     planes = ControlPlane.start("1.37", ("jobset", "kueue"), gates=TOPOLOGY)
     async with planes as plane, Gangctl(plane, *schedulers) as gangctl, _kubelet(plane) as kubelet, brittle(plane):
         await kueue.configure(plane)
+        await _keep_lost_pods(plane)
         theatre = Theatre(plane, gangctl, kubelet)
         await theatre.prepare(SITUATIONS.known)
         slow = SITUATIONS.at(broken.SLOW)
@@ -110,6 +111,16 @@ async def _act(theatre: Theatre, situations: Sequence[Situation]) -> None:
     await theatre.ask(situations)
 
 
+async def _keep_lost_pods(plane: ControlPlane) -> None:
+    """Restart the controllers without the one that ends pods of nodes that are gone, 40 s after the node went."""
+    manager = plane.process("kube-controller-manager")
+    manager.command = [
+        f"{part},-pod-garbage-collector-controller" if part.startswith("--controllers=") else part
+        for part in manager.command
+    ]
+    await plane.restart("kube-controller-manager")
+
+
 async def _blind(plane: ControlPlane) -> None:
     """Restart the scheduler with the gates for groups off, which the API server has on."""
     scheduler = plane.process("kube-scheduler")
@@ -124,7 +135,7 @@ async def _impatient(plane: ControlPlane) -> None:
     config = plane.directory / "kueue.yaml"
     text = yaml.safe_load(config.read_text())
     text["featureGates"]["DisableWaitForPodsReady"] = False
-    again = {"timestamp": "Eviction", "backoffBaseSeconds": 600, "backoffMaxSeconds": 600}
+    again = {"timestamp": "Eviction", "backoffBaseSeconds": 36_000, "backoffMaxSeconds": 36_000}
     text["waitForPodsReady"] = {"timeout": "5s", "requeuingStrategy": again}
     config.write_text(yaml.safe_dump(text))
     await plane.restart("kueue")
