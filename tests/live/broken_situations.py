@@ -53,7 +53,7 @@ async def dead_extender(place: Place) -> None:
     Reason.SCHEDULER_BACKOFF,
     "room for a gang that was refused, before kube-scheduler has tried again (SIGSTOP)",
     when=HANGS,
-    blocking=False,
+    blocking=None,
 )
 async def room_since(place: Place) -> AsyncGenerator[None]:
     await place.nodes(1, "1")

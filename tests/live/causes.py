@@ -52,7 +52,12 @@ class Situation:
     when: str
     how: str
     make: Maker
-    blocking: bool
+    blocking: bool | None
+    """None where it turns into one that blocks after some minutes."""
+
+    def is_told(self, told: Told) -> bool:
+        """Whether it is named first, and as what it is."""
+        return told.first == self.reason and self.blocking in {None, told.blocking}
 
 
 @dataclass
@@ -63,7 +68,7 @@ class Situations:
     known: list[Situation] = field(default_factory=list)
 
     def __call__(
-        self, reason: Reason, how: str, *, when: str, blocking: bool = True
+        self, reason: Reason, how: str, *, when: str, blocking: bool | None = True
     ) -> Callable[[Callable[[Place], Any]], Callable[[Place], Any]]:
         """Take a function in, by its name."""
 
@@ -282,7 +287,7 @@ class Theatre:
         async def told_all() -> bool:
             for situation in list(left):
                 self.told[situation.id] = told = await why(self.plane, self.place(situation).namespace)
-                if told.first == situation.reason and told.blocking == situation.blocking:
+                if situation.is_told(told):
                     left.remove(situation)
             if left:
                 raise NotYet(", ".join(each.id for each in left))
