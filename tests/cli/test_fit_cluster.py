@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
     CONFIGURATION,
@@ -73,7 +71,7 @@ async def test_no_kueue(tmp_path: Path) -> None:
     assert "hint: gangctl fit --fixed-nodes" in answer.err
 
 
-@pytest.mark.parametrize("path", [f"{KUEUE}/clusterqueues", f"{KUEUE}/namespaces/t/localqueues"])
+@each("path", [f"{KUEUE}/clusterqueues", f"{KUEUE}/namespaces/t/localqueues"])
 async def test_without_queues_there_is_no_answer(path: str, tmp_path: Path) -> None:
     async with serving(*there(), forbidden={path}) as (_, url):
         answer = await ask(tmp_path, url, "fit", "-f", write(tmp_path / "a.yaml", queued()))

@@ -195,7 +195,7 @@ class TestDescribe:
         assert "  ! " in ask_files(tmp_path, busy(), "describe", "strict", "--cluster-queue").out
         assert describe(tmp_path, busy(), "cq", "--cluster-queue")["stuck"] == []
 
-    @pytest.mark.parametrize("reason", ["Pending", "ExceedsMaxQuota"])
+    @each("reason", ["Pending", "ExceedsMaxQuota"])
     def test_both_vocabularies_are_the_same_phase(self, reason: str, tmp_path: Path) -> None:
         message = "couldn't assign flavors to pod set w: insufficient quota for cpu in flavor f"
         (member,) = describe(tmp_path, cluster("8", waiting("a", "q", message, reason=reason)), "q", "-n", "t")[

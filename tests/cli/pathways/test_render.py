@@ -298,7 +298,7 @@ class TestFlags:
             "error: give PathwaysJobs with -f, or --workload and the other flags of a job\n"
         )
 
-    @pytest.mark.parametrize(
+    @each(
         ("content", "words"),
         [(None, "no such file or directory"), (b"A=\xff", "no text in UTF-8"), (b"A" * (2**20 + 1), "larger than")],
         ids=["absent", "not-utf-8", "large"],

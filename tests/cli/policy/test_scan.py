@@ -25,6 +25,7 @@ from tests.cli.policy.server import ask, serving
 from tests.cli.run import gangctl, process
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
+from tests.rows import each
 
 SMALL = jobset("small", rj("a", 1, 2, 2), mode="Gang")
 LARGE = jobset("large", rj("a", 2, 4, 4), mode="Gang")
@@ -126,7 +127,7 @@ async def test_what_gangctl_leaves_alone(tmp_path: Path) -> None:
     assert answer.out.startswith("1 JobSet judged, 2 left alone\n")
 
 
-@pytest.mark.parametrize(
+@each(
     ("collections", "code", "words"),
     [
         ({"jobsets": []}, 3, "the cluster does not have gangpolicies.gangctl.dev"),

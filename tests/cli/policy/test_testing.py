@@ -233,7 +233,7 @@ class TestRequests:
 
 
 class TestMessages:
-    @pytest.mark.parametrize(
+    @each(
         ("expression", "why"),
         [
             ("string(object.spec.nothing)", "NoSuchKey: "),
