@@ -132,7 +132,7 @@ def test_denials_in_other_words_each_time_are_no_reason_to_hurry() -> None:
     play(acts)
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "phase"),
     [
         (StatusError(403, "Forbidden", 'User "u" cannot create resource "jobsets"'), "Pending: JobSetCreateFailed"),
@@ -168,7 +168,7 @@ def test_what_passes_is_tried_again_and_is_no_failure(fault: Refuse | CutAfter) 
     play(acts)
 
 
-@pytest.mark.parametrize("resource", [JOBSETS, JOBS])
+@each("resource", [JOBSETS, JOBS])
 def test_what_cannot_be_read_is_not_taken_for_absent(resource: str) -> None:
     async def acts(scene: Scene) -> None:
         scene.sandbox.faults.add(Match(USER, frozenset({"get"}), resource), error(), times=4)
@@ -227,7 +227,7 @@ def test_an_old_answer_is_asked_for_again(resource: str) -> None:
     play(acts)
 
 
-@pytest.mark.parametrize("way", ["is deleted", "is being deleted", "has ended"])
+@each("way", ["is deleted", "is being deleted", "has ended"])
 def test_what_its_watch_has_not_told_is_looked_at_before_a_jobset_is_created_again(way: str) -> None:
     """The JobSet's end is heard of first: it went with its PathwaysJob, or another replica knows how it ended."""
 

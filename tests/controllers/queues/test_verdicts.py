@@ -203,7 +203,7 @@ async def test_only_those_that_a_change_concerns_are_looked_at_again(room: Room)
 @pytest.mark.parametrize(
     "spec",
     [{"suspend": False}, {"managedBy": "kueue.x-k8s.io/multikueue"}, {"queue": ""}, {"mode": None}],
-    ids=str,
+    ids=["unsuspended", "multikueue", "no-queue", "no-gang"],
 )
 async def test_who_does_not_wait_for_a_gang_is_neither_told_nor_counted(room: Room, spec: dict[str, str]) -> None:
     room.ground.jobset("js", 5, **spec)

@@ -280,7 +280,7 @@ def test_one_of_an_earlier_jobset_is_waited_out() -> None:
     play(acts)
 
 
-@pytest.mark.parametrize("restarted", ["", "after the JobSets are known", "before the JobSets are known"])
+@each("restarted", ["", "after the JobSets are known", "before the JobSets are known"])
 def test_one_of_a_jobset_that_does_not_ask_any_more_is_deleted(restarted: str) -> None:
     async def acts(scene: Scene) -> None:
         first, stays = await scene.jobset(), await scene.jobset("stays")
