@@ -40,7 +40,7 @@ def test_a_drawing_holds_together(section: str) -> None:
     assert max(map(len, text.splitlines())) <= WIDEST
 
 
-@pytest.mark.parametrize("wrong", ["┌──┐\n│  │\n└─ ┘\n", "┌─┐\n│ │\n└─┘\n  ▼\n", "┌─┐\n│  │\n└─┘\n"])
+@each("wrong", ["┌──┐\n│  │\n└─ ┘\n", "┌─┐\n│ │\n└─┘\n  ▼\n", "┌─┐\n│  │\n└─┘\n"])
 def test_a_drawing_that_falls_apart_is_noticed(wrong: str) -> None:
     assert list(loose_ends(wrong))
 

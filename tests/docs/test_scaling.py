@@ -14,6 +14,7 @@ from gangctl.runtime.shards import shard_of
 from tests.docpages import Page
 from tests.docs.tables import rows
 from tests.manifests.test_flowcontrol import LEVEL, SEATS, SHIPPED_SHARES, seats
+from tests.rows import each
 
 PAGE: Final = Page("scaling.md")
 NAMESPACES: Final = (
@@ -45,7 +46,7 @@ def number(text: str) -> float:
     return float(found.replace(",", ""))
 
 
-@pytest.mark.parametrize(("command", "code"), PAGE.commands)
+@each(("command", "code"), PAGE.commands)
 def test_the_command_runs(command: str, code: int, tmp_path: Path) -> None:
     PAGE.keeps_its_word(command, code, tmp_path)
 
@@ -54,9 +55,7 @@ def test_there_is_a_command() -> None:
     assert len(PAGE.commands) == 1
 
 
-@pytest.mark.parametrize(
-    ("names", "row"), [*zip(NAMESPACES, told("namespaces"), strict=True)], ids=lambda each: each[0]
-)
+@each(("names", "row"), [*zip(NAMESPACES, told("namespaces"), strict=True)], ids=lambda each: each[0])
 def test_names_are_spread_as_it_says(names: list[str], row: list[str]) -> None:
     assert re.findall(r"`(\S+)`", row[0]) == [names[0], names[-1]]
     ranges = Counter(fnv_1a(name) >> 63 for name in names)
