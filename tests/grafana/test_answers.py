@@ -11,6 +11,7 @@ import pytest
 from gangctl.readiness.phases import GangPhase
 from tests.grafana.queries import PanelQuery, panel_queries
 from tests.monitoring.promtool import run
+from tests.rows import each
 
 TARGET: Final = 'job="gangctl",instance="a"'
 OTHER: Final = 'job="gangctl",instance="b"'
@@ -64,7 +65,7 @@ def gauge(metric: str, labels: str = QUEUE, target: str = TARGET) -> str:
     return f"{metric}{{{target},{labels}}}"
 
 
-@pytest.mark.parametrize("panel", ["Gangs held back", "Held back for", "Stranded pods", "Degraded", "Guarantee lost"])
+@each("panel", ["Gangs held back", "Held back for", "Stranded pods", "Degraded", "Guarantee lost"])
 def test_nothing_is_zero_only_while_somebody_leads(panel: str, scene: Scene) -> None:
     """An empty cluster and a gangctl that knows nothing look different."""
     query = asked("overview", panel)
@@ -82,7 +83,9 @@ def leading(shard: int, *leads: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("dashboard", "panel"), [("overview", "Shards without leader"), ("health", "Shards led amiss")]
+    ("dashboard", "panel"),
+    [("overview", "Shards without leader"), ("health", "Shards led amiss")],
+    ids=["overview", "health"],
 )
 def test_shards_without_leader_are_counted_and_none_is_zero(dashboard: str, panel: str, scene: Scene) -> None:
     query = asked(dashboard, panel)
@@ -124,17 +127,17 @@ def test_the_table_of_gangs_joins_what_is_known_of_each(scene: Scene) -> None:
         gauge("gangctl_gang_info", known): "1x60",
         gauge("gangctl_gang_info", f'{ready},level="JobSet",phase="ready"'): "1x60",
     }
-    for each in (gang, ready):
+    for item in (gang, ready):
         series |= {
-            gauge("gangctl_gang_phase_timestamp_seconds", each): "900x60",
-            gauge("gangctl_gang_ready_pods", each): "3x60",
-            gauge("gangctl_gang_wanted_pods", each): "8x60",
+            gauge("gangctl_gang_phase_timestamp_seconds", item): "900x60",
+            gauge("gangctl_gang_ready_pods", item): "3x60",
+            gauge("gangctl_gang_wanted_pods", item): "8x60",
         }
     for ref, labels, value in (("A", known, 900), ("B", gang, 3), ("C", gang, 8)):
         scene.answers(asked("overview", "Gangs that are not ready", ref), series, {f"{{{labels}}}": value})
 
 
-@pytest.mark.parametrize("phase", GangPhase)
+@each("phase", GangPhase)
 def test_the_phase_of_a_gang_is_one_number_that_grafana_names(phase: GangPhase, scene: Scene) -> None:
     info = gauge("gangctl_gang_info", f'namespace="team-a",jobset="train",level="JobSet",phase="{phase.label}"')
     other = gauge("gangctl_gang_info", 'namespace="team-a",jobset="other",level="JobSet",phase="failed"')
