@@ -24,6 +24,7 @@ from tests.hostile.commands import Ran, gangctl, is_refused
 from tests.hostile.profiles import tries
 from tests.hostile.words import ANSI, FORGED_LOG, LONG, json_values, words
 from tests.jobsets import jobset, rj
+from tests.rows import each
 from tests.strategies import hostile_jobsets
 
 COMMANDS = (("plan",), ("translate",), ("convert", "--to", "gangconfig"))
@@ -120,8 +121,8 @@ READ: dict[str, str] = {
 JOBS = "spec: {replicatedJobs: [{name: w, template: {spec: {template: {spec: {containers: []}}}}}]}\n"
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("case", READ)
+@each("command", COMMANDS)
+@each("case", READ)
 def test_odd_texts_are_read(case: str, command: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(HEAD + JOBS + READ[case])
     result = CliRunner().invoke(program, [*command, "-f", str(tmp_path / "a.yaml"), "-o", "json"])
@@ -157,7 +158,7 @@ def test_devices_without_end(device: str) -> None:
     is_refused(gangctl("plan", "-f", device), 2)
 
 
-@pytest.mark.parametrize("case", ["laughs", "deep-flow", "utf-16", "latin-1", "nul", "python-object"])
+@each("case", ["laughs", "deep-flow", "utf-16", "latin-1", "nul", "python-object"])
 def test_the_controllers_settings_are_read_with_the_same_care(case: str, tmp_path: Path) -> None:
     text, _ = REFUSED[case]
     (tmp_path / "gangctl.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -226,8 +227,8 @@ def test_a_pipe_whose_writer_is_slow_to_come_and_slow_to_write(tmp_path: Path) -
 NAMES = (ANSI, FORGED_LOG, "[red]x[/red]", "\u202e", LONG)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("name", NAMES)
+@each("command", COMMANDS)
+@each("name", NAMES)
 def test_names_are_told_and_not_carried_out(name: str, command: tuple[str, ...], tmp_path: Path) -> None:
     raw = jobset(
         name, rj(name, mode="Gang", pod={"schedulerName": name, "priorityClassName": name}), rj("b"), mode=name

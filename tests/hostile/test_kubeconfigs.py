@@ -27,6 +27,7 @@ from tests.cli.manifests import gang
 from tests.hostile.commands import Ran, gangctl, is_refused
 from tests.hostile.profiles import tries
 from tests.hostile.words import ANSI, FORGED_LOG, LONG, json_values
+from tests.rows import each
 from tests.strategies import _places as places
 
 SECRET = "s3cr3t-of-the-cluster"
@@ -193,14 +194,14 @@ TEXTS: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("case", TEXTS)
+@each("case", TEXTS)
 def test_any_text(case: str, tmp_path: Path) -> None:
     (tmp_path / "config").write_bytes(TEXTS[case])
     assert str(tmp_path / "config") in tried(tmp_path / "config")
 
 
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-@pytest.mark.parametrize("text", [json.dumps(kubeconfig()), yaml.safe_dump(kubeconfig())])
+@each("mark", [b"", b"\xef\xbb\xbf"])
+@each("text", [json.dumps(kubeconfig()), yaml.safe_dump(kubeconfig())])
 def test_what_kubectl_reads_is_read(text: str, mark: bytes, tmp_path: Path) -> None:
     (tmp_path / "config").write_bytes(mark + text.encode())
     assert "ConnectFailed" in tried(tmp_path / "config") or "get pods" in tried(tmp_path / "config")
@@ -236,7 +237,7 @@ PLUGINS: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", PLUGINS)
+@each("case", PLUGINS)
 def test_plugins(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script, words = PLUGINS[case]
     plugin = tmp_path / "plugin"
@@ -269,7 +270,7 @@ def test_a_controller_says_one_thing_and_no_secret(level: str, tmp_path: Path) -
     tells_no_secret(is_refused(ran, 3))
 
 
-@pytest.mark.parametrize("name", [ANSI, FORGED_LOG, LONG])
+@each("name", [ANSI, FORGED_LOG, LONG])
 def test_names_in_a_kubeconfig_are_told_safely(name: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(gang()))
     value = kubeconfig(**{"current-context": name})

@@ -19,6 +19,7 @@ from tests.hostile.listener import Child, listening
 from tests.hostile.profiles import tries
 from tests.hostile.words import LONG, json_values
 from tests.jobsets import REF, jobset, rj
+from tests.rows import each
 from tests.strategies import _places as places
 
 Raw = dict[str, Any]
@@ -166,7 +167,7 @@ def test_a_body_above_the_limit(child: Child, size: int) -> None:
     assert (answer.status, answer.body) == (413, b"the body is larger than 7 MiB\n")
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "gzip, gzip", "identity, gzip", "", "x" * 5000])
+@each("encoding", ["gzip", "deflate", "br", "gzip, gzip", "identity, gzip", "", "x" * 5000])
 def test_encoded_bodies_are_not_decoded(child: Child, encoding: str) -> None:
     bomb = gzip.compress(gzip.compress(b" " * 50_000_000)) if "gzip" in encoding else zlib.compress(b" " * 50_000_000)
     answer = post(child, PATHS[0], bomb, Content_Encoding=encoding)
@@ -174,9 +175,7 @@ def test_encoded_bodies_are_not_decoded(child: Child, encoding: str) -> None:
     assert answer.status >= 400
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/mutate", "/mutate/jobsets/", "/mutate/../mutate/jobsets", "//mutate/jobsets", "/%00", "/metrics"]
-)
+@each("path", ["/", "/mutate", "/mutate/jobsets/", "/mutate/../mutate/jobsets", "//mutate/jobsets", "/%00", "/metrics"])
 def test_other_paths_tell_nothing(child: Child, path: str) -> None:
     answer = post(child, path, encoded(review(obj=ganged())))
     assert (answer.status, answer.body) == (404, b"no webhook at this path\n")
