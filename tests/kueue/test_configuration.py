@@ -6,7 +6,6 @@ import json
 from fractions import Fraction
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,7 +70,7 @@ def test_what_is_shipped_says_little() -> None:
     assert read_configuration(written()) == KueueConfiguration()
 
 
-@pytest.mark.parametrize(("fields", "own"), [({}, "kueue-system"), ({"namespace": "queues"}, "queues")])
+@each(("fields", "own"), [({}, "kueue-system"), ({"namespace": "queues"}, "queues")])
 def test_by_default_kube_system_and_kueues_own_namespace_are_left_out(fields: dict[str, str], own: str) -> None:
     found = read_configuration(written(**fields)).managed_namespaces
     assert found is not None

@@ -62,7 +62,7 @@ def test_an_ordinary_gang_in_a_queue_is_consistent() -> None:
     assert checked(gang(), podset_limit=8, pods_ready_seconds=1800) == CONSISTENT
 
 
-@pytest.mark.parametrize("key", INJECTED_LABELS)
+@each("key", INJECTED_LABELS)
 def test_a_label_that_kueue_writes_at_the_start_is_not_to_be_there(key: str) -> None:
     found = checked(gang(rj("a"), podded(rj("b"), labels={key: "mine"})))
     assert paths(found) == [f"{POD.format(1)}.labels[{key}]"]

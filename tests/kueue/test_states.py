@@ -84,7 +84,7 @@ def test_whatever_else_is_so_both_vocabularies_agree(
     assert (older.phase, older.label, older.detail) == (newer.phase, newer.label, newer.detail)
 
 
-@pytest.mark.parametrize("message", ["LocalQueue main is inactive", "ClusterQueue q doesn't exist", MISMATCH])
+@each("message", ["LocalQueue main is inactive", "ClusterQueue q doesn't exist", MISMATCH])
 def test_a_queue_that_opened_again_blocks_no_longer(message: str) -> None:
     for reason in ("Inadmissible", "Suspended", "Misconfigured", "Pending"):
         workload = queued(QuotaReserved=no(reason, message))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gangctl.kueue.workloadname import LONGEST, SHORT, workload_name
 from tests.rows import each
 
@@ -24,7 +22,7 @@ def test_short_ones(name: str, uid: str, workload: str, limit: int) -> None:
     assert workload_name("JobSet", "jobset.x-k8s.io", name, uid, limit) == workload
 
 
-@pytest.mark.parametrize(("limit", "workload"), [(LONGEST, f"jobset-{LONG}xyz-37026"), (SHORT, f"jobset-{LONG}-37026")])
+@each(("limit", "workload"), [(LONGEST, f"jobset-{LONG}xyz-37026"), (SHORT, f"jobset-{LONG}-37026")])
 def test_long_ones_are_cut(limit: int, workload: str) -> None:
     name = workload_name("JobSet", "jobset.x-k8s.io", f"{LONG}xyz", UID, limit)
     assert name == workload
