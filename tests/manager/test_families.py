@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from prometheus_client import Counter, Histogram
 
 from gangctl.manager.families import composed_families, families
 from gangctl.runtime.families import Catalogue, Family
+from tests.rows import each
 
 
 def test_families_of_every_part_are_known_by_name_and_labels() -> None:
@@ -37,7 +37,7 @@ def test_a_catalogue_describes_families_that_have_no_value_yet() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "unit"),
     [("gangctl_wait_seconds", "seconds"), ("gangctl_busy_seconds_total", "seconds"), ("gangctl_gangs", "")],
 )
