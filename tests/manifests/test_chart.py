@@ -18,6 +18,7 @@ from tests.manifests.combinations import COMBINATIONS, title
 from tests.manifests.helm import Helm, HelmFailed
 from tests.manifests.templating import ABSENT, branch, emit
 from tests.manifests.templating import Choice as Alternative
+from tests.rows import each
 
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
@@ -118,13 +119,13 @@ class TestHelm:
 
     def test_keeps_definitions_and_makes_no_namespace_if_it_is_told_nothing(self, helm: Helm) -> None:
         objects = helm.template(chosen(NAMES))
-        definitions = [each for each in objects if each["kind"] == "CustomResourceDefinition"]
+        definitions = [item for item in objects if item["kind"] == "CustomResourceDefinition"]
         assert len(definitions) == 5
-        for each in definitions:
-            assert each["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
-        assert "Namespace" not in {each["kind"] for each in objects}
+        for item in definitions:
+            assert item["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+        assert "Namespace" not in {item["kind"] for item in objects}
 
-    @pytest.mark.parametrize(
+    @each(
         ("values", "word"),
         [
             ({"replica": 2}, "replica"),

@@ -10,6 +10,7 @@ from gangctl.cli.install.rendering import Choice, Object, render
 from gangctl.manager.process import LEASE
 from gangctl.manager.settings import load_settings
 from gangctl.runtime.shards import lease_names
+from tests.rows import each
 
 Objects = dict[tuple[str, str], Object]
 
@@ -42,7 +43,7 @@ def test_with_high_availability_nodes_are_a_condition_and_zones_a_wish() -> None
     assert zones["whenUnsatisfiable"] == "ScheduleAnyway"
 
 
-@pytest.mark.parametrize("components", [("shards",), ("high-availability", "shards")], ids="+".join)
+@each("components", [("shards",), ("high-availability", "shards")], ids="+".join)
 def test_each_shard_has_a_lease_and_a_leader_and_somebody_stands_by(components: tuple[str, ...]) -> None:
     objects = rendered(*components)
     spec = deployment(objects)
