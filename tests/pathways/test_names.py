@@ -10,6 +10,7 @@ from gangctl.pathways.job import DeploymentMode, PathwaysJob
 from gangctl.pathways.names import address, longest_pod, subdomain
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.reading.workergroup import ANY_SLICE
+from tests.rows import each
 
 AUTO = PathwaysOptions(subdomain="auto")
 
@@ -40,7 +41,7 @@ def test_the_address_with_a_short_subdomain_fits_into_a_label(length: int) -> No
     assert len(address(job("p" * length))) <= 63
 
 
-@pytest.mark.parametrize(
+@each(
     ("vms", "slices", "expected"),
     [(1, 1, "pw-pathways-head-0-0-abcde"), (1, 10**9, f"pw-worker-{10**9 - 1}-0-abcde")],
 )

@@ -160,7 +160,7 @@ def test_options_of_the_job_win_over_those_of_the_cluster_one_by_one() -> None:
     )
 
 
-@pytest.mark.parametrize("value", [pathways_job(controller={"deploymentMode": COLOCATED}), pathways_job()])
+@each("value", [pathways_job(controller={"deploymentMode": COLOCATED}), pathways_job()])
 def test_an_order_that_the_cluster_wishes_for_gives_way_where_it_would_deadlock(value: Object) -> None:
     job = read(value, defaults=PathwaysOptions(startup=Startup.IN_ORDER))
     assert job.options.startup == (None if job.colocated else Startup.IN_ORDER)

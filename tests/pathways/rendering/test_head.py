@@ -56,7 +56,7 @@ def test_the_nodes_network_whatever_the_template_says() -> None:
     assert (head["hostNetwork"], head["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
 
 
-@pytest.mark.parametrize(("given_policy", "expected"), [({}, "Never"), ({"restartPolicy": "OnFailure"}, "OnFailure")])
+@each(("given_policy", "expected"), [({}, "Never"), ({"restartPolicy": "OnFailure"}, "OnFailure")])
 def test_a_client_is_not_restarted_in_its_pod_unless_it_wants_to(given_policy: Object, expected: str) -> None:
     assert head_of(template(**given_policy))["restartPolicy"] == expected
 

@@ -42,7 +42,7 @@ def test_a_custom_image_of_the_worker_leaves_the_others_alone() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("profile", "worker"),
     [(Profile.GANG, f"{GOOGLE}/server:v9"), (Profile.XPK, "mine:1")],
     ids=str,

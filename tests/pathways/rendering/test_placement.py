@@ -272,7 +272,7 @@ def test_a_colocated_head_takes_the_workers_nodes_and_keeps_its_own_wishes() -> 
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("user", "expected"),
     [
         (template(), {"pool": "cpu"}),
