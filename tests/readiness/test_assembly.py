@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from gangctl.api.scheduling import NEWEST, Observed
 from gangctl.gang.assess import assess
 from gangctl.gang.generation import ApiState
@@ -56,7 +54,7 @@ def test_refusals_concern_jobs_that_still_make_pods(change: dict[str, Any], coun
     assert len(found.refused) == count
 
 
-@pytest.mark.parametrize(("uid", "count"), [(FIXTURE_UID, 1), ("", 1), ("another", 0)])
+@each(("uid", "count"), [(FIXTURE_UID, 1), ("", 1), ("another", 0)])
 def test_refusals_of_the_jobset_concern_this_very_one(uid: str, count: int) -> None:
     assert len(assembled(told=[refused("JobSet", "js", uid)]).refused) == count
 
