@@ -6,11 +6,11 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
 
 from gangctl import __version__
 from tests.release.containerfile import PATH, commands, instructions, stages, values, variables
+from tests.rows import each
 
 ROOT = Path(__file__).parents[2]
 HEAD, BUILD, FINAL = stages(PATH.read_text(encoding="utf-8"))
@@ -104,7 +104,7 @@ def test_probes_are_the_pod_s() -> None:
     assert {"livenessProbe", "readinessProbe"} <= {*CONTAINER}
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "rest"),
     [
         ("RUN a \\\n    # why\n    && b\n", "a && b"),

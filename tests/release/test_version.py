@@ -14,6 +14,7 @@ from gangctl import __version__
 from gangctl.cli.program import program
 from gangctl.client.transport import USER_AGENT
 from release.changelog import sections
+from tests.rows import each
 
 ROOT = Path(__file__).parents[2]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -62,7 +63,7 @@ class TestChangelog:
         text = "## [0.2.0] - Unreleased\n\n### Added\n\n## [0.1.0] - 2027-03-01\n"
         assert sections(text) == {"0.2.0": None, "0.1.0": date(2027, 3, 1)}
 
-    @pytest.mark.parametrize(
+    @each(
         ("text", "why"),
         [
             ("## [0.1.0] - soon\n", "Invalid isoformat string: 'soon'"),
