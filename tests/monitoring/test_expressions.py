@@ -15,6 +15,7 @@ from tests.controlplane.components.prometheus import Prometheus
 from tests.monitoring.expressions import FOREIGN, TARGET, Labels, Reader
 from tests.monitoring.rulefiles import Rule, alerts, recordings, rules
 from tests.monitoring.runbooks import runbook
+from tests.rows import each
 
 Trees = Mapping[str, Mapping[str, Any]]
 
@@ -64,7 +65,7 @@ def known(trees: Trees) -> Mapping[str, Labels]:
     return found
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.name)
+@each("rule", rules(), ids=lambda rule: rule.name)
 def test_a_rule_asks_for_labels_that_there_are(rule: Rule, trees: Trees, known: Mapping[str, Labels]) -> None:
     reader = Reader(known)
     labels = reader.labels(trees[rule.expression])
@@ -74,7 +75,7 @@ def test_a_rule_asks_for_labels_that_there_are(rule: Rule, trees: Trees, known: 
     assert "severity" not in labels or not rule.is_alert
 
 
-@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule.name)
+@each("rule", alerts(), ids=lambda rule: rule.name)
 def test_an_alert_can_be_routed_to_whom_it_concerns(rule: Rule, trees: Trees, known: Mapping[str, Labels]) -> None:
     reader = Reader(known)
     labels = reader.labels(trees[rule.expression])
@@ -82,7 +83,7 @@ def test_an_alert_can_be_routed_to_whom_it_concerns(rule: Rule, trees: Trees, kn
     assert possible <= labels or rule.name in ACROSS
 
 
-@pytest.mark.parametrize("name", [rule.name for rule in alerts()])
+@each("name", [rule.name for rule in alerts()])
 def test_a_runbook_asks_for_labels_that_there_are(name: str, trees: Trees, known: Mapping[str, Labels]) -> None:
     reader = Reader(known)
     for expression in runbook(name).expressions:
@@ -90,7 +91,7 @@ def test_a_runbook_asks_for_labels_that_there_are(name: str, trees: Trees, known
     assert reader.problems == []
 
 
-@pytest.mark.parametrize("expression", WRONG)
+@each("expression", WRONG)
 def test_what_is_wrong_is_noticed(expression: str, trees: Trees, known: Mapping[str, Labels]) -> None:
     reader = Reader(known)
     reader.labels(trees[expression])
