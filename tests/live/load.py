@@ -12,6 +12,9 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 
+MOST_AT_ONCE = 8
+"""Not more requests of a load are under way."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -23,7 +26,10 @@ class Outcome:
 
 
 class Load:
-    """Creates JobSets that ask for a gang, ``pace`` a second whether answered or not, while the block runs."""
+    """Creates JobSets that ask for a gang while the block runs, ``pace`` a second unless MOST_AT_ONCE are not answered.
+
+    So a machine that is slow gets fewer, and not more than it can do.
+    """
 
     def __init__(self, cluster: Cluster, pace: float, keep: int = 10) -> None:
         """Every ``keep``-th JobSet is kept, the others are dry runs."""
@@ -91,14 +97,18 @@ class Load:
 
         await wait_for(accepted, f"{creates} creates that are accepted", interval=0.02)
 
-    async def burst(self, creates: int) -> None:
-        """So many more dry runs, all at once: they use every connection that the API server has."""
-        await asyncio.gather(*(self._ask(f"burst-{number}", kept=False) for number in range(creates)))
+    async def burst(self) -> None:
+        """More dry runs all at once, which use the connections that the API server has from earlier ones."""
+        await asyncio.gather(*(self._ask(f"burst-{number}", kept=False) for number in range(2 * MOST_AT_ONCE)))
 
     async def _drive(self) -> None:
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
+            if len(self._requests) >= MOST_AT_ONCE:
+                await asyncio.wait(self._requests, return_when=asyncio.FIRST_COMPLETED)
+                # What was not asked meanwhile is not made up for.
+                due = loop.time()
             request = asyncio.create_task(self._create(self._count))
             self._requests.add(request)
             request.add_done_callback(self._requests.discard)

@@ -31,8 +31,6 @@ DELAY_SECONDS = 3
 """How long a replica goes on answering that was told to end."""
 UNTIL_TOLD_SECONDS = 3600
 """The same for tests that tell it a second time when nobody is sent to it any more, see :meth:`Replicas.leave`."""
-# No API server keeps more connections to one webhook.
-_MOST_IDLE: Final = 25
 LEASES: Final = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE)
 LEASE: Final = "gangctl"
 
@@ -90,7 +88,7 @@ class Replicas:
         await self.balancer.settled(other)
 
         async def left() -> bool:
-            await load.burst(_MOST_IDLE)
+            await load.burst()
             if count := self.balancer.connections[replica]:
                 raise NotYet(f"{count} connections lead to it")
             return True
