@@ -146,7 +146,7 @@ async def stored_objects(cluster: Cluster, count: int) -> list[Object]:
             raise NotYet(f"{len(found)} of {count} objects")
         return found
 
-    return await wait_for(all_there, what=f"{count} objects", timeout=60)
+    return await wait_for(all_there, what=f"{count} objects")
 
 
 PREVIEWED: dict[str, Object] = {

@@ -132,7 +132,7 @@ async def test_gangctl_makes_gangs_in_it(tmp_path: Path) -> None:
                 raise NotYet(f"{len(pods)} pods")
             return True
 
-        await wait_for(bound, timeout=30, what="the gang to be bound")
+        await wait_for(bound, what="the gang to be bound")
         (group,) = (
             await client.list(Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup"), "default")
         ).items
@@ -160,7 +160,7 @@ async def test_kubectl_works_with_it(tmp_path: Path) -> None:
                 raise NotYet(pods.text)
             return True
 
-        await wait_for(running, timeout=30, what="both pods to run")
+        await wait_for(running, what="both pods to run")
         listed = await kubectl.run("get", "jobsets,jobs,events", "-o", "name")
         assert "jobset.jobset.x-k8s.io/js" in listed.text
         assert "job.batch/js-w-0" in listed.text
@@ -190,4 +190,4 @@ async def test_kubectl_works_with_it(tmp_path: Path) -> None:
                 raise NotYet(pods.text)
             return True
 
-        await wait_for(gone, timeout=30, what="the pods to go")
+        await wait_for(gone, what="the pods to go")

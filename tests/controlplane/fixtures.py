@@ -132,7 +132,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by what they use."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
-        if fixtures & {"plane", "rough_plane", *_MINOR_OF, *_PROMETHEUS}:
+        if fixtures & {"plane", "bare_plane", "own_plane", *_MINOR_OF, *_PROMETHEUS}:
             item.add_marker(pytest.mark.controlplane)
         for name in fixtures & _MINOR_OF.keys():
             item.add_marker(pytest.mark.minor(_MINOR_OF[name]))

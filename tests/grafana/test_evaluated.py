@@ -122,7 +122,7 @@ async def test_no_query_fails_and_none_comes_to_nothing(tmp_path: Path) -> None:
 
             # All are asked for one moment: the exporters are in this process, and when it stands still for a second,
             # what they tell counts as gone until the next scrape.
-            moment = await wait_for(scraped, 60, "some scrapes of both")
+            moment = await wait_for(scraped, "some scrapes of both")
             runnable = {query.name: query.runnable(CHOSEN) for query in panel_queries()}
             runnable |= {
                 f"{query.dashboard}/{query.variable}": query.runnable(CHOSEN)

@@ -85,5 +85,5 @@ async def test_the_scheduler_exports_what_the_list_says(plane_1_37: ControlPlane
             raise NotYet(f"not exported: {missing}")
         return found
 
-    found = await wait_for(all_seen, 60, "metrics of pod groups")
+    found = await wait_for(all_seen, "metrics of pod groups")
     assert found == {name: (OURS[name].type, set(OURS[name].labels)) for name in found}

@@ -99,7 +99,7 @@ async def pod(plane: ControlPlane, namespace: str) -> Object:
             raise NotYet(failure.message) from failure
         return False
 
-    await wait_for(enforced, 30, "the restricted level to be enforced")
+    await wait_for(enforced, "the restricted level to be enforced")
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
 
@@ -140,7 +140,7 @@ async def user(plane: ControlPlane, namespace: str) -> AsyncIterator[ApiClient]:
                     raise NotYet(f"{role['metadata']['name']}: {rule}")
         return True
 
-    await wait_for(in_force, 30, "the rights to be in force")
+    await wait_for(in_force, "the rights to be in force")
     client = plane.client(name)
     yield client
     await client.close()

@@ -71,7 +71,7 @@ async def say(kubectl: Kubectl, manifests: Path, commands: Iterable[tuple[str, s
                 raise NotYet(said)
             return True
 
-        await wait_for(as_promised, 20, f"{line} to say {expected}")
+        await wait_for(as_promised, f"{line} to say {expected}")
 
 
 async def fit(plane: ControlPlane, path: Path) -> Answer:

@@ -104,7 +104,7 @@ async def people(plane: ControlPlane, namespace: str) -> AsyncIterator[str]:
                     raise NotYet(f"{role} may not {right}")
         return True
 
-    await wait_for(taken_in, 30, "the roles to be taken into view, edit and admin, and to be in force")
+    await wait_for(taken_in, "the roles to be taken into view, edit and admin, and to be in force")
     yield namespace
     for path in made:
         await plane.api.delete(path)

@@ -121,7 +121,7 @@ async def _await_told(api: ApiClient, namespace: str, batch: str, sentinel: int)
         told.update(await _told(api, namespace, batch))
         return sentinel in told
 
-    await wait_for(seen, 60, "the server to evaluate the policies")
+    await wait_for(seen, "the server to evaluate the policies")
     return told
 
 

@@ -74,7 +74,7 @@ async def established(api: Api, name: str = WIDGETS) -> Object:
             raise NotYet(str(found["status"]))
         return found
 
-    return await wait_for(done, 5, f"{name} to be established", interval=0.01)
+    return await wait_for(done, f"{name} to be established", interval=0.01)
 
 
 def renamed(body: Object, **metadata: Any) -> Object:

@@ -69,7 +69,7 @@ class Stage:
 
     async def until(self, condition: Callable[[], Any], what: str) -> Any:
         """Wait for an async condition."""
-        return await wait_for(condition, timeout=10, what=what, interval=0.005)
+        return await wait_for(condition, what=what, interval=0.005)
 
     async def until_bound(self, count: int, labels: str = "") -> list[Object]:
         async def enough() -> bool:
@@ -78,7 +78,7 @@ class Stage:
                 raise NotYet(f"{found} are bound")
             return True
 
-        await wait_for(enough, timeout=10, what=f"{count} bound pods", interval=0.005)
+        await wait_for(enough, what=f"{count} bound pods", interval=0.005)
         return await self.bound(labels)
 
     async def until_phase(self, phase: str, count: int, labels: str = "") -> list[Object]:
@@ -88,7 +88,7 @@ class Stage:
                 raise NotYet(str(phases))
             return True
 
-        await wait_for(enough, timeout=10, what=f"{count} pods {phase}", interval=0.005)
+        await wait_for(enough, what=f"{count} pods {phase}", interval=0.005)
         return [pod for pod in await self.pods(labels) if pod["status"]["phase"] == phase]
 
     async def until_condition(self, resource: str, name: str, kind: str, status: str = "True") -> Object:
@@ -99,7 +99,7 @@ class Stage:
                 raise NotYet(str(seen))
             return obj
 
-        found: Object = await wait_for(holds, timeout=10, what=f"{kind}={status} on {name}", interval=0.005)
+        found: Object = await wait_for(holds, what=f"{kind}={status} on {name}", interval=0.005)
         return found
 
     async def idle(self) -> None:

@@ -122,7 +122,7 @@ async def test_a_version_that_is_no_longer_served_is_gone(api: Api) -> None:
     async def gone() -> bool:
         return api.registry.find("example.com", "v2", "widgets") is None
 
-    await wait_for(gone, 5, "v2 to be served no more", interval=0.01)
+    await wait_for(gone, "v2 to be served no more", interval=0.01)
     assert api.registry.find("example.com", "v1", "widgets") is not None
 
 
@@ -145,7 +145,7 @@ async def test_names_that_are_taken_are_given_when_they_are_free(api: Api) -> No
     async def refused() -> bool:
         return ("NamesAccepted", "False", "ListKindConflict") in conditions(await read(api, "gadgets.example.com"))
 
-    await wait_for(refused, 5, "the names to be refused", interval=0.01)
+    await wait_for(refused, "the names to be refused", interval=0.01)
     found = await read(api, "gadgets.example.com")
     assert ("Established", "False", "NotAccepted") in conditions(found)
     assert found["status"]["conditions"][0]["message"] == '"WidgetList" is already in use'
@@ -166,14 +166,14 @@ async def test_objects_go_with_their_definition(api: Api) -> None:
     async def only_what_is_held() -> bool:
         return len(api.store.items(kind.storage)) == 1
 
-    await wait_for(only_what_is_held, 5, "the free one to go", interval=0.01)
+    await wait_for(only_what_is_held, "the free one to go", interval=0.01)
     assert "create" not in api.kind(WIDGETS).verbs
     await api.patch(api.kind(WIDGETS), "default", "w", {"metadata": {"finalizers": None}}, "merge", ME)
 
     async def unserved() -> bool:
         return api.registry.find("example.com", "v1", "widgets") is None
 
-    await wait_for(unserved, 5, "the resource to be served no more", interval=0.01)
+    await wait_for(unserved, "the resource to be served no more", interval=0.01)
     with pytest.raises(StatusError, match="404 NotFound"):
         await read(api)
 
@@ -191,5 +191,5 @@ async def test_a_definition_of_jobsets_leaves_the_built_in_ones_as_they_are(api:
     async def gone() -> bool:
         return not api.store.items(DEFINITIONS)
 
-    await wait_for(gone, 5, "the definition to go", interval=0.01)
+    await wait_for(gone, "the definition to go", interval=0.01)
     assert api.kind("jobsets.jobset.x-k8s.io") == kind

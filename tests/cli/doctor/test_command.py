@@ -201,7 +201,7 @@ class TestSandbox:
                     raise NotYet("no canary")
                 return found
 
-            await wait_for(there, 30, "the canary")
+            await wait_for(there, "the canary")
             doctor.child.send_signal(signal.SIGINT)
             answer = await doctor.end()
             assert canaries(here) == []
