@@ -1,4 +1,4 @@
-"""``make generate`` writes all that says of itself that it is written from code; tests compare it with what there is."""
+"""``make generate`` writes all that says of itself that it is written from code; tests compare it."""
 
 from __future__ import annotations
 
