@@ -26,7 +26,7 @@ def test_it_really_runs(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONWARNINGS": "error"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

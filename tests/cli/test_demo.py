@@ -81,7 +81,7 @@ class TestSimulated:
 
         await wait_for(controller_runs, what="the second act")
         process.send_signal(number)
-        out, err = await asyncio.wait_for(process.communicate(), 30)
+        out, err = await asyncio.wait_for(process.communicate(), 300)
         assert process.returncode == 130, err
         assert b"Traceback" not in out + err
         assert [child for child in children if runs(child)] == []

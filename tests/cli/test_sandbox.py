@@ -43,7 +43,7 @@ async def standing(*args: str) -> AsyncIterator[tuple[asyncio.subprocess.Process
     try:
         said: list[str] = []
         while not (said and said[-1].startswith("export KUBECONFIG=")):
-            line = await asyncio.wait_for(process.stdout.readline(), 30)
+            line = await asyncio.wait_for(process.stdout.readline(), 300)
             if not line:
                 assert process.stderr is not None
                 raise AssertionError((await process.stderr.read()).decode())
@@ -75,7 +75,7 @@ async def test_it_stands_until_it_is_told_to_go(tmp_path: Path, number: signal.S
         answer = await asyncio.to_thread(gangctl, "plan", "-f", str(EXAMPLE), "--kubeconfig", str(file), "-o", "json")
         assert answer.code == 0, answer.err
         process.send_signal(number)
-        _, err = await asyncio.wait_for(process.communicate(), 30)
+        _, err = await asyncio.wait_for(process.communicate(), 300)
         assert (process.returncode, err) == (0, b"")
     assert not there(file)
 
@@ -85,7 +85,7 @@ async def test_without_a_file_it_makes_one_and_takes_it_away() -> None:
         file = Path(said[-1].removeprefix("export KUBECONFIG="))
         assert mode(file) == 0o600
         process.send_signal(signal.SIGINT)
-        await asyncio.wait_for(process.communicate(), 30)
+        await asyncio.wait_for(process.communicate(), 300)
     assert not there(file)
     assert not there(file.parent)
 
@@ -171,7 +171,7 @@ async def test_kubectl_works_with_it(tmp_path: Path) -> None:
         )
         assert watch.stdout is not None
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(300):
                 first = [(await watch.stdout.readline()).decode().split() for _ in range(2)]
                 # Each once: what comes next is a change.
                 await kubectl.run("annotate", "pod", first[0][1], "changed=yes")

@@ -67,7 +67,7 @@ def on_a_terminal(*args: str, **environment: str) -> str:
         except OSError:  # the other end is closed
             break
     os.close(leader)
-    _, err = done.communicate(timeout=60)
+    _, err = done.communicate(timeout=300)
     assert (done.returncode, err) == (0, b"")
     return text.decode()
 

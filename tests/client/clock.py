@@ -76,7 +76,7 @@ async def settle(turns: int = 30) -> None:
         await asyncio.sleep(0)
 
 
-async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = 300.0) -> None:
     """Let everything run, real connections included, until ``condition`` holds."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 -- conditions of tests have no event to wait for

@@ -62,7 +62,7 @@ class ScriptedServer:
             if method in {"", seen.method} and path in {"", seen.path} and query.items() <= seen.query.items()
         ]
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = 300.0) -> None:
         """Wait until ``condition`` holds, looking after every request."""
         async with asyncio.timeout(seconds), self._arrived:
             await self._arrived.wait_for(condition)

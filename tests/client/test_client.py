@@ -69,7 +69,7 @@ async def test_who_reads_no_further_leaves_nothing_behind(server: ScriptedServer
     async with aclosing(client.pages(PODS, ahead=True)) as pages:
         await anext(pages)
         await silent.opened.wait()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(300):
         await silent.closed.wait()
 
 

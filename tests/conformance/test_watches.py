@@ -38,7 +38,7 @@ class History:
 
 async def first(count: int, events: AsyncIterator[WatchEvent]) -> list[WatchEvent]:
     found = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(300):
         async for event in events:
             found.append(event)
             if len(found) == count:

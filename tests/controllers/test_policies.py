@@ -135,7 +135,7 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
 async def running(room: Room) -> AsyncIterator[None]:
     task = asyncio.create_task(room.run())
     try:
-        await asyncio.wait_for(room.keeper.synced.wait(), 30)
+        await asyncio.wait_for(room.keeper.synced.wait(), 300)
         yield
     finally:
         task.cancel()

@@ -71,7 +71,7 @@ def rule_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check(promtool: Path, path: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([promtool, "check", "rules", path], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([promtool, "check", "rules", path], capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_promtool_parses_every_query(promtool: Path, rule_file: Path) -> None:

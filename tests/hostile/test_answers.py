@@ -167,7 +167,7 @@ async def follow(resource: Resource, project: Any, first: list[Any], lines: list
         informer: Informer[Any] = Informer(client, resource, project)
         running = asyncio.create_task(informer.run())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(300):
                 await watch.opened.wait()
                 for line in lines:
                     watch.send_raw(line + b"\n")

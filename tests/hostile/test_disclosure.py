@@ -44,7 +44,7 @@ except ValueError:
 @each("value", [ANSI, FORGED_LOG, "\u202e", "a\nb\r\nc"])
 def test_a_log_keeps_one_line_for_each_record(form: str, value: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LOG, form, value], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", LOG, form, value], capture_output=True, text=True, check=True, timeout=300
     )
     lines = done.stderr.splitlines()
     assert len(lines) == 2

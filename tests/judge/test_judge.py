@@ -197,7 +197,7 @@ async def test_what_took_the_event_loop_too_long_begins_in_a_worker_from_then_on
     costly = document(
         "costly", "object.spec.replicatedJobs.all(a, object.spec.replicatedJobs.all(b, a != b || a == b))"
     )
-    options = JudgeOptions(request_seconds=600, inline_seconds=20e-6)
+    options = JudgeOptions(request_seconds=600, inline_seconds=20e-6, quarantine_seconds=3600)
     async with judge_of(options, costly, observer=seen) as judge:
         for _ in range(3):
             [outcome] = await judge.judge(jobset_review(60))

@@ -16,7 +16,7 @@ from typing import Final
 SECONDS: Final = 300.0
 """For one command; what has to be downloaded and installed is the longest."""
 
-_END_SECONDS: Final = 30.0
+_END_SECONDS: Final = 300.0
 
 
 class CommandFailed(Exception):  # noqa: N818 - it states what happened

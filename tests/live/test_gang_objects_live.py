@@ -134,7 +134,7 @@ async def test_kubectl_shows_it_waits_for_it_and_it_goes_with_its_jobset(place: 
         waiting = asyncio.create_task(wait_for(place.gang, what="the Gang"))
         uid = await place.submit()
         await waiting
-        said = await place.kubectl("wait", "--for=condition=Ready", "gang/js", "--timeout=60s")
+        said = await place.kubectl("wait", "--for=condition=Ready", "gang/js", "--timeout=300s")
         assert said == "gang.gangctl.dev/js condition met\n"
         gang = await place.until("Ready")
         (owner,) = gang["metadata"]["ownerReferences"]

@@ -90,5 +90,5 @@ def test_series_end_with_the_gangs_that_they_are_about(seen: Seen) -> None:
 def test_promtool_has_nothing_to_say_of_what_is_exported(seen: Seen, promtool: Path) -> None:
     assert "gangctl_gang_info{" in seen.exposition
     text = seen.exposition.encode()
-    done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, timeout=60, check=False)
+    done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, timeout=300, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

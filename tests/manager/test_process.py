@@ -18,7 +18,7 @@ from gangctl.manager.settings import load_settings
 
 def controller(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gangctl", "controller", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def kubeconfig(directory: Path) -> Path:

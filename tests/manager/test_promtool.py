@@ -23,5 +23,5 @@ def test_promtool_finds_nothing_wrong_with_the_metrics_of_a_process(promtool: Pa
 
     text = virtual_time.run(story())
     assert b"gangctl_gang_time_to_ready_seconds_bucket" in text
-    done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, timeout=60, check=False)
+    done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr.decode()

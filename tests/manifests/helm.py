@@ -36,7 +36,7 @@ class Helm:
             env={**kept, **kubeconfig, "HOME": str(self.home)},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         if done.returncode:

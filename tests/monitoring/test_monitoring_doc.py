@@ -86,7 +86,7 @@ def test_the_address_can_be_put_before_the_paths_of_plain_files(tmp_path: Path) 
     (line,) = re.findall(r"^    (sed .*)$", PAGE.prose, flags=re.MULTILINE)
     shutil.copytree(RULES, tmp_path / "rules")
     command = line.replace("/etc/prometheus/gangctl/", f"{tmp_path}/rules/")
-    subprocess.run(["bash", "-c", command], check=True, timeout=60)
+    subprocess.run(["bash", "-c", command], check=True, timeout=300)
     texts = "".join(path.read_text() for path in (tmp_path / "rules").glob("*.yaml"))
     assert set(re.findall(r"runbook_url: (\S+)", texts)) == {f"{BASE}/docs/runbooks/{name}.md" for name in NAMES}
 

@@ -26,7 +26,7 @@ def test_promtool_accepts_the_files(promtool: Path) -> None:
         [promtool, "check", "rules", "--lint=all", "--lint-fatal", *paths()],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

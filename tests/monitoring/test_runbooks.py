@@ -93,7 +93,7 @@ def kubectl_takes(words: list[str], home: Path) -> str:
         [ensure_binary("kubectl", NEWEST), *words, "--help"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         env={"HOME": str(home)},
     )

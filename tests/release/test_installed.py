@@ -50,7 +50,7 @@ class Environment:
             env={**IMAGE, "PATH": os.defpath, "HOME": str(self.outside)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
 
@@ -65,7 +65,7 @@ class Environment:
 def pip(environment: Path, *arguments: str | Path) -> str:
     """The pip of this environment works on that one: nothing has to be installed there that gangctl does not need."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(environment / "bin/python")]
-    done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

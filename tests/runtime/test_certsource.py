@@ -289,7 +289,7 @@ async def test_files_that_do_not_fit(tmp_path: Path, name: str, fault: str) -> N
 
 async def until(condition: Any, clock: VirtualClock) -> None:
     """Files are read in a thread, so the clock goes on until the effect is there."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(300):
         while not condition():
             await clock.advance(5)
 

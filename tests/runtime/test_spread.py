@@ -119,7 +119,7 @@ async def test_none_of_interest_is_all_that_is_wanted(
     client: Client, server: ScriptedServer, clock: VirtualClock
 ) -> None:
     ground = Ground(client, server, clock)
-    await asyncio.wait_for(ground.informer.synced.wait(), 10)
+    await asyncio.wait_for(ground.informer.synced.wait(), 300)
     assert (ground.known(), ground.asked()) == ([], set())
     await ground.end()
 

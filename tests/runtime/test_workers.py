@@ -418,6 +418,6 @@ async def test_a_cancelled_taker_leaves_the_worker_to_the_next() -> None:
             taker.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await taker
-        process = await asyncio.wait_for(workers.take(), 30)
+        process = await asyncio.wait_for(workers.take(), 300)
         assert await ask(process, "echo", 1) == [1]
     assert not children()

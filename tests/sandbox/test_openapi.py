@@ -171,7 +171,7 @@ async def test_kubectl_merges_what_it_applies_to_a_pod_again(kubectl: Kubectl) -
 @pytest.mark.controlplane
 async def test_kubectl_works_with_custom_resources(kubectl: Kubectl) -> None:
     await kubectl.run("apply", "-f", "-", given=json.dumps(WIDGETS))
-    await kubectl.run("wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=10s")
+    await kubectl.run("wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=300s")
     assert "How big." in (await kubectl.run("explain", "widgets.spec")).text
     await kubectl.run("apply", "--validate=strict", "-f", "-", given=json.dumps(widget({"size": 1})))
     with pytest.raises(KubectlFailed, match=r'unknown field "spec.colour"'):

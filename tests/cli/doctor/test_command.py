@@ -257,7 +257,7 @@ def refuse(here: Place) -> int:
         arguments, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"LANG": "C.UTF-8"}
     ) as child:
         os.write(person, b"n\n")
-        _, err = child.communicate(timeout=30)
+        _, err = child.communicate(timeout=300)
     os.close(person)
     os.close(terminal)
     assert f"are created in namespace {NAMESPACE}, and deleted" in err.decode()

@@ -110,7 +110,7 @@ async def test_on_a_terminal_it_follows_the_cluster(tmp_path: Path) -> None:
             await _seen(ours, "11 of 11 pods ready")
             child.send_signal(signal.SIGINT)
             await _seen(ours, "\x1b[?1049l")
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(300):
                 _, complaints = await child.communicate()
         finally:
             if child.returncode is None:
@@ -123,7 +123,7 @@ async def test_on_a_terminal_it_follows_the_cluster(tmp_path: Path) -> None:
 async def _seen(terminal: int, text: str) -> None:
     """Read what is drawn until a text is on the screen."""
     drawn = b""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         while text.encode() not in drawn:
             drawn += await asyncio.to_thread(os.read, terminal, 4096)
 

@@ -88,7 +88,7 @@ async def running(room: Room) -> AsyncIterator[None]:
 
 async def synced(*sources: Any) -> None:
     for source in sources:
-        await asyncio.wait_for(source.informer.synced.wait(), 30)
+        await asyncio.wait_for(source.informer.synced.wait(), 300)
 
 
 async def test_without_kueue_nothing_is_watched_and_its_absence_is_believed_after_some_looks(room: Room) -> None:

@@ -53,7 +53,7 @@ def cluster(server: ScriptedServer) -> Cluster:
 async def running(sources: ReadinessSources) -> AsyncIterator[None]:
     task = asyncio.create_task(sources.run())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(300):
             await sources.known()
         yield
     finally:
@@ -109,7 +109,7 @@ async def test_without_it_the_rest_is_known_and_it_says_so_once(kind: str, clust
             before = len(known)
             cluster.refused = set()
             source = next(each for each in sources.all if each.informer.resource.plural == kind)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(300):
                 await source.informer.synced.wait()
             assert len(known) > before
             assert sources.nodes_by_name() is not None
@@ -123,7 +123,7 @@ async def test_without_pods_nothing_is_known(cluster: Cluster, client: Client) -
     await cluster.server.until(lambda: cluster.server.count("GET", PATHS["pods"]) >= 3)
     assert not known.done()
     cluster.refused = set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(300):
         await known
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from gangctl.pathways.flags.wrapper import Shell, wrapped
 
 CHILD = f"{sys.executable} -I -S {Path(__file__).with_name('child.py')}"
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 300.0
 
 _NAMESPACES = ("--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _WAYS = ((), ("--user", "--map-root-user"))
