@@ -32,6 +32,8 @@ ADMIN = "admin"
 ADDONS = ("jobset", "kueue", "kwok")
 STARTS: list[tuple[str, float]] = []
 """Every plane that this process has started: its minor and components, and the seconds until it was ready."""
+RUNNING: set["ControlPlane"] = set()
+"""The planes of this process that are open and not suspended."""
 _KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
@@ -195,6 +197,11 @@ class ControlPlane:
         """SIGSTOP: what a hung machine does."""
         self.process(component).pause()
 
+    def suspend(self) -> None:
+        """Pause everything, also what tests run beside it, until the plane is closed: nobody needs it any more."""
+        for process in (*self.guests.values(), *self._processes.values()):
+            process.pause()
+
     def resume(self, component: str) -> None:
         self.process(component).resume()
 
@@ -267,6 +274,7 @@ class ControlPlane:
             self._site = await asyncio.to_thread(self._prepare)
             await self._start_server()
             await self._start_controllers()
+            RUNNING.add(self)
             STARTS.append((f"{self.minor.name} with {', '.join(self._processes)}", time.monotonic() - began))
         except BaseException:
             await self.close()
@@ -274,6 +282,7 @@ class ControlPlane:
 
     async def close(self) -> None:
         """Stop everything, the last started first, and remove the directory unless it was given."""
+        RUNNING.discard(self)
         for process in reversed(self._processes.values()):
             process.terminate()
         # Nothing is kept, so an API server that waits for a store that is going too need not be waited for.
