@@ -2,8 +2,15 @@
 Which worker runs what, and in which order.
 
 The tests of a file stay on one worker, which sets up their fixtures once, and so do those of an older Kubernetes minor,
-whose plane is started once. Files with tests of the control plane come first, because they take longest: the many short
-ones fill what is left on either worker. When a worker comes to those it needs no plane any more; idle ones would take a
+whose plane is started once. What takes longest comes first, and the many short tests fill what is left on either
+worker:
+
+    0    files with tests on the planes of the session that have gangctl, one for each minor
+    1    on the session's bare plane
+    2    on planes of their own
+    3    without a plane
+
+A worker that comes to the next of these needs none of the planes before. They are paused: six idle planes would take a
 quarter of two cores.
 """
 
@@ -14,7 +21,14 @@ import pytest
 from tests.controlplane.minors import NEWEST
 from tests.controlplane.plane import RUNNING
 
-_AFTER_PLANES = pytest.StashKey[bool]()
+_WITHOUT_A_PLANE = 3
+_PHASE = pytest.StashKey[int]()
+
+
+class _Worker:
+    """How far this process has come."""
+
+    phase = 0
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -23,17 +37,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         older = [str(minor) for mark in item.iter_markers("minor") for minor in mark.args if minor != NEWEST]
         if not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(older[0] if older else item.nodeid.partition("::")[0]))
-    items.sort(key=lambda item: item.get_closest_marker("controlplane") is None)
-    with_planes = {_group(item) for item in items if item.get_closest_marker("controlplane")}
+    phases: dict[str, int] = {}
     for item in items:
-        item.stash[_AFTER_PLANES] = _group(item) not in with_planes
+        phases[_group(item)] = min(_phase(item), phases.get(_group(item), _WITHOUT_A_PLANE))
+    for item in items:
+        item.stash[_PHASE] = phases[_group(item)]
+    items.sort(key=lambda item: (item.stash[_PHASE], _phase(item)))
 
 
 def _group(item: pytest.Item) -> str:
     return "_".join(sorted({str(mark.args[0]) for mark in item.iter_markers("xdist_group")}))
 
 
+def _phase(item: pytest.Item) -> int:
+    if not item.get_closest_marker("controlplane"):
+        return _WITHOUT_A_PLANE
+    fixtures = set(getattr(item, "fixturenames", ()))
+    return 0 if "shared_planes" in fixtures else 1 if "bare_planes" in fixtures else 2
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.stash[_AFTER_PLANES]:
+    if item.stash[_PHASE] > _Worker.phase:
+        _Worker.phase = item.stash[_PHASE]
         while RUNNING:
             RUNNING.pop().suspend()
