@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from gangctl.policy.crd import definitions
+from gangctl.policy.crd import EXCEPTIONS, POLICIES, definitions
+from gangctl.policy.model import API_VERSION
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
@@ -47,6 +48,8 @@ _OF_GANGCTLS_NAMESPACE: Final = tuple(
         ("rbac.authorization.k8s.io/v1", "roles"),
     )
 )
+_POLICIES: Final = tuple(path_of(API_VERSION, plural) for plural in (POLICIES, EXCEPTIONS))
+"""They outlive the gangctl that went by them, and the next one would."""
 _SCHEDULING: Final = "scheduling.k8s.io/v1beta1"
 _WORK: Final = (
     (JOBSETS, "jobsets"),
@@ -89,6 +92,8 @@ class BarePlane:
         await wait_for(self._is_empty, what="the plane to be empty")
         await wait_for(self._may_be_equipped, what="what is about to go to be gone")
         await _equip(plane)
+        for collection in _POLICIES:
+            await plane.api.delete(collection)
         await wait_for(self._is_as_before, what="the plane to be as it was")
 
     async def _remove(self, paths: Iterable[str]) -> None:
@@ -125,6 +130,7 @@ class BarePlane:
 
     async def _is_as_before(self) -> bool:
         there = {*await _listed(self.plane, _REGISTRATIONS), *await _equipment(self.plane)}
+        there |= {*await _listed(self.plane, _POLICIES)}
         if there != self.inventory:
             raise NotYet(f"left {sorted(there - self.inventory)}, missing {sorted(self.inventory - there)}")
         return True
