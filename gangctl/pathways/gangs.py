@@ -1,7 +1,9 @@
 """Which gangs a PathwaysJob gets: those that were asked for, or those that suit it.
 
-A slice is of no use unless it is complete, and it is the unit that is lost and comes back: a group for each slice is
-the default. A colocated head competes with the workers for the same nodes, so that there all of them are one group.
+A slice is of no use unless it is complete, and a job of several is of no use unless it has all of them: two such jobs
+could each hold slices that the other one waits for, so that all workers are one group. Where a queue of Kueue reserves
+all slices at once, or the job goes on without some (``elasticSlices``), a slice is the unit that is lost and comes
+back, and a group of its own. A colocated head competes with the workers for the same nodes: there all are one group.
 Kueue's topology-aware scheduling places by itself, and a job whose head sits beside workers that may be missing cannot
 be one group; neither gets any.
 """
@@ -12,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gangctl.gang.config import GangMode
+from gangctl.api.meta import GANG_OPTIONS, QUEUE_NAME
+from gangctl.gang.config import GangMode, read_options
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import Slicing, Startup
 
@@ -47,7 +50,18 @@ def gangs(job: PathwaysJob) -> Gangs:
         return NO_GANGS
     if job.colocated:
         return NO_GANGS if job.elastic_slices else Gangs(GangMode.GANG, GangMode.OFF)
-    return Gangs(GangMode.OFF, GangMode.REPLICATED_GANG)
+    at_once = job.slices > 1 and not (job.elastic_slices or queued(job) or _has_topology(job))
+    return Gangs(GangMode.OFF, GangMode.GANG if at_once else GangMode.REPLICATED_GANG)
+
+
+def queued(job: PathwaysJob) -> bool:
+    """Whether it waits in a queue of Kueue, which reserves all of its slices at once."""
+    return bool(job.labels.get(QUEUE_NAME))
+
+
+def _has_topology(job: PathwaysJob) -> bool:
+    """Whether somebody wants each gang in one domain, where several slices do not belong."""
+    return read_options(job.annotations.get(GANG_OPTIONS, "{}"), "", []).topology_key is not None
 
 
 def sliced(job: PathwaysJob) -> bool:

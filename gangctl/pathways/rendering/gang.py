@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, QUEUE_NAME
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
 from gangctl.gang.config import GangMode
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.pathways.gangs import NO_GANGS, Gangs, gangs, placed_by_kueue
+from gangctl.pathways.gangs import NO_GANGS, Gangs, gangs, placed_by_kueue, queued
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.origins import From, Origin, rule
 from gangctl.pathways.paths import annotation
@@ -62,7 +62,8 @@ def _chosen(job: PathwaysJob, wanted: Gangs) -> Choice:
         return Choice(wanted, jobset=rule(str(GangMode.OFF), _why_none(job)))
     if wanted.jobset is GangMode.GANG:
         return Choice(wanted, jobset=rule(str(GangMode.GANG), "head and workers compete for the same nodes"))
-    return Choice(wanted, worker=rule(str(wanted.worker), "a slice is of no use unless all of its pods run"))
+    whole = "the job" if wanted.worker is GangMode.GANG else "a slice"
+    return Choice(wanted, worker=rule(str(wanted.worker), f"{whole} is of no use unless all of its pods run"))
 
 
 def _options(job: PathwaysJob, wanted: Gangs) -> From | None:
@@ -99,16 +100,13 @@ def _told(job: PathwaysJob, wanted: Gangs) -> Iterator[Notice]:
             f'{job.elastic_slices}. With {WORKER_MODE}: "ReplicatedGang" each slice starts whole, apart from the head.'
         )
         yield Notice(Reason.GANG_CHOICE, message)
-    elif wanted.worker is GangMode.REPLICATED_GANG and job.slices > 1 and not job.elastic_slices and not _queued(job):
+    elif wanted.worker is GangMode.REPLICATED_GANG and job.slices > 1 and not (job.elastic_slices or queued(job)):
         message = (
-            f"Each of the {job.slices} slices is a gang of its own: two jobs can each hold slices that the other one "
-            f'waits for. A queue of Kueue reserves all of them at once, {WORKER_MODE}: "Gang" starts them together.'
+            f"Each of the {job.slices} slices is a gang of its own, because {TOPOLOGY_KEY} is of each gang: two jobs "
+            "can each hold slices that the other one waits for. A queue of Kueue reserves all of them at once; without "
+            f"{TOPOLOGY_KEY} they start together."
         )
         yield Notice(Reason.GANG_CHOICE, message)
-
-
-def _queued(job: PathwaysJob) -> bool:
-    return bool(job.labels.get(QUEUE_NAME))
 
 
 def _no_api(job: PathwaysJob) -> Notice:

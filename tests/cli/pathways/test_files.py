@@ -63,7 +63,7 @@ class TestPlan:
         told = own.pop("warnings")
         of_jobset.pop("warnings")
         assert own == of_jobset
-        assert [(t["name"], t["minCount"]) for t in own["templates"]] == [("worker", 2)]
+        assert [(t["name"], t["minCount"]) for t in own["templates"]] == [("worker", 4)]
         assert violations({**own, "warnings": told}, plan_schema()) == []
 
     def test_tells_what_is_to_be_said_of_the_rendering(self, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_translate_prints_the_gangs_and_the_jobs(tmp_path: Path) -> None:
     answer = fine("translate", "-f", write(tmp_path / "a.yaml", pathways_job()), "--jobs", "-o", "json")
     kinds = [(each["kind"], each["metadata"]["name"]) for each in answer.json["items"]]
     assert [name for kind, name in kinds if kind == "Job"] == ["pw-pathways-head-0", "pw-worker-0", "pw-worker-1"]
-    assert [kind for kind, _ in kinds[:3]] == ["Workload", "PodGroup", "PodGroup"]
+    assert [kind for kind, _ in kinds[:2]] == ["Workload", "PodGroup"]
     assert "note: t/pw: GangDisabledExclusivePlacement: " in answer.err
 
 

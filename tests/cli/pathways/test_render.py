@@ -125,9 +125,10 @@ class TestFiles:
 
     @pytest.mark.parametrize("kube", ["1.35", "1.36", "1.37"])
     def test_nothing_is_asked_of_a_gang_that_this_kubernetes_cannot_express(self, kube: str, tmp_path: Path) -> None:
-        annotations = render(tmp_path, "--kube", kube)["metadata"].get("annotations", {})
-        assert (OPTIONS in annotations) == (kube != "1.35")
-        file = write(tmp_path / "b.yaml", pathways_job())
+        one_slice = pathways_job(workers={"numSlices": 1})
+        file = write(tmp_path / "b.yaml", one_slice)
+        rendered = fine("pathways", "render", "-f", file, "--kube", kube, "-o", "json").json
+        assert (OPTIONS in rendered["metadata"].get("annotations", {})) == (kube != "1.35")
         for command in ("plan", "translate"):
             fine(command, "-f", file, "--kube", kube)
 

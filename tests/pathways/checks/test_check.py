@@ -157,8 +157,11 @@ def test_what_came_from_a_flag_is_told_as_that_flag(path: str, flag: str, change
 @each(
     ("value", "expected", "order"),
     [
-        (pathways_job(), EACH_SLICE, Startup.IN_ORDER),
-        (pathways_job(headless=True), EACH_SLICE, Startup.IN_ORDER),
+        (pathways_job(), ALL_WORKERS, Startup.IN_ORDER),
+        (pathways_job(headless=True), ALL_WORKERS, Startup.IN_ORDER),
+        (pathways_job(workers={"numSlices": 1}), EACH_SLICE, Startup.IN_ORDER),
+        (pathways_job(metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}), EACH_SLICE, Startup.IN_ORDER),
+        (pathways_job(metadata=annotated(gang_options='{"topologyKey": "zone"}')), EACH_SLICE, Startup.IN_ORDER),
         (pathways_job(controller={"elasticSlices": 1}), EACH_SLICE, Startup.IN_ORDER),
         (pathways_job(controller={"deploymentMode": COLOCATED}), TOGETHER, Startup.ANY_ORDER),
         (pathways_job(controller={"deploymentMode": COLOCATED, "elasticSlices": 1}), NONE, Startup.ANY_ORDER),
@@ -172,7 +175,7 @@ def test_what_came_from_a_flag_is_told_as_that_flag(path: str, flag: str, change
             Startup.IN_ORDER,
         ),
         (options('{"slicing": "Dynamic"}'), NONE, Startup.IN_ORDER),
-        (options('{"slicing": "None"}'), EACH_SLICE, Startup.IN_ORDER),
+        (options('{"slicing": "None"}'), ALL_WORKERS, Startup.IN_ORDER),
         (
             pathways_job(metadata={"annotations": {"kueue.x-k8s.io/podset-required-topology": "x"}}),
             NONE,
@@ -185,7 +188,7 @@ def test_what_came_from_a_flag_is_told_as_that_flag(path: str, flag: str, change
             EACH_SLICE,
             Startup.IN_ORDER,
         ),
-        (options('{"startup": "DependsOn"}'), EACH_SLICE, Startup.DEPENDS_ON),
+        (options('{"startup": "DependsOn"}'), ALL_WORKERS, Startup.DEPENDS_ON),
     ],
 )
 def test_gangs_are_those_asked_for_or_those_that_suit(value: Object, expected: Gangs, order: Startup) -> None:

@@ -36,9 +36,11 @@ def groups(job: Object, setting: Setting | None = None) -> list[int]:
 @each(
     ("job", "expected"),
     [
-        (pathways_job(), [2, 2]),
-        (pathways_job(headless=True), [2, 2]),
-        (pathways_job(workers={"topology": "2x2x1", "numSlices": 3}), [1, 1, 1]),
+        (pathways_job(), [4]),
+        (pathways_job(headless=True), [4]),
+        (pathways_job(workers={"topology": "2x2x1", "numSlices": 3}), [3]),
+        (pathways_job(metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}), [2, 2]),
+        (pathways_job(metadata=annotated(gang_options='{"topologyKey": "rack"}')), [2, 2]),
         (pathways_job(controller={"elasticSlices": 1}), [2, 2]),
         (pathways_job(controller=COLOCATE), [5]),
         (pathways_job(controller=COLOCATE, headless=True), [5]),
@@ -85,8 +87,9 @@ def test_xpk_with_a_gang_that_was_asked_for() -> None:
 @each(
     ("job", "setting", "expected"),
     [
-        (pathways_job(), Setting(), POOL),
-        (pathways_job(), Setting(topology=False), None),
+        (pathways_job(), Setting(), None),
+        (pathways_job(workers=ONE_SLICE), Setting(), POOL),
+        (pathways_job(workers=ONE_SLICE), Setting(topology=False), None),
         (pathways_job(), Setting(Profile.XPK), None),
         (pathways_job(metadata=annotated(pathways_worker_mode="Gang")), Setting(), None),
         (pathways_job(metadata=annotated(pathways_worker_mode="Gang"), workers=ONE_SLICE), Setting(), POOL),
@@ -96,7 +99,7 @@ def test_xpk_with_a_gang_that_was_asked_for() -> None:
         (pathways_job(controller=COLOCATE, workers=ONE_SLICE), Setting(), POOL),
         (pathways_job(metadata=annotated(gang_options='{"topologyKey": "rack"}')), Setting(), "rack"),
         (pathways_job(metadata=annotated(gang_options='{"topologyKey": null}')), Setting(), None),
-        (pathways_job(metadata=annotated(gang_options='{"disruption": "all"}')), Setting(), POOL),
+        (pathways_job(metadata=annotated(gang_options='{"disruption": "all"}'), workers=ONE_SLICE), Setting(), POOL),
         (pathways_job(metadata=DYNAMIC), Setting(), None),
         (pathways_job(metadata=ASKED_BESIDE_TOPOLOGY), Setting(), None),
     ],
@@ -113,7 +116,7 @@ def test_options_of_the_pathwaysjob_stay() -> None:
 
 
 def test_kubernetes_1_35_takes_it_without_a_topology() -> None:
-    jobset = jobset_of(pathways_job(), Setting(topology=False))
+    jobset = jobset_of(pathways_job(workers=ONE_SLICE), Setting(topology=False))
     assert resolved(jobset, Generation.V1ALPHA1).errors == ()
 
 
@@ -151,6 +154,7 @@ def told(job: Object, setting: Setting | None = None) -> list[str]:
 @each(
     "job",
     [
+        pathways_job(),
         pathways_job(workers=ONE_SLICE),
         pathways_job(controller={"elasticSlices": 1}),
         pathways_job(metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}),
@@ -165,8 +169,8 @@ def test_a_choice_that_promises_enough_is_not_mentioned(job: Object) -> None:
 
 
 def test_slices_that_two_jobs_may_hold_and_wait_are_told_of() -> None:
-    (message,) = told(pathways_job())
-    assert 'pathways-worker-mode: "Gang"' in message
+    (message,) = told(pathways_job(metadata=annotated(gang_options='{"topologyKey": "rack"}')))
+    assert "without topologyKey they start together" in message
     assert "Kueue" in message
 
 

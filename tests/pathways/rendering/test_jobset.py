@@ -18,7 +18,7 @@ def with_options(name: str = "pw", **options: Any) -> Object:
 
 
 def test_it_reads_as_a_person_would_write_it() -> None:
-    jobset = jobset_of(pathways_job())
+    jobset = jobset_of(pathways_job(workers={"numSlices": 1}))
     assert list(jobset) == ["apiVersion", "kind", "metadata", "spec"]
     assert (jobset["apiVersion"], jobset["kind"]) == ("jobset.x-k8s.io/v1alpha2", "JobSet")
     assert list(jobset["metadata"]) == ["name", "namespace", "labels", "annotations"]
