@@ -23,6 +23,7 @@ def test_there_is_something_to_run() -> None:
         *([str(system)] for system in System),
         [],
         [],
+        [],
     ]
     assert all(">" in command for command in converted)
     assert len(COMMANDS) + len(OTHERS) == len(PAGE.commands)

@@ -10,6 +10,9 @@ from typing import Any, Final
 
 MANAGER: Final = "gangctl"
 
+PREFIX: Final = "gangctl.dev/"
+"""Of every annotation and label that is gangctl's."""
+
 GANG_MODE: Final = "gangctl.dev/gang-mode"
 """On a JobSet or on ``replicatedJobs[].template.metadata``: what a person asks for."""
 
@@ -28,6 +31,9 @@ ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
 SKIP_LABEL: Final = "gangctl.dev/skip"
 """On a Namespace, value ``"true"``: nothing in it is ever sent to gangctl's webhooks (break-glass)."""
 
+WRITTEN: Final = ("gangctl.dev/pathways-", "gangctl.dev/canary", "gangctl.dev/demo")
+"""How the keys begin that gangctl's own JobSets carry: they ask for no gang, and are no mistakes."""
+
 JOBSET_GROUP: Final = "jobset.x-k8s.io"
 JOBSET_API_VERSION: Final = "jobset.x-k8s.io/v1alpha2"
 JOBSET_CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
@@ -37,6 +43,10 @@ JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
 REPLICATED_JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
 RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
+JOB_KEY: Final = "jobset.sigs.k8s.io/job-key"
+"""One value for each Job: a hash of its namespace and name."""
+JOBSET_PRIORITY: Final = "jobset.sigs.k8s.io/priority"
+"""The number of a pod's priority; JobSet 0.11 and later put it on every pod."""
 
 EXCLUSIVE_TOPOLOGY: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 NODE_SELECTOR_STRATEGY: Final = "alpha.jobset.sigs.k8s.io/node-selector"

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import click
 
 from gangctl.api.documents import Document
+from gangctl.api.scheduling import generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.manifests import Problems, describe_others, is_jobset, where
 from gangctl.cli.messages import note
 from gangctl.cli.output import print_objects
-from gangctl.gang.convert import Notation
+from gangctl.gang.convert import Conversion, Notation
 from gangctl.gang.convert import convert as convert_jobset
+from gangctl.gang.edits import Object
+from gangctl.gang.exclusive import replace_exclusive_topology as replace_topology
 from gangctl.migration.marks import systems_seen
 from gangctl.migration.migrate import migrate
 from gangctl.migration.systems import NAMES, System
+
+Placement = Callable[[Object], Conversion]
+"""Rewrites how the pods of one JobSet are placed."""
 
 _QUEUE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -29,7 +36,7 @@ def _check_queue(ctx: click.Context, param: click.Parameter, value: str | None) 
     return value
 
 
-def _convert(documents: Sequence[Document], notation: Notation) -> list[dict[str, Any]]:
+def _convert(documents: Sequence[Document], notation: Notation, placement: Placement) -> list[dict[str, Any]]:
     """The objects with their JobSets in a notation; InvalidInputError when one cannot be."""
     problems = Problems()
     objects: list[dict[str, Any]] = []
@@ -38,7 +45,9 @@ def _convert(documents: Sequence[Document], notation: Notation) -> list[dict[str
         if not is_jobset(document):
             objects.append(document.value)
             continue
-        conversion = convert_jobset(document.value, notation)
+        conversion = placement(document.value)
+        if not conversion.errors:
+            conversion = convert_jobset(conversion.value, notation)
         if not problems.add(document, conversion.errors):
             objects.append(conversion.value)
         for system, (what, path) in systems_seen(document.value).items():
@@ -48,6 +57,10 @@ def _convert(documents: Sequence[Document], notation: Notation) -> list[dict[str
     for text in notes:
         note(text)
     return objects
+
+
+def _as_it_is(raw: Object) -> Conversion:
+    return Conversion(raw)
 
 
 def _migrate(documents: Sequence[Document], system: System, queue: str) -> list[dict[str, Any]]:
@@ -82,7 +95,26 @@ def _migrate(documents: Sequence[Document], system: System, queue: str) -> list[
     callback=_check_queue,
     help="LocalQueue of Kueue to put the JobSets into that come --from another scheduler.",
 )
-def convert(*, filenames: tuple[str, ...], form: str, notation: str, scheduler: str | None, queue: str | None) -> None:
+@click.option(
+    "--replace-exclusive-topology",
+    is_flag=True,
+    help="Write exclusive placement, which deadlocks with a gang, as pod affinity.",
+)
+@click.option(
+    "--kube",
+    type=click.Choice(options.KUBERNETES),
+    help="With --replace-exclusive-topology: from 1.36 on, option topologyKey is written, too.",
+)
+def convert(
+    *,
+    filenames: tuple[str, ...],
+    form: str,
+    notation: str,
+    scheduler: str | None,
+    queue: str | None,
+    replace_exclusive_topology: bool,
+    kube: str | None,
+) -> None:
     """Write a gang configuration in another notation.
 
     \b
@@ -96,14 +128,24 @@ def convert(*, filenames: tuple[str, ...], form: str, notation: str, scheduler: 
     With --from, JobSets that are gangs of Volcano, KAI or coscheduling become gangs of
     gangctl: what only that scheduler reads is removed, its PodGroups are dropped, notes
     say what was left out. There is no way back.
+
+    With --replace-exclusive-topology, the annotation alpha.jobset.sigs.k8s.io/exclusive-topology
+    of gangs becomes pod affinity: all pods of a Job in one domain, and no other Job there.
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     if scheduler is not None and notation != Notation.ANNOTATIONS:
         raise click.UsageError(f"--from writes annotations: take --to {Notation.ANNOTATIONS}, and convert the result")
     if queue is not None and scheduler is None:
         raise click.UsageError("--queue belongs to --from; the label of Kueue is kueue.x-k8s.io/queue-name")
+    if kube is not None and not replace_exclusive_topology:
+        raise click.UsageError("--kube belongs to --replace-exclusive-topology")
+    if scheduler is not None and replace_exclusive_topology:
+        raise click.UsageError("--replace-exclusive-topology and --from: take one after the other")
     documents = read_documents(filenames)
     describe_others(documents)
+    placement: Placement = _as_it_is
+    if replace_exclusive_topology:
+        placement = partial(replace_topology, generation=generation_of_minor(kube) if kube else None)
     if scheduler is None:
-        print_objects(_convert(documents, Notation(notation)), form)
+        print_objects(_convert(documents, Notation(notation), placement), form)
     else:
         print_objects(_migrate(documents, System(scheduler), queue or ""), form)

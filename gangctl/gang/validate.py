@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
-from gangctl.api.meta import DEFAULT_SCHEDULER, EXCLUSIVE_TOPOLOGY, GANG_OPTIONS, NODE_SELECTOR_STRATEGY
+from gangctl.api.meta import DEFAULT_SCHEDULER, EXCLUSIVE_TOPOLOGY, GANG_MODE, GANG_OPTIONS, NODE_SELECTOR_STRATEGY
 from gangctl.api.scheduling import MAX_TEMPLATES, Capabilities, Generation
 from gangctl.errors import ErrorKind, FieldError, one_line
 from gangctl.gang.config import GangOptions
@@ -71,7 +71,8 @@ def _check_exclusive(jobset: JobSet, group: Group) -> list[FieldError]:
         detail = (
             f'deadlocks with the gang of replicated job "{rj.name}" ({job_pods(rj)} pods per Job): JobSet admits '
             "followers only after their leader is scheduled, and the gang is scheduled only as a whole. "
-            f"Use {NODE_SELECTOR_STRATEGY}, or option topologyKey of {GANG_OPTIONS} instead"
+            f"Use {NODE_SELECTOR_STRATEGY}, or pod affinity: gangctl convert --to annotations "
+            "--replace-exclusive-topology writes it"
         )
         return [FieldError(path, ErrorKind.FORBIDDEN, detail)]
     return []
@@ -107,6 +108,23 @@ def check_options(options: GangOptions, generation: Generation) -> list[FieldErr
         detail = "CompositePodGroup is served by scheduling.k8s.io/v1alpha3 only, which gangctl does not write"
         errors.append(FieldError(f"{path}.composite", ErrorKind.FORBIDDEN, detail))
     return errors
+
+
+def check_job_scheduling(members: Iterable[ReplicatedJob]) -> list[FieldError]:
+    """A Job's own gang (``spec.scheduling``, KEP-5547) beside a gang of the JobSet: its pods can name one group only.
+
+    The Job controller of 1.37 ignores the field where the pod template names a group already.
+    """
+    return [
+        FieldError(
+            f"{rj.path}.template.spec.scheduling",
+            ErrorKind.FORBIDDEN,
+            f"asks for a gang of each Job, and {GANG_MODE} for one of the JobSet: pods name one group only. Remove "
+            f'this field, or set {GANG_MODE}: "Off" on this replicated job',
+        )
+        for rj in members
+        if rj.job_scheduling
+    ]
 
 
 def check_jobs(jobset: JobSet) -> list[FieldError]:

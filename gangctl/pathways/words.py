@@ -31,9 +31,6 @@ SERVER_IMAGE: Final = "server"
 PROXY_IMAGE: Final = "proxy_server"
 
 COORDINATOR: Final = "jobset.sigs.k8s.io/coordinator"
-JOB_KEY: Final = "jobset.sigs.k8s.io/job-key"
-JOBSET_PRIORITY: Final = "jobset.sigs.k8s.io/priority"
-"""The number of a pod's priority; JobSet 0.11 and later put it on every pod."""
 REPLICATED_JOB_REPLICAS: Final = "jobset.sigs.k8s.io/replicatedjob-replicas"
 
 GKE_ACCELERATOR: Final = "cloud.google.com/gke-tpu-accelerator"

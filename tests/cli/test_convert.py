@@ -10,6 +10,7 @@ from tests.cli.manifests import CONFIG_MAP, EXAMPLES, SERVICE, gang, write
 from tests.cli.run import fine, gangctl
 from tests.jobsets import jobset, rj
 from tests.rows import each
+from tests.strategies import EXCLUSIVE
 
 WITHOUT_TWIN = {"03-tpu-slices": 0, "04-replica-gangs": 1}
 """Examples that ``spec.scheduling`` cannot hold: twelve replicas are more than eight groups."""
@@ -84,3 +85,16 @@ class TestRefused:
     def test_without_jobset(self, tmp_path: Path) -> None:
         answer = gangctl("convert", "-f", write(tmp_path / "a.yaml", SERVICE), "--to", "annotations")
         assert (answer.code, answer.out) == (2, "")
+
+
+def test_exclusive_placement_that_is_refused_names_the_command_that_replaces_it(tmp_path: Path) -> None:
+    raw = jobset("js", rj("w", 2, 4, 4, mode="ReplicatedGang"), annotations={EXCLUSIVE: "example.com/rack"})
+    file = write(tmp_path / "js.yaml", raw)
+    refused = gangctl("plan", "-f", file)
+    assert refused.code == 2
+    flags = ("convert", "--to", "annotations", "--replace-exclusive-topology")
+    assert " ".join(flags) in refused.err
+    converted = fine(*flags, "--kube", "1.37", "-f", file)
+    fine("plan", "-f", write(tmp_path / "converted.yaml", *converted.documents))
+    assert gangctl("convert", "--to", "annotations", "--kube", "1.37", "-f", file).code == 2
+    assert gangctl(*flags, "--from", "volcano", "-f", file).code == 2

@@ -18,7 +18,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, JOBSET_NAME, JOBSET_UID, NODE_SELECTOR_STRATEGY, REPLICATED_JOB_NAME
+from gangctl.api.meta import (
+    EXCLUSIVE_TOPOLOGY,
+    JOB_KEY,
+    JOBSET_NAME,
+    JOBSET_PRIORITY,
+    JOBSET_UID,
+    NODE_SELECTOR_STRATEGY,
+    REPLICATED_JOB_NAME,
+)
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.gangs import sliced
 from gangctl.pathways.job import PathwaysJob
@@ -27,13 +35,7 @@ from gangctl.pathways.paths import POD
 from gangctl.pathways.rendering.gang import Choice
 from gangctl.pathways.rendering.pod import user_pod
 from gangctl.pathways.result import Profile, Setting
-from gangctl.pathways.words import (
-    GKE_NODEPOOL,
-    HOSTNAME,
-    JOB_KEY,
-    JOBSET_PRIORITY,
-    WORKER,
-)
+from gangctl.pathways.words import GKE_NODEPOOL, HOSTNAME, WORKER
 
 Tree = dict[str, Any]
 

@@ -235,7 +235,7 @@ def exclusive_deadlock(scene: Scene) -> Iterator[Finding]:
             ),
         ],
         remedy=f'create it again with the annotation {NODE_SELECTOR_STRATEGY}: "true" and labelled nodes, '
-        "with the gang option topologyKey instead of exclusive placement, or without a gang",
+        "with pod affinity in its place (gangctl convert --replace-exclusive-topology), or without a gang",
         command=scene.kubectl(f"get jobset {scene.snapshot.jobset.name} -o jsonpath='{{.metadata.annotations}}'"),
         groups=[group for group, _ in held],
         pods=sum(group.wanted for group, _ in held),

@@ -77,8 +77,8 @@ def exclusive_topology(facts: Facts) -> Outcome:
         return failed(
             f"gangs wait for themselves: {EXCLUSIVE_TOPOLOGY} by webhook and a gang exclude each other",
             _lines(found),
-            remedy=f"create these JobSets again with {NODE_SELECTOR_STRATEGY}, or with option topologyKey of "
-            "gangctl.dev/gang-options; gangctl refuses new ones",
+            remedy=f"create these JobSets again with {NODE_SELECTOR_STRATEGY}, or with the pod affinity that "
+            "gangctl convert --replace-exclusive-topology writes in its place; gangctl refuses new ones",
             command=found[0].command,
         )
     return _seen_in_part(gangs, "pods", "jobs") or ok("no gang does", f"{gangs.count} gangs {gangs.where}")

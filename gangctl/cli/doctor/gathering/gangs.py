@@ -51,7 +51,7 @@ def summary(census: Census, now: float, where: str, read: list[str]) -> Gangs:
         count=len(keys),
         troubles=tuple(trouble for each in found if each is not None for trouble in _troubles(each)),
         groups_heard=sum(1 for each in census.groups.values() if each.scheduled is not None),
-        jobs_with_reference=sum(1 for each in census.jobs.values() if each.reference_field),
+        jobs_with_reference=sum(1 for each in census.jobs.values() if each.group),
         jobsets_with_status=len(said),
         jobsets_without_status=tuple(
             sorted("/".join(each.jobset.key) for each in stored if each.jobset.key not in said)

@@ -1,0 +1,117 @@
+"""Exclusive placement (one Job per topology domain) written as pod affinity, which a gang does not deadlock with.
+
+JobSet's annotation admits the followers of a Job once their leader has a node, and the leader of a gang gets one only
+together with its followers. Pod affinity says the same to the scheduler alone: all pods of a Job in one domain, and no
+pod of another Job there. ``matchLabelKeys`` and ``mismatchLabelKeys`` (KEP-3633, on by default since Kubernetes 1.31)
+compare JobSet's label ``job-key`` without knowing its value. As JobSet does it, only pods of the same priority are kept
+away: preemption looks at one node at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gangctl.api.jobset import JobSet, ReplicatedJob, read_jobset
+from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_OPTIONS, JOB_KEY, JOBSET_PRIORITY, NODE_SELECTOR_STRATEGY
+from gangctl.api.scheduling import Generation
+from gangctl.errors import ErrorKind, FieldError
+from gangctl.gang.config import GangConfig, GangMode, read_config
+from gangctl.gang.convert import Conversion, options_text
+from gangctl.gang.counting import job_pods
+from gangctl.gang.edits import Object, with_key, with_metadata
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_OF_JOBSETS: Final = {"matchExpressions": [{"key": JOB_KEY, "operator": "Exists"}]}
+
+
+def replace_exclusive_topology(raw: Object, generation: Generation | None = None) -> Conversion:
+    """A JobSet whose gangs would deadlock with exclusive placement, with pod affinity in its place.
+
+    Others stay as they are. Where ``generation`` has topology constraints, and every gang is one Job, option
+    ``topologyKey`` lets the scheduler try whole domains, too. An error for pods that require other pods already.
+    """
+    jobset, malformed = read_jobset(raw)
+    config, wrong = read_config(jobset)
+    if malformed or wrong or not isinstance(raw.get("spec"), dict):
+        return Conversion(raw, (*malformed, *wrong))
+    keys = {rj.index: key for rj in jobset.replicated_jobs if (key := _key(jobset, rj))}
+    ganged = [rj for rj in jobset.replicated_jobs if rj.index in keys and _mode(config, rj) is not GangMode.OFF]
+    if not any(job_pods(rj) > 1 for rj in ganged):
+        return Conversion(raw)
+    errors = [each for rj in jobset.replicated_jobs if rj.index in keys for each in _in_the_way(raw, rj)]
+    if errors:
+        return Conversion(raw, tuple(errors))
+    entries = [
+        _placed(entry, keys[index]) if index in keys else entry
+        for index, entry in enumerate(raw["spec"]["replicatedJobs"])
+    ]
+    changed = {**raw, "spec": with_key(raw["spec"], "replicatedJobs", entries)}
+    notes: dict[str, str | None] = {EXCLUSIVE_TOPOLOGY: None}
+    if generation is not None and generation.capabilities.constraints and _each_gang_is_a_job(jobset, config, keys):
+        options = config.options.model_copy(update={"topology_key": next(iter(keys.values()))})
+        notes[GANG_OPTIONS] = options_text(options)
+    return Conversion(with_metadata(changed, "annotations", notes))
+
+
+def _key(jobset: JobSet, rj: ReplicatedJob) -> str:
+    """The topology of a ReplicatedJob that JobSet's webhook places exclusively."""
+    if NODE_SELECTOR_STRATEGY in rj.annotations or NODE_SELECTOR_STRATEGY in jobset.annotations:
+        return ""
+    return rj.annotations.get(EXCLUSIVE_TOPOLOGY) or jobset.annotations.get(EXCLUSIVE_TOPOLOGY) or ""
+
+
+def _mode(config: GangConfig, rj: ReplicatedJob) -> GangMode:
+    return config.replicated_jobs[rj.index] or config.jobset or GangMode.OFF
+
+
+def _each_gang_is_a_job(jobset: JobSet, config: GangConfig, keys: dict[int, str]) -> bool:
+    """Whether all pods of any gang belong in one domain."""
+    if config.options.topology_key is not None or len(set(keys.values())) > 1:
+        return False
+    ganged = [rj for rj in jobset.replicated_jobs if _mode(config, rj) is not GangMode.OFF]
+    if config.jobset is GangMode.GANG and len(ganged) > 1:
+        return False
+    return all(
+        rj.index in keys and (rj.replicas == 1 or _mode(config, rj) is GangMode.REPLICATED_GANG) for rj in ganged
+    )
+
+
+def _pod_spec(entry: Object) -> Object:
+    found: Object = entry["template"]["spec"]["template"]["spec"]
+    return found
+
+
+def _in_the_way(raw: Object, rj: ReplicatedJob) -> list[FieldError]:
+    affinity: Any = _pod_spec(raw["spec"]["replicatedJobs"][rj.index]).get("affinity") or {}
+    if not (affinity.get("podAffinity") or {}).get(_REQUIRED):
+        return []
+    path = f"{rj.path}.template.spec.template.spec.affinity.podAffinity.{_REQUIRED}"
+    detail = (
+        "requires other pods already, and Kubernetes counts only pods that match all required terms of a pod together: "
+        f"write what {EXCLUSIVE_TOPOLOGY} means into these terms by hand"
+    )
+    return [FieldError(path, ErrorKind.FORBIDDEN, detail)]
+
+
+def _placed(entry: Object, key: str) -> Object:
+    """The ReplicatedJob with pod affinity in place of the annotation."""
+    pods = _pod_spec(entry)
+    affinity = dict(pods.get("affinity") or {})
+    own = {"labelSelector": _OF_JOBSETS, "matchLabelKeys": [JOB_KEY], "topologyKey": key}
+    others = {
+        "labelSelector": _OF_JOBSETS,
+        "matchLabelKeys": [JOBSET_PRIORITY],
+        "mismatchLabelKeys": [JOB_KEY],
+        "namespaceSelector": {},
+        "topologyKey": key,
+    }
+    for part, term in (("podAffinity", own), ("podAntiAffinity", others)):
+        given = affinity.get(part) or {}
+        affinity[part] = {**given, _REQUIRED: [*(given.get(_REQUIRED) or ()), term]}
+    template = entry["template"]
+    job = template["spec"]
+    changed = {**job, "template": {**job["template"], "spec": {**pods, "affinity": affinity}}}
+    return {
+        **entry,
+        "template": with_metadata({**template, "spec": changed}, "annotations", {EXCLUSIVE_TOPOLOGY: None}),
+    }

@@ -1,0 +1,122 @@
+"""Exclusive placement of gangs as pod affinity."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+from gangctl.api.scheduling import Generation
+from gangctl.gang.exclusive import replace_exclusive_topology
+from gangctl.gang.resolve import ClusterRules, resolve
+from tests.gang.pipeline import GENERATIONS, read
+from tests.jobsets import OPTIONS, jobset, rj
+from tests.rows import each
+from tests.strategies import EXCLUSIVE, NODE_SELECTOR
+
+RACK = {EXCLUSIVE: "example.com/rack"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+JOB_KEY = "jobset.sigs.k8s.io/job-key"
+EXISTS = {"matchExpressions": [{"key": JOB_KEY, "operator": "Exists"}]}
+
+
+def replaced(raw: dict[str, Any], generation: Generation | None = None) -> dict[str, Any]:
+    before = copy.deepcopy(raw)
+    conversion = replace_exclusive_topology(raw, generation)
+    assert conversion.errors == ()
+    assert raw == before
+    return conversion.value
+
+
+def affinity(raw: dict[str, Any], index: int = 0) -> Any:
+    return raw["spec"]["replicatedJobs"][index]["template"]["spec"]["template"]["spec"].get("affinity")
+
+
+@each(
+    "raw",
+    [
+        jobset("js", rj("w", 2, 4, 4), mode="Gang", annotations=RACK),
+        jobset("js", rj("w", 2, 4, 4, mode="ReplicatedGang", annotations=RACK)),
+        jobset("js", rj("a", 1, 1, 1, annotations=RACK), rj("w", 2, 4, 4, annotations=RACK), mode="Gang"),
+    ],
+    ids=["JobSet", "template", "both"],
+)
+def test_what_was_refused_is_a_gang_on_every_minor(raw: dict[str, Any]) -> None:
+    for generation in GENERATIONS:
+        assert resolve(read(raw), ClusterRules(generation)).errors
+        changed = replaced(raw, generation)
+        resolution = resolve(read(changed), ClusterRules(generation))
+        assert resolution.errors == ()
+        assert any(resolution.stamps)
+        assert EXCLUSIVE not in json.dumps(changed)
+
+
+def test_all_pods_of_a_job_in_one_domain_and_no_other_job_there() -> None:
+    found = affinity(replaced(jobset("js", rj("w", 2, 4, 4), mode="Gang", annotations=RACK)))
+    assert found == {
+        "podAffinity": {
+            REQUIRED: [{"labelSelector": EXISTS, "matchLabelKeys": [JOB_KEY], "topologyKey": "example.com/rack"}]
+        },
+        "podAntiAffinity": {
+            REQUIRED: [
+                {
+                    "labelSelector": EXISTS,
+                    "matchLabelKeys": ["jobset.sigs.k8s.io/priority"],
+                    "mismatchLabelKeys": [JOB_KEY],
+                    "namespaceSelector": {},
+                    "topologyKey": "example.com/rack",
+                }
+            ]
+        },
+    }
+
+
+def test_what_a_template_says_of_other_pods_is_kept() -> None:
+    own = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "zone"}
+    pod = {"affinity": {"nodeAffinity": {}, "podAntiAffinity": {REQUIRED: [own]}}}
+    found = affinity(replaced(jobset("js", rj("w", 1, 4, 4, mode="Gang", pod=pod, annotations=RACK))))
+    assert found["nodeAffinity"] == {}
+    assert found["podAntiAffinity"][REQUIRED][0] == own
+    assert len(found["podAntiAffinity"][REQUIRED]) == 2
+
+
+@each(
+    ("raw", "generation", "written"),
+    [
+        (jobset("js", rj("w", 2, 4, 4, mode="ReplicatedGang", annotations=RACK)), Generation.V1BETA1, True),
+        (jobset("js", rj("w", 2, 4, 4, mode="ReplicatedGang", annotations=RACK)), Generation.V1ALPHA1, False),
+        (jobset("js", rj("w", 2, 4, 4, mode="ReplicatedGang", annotations=RACK)), None, False),
+        (jobset("js", rj("w", 1, 4, 4), mode="Gang", annotations=RACK), Generation.V1ALPHA2, True),
+        (jobset("js", rj("w", 2, 4, 4), mode="Gang", annotations=RACK), Generation.V1BETA1, False),
+        (jobset("js", rj("a", 1, 4, 4), rj("b", 1, 4, 4), mode="Gang", annotations=RACK), Generation.V1BETA1, False),
+    ],
+)
+def test_a_gang_that_is_one_job_is_placed_domain_by_domain(
+    raw: dict[str, Any], generation: Generation | None, written: bool
+) -> None:
+    options = replaced(raw, generation)["metadata"].get("annotations", {}).get(OPTIONS)
+    assert options == ('{"topologyKey":"example.com/rack"}' if written else None)
+
+
+@each(
+    "raw",
+    [
+        jobset("js", rj("w", 2, 4, 4), annotations=RACK),
+        jobset("js", rj("w", 2, 1, 1), mode="Gang", annotations=RACK),
+        jobset("js", rj("w", 2, 4, 4), mode="Gang", annotations={**RACK, NODE_SELECTOR: "true"}),
+        jobset("js", rj("w", 2, 4, 4, annotations={**RACK, NODE_SELECTOR: "true"}), mode="Gang"),
+        jobset("js", rj("w", 2, 4, 4), mode="Gang"),
+    ],
+    ids=["no gang", "one pod a Job", "by node selector", "by node selector of the template", "not exclusive"],
+)
+def test_what_does_not_deadlock_stays_as_it_is(raw: dict[str, Any]) -> None:
+    assert replaced(raw, Generation.V1BETA1) == raw
+
+
+def test_pods_that_require_others_already_are_left_to_a_person() -> None:
+    own = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "zone"}
+    pod = {"affinity": {"podAffinity": {REQUIRED: [own]}}}
+    raw = jobset("js", rj("a", 1, 1, 1), rj("w", 1, 4, 4, pod=pod), mode="Gang", annotations=RACK)
+    (error,) = replace_exclusive_topology(raw).errors
+    assert error.path == f"spec.replicatedJobs[1].template.spec.template.spec.affinity.podAffinity.{REQUIRED}"
+    assert "by hand" in error.detail
