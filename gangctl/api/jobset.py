@@ -9,7 +9,7 @@ caller decides whether that is a 422, an exit code 2 or an event.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,7 +21,9 @@ from gangctl.api.meta import (
     GANG_REF,
     JOBSET_CONTROLLER,
     NODE_SELECTOR_STRATEGY,
+    PREFIX,
     QUEUE_NAME,
+    WRITTEN,
 )
 from gangctl.api.reader import Reader
 from gangctl.errors import FieldError
@@ -33,8 +35,16 @@ MAX_REPLICATED_JOBS: Final = 10_000
 """No object that etcd takes has more; a request that nobody has checked yet may."""
 _MAX_DEPENDENCIES: Final = 50
 
+SHRINKING: Final = ("backoffLimitPerIndex", "successPolicy")
+"""Fields of a Job's spec with which some of its pods may fail for good, or end, and the Job does not fail."""
+
 _KEPT: Final = (GANG_MODE, GANG_OPTIONS, GANG_REF, EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY, ADMISSION_GATED_BY)
 """Annotations that the projection keeps: others may be large (``last-applied-configuration``)."""
+
+
+_ON_JOBSETS: Final = frozenset({GANG_MODE, GANG_OPTIONS})
+_ON_TEMPLATES: Final = frozenset({GANG_MODE, GANG_REF})
+_MOST_UNREAD: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +64,10 @@ class ReplicatedJob:
     """Which pod spec field of :data:`SCHEDULING_REFERENCES` the user has set, or empty."""
     priority_class: str
     scheduler: str
+    shrinks_by: tuple[str, ...] = ()
+    """Fields of the Job's spec, of :data:`SHRINKING`, with which it goes on, or ends well, with fewer pods."""
+    job_scheduling: bool = False
+    """The Job's own ``spec.scheduling`` is set: the Job controller makes a gang of the Job (KEP-5547)."""
 
     @property
     def path(self) -> str:
@@ -100,6 +114,8 @@ class JobSet:
     """When it was resumed; empty where it never was suspended, or is."""
     restarting_at: str = ""
     """When the restart began after which not all Jobs have been ready yet; empty before JobSet 0.12."""
+    unread: tuple[tuple[str, str], ...] = ()
+    """Keys with gangctl's prefix that gangctl does not read where they are: field path of the map, and key."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -123,12 +139,26 @@ def _annotations(metadata: Reader) -> Mapping[str, str]:
     return {key: values[key] for key in _KEPT if key in values}
 
 
+def _unread(metadata: Reader, read: Container[str]) -> list[tuple[str, str]]:
+    """Keys with gangctl's prefix in labels and annotations that mean nothing there."""
+    found = []
+    for part in ("annotations", "labels"):
+        values = metadata.value.get(part)
+        known = read if part == "annotations" else ()
+        for key in values if isinstance(values, dict) else ():
+            if key.startswith(PREFIX) and key not in known and not key.startswith(WRITTEN):
+                found.append((f"{metadata.path}.{part}", key))
+    return found
+
+
 def _reference_field(pod_spec: Reader) -> str:
     return next((field for field in SCHEDULING_REFERENCES if pod_spec.value.get(field)), "")
 
 
-def _replicated_job(entry: Reader, index: int) -> ReplicatedJob:
+def _replicated_job(entry: Reader, index: int, unread: list[tuple[str, str]]) -> ReplicatedJob:
     template = entry.child("template")
+    metadata = template.child("metadata")
+    unread += _unread(metadata, _ON_TEMPLATES)
     job_spec = template.child("spec")
     pod_spec = job_spec.child("template").child("spec")
     depends_on = tuple(item.string("name") for item in entry.children("dependsOn", _MAX_DEPENDENCIES))
@@ -140,11 +170,13 @@ def _replicated_job(entry: Reader, index: int) -> ReplicatedJob:
         parallelism=job_spec.integer("parallelism"),
         completions=job_spec.integer("completions"),
         depends_on=depends_on,
-        annotations=_annotations(template.child("metadata")),
+        annotations=_annotations(metadata),
         gang_config=entry.child("gangConfig").optional_string("gangMode"),
         scheduling_reference=_reference_field(pod_spec),
         priority_class=pod_spec.string("priorityClassName"),
         scheduler=pod_spec.string("schedulerName"),
+        shrinks_by=tuple(field for field in SHRINKING if job_spec.value.get(field) is not None),
+        job_scheduling=job_spec.value.get("scheduling") is not None,
     )
 
 
@@ -181,6 +213,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
     status = status if isinstance(status, dict) else {}
     restarts = status.get("restarts")
     end = _end(status)
+    unread = _unread(metadata, _ON_JOBSETS)
     jobset = JobSet(
         namespace=metadata.string("namespace"),
         name=metadata.string("name"),
@@ -196,7 +229,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         native_scheduling=spec.value.get("scheduling") is not None,
         gang_config=spec.child("gangConfig").optional_string("gangMode"),
         replicated_jobs=tuple(
-            _replicated_job(entry, index)
+            _replicated_job(entry, index, unread)
             for index, entry in enumerate(spec.children("replicatedJobs", MAX_REPLICATED_JOBS))
         ),
         finished=end is not None,
@@ -208,5 +241,6 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         suspended_at=_since(status, "Suspended", holds=True),
         resumed_at=_since(status, "Suspended", holds=False),
         restarting_at=_since(status, "RestartingJobSet", holds=True),
+        unread=tuple(unread[:_MOST_UNREAD]),
     )
     return jobset, tuple(errors)

@@ -7,6 +7,7 @@ them, so everything above works on these neutral values and an adapter
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol
@@ -123,6 +124,29 @@ class Reference:
     template: str
     group: str
     replica_key: str | None
+
+    def named(self, generation: Generation) -> str:
+        """As :func:`named_group` tells the group of pods that carry it."""
+        if generation.capabilities.pod_groups:
+            return self.group
+        return f"{self.workload}/{self.template}/{self.replica_key or ''}"
+
+
+def named_group(pod_spec: Mapping[str, Any]) -> str:
+    """The group that pods name: a PodGroup, on 1.35 ``WORKLOAD/TEMPLATE/REPLICA_KEY``; empty without one.
+
+    Total, whatever the shape of the fields.
+    """
+    if name := _text(pod_spec.get("schedulingGroup"), "podGroupName"):
+        return name
+    reference = pod_spec.get("workloadRef")
+    workload, group, key = (_text(reference, part) for part in ("name", "podGroup", "podGroupReplicaKey"))
+    return f"{workload}/{group}/{key}" if workload or group else ""
+
+
+def _text(value: object, key: str) -> str:
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else ""
 
 
 @dataclass(frozen=True, slots=True)

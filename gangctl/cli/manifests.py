@@ -20,7 +20,7 @@ from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import InvalidInputError, note
-from gangctl.errors import ErrorKind, FieldError, InputError
+from gangctl.errors import ErrorKind, FieldError, InputError, one_line
 from gangctl.gang.convert import check_words
 from gangctl.gang.reasons import Notice
 from gangctl.gang.validate import MAX_JOBS
@@ -36,6 +36,7 @@ GENERATED: Final = "xxxxx"
 """Stands for the five characters that the API server appends to ``generateName``."""
 
 _JOB_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_NO_LABEL: Final = 'is no DNS label: lower case letters, digits and "-", starting with a letter, at most 63 characters'
 _POD_SUFFIX: Final = "-abcde"
 _READ_AS_BOOLEAN: Final = ("a string, got False", "a string, got True")
 _BARE_WORD: Final = 'in YAML a bare Off, On, Yes or No is a boolean; write it in quotes: "Off"'
@@ -156,6 +157,9 @@ def _check_identity(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[FieldErr
         yield FieldError("apiVersion", ErrorKind.NOT_SUPPORTED, f'is "{version}", known: {JOBSET_API_VERSION}')
     if not jobset.name and not jobset.generate_name:
         yield FieldError("metadata.name", ErrorKind.REQUIRED, "a JobSet needs a name or a generateName")
+    elif jobset.name and not _JOB_NAME.fullmatch(jobset.name):
+        detail = f'"{one_line(jobset.name, 80)}" ({len(jobset.name)} characters) {_NO_LABEL}'
+        yield FieldError("metadata.name", ErrorKind.INVALID, detail)
     if not jobset.replicated_jobs:
         yield FieldError("spec.replicatedJobs", ErrorKind.REQUIRED, "a JobSet needs at least one replicated job")
     jobs = sum(rj.replicas for rj in jobset.replicated_jobs)
@@ -164,17 +168,14 @@ def _check_identity(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[FieldErr
 
 
 def _check_job_name(jobset: JobSet, rj: ReplicatedJob, job_spec: Mapping[str, Any]) -> Iterator[FieldError]:
-    """JobSet refuses names whose longest Job or pod is no DNS label."""
+    """JobSet refuses names whose longest Job or pod is no DNS label (RFC 1035); its own name is at fault first."""
     job = f"{jobset.name}-{rj.name}-{max(0, rj.replicas - 1)}"
     names = [("Job", job)]
     if rj.completions and job_spec.get("completionMode") != "NonIndexed":
         names.append(("pod", f"{job}-{rj.completions - 1}{_POD_SUFFIX}"))
     for what, name in names:
         if not _JOB_NAME.fullmatch(name):
-            detail = (
-                f'{what} name "{name}" ({len(name)} characters) is no DNS label: lower case letters, digits and "-", '
-                "starting with a letter, at most 63 characters"
-            )
+            detail = f'{what} name "{one_line(name, 80)}" ({len(name)} characters) {_NO_LABEL}'
             yield FieldError(f"{rj.path}.name", ErrorKind.INVALID, detail)
             return
 
@@ -191,7 +192,7 @@ def _check_replicated_jobs(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[F
                 detail = f'there is no earlier replicated job "{name}" to depend on'
                 yield FieldError(f"{rj.path}.dependsOn[{index}].name", ErrorKind.INVALID, detail)
         earlier.add(rj.name)
-        if jobset.name:
+        if _JOB_NAME.fullmatch(jobset.name):
             yield from _check_job_name(jobset, rj, (entry.get("template") or {}).get("spec") or {})
 
 

@@ -13,6 +13,11 @@ from gangctl.gang.reasons import Notice, Reason
 _LISTED: Final = 8
 """Names spelled out in one event; the rest is counted."""
 
+CURE: Final = (
+    "It is being deleted and stays as long as pods name it: suspend the JobSet, and resume it once its pods have ended."
+)
+"""What to do about a foreign group on its way out that pods of the gang keep (``podgroup-protection``)."""
+
 _CREATED: Final[dict[Kind, Reason]] = {"Workload": Reason.WORKLOAD_CREATED, "PodGroup": Reason.POD_GROUP_CREATED}
 _UPDATED: Final[dict[Kind, Reason]] = {"Workload": Reason.WORKLOAD_UPDATED, "PodGroup": Reason.POD_GROUP_UPDATED}
 _DELETED: Final[dict[Kind, Reason]] = {"Workload": Reason.WORKLOAD_DELETED, "PodGroup": Reason.POD_GROUP_DELETED}
@@ -66,7 +71,8 @@ def obstacles(difference: Difference, generation: Generation) -> list[Notice]:
         Notice(
             Reason.NAME_CONFLICT,
             f"{kind} {name} exists and belongs to somebody else: gangctl never adopts it. Its gang waits until that "
-            "object is deleted.",
+            f"object is {'gone' if name in difference.going else 'deleted'}."
+            + (f" {CURE}" if name in difference.going else ""),
         )
         for kind, name in difference.conflicts
     ]

@@ -102,7 +102,7 @@ class GangController:
             return await_change()
         jobs = self._jobs(jobset, assessment.plan)
         outsiders = find_outsiders(assessment.plan, jobs, state.generation)
-        if not jobset.finished and (notice := tell(outsiders)) is not None:
+        for notice in () if jobset.finished else tell(outsiders, state.generation):
             self._say(jobset, notice)
         if assessment.lifecycle is Lifecycle.RETIRED:
             return await self._retire(jobset, assessment.plan, state.generation)
@@ -167,6 +167,9 @@ class GangController:
         if not changes or any(job.active for job in self._jobs(jobset, plan)):
             return await_change()
         if await self._pods.any_unfinished(jobset):
+            return requeue(PODS_RETRY_SECONDS)
+        if self._caches.jobset(jobset.key) != jobset:
+            # It may have been resumed while its pods were asked for.
             return requeue(PODS_RETRY_SECONDS)
         self._complete.pop(jobset.key, None)
         await self._carry_out(jobset, plan, changes, generation)

@@ -5,11 +5,12 @@ Pods are not among them: for gangs their Jobs tell enough, and only the leader f
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from gangctl.api.jobset import SCHEDULING_REFERENCES, JobSet, read_jobset
+from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.meta import (
     JOB_INDEX,
     REPLICATED_JOB_NAME,
@@ -17,10 +18,12 @@ from gangctl.api.meta import (
     controller_owner,
     is_jobset_owner,
 )
-from gangctl.api.scheduling import Observed, SchedulingAdapter, observe
+from gangctl.api.scheduling import Observed, SchedulingAdapter, named_group, observe
 from gangctl.client.shape import objects
 from gangctl.errors import InputError
 from gangctl.gang.progress import JobProgress
+
+_INDEXES: Final = re.compile(r"\b([0-9]{1,10})(?:-([0-9]{1,10}))?\b")
 
 
 def _number(text: object) -> int:
@@ -57,23 +60,34 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
         index=_number(labels.get(JOB_INDEX)),
         attempt=_number(labels.get(RESTART_ATTEMPT)),
         succeeded=_count(status, "succeeded"),
-        complete=any(
-            c.get("type") == "Complete" and c.get("status") == "True" for c in objects(status.get("conditions"))
-        ),
+        complete="Complete" in (true := _true_conditions(status)),
         deleting=bool(meta.get("deletionTimestamp")),
         failed=(failed := _count(status, "failed")),
         active=bool(status.get("active") or status.get("terminating")),
         beside_failed=_count(status, "active") if failed else 0,
-        reference_field=_reference_field(raw),
+        group=sys.intern(named_group(_pod_spec(raw))),
+        failed_indexes=count_indexes(status.get("failedIndexes")),
+        decided="SuccessCriteriaMet" in true,
     )
 
 
-def _reference_field(raw: dict[str, Any]) -> str:
+def _true_conditions(status: dict[str, Any]) -> set[object]:
+    return {each.get("type") for each in objects(status.get("conditions")) if each.get("status") == "True"}
+
+
+def count_indexes(text: object) -> int:
+    """How many completion indexes a text like ``1,3-5,7`` names, as Job status has them; 0 for anything else."""
+    if not isinstance(text, str):
+        return 0
+    ranges = _INDEXES.findall(text)
+    return sum(max(0, int(last or first) - int(first) + 1) for first, last in ranges)
+
+
+def _pod_spec(raw: dict[str, Any]) -> dict[str, Any]:
     found: Any = raw
     for key in ("spec", "template", "spec"):
         found = found.get(key) if isinstance(found, dict) else None
-    pod_spec = found if isinstance(found, dict) else {}
-    return next((field for field in SCHEDULING_REFERENCES if pod_spec.get(field)), "")
+    return found if isinstance(found, dict) else {}
 
 
 def project_scheduling(adapter: SchedulingAdapter, kind: str) -> Callable[[dict[str, Any]], Observed]:

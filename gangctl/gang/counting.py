@@ -30,12 +30,17 @@ def replicated_job_pods(rj: ReplicatedJob) -> int:
     return rj.replicas * job_pods(rj)
 
 
-def remaining_pods(parallelism: int | None, completions: int | None, succeeded: int) -> int:
-    """Pods that an unfinished Job can still have at once after ``succeeded`` of them succeeded.
+def pods_that_can_exist(
+    parallelism: int | None, completions: int | None, *, succeeded: int = 0, failed_indexes: int = 0
+) -> int:
+    """Pods that an unfinished Job can still have at once (``manageJob`` of Kubernetes' Job controller).
 
-    A Job without completions (a work queue) starts no pod once one has succeeded, so that
-    every success lowers its number for good.
+    ``succeeded`` of its pods succeeded, and ``failed_indexes`` of its indexes failed for good: they are past
+    ``backoffLimitPerIndex``, and no pod is made for them any more. A Job without completions (a work queue) starts no
+    pod once one has succeeded, so that every success lowers its number for good.
+
+    A suspended Job counts as if it ran: its pods come back when it is resumed, and have to find their group whole.
     """
     at_once = pods_per_job(parallelism, completions)
     target = at_once if completions is None else completions
-    return max(0, min(at_once, target - succeeded))
+    return max(0, min(at_once, target - succeeded - failed_indexes))

@@ -8,8 +8,8 @@ its template says; a PodGroup goes before its Workload.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gangctl.api.scheduling import Capabilities, Observed, PodGroup, Workload
@@ -85,6 +85,8 @@ class Difference:
     conflicts: Conflicts = ()
     frozen: tuple[tuple[Kind, str, int, int], ...] = ()
     """(kind, name, minCount, wanted) where this generation's minCount is immutable."""
+    going: frozenset[str] = frozenset()
+    """Names of conflicts that are being deleted: a PodGroup stays as long as pods name it, and those may be ours."""
 
 
 def _workload_changes(workload: Workload, found: Observed) -> list[Change]:
@@ -108,20 +110,33 @@ def _group_change(group: PodGroup, found: Observed, target: int) -> SetMinCounts
     return SetMinCounts("PodGroup", found, ((0, "", have, target),), progress)
 
 
+def _lowered(plan: GangPlan, existing: Existing, targets: Mapping[str, int]) -> Iterator[SetMinCounts]:
+    """Lower minCounts, which no Workload has to allow."""
+    for group in plan.groups:
+        have = existing.groups.get(group.name)
+        if have is None or have.owner_uid != plan.uid:
+            continue
+        change = _group_change(group, have, targets[group.name])
+        if change is not None and change.counts[0][2] > change.counts[0][3]:
+            yield change
+
+
 def diff(plan: GangPlan, existing: Existing, targets: Mapping[str, int], capabilities: Capabilities) -> Difference:
     """Changes that make what exists equal to the plan; ``targets`` holds each PodGroup's minCount by name.
 
     Only minCount is compared: it is all that gangctl sets and Kubernetes lets change. What the
-    server fills in or drops never counts as drift.
+    server fills in or drops never counts as drift. The minCount of a group that is being deleted is
+    followed like any other: pods that name it keep it, and are scheduled by it.
     """
     found = existing.workload
     if found is not None and found.owner_uid != plan.uid:
         return Difference(conflicts=(("Workload", found.name),))
     if found is not None and found.deleting:
-        return Difference()
+        return _freeze([*_lowered(plan, existing, targets)], (), capabilities)
     lower: list[Change] = []
     then: list[Change] = []
     conflicts: list[tuple[Kind, str]] = []
+    going: list[str] = []
     if found is None:
         then.append(Create("Workload", plan.workload))
     else:
@@ -134,12 +149,14 @@ def diff(plan: GangPlan, existing: Existing, targets: Mapping[str, int], capabil
             then.append(Create("PodGroup", group, again=found is not None))
         elif have.owner_uid != plan.uid:
             conflicts.append(("PodGroup", group.name))
-        elif not have.deleting and (change := _group_change(group, have, targets[group.name])) is not None:
+            if have.deleting:
+                going.append(group.name)
+        elif (change := _group_change(group, have, targets[group.name])) is not None:
             (lower if change.counts[0][2] > change.counts[0][3] else then).append(change)
     planned = {group.name for group in plan.groups}
     stale = [o for name, o in existing.groups.items() if name not in planned and o.owner_uid == plan.uid]
     then += [Delete("PodGroup", o) for o in stale if not o.deleting]
-    return _freeze([*lower, *then], tuple(conflicts), capabilities)
+    return replace(_freeze([*lower, *then], tuple(conflicts), capabilities), going=frozenset(going))
 
 
 def _freeze(

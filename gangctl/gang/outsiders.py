@@ -2,8 +2,9 @@
 
 A pod template is settled when its Job is made. Kubernetes 1.36 does not know the field in
 which pods of 1.35 named their gang, so the Jobs that live through that upgrade lose it; a
-Job that was made past the webhook never had it. Pods of such a Job, present and future,
-are scheduled one by one. Nothing may wait for them: a group counts the pods that can name it.
+Job that was made past the webhook never had it; another webhook may have named another
+group. Pods of such a Job, present and future, are scheduled without the gang. Nothing may
+wait for them: a group counts the pods that can name it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from gangctl.api.scheduling import Generation
-from gangctl.gang.build import ADAPTERS
+from gangctl.errors import one_line
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress
 from gangctl.gang.reasons import Notice, Reason
@@ -22,18 +23,19 @@ _LISTED: Final = 4
 
 
 def find_outsiders(plan: GangPlan, jobs: Iterable[JobProgress], generation: Generation) -> tuple[JobProgress, ...]:
-    """Jobs of the plan whose pods name no group in a way that ``generation`` knows; those about to be replaced not."""
-    field = ADAPTERS[generation].reference_field
-    planned = {(job.replicated_job, job.index) for job in plan.jobs() if job.reference is not None}
-    return tuple(
-        job
-        for job in jobs
-        if job.jobset_uid == plan.uid
-        and job.key in planned
-        and job.reference_field != field
-        and not job.deleting
-        and job.attempt >= plan.jobset.restarts
-    )
+    """Jobs of the plan whose pods do not name the group that was planned, as ``generation`` has it.
+
+    Those that are about to be replaced are none.
+    """
+    seen = {job.key: job for job in jobs if job.jobset_uid == plan.uid and not job.deleting}
+    found = []
+    for planned in plan.jobs() if seen else ():
+        job = seen.get((planned.replicated_job, planned.index))
+        if job is None or planned.reference is None or job.attempt < plan.jobset.restarts:
+            continue
+        if job.group != planned.reference.named(generation):
+            found.append(job)
+    return tuple(found)
 
 
 def without(plan: GangPlan, outsiders: Sequence[JobProgress]) -> GangPlan:
@@ -53,15 +55,33 @@ def without(plan: GangPlan, outsiders: Sequence[JobProgress]) -> GangPlan:
     return replace(lean, groups=groups)
 
 
-def tell(outsiders: Iterable[JobProgress]) -> Notice | None:
+def names_another(job: JobProgress, generation: Generation) -> bool:
+    """Whether the pods of an outsider name a group, as ``generation`` has it, and not merely one of other times."""
+    return bool(job.group) and ("/" in job.group) is not generation.capabilities.pod_groups
+
+
+def tell(outsiders: Iterable[JobProgress], generation: Generation) -> tuple[Notice, ...]:
     """What a person should know about outsiders that are not finished."""
-    names = sorted(job.name for job in outsiders if not job.complete)
-    if not names:
-        return None
-    listed = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
-    message = (
-        f"Pods of Jobs {listed} name no gang and are scheduled one by one: these Jobs were made when the cluster "
-        "served another scheduling API, or past gangctl's webhook, and cannot be changed. What runs goes on; a restart "
-        "of the JobSet, or creating it again, makes it a gang."
-    )
-    return Notice(Reason.FIELD_DROPPED, message)
+    unfinished = [job for job in outsiders if not job.complete]
+    notices = []
+    if without_group := _listed(job for job in unfinished if not names_another(job, generation)):
+        message = (
+            f"Pods of Jobs {without_group} name no gang and are scheduled one by one: these Jobs were made when the "
+            "cluster served another scheduling API, or past gangctl's webhook, and cannot be changed. What runs goes "
+            "on; a restart of the JobSet, or creating it again, makes it a gang."
+        )
+        notices.append(Notice(Reason.FIELD_DROPPED, message))
+    if elsewhere := [job for job in unfinished if names_another(job, generation)]:
+        groups = ", ".join(sorted({one_line(job.group, 64) for job in elsewhere})[:_LISTED])
+        message = (
+            f"Pods of Jobs {_listed(elsewhere)} name {groups} and not the group of their gang, which goes without "
+            "them: somebody wrote spec.schedulingGroup into these Jobs before gangctl could. Find out which admission "
+            "webhook or policy does it, and create the JobSet again."
+        )
+        notices.append(Notice(Reason.FIELD_DROPPED, message))
+    return tuple(notices)
+
+
+def _listed(jobs: Iterable[JobProgress]) -> str:
+    names = sorted(job.name for job in jobs)
+    return ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")

@@ -1,7 +1,7 @@
 """How far a running gang has come, and what its minCount must be for the rest of the way.
 
 A pod that has finished leaves the scheduler's count of its group. Once one pod of a
-gang has succeeded, a replacement for another would wait for ever for a quorum that
+gang has succeeded, or failed for good, a replacement for another would wait for ever for a quorum that
 cannot be met again (kubernetes issue 142330). Where minCount can change it follows
 the pods that can still exist; elsewhere gangctl can only say that the gang is stuck.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gangctl.api.jobset import ReplicatedJob
-from gangctl.gang.counting import job_pods, remaining_pods
+from gangctl.gang.counting import job_pods, pods_that_can_exist
 from gangctl.gang.plan import GangPlan
 
 
@@ -35,8 +35,12 @@ class JobProgress:
     """Whether the Job has pods that have not finished, terminating ones included."""
     beside_failed: int = 0
     """Pods that have not finished, of a Job that has failed ones, else 0: a replacement changes nothing but this."""
-    reference_field: str = ""
-    """Field of its pods' spec that names their group, empty without one."""
+    group: str = ""
+    """The group that its pods name (:func:`~gangctl.api.scheduling.named_group`), empty without one."""
+    failed_indexes: int = 0
+    """Indexes past ``backoffLimitPerIndex``: no pod is made for them any more."""
+    decided: bool = False
+    """Its success policy was met (condition SuccessCriteriaMet): its other pods end, and no pod is made any more."""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -48,9 +52,11 @@ def job_pods_left(rj: ReplicatedJob, job: JobProgress | None, restarts: int) -> 
     """Pods one Job can still have at once; a Job of an earlier attempt is about to be replaced and counts in full."""
     if job is None or job.deleting or job.attempt < restarts:
         return job_pods(rj)
-    if job.complete:
+    if job.complete or job.decided:
         return 0
-    return remaining_pods(rj.parallelism, rj.completions, job.succeeded)
+    return pods_that_can_exist(
+        rj.parallelism, rj.completions, succeeded=job.succeeded, failed_indexes=job.failed_indexes
+    )
 
 
 def pods_left(plan: GangPlan, jobs: Iterable[JobProgress]) -> Mapping[str, int]:

@@ -29,6 +29,8 @@ class Reason(StrEnum):
     UPSTREAM_SCHEDULING = "UpstreamSchedulingActive"
     UNSUPPORTED_SCHEDULER = "UnsupportedScheduler"
     MIXED_PRIORITY = "MixedPriority"
+    GANG_MAY_SHRINK = "GangMayShrink"
+    UNKNOWN_KEY = "UnknownKey"
     API_UNAVAILABLE = "GangAPIUnavailable"
     FIELD_DROPPED = "FieldDropped"
     FAILED_CREATE = "FailedCreate"
@@ -126,6 +128,7 @@ _NORMAL = frozenset(
         Reason.POD_GROUP_UPDATED,
         Reason.POD_GROUP_DELETED,
         Reason.GANG_EMPTY,
+        Reason.GANG_MAY_SHRINK,
         Reason.GATE_REMOVED,
         Reason.CHECK_READY,
         Reason.CHECK_PENDING,

@@ -18,11 +18,19 @@ from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangConfig, GangMode, read_config
 from gangctl.gang.counting import replicated_job_pods
+from gangctl.gang.keys import check_keys
 from gangctl.gang.naming import template_names
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.sequencing import is_sequenced
 from gangctl.gang.stamp import Scope, Stamp
-from gangctl.gang.validate import check_groups, check_jobs, check_options, check_schedulers, check_templates
+from gangctl.gang.validate import (
+    check_groups,
+    check_job_scheduling,
+    check_jobs,
+    check_options,
+    check_schedulers,
+    check_templates,
+)
 
 JOBSET_TEMPLATE: Final = "jobset"
 
@@ -150,9 +158,30 @@ def _leave_empty(draft: _Draft) -> None:
         draft.drop(empty)
 
 
+def _tell_what_shrinks(draft: _Draft) -> None:
+    """Some pods may end for good while the others go on: all or nothing then holds for the start alone."""
+    shrinking = [rj for rj in draft.members() if rj.shrinks_by and replicated_job_pods(rj) > 1]
+    if not shrinking:
+        return
+    fields = ", ".join(sorted({field for rj in shrinking for field in rj.shrinks_by}))
+    if draft.rules.generation.capabilities.min_count_mutable:
+        then = "minCount follows the pods that can still exist"
+    else:
+        then = (
+            "minCount cannot follow before Kubernetes 1.37, so that a pod that is replaced after that waits until the "
+            "JobSet restarts"
+        )
+    message = (
+        f"The gang starts whole, but may go on with fewer pods: replicated jobs {_names(shrinking)} set {fields}, with "
+        f"which pods end for good while others run. {then[0].upper()}{then[1:]}."
+    )
+    draft.notices.append(Notice(Reason.GANG_MAY_SHRINK, message))
+
+
 def _check(draft: _Draft) -> None:
     """Rules on the groups as they now stand."""
     members = draft.members()
+    draft.errors += check_job_scheduling(members)
     shared = [rj for rj in members if draft.scopes[rj.index] is Scope.JOBSET]
     groups = [shared] if shared else []
     groups += [[rj] for rj in members if draft.scopes[rj.index] is not Scope.JOBSET]
@@ -177,25 +206,48 @@ def _stamps(draft: _Draft) -> tuple[Stamp | None, ...]:
     return tuple(stamps)
 
 
+_STEPS: Final = (
+    _assign_scopes,
+    _leave_user_managed,
+    _leave_other_schedulers,
+    _split_sequenced,
+    _leave_empty,
+    _check,
+    _tell_what_shrinks,
+)
+
+
+def _managed_elsewhere(jobset: JobSet) -> Notice:
+    message = (
+        f"Nothing is made for this JobSet here: another controller runs it (spec.managedBy: {jobset.managed_by}). Its "
+        "copy in another cluster becomes a gang where gangctl runs on that cluster."
+    )
+    return Notice(Reason.NOT_GANGED, message)
+
+
 def resolve(jobset: JobSet, rules: ClusterRules) -> Resolution:
     """Decide which ReplicatedJobs share which gang.
 
     Total: whatever is wrong is in ``errors``, with field paths. A JobSet that asks for no
-    gang, that another controller manages, or that JobSet schedules natively gets no stamp.
+    gang, that another controller manages, or that JobSet schedules natively gets no stamp,
+    and each of these but the first has a notice that says so.
     """
     config, errors = read_config(jobset)
     nothing: tuple[None, ...] = (None,) * len(jobset.replicated_jobs)
+    told = check_keys(jobset)
     if jobset.managed_elsewhere:
-        return Resolution(nothing, config)
+        if config.asks_for_gangs:
+            told = (*told, _managed_elsewhere(jobset))
+        return Resolution(nothing, config, told)
     if errors:
-        return Resolution(nothing, config, errors=errors)
+        return Resolution(nothing, config, told, errors)
     if not config.asks_for_gangs:
-        return Resolution(nothing, config)
+        return Resolution(nothing, config, told)
     if jobset.native_scheduling:
         message = "gangctl stands down: JobSet itself creates the Workload of a JobSet with spec.scheduling."
-        return Resolution(nothing, config, notices=(Notice(Reason.UPSTREAM_SCHEDULING, message),))
-    draft = _Draft(jobset, config, rules)
-    for step in (_assign_scopes, _leave_user_managed, _leave_other_schedulers, _split_sequenced, _leave_empty, _check):
+        return Resolution(nothing, config, (*told, Notice(Reason.UPSTREAM_SCHEDULING, message)))
+    draft = _Draft(jobset, config, rules, notices=list(told))
+    for step in _STEPS:
         step(draft)
         if draft.errors:
             return Resolution(nothing, config, tuple(draft.notices), tuple(draft.errors))

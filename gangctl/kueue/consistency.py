@@ -25,7 +25,6 @@ from gangctl.kueue.names import (
     INJECTED_ANNOTATIONS,
     INJECTED_LABELS,
     MIN_PARALLELISM,
-    MULTIKUEUE,
     PODSET_GROUP,
     SLICE_SIZE,
     SLICE_TOPOLOGY,
@@ -70,10 +69,8 @@ def check_consistency(raw: Any, jobset: JobSet, resolution: Resolution, facts: K
     JobSet only labels that put parts of the gang into queues count. A ``resolution`` with errors has no stamps:
     then the rules that depend on groups are left out.
     """
-    if not resolution.config.asks_for_gangs:
+    if not resolution.config.asks_for_gangs or jobset.managed_elsewhere:
         return CONSISTENT
-    if jobset.managed_elsewhere:
-        return Consistency(notices=tuple(_about_multikueue(jobset)))
     parts = _parts(raw)
     errors = list(_check_places(parts))
     if not jobset.queue:
@@ -108,15 +105,6 @@ def _parts(raw: Any) -> list[_Part]:
         )
         for entry in entries
     ]
-
-
-def _about_multikueue(jobset: JobSet) -> Iterator[Notice]:
-    if jobset.managed_by == MULTIKUEUE:
-        message = (
-            "Nothing is made for this JobSet here: MultiKueue runs it on another cluster, and its copy there becomes "
-            "a gang where gangctl runs on that cluster."
-        )
-        yield Notice(Reason.NOT_GANGED, message)
 
 
 def _check_places(parts: Sequence[_Part]) -> Iterator[FieldError]:

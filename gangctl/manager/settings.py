@@ -61,7 +61,9 @@ class ControllerSettings(BaseModel):
         description="While no gangctl answers, refuse JobSets that ask for a gang (Fail), or let them run without one "
         "(Ignore). Jobs of a gang that exists wait for gangctl either way: half of it would wait for the other half.",
     )
-    unregister_on_exit: bool = Field(default=False, description="Delete the webhook configurations at the end.")
+    unregister_on_exit: bool = Field(
+        default=False, description="Delete the webhook configurations at the end; not with leader-elect."
+    )
     cert_dir: str | None = Field(
         default=None, description="Directory with tls.crt, tls.key and ca.crt instead of an own certificate authority."
     )
@@ -226,6 +228,11 @@ class ControllerSettings(BaseModel):
             raise ValueError(
                 f"webhook-failure-policy {self.webhook_failure_policy} has no effect with webhook-registration "
                 f"{self.webhook_registration}: set failurePolicy where the webhook configurations come from"
+            )
+        if self.unregister_on_exit and self.leader_elect:
+            raise ValueError(
+                "unregister-on-exit with leader-elect: whoever ends would take the webhooks of every replica away. "
+                "Leave it out, or set leader-elect to false where this process is the only one"
             )
         if self.metrics_cert_dir is not None and not self.metrics_secure:
             raise ValueError("metrics-cert-dir has no effect without metrics-secure: set both, or neither")

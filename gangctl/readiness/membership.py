@@ -22,7 +22,7 @@ from gangctl.gang.progress import JobProgress, job_pods_left
 from gangctl.gang.stamp import Scope
 from gangctl.gang.validate import MAX_JOBS, check_jobs
 from gangctl.readiness.facts import PodFacts, Snapshot
-from gangctl.readiness.reading import group_reference, unix
+from gangctl.readiness.reading import unix
 from gangctl.readiness.stages import stages_to_come
 
 JobKey = tuple[str, int]
@@ -168,8 +168,8 @@ def _whole_draft(jobset: JobSet) -> list[_Draft]:
 
 def _named(reference: Reference) -> Iterable[str]:
     """How a pod's facts name the group: a PodGroup, or on 1.35 the three parts of its reference."""
-    yield reference.group
-    yield group_reference(reference.workload, reference.template, reference.replica_key or "")
+    for generation in Generation:
+        yield reference.named(generation)
 
 
 class _Roll:
@@ -200,19 +200,20 @@ class _Roll:
         draft = self._by_name.get(pod.group)
         if draft is None:
             draft = self._by_job.get(key)
-            if draft is None or self._is_strange(pod, draft):
+            if draft is None or self._is_strange(pod, draft, draft.jobs.get(key)):
                 return
         draft.pods.append(pod)
         if pod.attempt > draft.attempts.get(key, self._jobset.restarts):
             draft.attempts[key] = pod.attempt
 
-    def _is_strange(self, pod: PodFacts, draft: _Draft) -> bool:
+    def _is_strange(self, pod: PodFacts, draft: _Draft, job: JobProgress | None) -> bool:
         """Whether it is of an earlier JobSet of the name: it names that one's group, or is older than this one.
 
-        Without a plan the name of a group tells nothing: who wrote the JobSet may have written it.
+        It may name the group that somebody gave its Job in place of the planned one. Without a plan the name of a
+        group tells nothing: who wrote the JobSet may have written it.
         """
         if pod.group and draft.scope is not None:
-            return True
+            return job is None or job.group != pod.group
         return 0 < pod.created < self._created
 
 
@@ -220,7 +221,7 @@ def _outsiders(snapshot: Snapshot, plan: GangPlan | None) -> frozenset[JobKey]:
     if plan is None:
         return frozenset()
     if snapshot.api.generation is None:
-        return frozenset(job.key for job in snapshot.jobs if not job.reference_field)
+        return frozenset(job.key for job in snapshot.jobs if not job.group)
     return frozenset(job.key for job in find_outsiders(plan, snapshot.jobs, snapshot.api.generation))
 
 

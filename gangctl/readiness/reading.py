@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from gangctl.api.meta import DEFAULT_SCHEDULER, JOB_INDEX, JOBSET_NAME, REPLICATED_JOB_NAME, RESTART_ATTEMPT
+from gangctl.api.scheduling import named_group
 from gangctl.errors import one_line
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 
@@ -58,7 +59,7 @@ def read_pod(raw: Object) -> PodFacts | None:
         replicated_job=_name(labels.get(REPLICATED_JOB_NAME)),
         job_index=_number(labels.get(JOB_INDEX)),
         attempt=_number(labels.get(RESTART_ATTEMPT)),
-        group=_group(spec),
+        group=sys.intern(named_group(spec)),
         scheduler=_name(spec.get("schedulerName")) or DEFAULT_SCHEDULER,
         priority=_integer(spec.get("priority")),
         created=unix(metadata.get("creationTimestamp")),
@@ -121,11 +122,6 @@ def event_seen_at(raw: Object) -> int:
     return next((found for found in map(unix, times) if found), 0)
 
 
-def group_reference(workload: str, pod_group: str, replica_key: str) -> str:
-    """How :class:`~gangctl.readiness.facts.PodFacts` name a group of Kubernetes 1.35; the key is empty without one."""
-    return f"{workload}/{pod_group}/{replica_key}"
-
-
 def unix(text: object) -> int:
     """Unix seconds of a time in RFC 3339, 0 where there is none."""
     return _unix(text) if isinstance(text, str) else 0
@@ -140,15 +136,6 @@ def _unix(text: str) -> int:
         return max(0, int(moment.timestamp()))
     except (ValueError, OverflowError):
         return 0
-
-
-def _group(spec: Object) -> str:
-    """The group that a pod names, as the generations of the API have it; see :mod:`gangctl.gang.build`."""
-    if name := _name(_object(spec.get("schedulingGroup")).get("podGroupName")):
-        return name
-    reference = _object(spec.get("workloadRef"))
-    workload, group, key = (_text(reference.get(part)) for part in ("name", "podGroup", "podGroupReplicaKey"))
-    return sys.intern(group_reference(workload, group, key)) if workload or group else ""
 
 
 def _waiting(status: Object) -> tuple[str, str]:

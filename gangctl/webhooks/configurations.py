@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF, JOBSET_NAME, MANAGER, QUEUE_NAME, SKIP_LABEL
+from gangctl.api.meta import GANG_REF, JOBSET_NAME, MANAGER, PREFIX, SKIP_LABEL
 
 NAME: Final = "gangctl-gangs"
 KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -26,18 +26,24 @@ MUTATE_JOBS: Final = "/mutate/jobs"
 FailurePolicy = Literal["Fail", "Ignore"]
 
 _HAS_ANNOTATIONS: Final = "has({0}.metadata) && has({0}.metadata.annotations)"
-_TEMPLATE_KEYS: Final = (GANG_MODE, GANG_REF)
+
+
+def _with_our_keys(name: str) -> str:
+    """CEL: the object ``name`` has a label or an annotation with gangctl's prefix, a misspelt one too."""
+    parts = (
+        f"(has({name}.metadata.{part}) && {name}.metadata.{part}.exists(k, k.startsWith('{PREFIX}')))"
+        for part in ("annotations", "labels")
+    )
+    return f"(has({name}.metadata) && ({' || '.join(parts)}))"
 
 
 def _about_gangs(name: str) -> str:
     """CEL: the JobSet ``name`` carries any gang configuration or stamp."""
-    own = " || ".join(f"'{key}' in {name}.metadata.annotations" for key in (GANG_MODE, GANG_OPTIONS))
-    each = " || ".join(f"'{key}' in r.template.metadata.annotations" for key in _TEMPLATE_KEYS)
     # A JobSet may be without a spec: an expression that failed there would refuse it.
     return (
-        f"({_HAS_ANNOTATIONS.format(name)} && ({own})) || (has({name}.spec) && (has({name}.spec.gangConfig) || "
+        f"{_with_our_keys(name)} || (has({name}.spec) && (has({name}.spec.gangConfig) || "
         f"(has({name}.spec.replicatedJobs) && {name}.spec.replicatedJobs.exists(r, has(r.gangConfig) || "
-        f"(has(r.template) && {_HAS_ANNOTATIONS.format('r.template')} && ({each}))))))"
+        f"(has(r.template) && {_with_our_keys('r.template')})))))"
     )
 
 
@@ -51,29 +57,6 @@ JOBSET_CONDITION: Final = {
     "name": "about-gangs",
     "expression": f"{_about_gangs('object')} || (request.operation == 'UPDATE' && ({_about_gangs('oldObject')}))",
 }
-_UNSTAMPED: Final = (
-    f"!(has(r.template) && {_HAS_ANNOTATIONS.format('r.template')} && '{GANG_REF}' in r.template.metadata.annotations)"
-)
-
-
-def _labelled(name: str) -> str:
-    """CEL: the template ``name`` carries a queue, which only the JobSet should."""
-    return f"(has({name}.metadata) && has({name}.metadata.labels) && '{QUEUE_NAME}' in {name}.metadata.labels)"
-
-
-_QUEUED_BELOW: Final = (
-    f"(has(r.template) && ({_labelled('r.template')} || "
-    f"(has(r.template.spec) && has(r.template.spec.template) && {_labelled('r.template.spec.template')})))"
-)
-FINAL_CONDITION: Final = {
-    "name": "updated-queued-or-not-all-stamped",
-    "expression": f"request.operation == 'UPDATE' || {_labelled('object')} || "
-    "(has(object.spec) && has(object.spec.replicatedJobs) && "
-    f"object.spec.replicatedJobs.exists(r, {_UNSTAMPED} || {_QUEUED_BELOW}))",
-}
-"""At CREATE the stamps were written a moment before: it is looked at again only where one is missing, and where there
-is a queue, which Kueue may have given it after gangctl had looked."""
-
 STAMPED_CONDITION: Final = {
     "name": "stamped",
     "expression": f"has(object.metadata.annotations) && '{GANG_REF}' in object.metadata.annotations",
@@ -146,13 +129,7 @@ MUTATING: Final = (
     ),
 )
 VALIDATING: Final = (
-    _Hook(
-        "jobsets.gangs.gangctl.dev",
-        VALIDATE_JOBSETS,
-        *JOBSETS,
-        ("CREATE", "UPDATE"),
-        (JOBSET_CONDITION, FINAL_CONDITION),
-    ),
+    _Hook("jobsets.gangs.gangctl.dev", VALIDATE_JOBSETS, *JOBSETS, ("CREATE", "UPDATE"), (JOBSET_CONDITION,)),
 )
 
 

@@ -7,7 +7,7 @@ name is somebody else's, and its queue; all come from the informers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
@@ -31,6 +31,7 @@ from gangctl.gang.admission import (
 from gangctl.gang.build import ADAPTERS
 from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
+from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
 from gangctl.kueue.consistency import check_consistency
 from gangctl.kueue.gates import gate_patch
@@ -115,10 +116,13 @@ class GangAdmission:
         resolution = self._resolve(jobset)
         if resolution.errors:
             return _answer(Admission(errors=resolution.errors), jobset)
-        if not jobset.managed_elsewhere and self._stands_down(jobset, request.namespace):
+        if jobset.managed_elsewhere:
+            # Told here and not before: Kueue sets the field after the mutating webhook has run.
+            return _answer(Admission(warnings=_warnings(resolution.notices)), jobset)
+        if self._stands_down(jobset, request.namespace):
             return _answer(ALLOWED, jobset)
         queued = self._queued(request.object or {}, jobset, resolution, request.namespace)
-        if jobset.managed_elsewhere or (generation is None and self._fail_open):
+        if generation is None and self._fail_open:
             return _answer(queued, jobset)
         return _answer(replace(queued, errors=(*check_stamped(jobset, resolution), *queued.errors)), jobset)
 
@@ -150,7 +154,7 @@ class GangAdmission:
     def _queued(self, raw: Object, jobset: JobSet, resolution: Resolution, namespace: str) -> Admission:
         """What is wrong with the queue of a new JobSet, or with the two of them together."""
         found = check_consistency(raw, jobset, resolution, self._queues.facts)
-        errors, warnings = found.errors, tuple(f"{each.reason}: {each.message}" for each in found.notices)
+        errors, warnings = found.errors, _warnings(found.notices)
         if jobset.queue and resolution.config.asks_for_gangs and self._queues.present:
             refused, told = self._queues.check(raw, namespace)
             errors, warnings = (*errors, *refused), (*warnings, *told)
@@ -158,7 +162,7 @@ class GangAdmission:
 
     def _create(self, raw: Object, jobset: JobSet, namespace: str) -> Admission:
         resolution = self._resolve(jobset)
-        warnings = tuple(f"{notice.reason}: {notice.message}" for notice in resolution.notices)
+        warnings = _warnings(resolution.notices)
         if resolution.errors:
             # All that is wrong at once: what Kueue could not take either would be the next refusal.
             errors = check_consistency(raw, jobset, resolution, self._queues.facts).errors
@@ -191,6 +195,10 @@ class GangAdmission:
             return None
         detail = f"the gang's {kind} {name} exists and belongs to somebody else: delete it, and the Job is created"
         return FieldError("spec.template.spec", ErrorKind.FORBIDDEN, detail)
+
+
+def _warnings(notices: Iterable[Notice]) -> tuple[str, ...]:
+    return tuple(f"{notice.reason}: {notice.message}" for notice in notices)
 
 
 def _answer(admission: Admission, jobset: JobSet) -> AdmissionResponse:

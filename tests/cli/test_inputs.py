@@ -158,7 +158,16 @@ class TestChecksOfManifests:
         ids=["upper", "missing", "digit", "job-too-long", "pod-too-long"],
     )
     def test_names_of_jobs_and_pods(self, tmp_path: Path, name: str, entry: dict[str, object]) -> None:
-        assert "spec.replicatedJobs[0].name: " in self.errors(tmp_path, jobset(name, entry))
+        errors = self.errors(tmp_path, jobset(name, entry))
+        assert ("metadata.name: " if name == "1s" else "spec.replicatedJobs[0].name: ") in errors
+
+    @each("name", ["1s", "Bad_Name", "a" * 300])
+    def test_a_name_that_no_jobset_can_have(self, tmp_path: Path, name: str) -> None:
+        errors = self.errors(tmp_path, jobset(name, rj("a"), rj("b")))
+        assert f'metadata.name: "{name[:70]}' in errors
+        assert f"({len(name)} characters) is no DNS label" in errors
+        assert "replicatedJobs" not in errors
+        assert len(errors) < 400
 
     def test_depends_on(self, tmp_path: Path) -> None:
         raw = jobset("js", rj("a", depends_on="b"), rj("b", depends_on="b"))

@@ -129,7 +129,9 @@ def test_own_groups_that_are_in_no_plan_go_and_strangers_stay() -> None:
 def test_a_stranger_in_one_name_does_not_stop_the_other_groups() -> None:
     found = difference(PLAN, replace(exists(), groups={A: replace(exists().groups[A], owner_uid="other")}))
     assert told(found.changes) == ["+b"]
-    assert found.conflicts == (("PodGroup", A),)
+    assert (found.conflicts, found.going) == ((("PodGroup", A),), frozenset())
+    going = difference(PLAN, group(exists(), A, owner_uid="theirs", deleting=True))
+    assert (going.conflicts, going.going) == ((("PodGroup", A),), frozenset({A}))
 
 
 def test_a_stranger_in_the_workloads_name_stops_everything() -> None:
@@ -139,7 +141,16 @@ def test_a_stranger_in_the_workloads_name_stops_everything() -> None:
 
 def test_what_is_going_away_is_waited_for() -> None:
     assert difference(plan_of(6, 6), workload(exists(), deleting=True)) == Difference()
-    assert told(difference(plan_of(6, 2), group(exists(), A, deleting=True)).changes) == ["W.a 4>6"]
+    lower = difference(PLAN, workload(exists(), deleting=True), {A: 1})
+    assert told(lower.changes) == ["a 4>1"]
+
+
+def test_a_group_that_is_going_away_is_followed_because_the_scheduler_still_goes_by_it() -> None:
+    going = group(exists(), A, deleting=True)
+    assert told(difference(PLAN, going, {A: 2}).changes) == ["a 4>2"]
+    assert told(difference(plan_of(6, 2), going).changes) == ["W.a 4>6", "a 4>6"]
+    strangers = group(exists(), A, deleting=True, owner_uid="theirs")
+    assert told(difference(PLAN, strangers, {A: 2}).changes) == []
 
 
 def test_a_group_without_a_gang_policy_cannot_be_mended() -> None:

@@ -12,7 +12,7 @@ from gangctl.errors import ErrorKind
 from gangctl.gang.admission import reference_of_job
 from gangctl.gang.assess import Lifecycle
 from gangctl.gang.build import ADAPTERS
-from gangctl.gang.counting import remaining_pods
+from gangctl.gang.counting import pods_that_can_exist
 from gangctl.gang.diff import Delete, diff
 from gangctl.gang.naming import MAX_LENGTH, template_names
 from gangctl.gang.progress import target_min_counts
@@ -47,7 +47,7 @@ def test_e01_fewer_completions_than_parallelism() -> None:
 
 def test_e02_more_completions_than_parallelism() -> None:
     assert sizes(jobset("js", rj("w", 1, 4, 10, mode="Gang"))) == {"w": 4}
-    assert [remaining_pods(4, 10, done) for done in (0, 6, 7, 9, 10, 11)] == [4, 4, 3, 1, 0, 0]
+    assert [pods_that_can_exist(4, 10, succeeded=done) for done in (0, 6, 7, 9, 10, 11)] == [4, 4, 3, 1, 0, 0]
 
 
 @each(("parallelism", "completions", "pods"), [(None, None, 1), (None, 5, 1), (4, None, 4)])
@@ -208,8 +208,12 @@ def test_e20_created_suspended() -> None:
 def test_e25_managed_by_another_controller() -> None:
     raw = jobset("js", rj("w", mode="nonsense"), mode="Gang", managedBy="kueue.x-k8s.io/multikueue")
     resolution = resolved(raw)
-    assert (resolution.stamps, resolution.errors, resolution.notices) == ((None,), (), ())
+    assert (resolution.stamps, resolution.errors) == ((None,), ())
+    assert [(notice.reason, "kueue.x-k8s.io/multikueue" in notice.message) for notice in resolution.notices] == [
+        (Reason.NOT_GANGED, True)
+    ]
     assert assessed(raw).lifecycle is Lifecycle.UNTOUCHED
+    assert resolved(jobset("js", rj("w"), managedBy="kueue.x-k8s.io/multikueue")).notices == ()
     own = jobset("js", rj("w", mode="Gang"), managedBy="jobset.sigs.k8s.io/jobset-controller")
     assert sizes(own) == {"w": 1}
 
@@ -262,3 +266,31 @@ def test_e31_one_replicated_job_in_order() -> None:
     raw = jobset("js", rj("a", 2, 2, 2), mode="Gang", startupPolicy={"startupPolicyOrder": "InOrder"})
     assert reasons(resolved(raw)) == []
     assert sizes(raw) == {"a": 4}
+
+
+@each(
+    ("generation", "words"), [(Generation.V1BETA1, "MinCount follows the pods"), (Generation.V1ALPHA2, "waits until")]
+)
+def test_a_gang_that_may_go_on_with_fewer_pods_is_told_of(generation: Generation, words: str) -> None:
+    worker = rj("w", 1, 4, 4, mode="Gang")
+    worker["template"]["spec"]["backoffLimitPerIndex"] = 1
+    resolution = resolved(jobset("js", worker), generation)
+    (notice,) = resolution.notices
+    assert notice.reason is Reason.GANG_MAY_SHRINK
+    assert 'replicated jobs "w" set backoffLimitPerIndex' in notice.message
+    assert words in notice.message
+    alone = rj("w", 1, 1, 1, mode="Gang")
+    alone["template"]["spec"]["successPolicy"] = {"rules": [{"succeededCount": 1}]}
+    assert resolved(jobset("js", alone), generation).notices == ()
+
+
+def test_a_jobs_own_gang_beside_one_of_the_jobset_is_refused() -> None:
+    worker = rj("w", 1, 4, 4)
+    worker["template"]["spec"]["scheduling"] = {"policy": {"gang": {}}}
+    (error,) = resolved(jobset("js", rj("a"), worker, mode="Gang")).errors
+    assert error.path == "spec.replicatedJobs[1].template.spec.scheduling"
+    assert 'set gangctl.dev/gang-mode: "Off"' in error.detail
+    off = rj("w", mode="Off")
+    off["template"]["spec"]["scheduling"] = {}
+    assert resolved(jobset("js", rj("a"), off, mode="Gang")).errors == ()
+    assert resolved(jobset("js", worker)).errors == ()

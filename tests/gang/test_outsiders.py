@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gangctl.api.scheduling import Generation
-from gangctl.gang.build import ADAPTERS
 from gangctl.gang.outsiders import find_outsiders, tell, without
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress, target_min_counts
@@ -19,9 +18,16 @@ SHARED = jobset("js", rj("a", 1, 4, 4), rj("b", 2, 3, 3), mode="Gang", uid="u")
 APART = jobset("js", rj("w", 2, 4, 4, mode="ReplicatedGang"), uid="u")
 
 
-def job(name: str, index: int, field: str = "", **changes: object) -> JobProgress:
+def job(name: str, index: int, group: str = "", **changes: object) -> JobProgress:
     made = JobProgress("t", f"js-{name}-{index}", "js", "u", name, index, 0, 0, complete=False, deleting=False)
-    return replace(made, reference_field=field, **changes)  # type: ignore[arg-type]
+    return replace(made, group=group, **changes)  # type: ignore[arg-type]
+
+
+def member(plan: GangPlan, generation: Generation, name: str, index: int, **changes: object) -> JobProgress:
+    """A Job whose pods name the group that was planned."""
+    planned = {(each.replicated_job, each.index): each.reference for each in plan.jobs()}[name, index]
+    assert planned is not None
+    return job(name, index, planned.named(generation), **changes)
 
 
 def sizes(plan: GangPlan) -> list[int]:
@@ -31,22 +37,30 @@ def sizes(plan: GangPlan) -> list[int]:
 @each("generation", GENERATIONS)
 def test_a_job_with_the_reference_of_its_time_is_in_its_gang(generation: Generation) -> None:
     plan = some_plan(SHARED, generation)
-    jobs = [job("a", 0, ADAPTERS[generation].reference_field)]
+    jobs = [member(plan, generation, "a", 0)]
     assert find_outsiders(plan, jobs, generation) == ()
     assert without(plan, ()) is plan
 
 
-@each("field", ["", "workloadRef"])
-def test_nobody_waits_for_jobs_that_were_made_before_an_upgrade(field: str) -> None:
+@each("group", ["", "js-workload/jobset/", "somebody-s"])
+def test_nobody_waits_for_jobs_whose_pods_name_no_group_or_another(group: str) -> None:
     """The field of 1.35 may still be what the cache holds; in the cluster it is gone."""
     plan = some_plan(SHARED, V1ALPHA2)
-    outsiders = find_outsiders(plan, [job("a", 0, field), job("b", 0, "schedulingGroup")], V1ALPHA2)
+    own = member(plan, V1ALPHA2, "b", 0)
+    outsiders = find_outsiders(plan, [job("a", 0, group), own], V1ALPHA2)
     assert [each.name for each in outsiders] == ["js-a-0"]
     lean = without(plan, outsiders)
     assert (sizes(plan), sizes(lean)) == ([10], [6])
     assert [reference is None for reference in (each.reference for each in lean.jobs())] == [True, False, False]
-    assert list(target_min_counts(lean, [job("b", 0, "schedulingGroup", succeeded=1)]).values()) == [5]
+    assert list(target_min_counts(lean, [replace(own, succeeded=1)]).values()) == [5]
     assert lean.workload == plan.workload
+
+
+@each("generation", GENERATIONS)
+def test_a_job_that_names_the_group_of_its_neighbour_is_an_outsider(generation: Generation) -> None:
+    plan = some_plan(APART, generation)
+    neighbour = member(plan, generation, "w", 1)
+    assert find_outsiders(plan, [replace(neighbour, index=0), neighbour], generation) == (replace(neighbour, index=0),)
 
 
 def test_a_group_of_outsiders_only_is_left_out() -> None:
@@ -79,10 +93,23 @@ def test_a_restart_makes_all_jobs_anew() -> None:
 
 
 def test_what_is_told() -> None:
-    notice = tell([job("w", index) for index in range(6)])
-    assert notice is not None
+    (notice,) = tell([job("w", index) for index in range(6)], V1ALPHA2)
     assert notice.reason is Reason.FIELD_DROPPED
     assert notice.is_warning
     assert "js-w-0, js-w-1, js-w-2, js-w-3 and 2 more name no gang" in notice.message
-    assert tell([job("w", 0, complete=True)]) is None
-    assert tell([]) is None
+    assert tell([job("w", 0, complete=True)], V1ALPHA2) == ()
+    assert tell([], V1ALPHA2) == ()
+
+
+@each(
+    ("group", "generation", "words"),
+    [
+        ("theirs", V1ALPHA2, "name theirs and not the group of their gang"),
+        ("wl/a/0", V1ALPHA2, "name no gang"),
+        ("wl/a/0", Generation.V1ALPHA1, "name wl/a/0 and not the group of their gang"),
+        ("theirs", Generation.V1ALPHA1, "name no gang"),
+    ],
+)
+def test_what_another_group_is_told_as(group: str, generation: Generation, words: str) -> None:
+    (notice,) = tell([job("w", 0, group)], generation)
+    assert f"Pods of Jobs js-w-0 {words}" in notice.message

@@ -254,12 +254,9 @@ def test_without_a_queue_kueue_has_no_say() -> None:
     assert checked(raw, podset_limit=1, pods_ready_seconds=1) == CONSISTENT
 
 
-def test_what_multikueue_runs_elsewhere_is_told_once_and_never_refused() -> None:
+def test_what_another_controller_runs_is_never_refused() -> None:
     raw = gang(podded(rj("a"), labels={INJECTED_LABELS[0]: "x"}), managedBy="kueue.x-k8s.io/multikueue")
-    found = checked(raw, podset_limit=0)
-    assert found.errors == ()
-    assert [notice.reason for notice in found.notices] == [Reason.NOT_GANGED]
-    assert "another cluster" in found.notices[0].message
+    assert checked(raw, podset_limit=0) == CONSISTENT
     assert checked(gang(managedBy="example.com/other")) == CONSISTENT
 
 

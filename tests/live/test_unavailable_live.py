@@ -38,8 +38,7 @@ async def gangctl_on(
 
 async def test_without_the_api_until_the_cluster_is_given_it() -> None:
     """The API group is off, and is switched on under the running gangctl, as an upgrade would."""
-    flags = ["--leader-elect=true", "--unregister-on-exit"]
-    async with gangctl_on({}, {"scheduling.k8s.io/v1beta1": False}, *flags) as (cluster, gangctl):
+    async with gangctl_on({}, {"scheduling.k8s.io/v1beta1": False}, "--leader-elect=true") as (cluster, gangctl):
         failure = await refused(cluster.create_jobset(GANGED))
         assert failure.status == 422
         assert "serves no Workloads in scheduling.k8s.io" in failure.message
@@ -60,20 +59,26 @@ async def test_without_the_api_until_the_cluster_is_given_it() -> None:
         await cluster.create_jobset(GANGED)
         await gang_of(cluster, "js")
         assert await plan_live(cluster.plane) == (0, "")
-        await ends_cleanly(cluster.plane, gangctl)
+        await gives_the_lease_back(cluster.plane, gangctl)
 
 
-async def ends_cleanly(plane: ControlPlane, gangctl: Gangctl) -> None:
-    """SIGTERM: the Lease is given back, the webhooks are unregistered as asked, nobody is refused afterwards."""
+async def gives_the_lease_back(plane: ControlPlane, gangctl: Gangctl) -> None:
+    """After SIGTERM, when it has ended; its webhooks stay."""
     lease = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE, name="gangctl")
     assert (await plane.api.get(lease))["spec"]["holderIdentity"]
     await gangctl.end()
     assert not (await plane.api.get(lease))["spec"].get("holderIdentity")
-    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
-        names = [o["metadata"]["name"] for o in await plane.api.list(path_of("admissionregistration.k8s.io/v1", kind))]
-        assert "gangctl-gangs" not in names
+    assert await configurations(plane) == {"gangctl-gangs"}
     assert gangctl.process.log.read_text().rstrip().endswith("}")
     assert '"event": "ended"' in gangctl.process.log.read_text()
+
+
+async def configurations(plane: ControlPlane) -> set[str]:
+    """Names of gangctl's that both kinds have in common."""
+    kinds = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+    found = [await plane.api.list(path_of("admissionregistration.k8s.io/v1", kind)) for kind in kinds]
+    names = [{each["metadata"]["name"] for each in items} for items in found]
+    return {name for name in names[0] & names[1] if name.startswith("gangctl-")}
 
 
 async def plan_live(plane: ControlPlane) -> tuple[int, str]:
@@ -90,7 +95,8 @@ async def plan_live(plane: ControlPlane) -> tuple[int, str]:
 
 async def test_where_the_field_is_dropped() -> None:
     """The API is served and the gate is off: pods would silently lose their group."""
-    async with gangctl_on({"GenericWorkload": False}, {}, "--unavailable", "allow") as (cluster, gangctl):
+    flags = ["--unavailable", "allow", "--unregister-on-exit"]
+    async with gangctl_on({"GenericWorkload": False}, {}, *flags) as (cluster, gangctl):
         status, message = await plan_live(cluster.plane)
         assert status == 3
         assert "GenericWorkload" in message
@@ -112,3 +118,6 @@ async def test_where_the_field_is_dropped() -> None:
             return True
 
         await wait_for(named, what="gangctl why to name it")
+        assert await configurations(cluster.plane) == {"gangctl-gangs"}
+        await gangctl.end()
+        assert await configurations(cluster.plane) == set()

@@ -17,14 +17,12 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.meta import QUEUE_NAME
 from gangctl.api.scheduling import NEWEST, Generation, Observed, Scheduled
 from gangctl.gang.assess import Assessment, Lifecycle, assess
-from gangctl.gang.build import ADAPTERS
 from gangctl.gang.counting import job_pods
 from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import GangPlan, PlannedJob
 from gangctl.gang.progress import JobProgress
 from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.facts import NodeFacts, PodFacts, QueueFacts, Snapshot
-from gangctl.readiness.reading import group_reference
 from tests.gang.pipeline import read, stored
 from tests.jobsets import FIXTURE_UID
 from tests.kueue.workloads import queued
@@ -149,12 +147,9 @@ class Scene:
         )
 
     def _named(self, job: PlannedJob) -> str:
-        reference = job.reference
-        if reference is None or not self.api.available:
+        if job.reference is None or not self.api.available:
             return ""
-        if self.generation.capabilities.pod_groups:
-            return reference.group
-        return group_reference(reference.workload, reference.template, reference.replica_key or "")
+        return job.reference.named(self.generation)
 
     def jobs(self, *, only: str | None = None, index: int | None = None, **changes: Any) -> list[JobProgress]:
         """All Jobs, as they are made; ``only`` of a ReplicatedJob, and its Job ``index``."""
@@ -166,8 +161,6 @@ class Scene:
 
     def job(self, job: PlannedJob) -> JobProgress:
         """A Job as JobSet has made it."""
-        grouped = job.reference is not None and self.api.available
-        field = ADAPTERS[self.generation].reference_field if grouped else ""
         return JobProgress(
             namespace=self.jobset.namespace,
             name=job.name,
@@ -180,7 +173,7 @@ class Scene:
             complete=False,
             deleting=False,
             active=True,
-            reference_field=field,
+            group=self._named(job),
         )
 
     def groups(self, scheduled: Scheduled | None = None, **changes: Any) -> dict[str, Observed]:

@@ -156,6 +156,13 @@ def test_pods_that_have_succeeded_are_no_longer_wanted_or_needed() -> None:
     assert [group.finished for group in groups] == [False, True]
 
 
+def test_pods_that_failed_for_good_are_no_longer_wanted_or_needed() -> None:
+    scene = Scene(jobset("js", rj("w", 2, 4, 4, mode="ReplicatedGang"), uid="u"))
+    jobs = [*scene.jobs(index=0, failed=1, failed_indexes=1), *scene.jobs(index=1, succeeded=1, decided=True)]
+    groups = members(scene.snapshot(scene.pods(READY, count=3), jobs=jobs))
+    assert [(group.needed, group.wanted) for group in groups] == [(3, 3), (0, 0)]
+
+
 def test_pods_that_are_seen_to_have_succeeded_need_not_wait_for_their_job_to_count_them() -> None:
     scene = Scene(REPLICAS)
     pods = changed(scene.pods(READY, index=0), 0, phase="Succeeded", ready=False)
@@ -163,12 +170,13 @@ def test_pods_that_are_seen_to_have_succeeded_need_not_wait_for_their_job_to_cou
     assert (group.wanted, group.succeeded) == (2, 1)
 
 
-def test_outsiders_are_members_that_nothing_places_with_the_others() -> None:
+@each("named", ["", "theirs"])
+def test_outsiders_are_members_that_nothing_places_with_the_others(named: str) -> None:
     scene = Scene(WHOLE)
-    jobs = [*scene.jobs(only="a"), *scene.jobs(only="b", index=0, reference_field=""), *scene.jobs(only="b", index=1)]
+    jobs = [*scene.jobs(only="a"), *scene.jobs(only="b", index=0, group=named), *scene.jobs(only="b", index=1)]
     groups = scene.groups(min_counts=(("", 4),))
     pods = [
-        replace(pod, group="" if (pod.replicated_job, pod.job_index) == ("b", 0) else pod.group)
+        replace(pod, group=named if (pod.replicated_job, pod.job_index) == ("b", 0) else pod.group)
         for pod in scene.pods(READY)
     ]
     group = only(members(scene.snapshot(pods, jobs=jobs, groups=groups)))
@@ -180,7 +188,7 @@ def test_outsiders_are_members_that_nothing_places_with_the_others() -> None:
 
 def test_where_all_are_outsiders_nothing_enforces_a_minimum() -> None:
     scene = Scene(WHOLE)
-    group = only(members(scene.snapshot(scene.pods(READY, group=""), jobs=scene.jobs(reference_field=""), groups={})))
+    group = only(members(scene.snapshot(scene.pods(READY, group=""), jobs=scene.jobs(group=""), groups={})))
     assert (group.minimum, group.needed, len(group.bound)) == (7, 7, 7)
 
 

@@ -316,7 +316,7 @@ def test_on_the_last_stretch_fewer_pods_are_a_whole_gang() -> None:
 
 def test_outsiders_must_be_ready_too_but_place_nobody() -> None:
     scene = Scene(WHOLE)
-    jobs = [*scene.jobs(only="a"), *scene.jobs(only="b", index=0, reference_field=""), *scene.jobs(only="b", index=1)]
+    jobs = [*scene.jobs(only="a"), *scene.jobs(only="b", index=0, group=""), *scene.jobs(only="b", index=1)]
     groups = scene.groups(min_counts=(("", 6),))
     loose = scene.pods(READY, only="b", index=0, group="")
     rest = [*scene.pods(REFUSED, only="a"), *scene.pods(REFUSED, only="b", index=1)]
@@ -399,3 +399,10 @@ def test_a_jobset_on_its_way_out_is_not_degraded() -> None:
     pods = changed(stays.pods(READY), 0, deleting=True)
     found = evaluate(scene.snapshot(pods, jobs=stays.jobs(), groups=stays.groups()), NOW, ready)
     assert (found.phase, found.counts.stranded) == (P.WAITING_FOR_PODS, 0)
+
+
+def test_a_gang_whose_index_failed_for_good_is_ready_with_the_others() -> None:
+    scene = Scene(jobset("js", rj("w", 1, 4, 4), mode="Gang", uid="u"))
+    jobs = scene.jobs(failed=2, failed_indexes=1)
+    found = evaluate(scene.snapshot(scene.pods(READY, count=3), jobs=jobs), NOW)
+    assert (found.phase, found.counts.wanted, found.counts.ready) == (GangPhase.READY, 3, 3)

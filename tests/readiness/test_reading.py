@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gangctl.api.scheduling import Generation, Reference
 from gangctl.gang.build import ADAPTERS
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
-from gangctl.readiness.reading import group_reference, read_node, read_pod, read_refusal, unix
+from gangctl.readiness.reading import read_node, read_pod, read_refusal, unix
 from tests.rows import each
 
 LABELS = {
@@ -76,7 +76,7 @@ def test_the_group_is_what_the_generation_of_the_api_writes(generation: Generati
 def test_a_group_without_a_key_of_its_replica() -> None:
     found = facts(pod(spec={"workloadRef": {"name": "wl", "podGroup": "all"}}))
 
-    assert found.group == group_reference("wl", "all", "") == "wl/all/"
+    assert found.group == "wl/all/"
 
 
 def test_a_pod_that_is_refused() -> None:

@@ -46,7 +46,7 @@ def test_one_that_has_finished_and_has_no_pods_left_was_placed_at_a_time_that_no
 def test_of_outsiders_none_is_needed_although_the_minimum_is_higher_than_the_others_are() -> None:
     """They are in the gang and not in its group: no scheduler counts them."""
     scene = Scene(jobset("js", rj("a", 1, 1, 1), rj("b", 2, 3, 3), mode="Gang"))
-    jobs = [*scene.jobs(only="a"), *scene.jobs(only="b", index=0, reference_field=""), *scene.jobs(only="b", index=1)]
+    jobs = [*scene.jobs(only="a"), *scene.jobs(only="b", index=0, group=""), *scene.jobs(only="b", index=1)]
     pods = [
         replace(pod, group="" if (pod.job_index, pod.replicated_job) == (0, "b") else pod.group)
         for pod in scene.pods(READY)

@@ -7,7 +7,7 @@ import pytest
 from gangctl.api.meta import GANG_MODE, GANG_REF
 from gangctl.sandbox.admission.conditions import ConditionError, Conditions, check
 from gangctl.sandbox.objects import Object
-from gangctl.webhooks.configurations import FINAL_CONDITION, JOBSET_CONDITION, LOST_CONDITION, STAMPED_CONDITION
+from gangctl.webhooks.configurations import JOBSET_CONDITION, LOST_CONDITION, STAMPED_CONDITION
 from tests.rows import each
 
 STAMP = {"annotations": {GANG_REF: "{}"}}
@@ -45,18 +45,6 @@ def hold(condition: dict[str, str], new: Object | None, old: Object | None = Non
 )
 def test_gangctl_is_asked_about_gangs(new: Object, old: Object | None, asked: bool) -> None:
     assert hold(JOBSET_CONDITION, new, old) is asked
-
-
-@each(
-    ("new", "old", "asked"),
-    [
-        pytest.param(jobset("Gang", stamped=True), None, False, id="stamped"),
-        pytest.param(jobset("Gang"), None, True, id="not-stamped"),
-        pytest.param(jobset("Gang", stamped=True), jobset("Gang", stamped=True), True, id="update"),
-    ],
-)
-def test_it_looks_again_where_a_stamp_is_missing(new: Object, old: Object | None, asked: bool) -> None:
-    assert hold(FINAL_CONDITION, new, old) is asked
 
 
 @each("stamped", [True, False])

@@ -6,12 +6,7 @@ from itertools import product
 from typing import Any
 
 from gangctl.sandbox.admission.conditions import Conditions
-from gangctl.webhooks.configurations import (
-    FINAL_CONDITION,
-    JOBSET_CONDITION,
-    LOST_CONDITION,
-    STAMPED_CONDITION,
-)
+from gangctl.webhooks.configurations import JOBSET_CONDITION, LOST_CONDITION, STAMPED_CONDITION
 from tests.jobsets import MODE, REF, jobset, rj
 from tests.rows import each
 
@@ -24,6 +19,9 @@ ABOUT = {
     "by a stamp": (jobset("a", rj("w", annotations={REF: "{}"})), True),
     "by gangConfig": (jobset("a", rj("w"), gangConfig={"gangMode": "Gang"}), True),
     "by a ReplicatedJob's gangConfig": (jobset("a", {**rj("w"), "gangConfig": {}}), True),
+    "by a misspelt key": (jobset("a", rj("w"), annotations={"gangctl.dev/gang-modes": "Gang"}), True),
+    "by a misspelt key of a ReplicatedJob": (jobset("a", rj("w", annotations={"gangctl.dev/mode": "Gang"})), True),
+    "by a label": ({"metadata": {"name": "a", "labels": {MODE: "Gang"}}, "spec": {}}, True),
     "not at all": (jobset("a", rj("w")), False),
     "with other annotations": (jobset("a", rj("w", annotations={"a": "b"}), annotations={"c": "d"}), False),
     "without ReplicatedJobs": (jobset("a"), False),
@@ -48,14 +46,6 @@ def test_a_jobset_is_sent_if_it_is_about_gangs(name: str) -> None:
 @each(("new", "old"), list(product(ABOUT, ABOUT)))
 def test_an_update_is_sent_if_either_is(new: str, old: str) -> None:
     assert holds(JOBSET_CONDITION, ABOUT[new][0], ABOUT[old][0]) is (ABOUT[new][1] or ABOUT[old][1])
-
-
-@each("name", ABOUT)
-def test_the_final_look_is_spared_only_where_no_replicated_job_is_without_a_stamp(name: str) -> None:
-    obj, _ = ABOUT[name]
-    unstamped = bool((obj.get("spec") or {}).get("replicatedJobs")) and name != "by a stamp"
-    assert holds(FINAL_CONDITION, obj) is unstamped
-    assert holds(FINAL_CONDITION, obj, obj)
 
 
 @each("reference", ["schedulingGroup", "workloadRef"])

@@ -9,11 +9,14 @@ from gangctl.api.scheduling import Generation, Observed
 from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
+from gangctl.sandbox.admission.conditions import Conditions
+from gangctl.webhooks.configurations import JOBSET_CONDITION
 from gangctl.webhooks.gangs import GangAdmission
 from gangctl.webhooks.review import AdmissionRequest, Operation, RequestedResource
 from gangctl.webhooks.review import Kind as RequestedKind
 from tests.cases import object_name
-from tests.jobsets import FIXTURE_UID, jobset, rj
+from tests.gang.json_patch import apply
+from tests.jobsets import FIXTURE_UID, MODE, jobset, rj
 from tests.rows import each
 
 GANGED = jobset("js", rj("w", 1, 2, 2, mode="Gang"))
@@ -81,6 +84,18 @@ def test_without_the_api_it_is_refused_or_passes_with_a_warning_as_chosen() -> N
 def test_an_unstamped_final_object_is_refused() -> None:
     """Another webhook asked for the gang after gangctl's had run."""
     answer = GangAdmission(View()).validate_jobset(asked(GANGED))
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert "another admission webhook" in answer.message
+
+
+def test_a_mode_that_another_webhook_takes_away_after_gangctl_s_is_refused() -> None:
+    """Every template is stamped, so that the gang would be made although the JobSet no longer asks for it."""
+    stamped = apply(GANGED, GangAdmission(View()).mutate_jobset(asked(GANGED)).patch)
+    assert GangAdmission(View()).validate_jobset(asked(stamped)).allowed
+    stamped["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"][MODE] = "Off"
+    request = {"object": stamped, "oldObject": None, "request": {"operation": "CREATE"}}
+    assert Conditions([JOBSET_CONDITION]).hold(request)
+    answer = GangAdmission(View()).validate_jobset(asked(stamped))
     assert (answer.allowed, answer.code) == (False, 422)
     assert "another admission webhook" in answer.message
 

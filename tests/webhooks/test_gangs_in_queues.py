@@ -16,8 +16,6 @@ from gangctl.gang.config import GangOptions
 from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import make_plan, stored_stamps
 from gangctl.kueue.consistency import KueueFacts
-from gangctl.sandbox.admission.conditions import Conditions
-from gangctl.webhooks.configurations import FINAL_CONDITION
 from gangctl.webhooks.gangs import GangAdmission
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
 from tests.gang.json_patch import apply
@@ -175,37 +173,6 @@ def test_what_runs_without_a_gang_still_has_a_queue() -> None:
     answer = GangAdmission(view, queues=Queues(), fail_open=True).validate_jobset(asked(gang(queue="typo")))
     assert answer.allowed
     assert "typo" in answer.warnings[0]
-
-
-# When the final object is looked at
-
-
-def below(place: str) -> Object:
-    raw = without_queue(stamped(gang()))
-    template = raw["spec"]["replicatedJobs"][0]["template"]
-    (template if place == "job" else template["spec"]["template"]).setdefault("metadata", {})["labels"] = {QUEUE: "q"}
-    return raw
-
-
-def labelled(**labels: str) -> Object:
-    raw = stamped(gang())
-    raw["metadata"]["labels"] = labels
-    return raw
-
-
-@each(
-    ("raw", "looked_at"),
-    [
-        pytest.param(stamped(gang()), True, id="queue"),
-        pytest.param(below("job"), True, id="queue-on-jobs"),
-        pytest.param(below("pod"), True, id="queue-on-pods"),
-        pytest.param(without_queue(stamped(gang())), False, id="no-labels"),
-        pytest.param(labelled(team="a"), False, id="other-labels"),
-    ],
-)
-def test_a_stamped_jobset_is_looked_at_again_if_there_is_a_queue(raw: Object, looked_at: bool) -> None:
-    variables = {"object": raw, "oldObject": None, "request": {"operation": "CREATE"}}
-    assert Conditions([FINAL_CONDITION]).hold(variables) is looked_at
 
 
 # What Kueue changes

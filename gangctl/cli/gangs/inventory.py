@@ -32,6 +32,7 @@ class JobDetail(TypedDict):
     wanted: Annotated[int, "Pods at once when none has finished."]
     ready: Annotated[int, "Pods that are ready."]
     succeeded: Annotated[int, "Pods that have finished with success."]
+    failedIndexes: Annotated[int, "Indexes that failed for good (backoffLimitPerIndex): their pods are not replaced."]
     pods: list[PodDetail]
 
 
@@ -109,6 +110,7 @@ def _group(group: Group) -> GroupDetail:
                 "wanted": planned.pods,
                 "ready": sum(pod.ready and not pod.deleting for pod in own),
                 "succeeded": job.succeeded if job is not None else 0,
+                "failedIndexes": job.failed_indexes if job is not None else 0,
                 "pods": [_pod(pod) for pod in own],
             }
         )
@@ -143,6 +145,7 @@ def _alone(snapshot: Snapshot, groups: Sequence[Group]) -> GroupDetail | None:
             "wanted": len(pods.get(job.key, ())),
             "ready": sum(pod.ready for pod in pods.get(job.key, ())),
             "succeeded": job.succeeded,
+            "failedIndexes": job.failed_indexes,
             "pods": [_pod(pod) for pod in pods.get(job.key, ())],
         }
         for job in sorted(snapshot.jobs, key=lambda each: each.key)

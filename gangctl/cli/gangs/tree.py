@@ -74,7 +74,8 @@ def _jobs(jobs: Sequence[JobDetail], now: float) -> Iterator[Branch]:
 
 def _shape(job: JobDetail) -> tuple[object, ...]:
     states = Counter(pod["state"] for pod in job["pods"])
-    return job["replicatedJob"], job["exists"], job["wanted"], job["succeeded"], tuple(sorted(states.items()))
+    ended = job["succeeded"], job["failedIndexes"]
+    return job["replicatedJob"], job["exists"], job["wanted"], ended, tuple(sorted(states.items()))
 
 
 def _job(job: JobDetail) -> str:
@@ -85,7 +86,9 @@ def _progress(job: JobDetail) -> str:
     if not job["exists"] and not job["pods"]:
         return f"not there, {plural(job['wanted'], 'pod')} missing"
     done = f", {job['succeeded']} succeeded" if job["succeeded"] else ""
-    missing = job["wanted"] - job["succeeded"] - len(job["pods"])
+    if failed := job["failedIndexes"]:
+        done += f", {failed} failed for good"
+    missing = job["wanted"] - job["succeeded"] - failed - len(job["pods"])
     return f"{job['ready']} of {job['wanted']} ready{done}" + (f", {missing} missing" if missing > 0 else "")
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from gangctl.api.meta import GANG_REF
 from gangctl.gang.build import ADAPTERS
 from gangctl.gang.config import read_config
+from gangctl.gang.counting import replicated_job_pods
+from gangctl.gang.outsiders import names_another
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.names import GATE
 from gangctl.readiness.causes.scene import Finding, Scene, listed, oldest, some
 from gangctl.readiness.reading import unix
+
+_SHOWN: Final = 4
 
 
 def _unplaced(scene: Scene) -> int:
@@ -52,14 +57,23 @@ def not_ganged(scene: Scene) -> Iterator[Finding]:
     why = [notice.message for notice in assessment.notices]
     if assessment.unstamped:
         why.append("no replicatedJob has the annotation that gangctl's webhook writes when a JobSet is created")
+    empty = not any(replicated_job_pods(rj) for rj in jobset.replicated_jobs)
+    if assessment.unstamped:
+        remedy = (
+            "see that gangctl's webhooks are registered and answer, then delete the JobSet and create it again: what "
+            "was decided at creation cannot be changed"
+        )
+    elif empty:
+        remedy = "give its replicated jobs replicas, parallelism and completions above 0, in a new JobSet"
+    else:
+        remedy = "put right what stands in the way, in a new JobSet: what was decided at creation cannot be changed"
     yield scene.cause(
         Reason.NOT_GANGED,
-        "it asks for a gang and is none: its pods are scheduled one by one",
+        "it has no pods, and so no gang"
+        if empty
+        else "it asks for a gang and is none: its pods are scheduled one by one",
         evidence=why,
-        remedy="see that gangctl's webhooks are registered and answer, then delete the JobSet and create it again: "
-        "what was decided at creation cannot be changed"
-        if assessment.unstamped
-        else "put right what stands in the way, in a new JobSet: what was decided at creation cannot be changed",
+        remedy=remedy,
         command="kubectl get mutatingwebhookconfigurations"
         if assessment.unstamped
         else scene.kubectl(f"get jobset {jobset.name} -o json | gangctl plan -f -"),
@@ -70,35 +84,53 @@ def not_ganged(scene: Scene) -> Iterator[Finding]:
 
 
 def field_dropped(scene: Scene) -> Iterator[Finding]:
-    """Pods of a planned group that do not name it: they are scheduled one by one, and never count."""
+    """Pods of a planned group that do not name it: they are scheduled without it, and never count."""
     generation = scene.snapshot.api.generation
     if generation is None:
         return
-    outside = [(group, pod) for group in scene.groups if group.scope is not None for pod in group.pods if not pod.group]
-    jobs = {job.name for group in scene.groups for job in group.jobs if job.key in group.outsiders and not job.complete}
+    held = [group for group in scene.groups if group.outsiders or any(not pod.group for pod in group.pods)]
+    jobs = [job for group in held for job in group.jobs if job.key in group.outsiders and not job.complete]
+    outside = [
+        pod
+        for group in held
+        if group.scope is not None
+        for pod in group.pods
+        if not pod.group or (pod.replicated_job, pod.job_index) in group.outsiders
+    ]
     if not outside and not jobs:
         return
-    held = [group for group in scene.groups if group.outsiders or any(not pod.group for pod in group.pods)]
-    waiting = [pod for _, pod in outside if not pod.node]
+    elsewhere = sorted(f"Job {job.name} names {job.group}" for job in jobs if names_another(job, generation))
+    dropped = sorted({job.name for job in jobs if not names_another(job, generation)})
     field = ADAPTERS[generation].reference_field
-    evidence = []
-    if jobs:
-        evidence.append(f"Jobs {listed(jobs)} have no spec.{field} in their pod template")
-    if outside:
+    evidence = elsewhere[:_SHOWN]
+    remedies = []
+    if elsewhere:
+        remedies.append(
+            f"find out which admission webhook or policy writes spec.{field} into Jobs of JobSets, and create the "
+            "JobSet again without it"
+        )
+    if dropped:
+        evidence.append(f"Jobs {listed(dropped)} have no spec.{field} in their pod template")
+    if dropped or not elsewhere:
+        remedies.append(
+            "such Jobs were made when the cluster served another scheduling API, with the feature gate GenericWorkload "
+            "off, or past gangctl's webhook; what runs goes on, and a restart of the JobSet, or creating it again, "
+            "makes it a gang"
+        )
+    waiting = [pod for pod in outside if not pod.node]
+    if alone := [pod for pod in outside if not pod.group]:
         evidence.append(
-            f"{some(len(outside), 'pod')} without spec.{field}, {len(waiting)} of them without a node: "
-            f"{listed(pod.name for _, pod in outside)}"
+            f"{some(len(alone), 'pod')} without spec.{field}, {sum(not pod.node for pod in alone)} of them without a "
+            f"node: {listed(pod.name for pod in alone)}"
         )
     yield scene.cause(
         Reason.FIELD_DROPPED,
-        "pods of it name no gang, and are scheduled one by one",
+        "pods of it do not name their gang, and are scheduled without it",
         evidence=evidence,
-        remedy="such Jobs were made when the cluster served another scheduling API, with the feature gate "
-        "GenericWorkload off, or past gangctl's webhook; what runs goes on, and a restart of the JobSet, or creating "
-        "it again, makes it a gang",
+        remedy="; ".join(remedies),
         command=scene.kubectl(f"get jobs -l jobset.sigs.k8s.io/jobset-name={scene.snapshot.jobset.name} -o yaml"),
         groups=held,
         pods=len(outside),
-        since=oldest(pod.created for _, pod in outside),
+        since=oldest(pod.created for pod in outside),
         blocking=bool(waiting),
     )

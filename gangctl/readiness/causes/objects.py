@@ -43,13 +43,21 @@ def name_conflict(scene: Scene) -> Iterator[Finding]:
 def _conflict(scene: Scene, kind: str, resource: str, found: Sequence[Observed], held: Sequence[Group]) -> Finding:
     names = listed(each.name for each in found)
     first = min(found, key=lambda each: each.name)
+    kept = kind == "PodGroup" and any(each.deleting for each in found) and any(group.pods for group in held)
     return scene.cause(
         Reason.NAME_CONFLICT,
         f"{kind} {names} belongs to somebody else, and has a name that this gang needs",
         evidence=[f"{kind} {each.name} {_owner(each)}" for each in sorted(found, key=lambda each: each.name)],
-        remedy=f"delete the {kind} if nobody needs it, and gangctl makes its own; or create this JobSet again: its "
+        remedy="it is being deleted, and stays as long as these pods name it: suspend the JobSet, and resume it once "
+        "they have ended"
+        if kept
+        else f"delete the {kind} if nobody needs it, and gangctl makes its own; or create this JobSet again: its "
         "next UID gives it other names",
-        command=scene.kubectl(f"get {resource} {first.name} -o yaml"),
+        command=scene.kubectl(
+            f'patch jobset {scene.snapshot.jobset.name} --type=merge -p \'{{"spec":{{"suspend":true}}}}\''
+            if kept
+            else f"get {resource} {first.name} -o yaml"
+        ),
         groups=held,
         pods=sum(group.wanted for group in held),
     )

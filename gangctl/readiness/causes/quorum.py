@@ -26,7 +26,7 @@ def unreachable_minimum(scene: Scene) -> Iterator[Finding]:
         counted = len(group.bound) + len(group.leaving) + len(group.earlier)
         waits = any(not pod.node for pod in group.bound)
         if waits and max(possible, counted) < group.minimum:
-            ended = group.succeeded > 0 and group.minimum <= group.desired
+            ended = group.succeeded + _failed(group) > 0 and group.minimum <= group.desired
             (tails if ended else others).append((group, possible))
     mutable = scene.capabilities is not None and scene.capabilities.min_count_mutable
     for found, tell in ((tails, _tail), (others, _too_many)):
@@ -51,6 +51,16 @@ def _possible(scene: Scene, group: Group) -> int:
     )
 
 
+def _failed(group: Group) -> int:
+    """Pods that failed and that the Job controller does not replace."""
+    return sum(job.failed_indexes for job in group.jobs)
+
+
+def _ended(group: Group) -> str:
+    failed = _failed(group)
+    return f"{group.succeeded} succeeded" + (f" and {failed} failed for good" if failed else "")
+
+
 def _tail(scene: Scene, found: list[tuple[Group, int]], since: int, *, mutable: bool) -> Finding:
     group, possible = min(found, key=lambda each: each[0].name)
     waiting = [pod for each, _ in found for pod in each.bound if not pod.node]
@@ -72,7 +82,7 @@ def _tail(scene: Scene, found: list[tuple[Group, int]], since: int, *, mutable: 
         f"{are(len(waiting), 'pod', 'waits', 'wait')} for a quorum that cannot be met again, because pods of the gang "
         "have finished",
         evidence=[
-            f"group {each.name}: minCount {each.minimum}, {each.succeeded} succeeded and no longer count, "
+            f"group {each.name}: minCount {each.minimum}, {_ended(each)} and no longer count, "
             f"{left} can still exist, {len(each.bound)} are there"
             for each, left in sorted(found, key=lambda pair: pair[0].name)
         ]

@@ -62,10 +62,20 @@ def test_pods_that_name_no_group_are_told_by_name() -> None:
 @pytest.mark.parametrize("generation", list(Generation))
 def test_jobs_whose_template_lost_the_field_are_told(generation: Generation) -> None:
     scene = Scene(JS, generation)
-    jobs = [replace(job, reference_field="" if job.index == 0 else job.reference_field) for job in scene.jobs()]
+    jobs = [replace(job, group="" if job.index == 0 else job.group) for job in scene.jobs()]
     cause = the(Reason.FIELD_DROPPED, scene.snapshot(scene.pods(PENDING, index=1), jobs=jobs))
     assert "js-w-0" in cause.evidence[0]
     assert not cause.blocking
+
+
+def test_a_job_whose_pods_name_another_group_is_told_with_that_group() -> None:
+    scene = Scene(JS)
+    jobs = [replace(job, group="theirs" if job.index == 0 else job.group) for job in scene.jobs()]
+    pods = [replace(pod, group="theirs" if pod.job_index == 0 else pod.group) for pod in scene.pods(PENDING)]
+    cause = the(Reason.FIELD_DROPPED, scene.snapshot(pods, jobs=jobs))
+    assert cause.evidence == ("Job js-w-0 names theirs",)
+    assert cause.blocking
+    assert "webhook or policy" in cause.remedy
 
 
 def test_a_whole_gang_has_lost_nothing() -> None:
@@ -86,3 +96,11 @@ def test_a_wish_that_cannot_be_met_is_told_with_why() -> None:
     cause = the(Reason.NOT_GANGED, scene.snapshot(scene.pods(PENDING)))
     assert any("replicatedJobs[0]" in line for line in cause.evidence)
     assert "in a new JobSet" in cause.remedy
+
+
+def test_a_jobset_without_pods_is_told_as_that() -> None:
+    scene = Scene(jobset("js", rj("w", 0, 2, 2), rj("v", 1, 0, 0), mode="Gang"))
+    cause = the(Reason.NOT_GANGED, scene.snapshot())
+    assert cause.message == "it has no pods, and so no gang"
+    assert "above 0" in cause.remedy
+    assert not cause.blocking

@@ -44,6 +44,15 @@ def test_only_the_groups_that_conflict_are_named() -> None:
     assert the(Reason.NAME_CONFLICT, scene.snapshot(groups=groups)).groups == (first,)
 
 
+def test_a_foreign_group_on_its_way_out_that_its_pods_keep_is_cured_by_ending_them() -> None:
+    scene = Scene(JS)
+    groups = scene.groups(owner_uid="other", deleting=True)
+    cause = the(Reason.NAME_CONFLICT, scene.snapshot(scene.pods(PENDING), groups=groups))
+    assert "suspend the JobSet, and resume it" in cause.remedy
+    assert cause.command == """kubectl -n t patch jobset js --type=merge -p '{"spec":{"suspend":true}}'"""
+    assert "delete the PodGroup" in the(Reason.NAME_CONFLICT, scene.snapshot(groups=groups)).remedy
+
+
 def test_its_own_objects_are_no_conflict() -> None:
     scene = Scene(JS)
     assert Reason.NAME_CONFLICT not in reasons(scene.snapshot(scene.pods(PENDING)))

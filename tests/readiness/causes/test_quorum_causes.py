@@ -49,6 +49,15 @@ def test_a_replacement_at_the_tail_waits_without_a_word(generation: Generation) 
     assert causes(tail(generation))[0] == cause
 
 
+@pytest.mark.parametrize("generation", list(Generation))
+def test_an_index_that_failed_for_good_makes_a_tail_too(generation: Generation) -> None:
+    scene = Scene(JS, generation)
+    pods = changed(scene.pods(RUNNING)[:3], 2, node="", placed_at=0, phase="Pending")
+    jobs = scene.jobs(failed=2, failed_indexes=1)
+    cause = the(Reason.GANG_TAIL_BLOCKED, scene.snapshot(pods, jobs=jobs, groups=scene.groups(initially_scheduled())))
+    assert "minCount 4, 0 succeeded and 1 failed for good" in cause.evidence[0]
+
+
 def test_the_tail_is_mended_by_hand_where_the_minimum_can_change() -> None:
     cause = the(Reason.GANG_TAIL_BLOCKED, tail(Generation.V1BETA1))
     assert '"minCount":2' in cause.command

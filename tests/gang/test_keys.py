@@ -1,0 +1,62 @@
+"""Keys with gangctl's prefix that gangctl does not read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gangctl.gang.reasons import Reason
+from gangctl.gang.resolve import ClusterRules, resolve
+from tests.gang.pipeline import read
+from tests.jobsets import jobset, rj
+from tests.rows import each
+
+
+def told(raw: dict[str, Any]) -> list[str]:
+    notices = resolve(read(raw), ClusterRules()).notices
+    return [notice.message for notice in notices if notice.reason is Reason.UNKNOWN_KEY]
+
+
+@each(
+    ("part", "key", "why"),
+    [
+        ("annotations", "gangctl.dev/gang-modes", "gangctl knows no such key; did you mean gangctl.dev/gang-mode"),
+        ("annotations", "gangctl.dev/gangmode", "gangctl knows no such key; did you mean gangctl.dev/gang-mode"),
+        ("annotations", "gangctl.dev/gang-option", "gangctl knows no such key; did you mean gangctl.dev/gang-options"),
+        (
+            "annotations",
+            "gangctl.dev/x",
+            "gangctl knows no such key; gangctl reads gangctl.dev/gang-mode and gangctl.dev/gang-options",
+        ),
+        ("labels", "gangctl.dev/gang-mode", "it is an annotation, of the JobSet or of"),
+        ("labels", "gangctl.dev/skip", "it is a label of namespaces"),
+        ("annotations", "gangctl.dev/gang-ref", "gangctl writes it itself: leave it out"),
+    ],
+)
+def test_a_key_that_means_nothing_on_a_jobset(part: str, key: str, why: str) -> None:
+    raw = jobset("js", rj("w"))
+    raw["metadata"].setdefault(part, {})[key] = "Gang"
+    (message,) = told(raw)
+    assert message.startswith(f"metadata.{part}[{key}] has no effect: {why}")
+
+
+def test_options_belong_on_the_jobset() -> None:
+    template = rj("w", mode="Gang")
+    template["template"]["metadata"]["annotations"]["gangctl.dev/gang-options"] = "{}"
+    (message,) = told(jobset("js", rj("a"), template))
+    path = "spec.replicatedJobs[1].template.metadata.annotations[gangctl.dev/gang-options]"
+    assert message == f"{path} has no effect: it is an annotation of the JobSet."
+
+
+def test_what_gangctl_reads_or_writes_itself_is_no_mistake() -> None:
+    raw = jobset("js", rj("w", mode="Gang"), annotations={"gangctl.dev/gang-options": "{}", "example.com/gang": "x"})
+    raw["metadata"]["annotations"]["gangctl.dev/pathways-digest"] = "0"
+    raw["metadata"]["labels"] = {"gangctl.dev/canary": "true", "gangctl.dev/pathways-job": "js"}
+    assert told(raw) == []
+
+
+def test_a_thousand_keys_are_not_all_told() -> None:
+    raw = jobset("js", rj("w"))
+    raw["metadata"]["annotations"] = {f"gangctl.dev/{'x' * 300}{number}": "" for number in range(1000)}
+    messages = told(raw)
+    assert len(messages) == 8
+    assert max(map(len, messages)) < 300
