@@ -12,7 +12,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob, read_jobset
-from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_OPTIONS, JOB_KEY, JOBSET_PRIORITY, NODE_SELECTOR_STRATEGY
+from gangctl.api.meta import (
+    EXCLUSIVE_TOPOLOGY,
+    GANG_OPTIONS,
+    JOB_KEY,
+    JOBSET_NAME,
+    JOBSET_PRIORITY,
+    NODE_SELECTOR_STRATEGY,
+)
 from gangctl.api.scheduling import Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangConfig, GangMode, read_config
@@ -21,7 +28,8 @@ from gangctl.gang.counting import job_pods
 from gangctl.gang.edits import Object, with_key, with_metadata
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_OF_JOBSETS: Final = {"matchExpressions": [{"key": JOB_KEY, "operator": "Exists"}]}
+_OF_JOBSETS: Final = {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]}
+"""By another label than those that are compared: the API server takes none in both places."""
 
 
 def replace_exclusive_topology(raw: Object, generation: Generation | None = None) -> Conversion:

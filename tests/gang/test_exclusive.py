@@ -17,7 +17,7 @@ from tests.strategies import EXCLUSIVE, NODE_SELECTOR
 RACK = {EXCLUSIVE: "example.com/rack"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 JOB_KEY = "jobset.sigs.k8s.io/job-key"
-EXISTS = {"matchExpressions": [{"key": JOB_KEY, "operator": "Exists"}]}
+EXISTS = {"matchExpressions": [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}]}
 
 
 def replaced(raw: dict[str, Any], generation: Generation | None = None) -> dict[str, Any]:
