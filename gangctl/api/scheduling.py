@@ -116,8 +116,7 @@ class PodGroup(NamedTuple):
     template: Template
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """What a pod carries so that it belongs to a group; 1.35 says it by Workload, template and replica key."""
 
     workload: str

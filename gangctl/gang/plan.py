@@ -6,7 +6,7 @@ exist at once, so that a gang starts with all its pods or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
@@ -39,17 +39,23 @@ class GangPlan:
     stamps: tuple[Stamp | None, ...]
     workload: Workload
     groups: tuple[PodGroup, ...]
+    names: tuple[tuple[str, ...], ...]
+    """Names of the groups of each ReplicatedJob: none without a gang, one for each Job, or one for all of them."""
     outsiders: frozenset[tuple[str, int]] = frozenset()
     """ReplicatedJob and index of Jobs whose pods name no group although one was planned (:mod:`.outsiders`)."""
 
     def jobs(self) -> Iterator[PlannedJob]:
         """Every child Job in JobSet's order."""
-        for rj, stamp in zip(self.jobset.replicated_jobs, self.stamps, strict=True):
+        jobset, workload = self.jobset.name, self.workload.name
+        for rj, stamp, names in zip(self.jobset.replicated_jobs, self.stamps, self.names, strict=True):
+            prefix, pods = f"{jobset}-{rj.name}-", job_pods(rj)
+            per_job = stamp is not None and stamp.scope is Scope.JOB
+            reference = Reference(workload, stamp.template, names[0], None) if stamp is not None and names else None
             for index in range(rj.replicas):
-                reference = None
-                if stamp is not None and (rj.name, index) not in self.outsiders:
-                    reference = job_reference(self.jobset.name, self.uid, rj.name, index, stamp)
-                yield PlannedJob(f"{self.jobset.name}-{rj.name}-{index}", rj.name, index, job_pods(rj), reference)
+                if stamp is not None and per_job:
+                    reference = Reference(workload, stamp.template, names[index], str(index))
+                own = None if (rj.name, index) in self.outsiders else reference
+                yield PlannedJob(f"{prefix}{index}", rj.name, index, pods, own)
 
 
 def group_name(jobset: str, uid: str, replicated_job: str, index: int, scope: Scope) -> str:
@@ -63,11 +69,13 @@ def group_name(jobset: str, uid: str, replicated_job: str, index: int, scope: Sc
             return naming.job_group_name(jobset, uid, replicated_job, index)
 
 
-def _group_names(jobset: str, uid: str, rj: ReplicatedJob, scope: Scope) -> Iterable[str]:
+def _group_names(jobset: str, uid: str, rj: ReplicatedJob, stamp: Stamp | None) -> tuple[str, ...]:
     """:func:`group_name` of all Jobs of a ReplicatedJob, each once."""
-    if scope is Scope.JOB:
-        return naming.job_group_names(jobset, uid, rj.name, rj.replicas)
-    return [group_name(jobset, uid, rj.name, 0, scope)] if rj.replicas else []
+    if stamp is None or rj.replicas == 0:
+        return ()
+    if stamp.scope is Scope.JOB:
+        return tuple(naming.job_group_names(jobset, uid, rj.name, rj.replicas))
+    return (group_name(jobset, uid, rj.name, 0, stamp.scope),)
 
 
 def job_reference(jobset: str, uid: str, replicated_job: str, index: int, stamp: Stamp) -> Reference:
@@ -120,10 +128,13 @@ def make_plan(
     real = uid or jobset.uid or naming.UID_PLACEHOLDER
     owner = Owner(jobset.name, real)
     workload = Workload(jobset.namespace, naming.workload_name(jobset.name, real), owner, tuple(templates.values()))
+    names = tuple(
+        _group_names(jobset.name, real, rj, stamp) for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True)
+    )
     groups: dict[str, PodGroup] = {}
-    for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True):
+    for stamp, own in zip(stamps, names, strict=True):
         if stamp is None or (template := templates.get(stamp.template)) is None:
             continue
-        for name in _group_names(jobset.name, real, rj, stamp.scope):
+        for name in own:
             groups[name] = PodGroup(jobset.namespace, name, owner, workload.name, template)
-    return GangPlan(jobset, real, tuple(stamps), workload, tuple(groups.values()))
+    return GangPlan(jobset, real, tuple(stamps), workload, tuple(groups.values()), names)
