@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from gangctl.api.meta import QUEUE_NAME
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading.pathwaysjob import is_pathways_job
 from gangctl.pathways.result import Profile
@@ -163,7 +164,8 @@ def _expected(job: PathwaysJob) -> list[int]:
     """Pods of each of its gangs: all of it, all slices, or one slice each."""
     if job.colocated:
         return [1 + job.vms]
-    return [job.vms] if job.worker_mode else [job.slice.vms] * job.slices
+    at_once = job.worker_mode or not (job.elastic_slices or QUEUE_NAME in job.labels)
+    return [job.vms] if at_once else [job.slice.vms] * job.slices
 
 
 async def _gangs(cluster: Cluster) -> dict[str, list[int]]:
