@@ -12,6 +12,7 @@ from gangctl.cli import options
 from gangctl.cli.output import Section, Table, print_names, print_objects, print_sections
 from gangctl.cli.planning import PlannedManifest, cluster_rules, plan_manifests
 from gangctl.gang.build import build_objects
+from gangctl.gang.config import read_config
 from gangctl.gang.report import GroupReport, PlanReport
 from gangctl.gang.requests import together
 
@@ -69,7 +70,7 @@ def _section(each: PlannedManifest) -> Section:
     gangs = len(report["groups"])
     ganged = f"{report['gangedPods']} of {report['totalPods']} pods in {gangs} gang{'s' if gangs > 1 else ''}"
     lines = [
-        ganged if gangs else f"{report['totalPods']} pods, no gang",
+        ganged if gangs else f"{report['totalPods']} pods, no gang{_why_none(each)}",
         f"Kubernetes {report['kubernetes']}, {report['apiGeneration']}",
     ]
     if report["workload"]:
@@ -83,6 +84,11 @@ def _section(each: PlannedManifest) -> Section:
         table=_table(report) if gangs else None,
         warnings=tuple(f"{warning['reason']}: {warning['message']}" for warning in report["warnings"]),
     )
+
+
+def _why_none(each: PlannedManifest) -> str:
+    """Where one is asked for, a warning says what is in the way."""
+    return "" if read_config(each.planned.jobset)[0].asks_for_gangs else ": none is asked for"
 
 
 def _details(report: PlanReport) -> list[str]:

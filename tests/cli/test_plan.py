@@ -79,8 +79,21 @@ class TestFormats:
 
     def test_no_gang(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", jobset("js", rj("a", 2, 3, 3)))
-        assert "6 pods, no gang" in fine("plan", "-f", file).out
+        assert "  6 pods, no gang: none is asked for\n" in fine("plan", "-f", file).out
         assert fine("plan", "-f", file, "-o", "name").out == ""
+
+    def test_no_gang_although_one_is_asked_for(self, tmp_path: Path) -> None:
+        raw = jobset("js", rj("a", 2, 3, 3), mode="Gang", managedBy="kueue.x-k8s.io/multikueue")
+        out = fine("plan", "-f", write(tmp_path / "a.yaml", raw)).out
+        assert "  6 pods, no gang\n" in out
+        assert "! NotGanged: " in out
+        assert "spec.managedBy" in out
+
+    def test_a_misspelt_key(self, tmp_path: Path) -> None:
+        raw = jobset("js", rj("a"), annotations={"gangctl.dev/gang-modes": "Gang"})
+        out = fine("plan", "-f", write(tmp_path / "a.yaml", raw)).out
+        assert "no gang: none is asked for" in out
+        assert "! UnknownKey: " in out
 
 
 class TestKube:
