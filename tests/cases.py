@@ -13,11 +13,17 @@ from typing import Any
 from tests.jobsets import jobset, rj
 
 
-def object_name(jobset_name: str, uid: str, scope: str) -> str:
-    """Name of the object for a scope: readable prefix of at most 52 characters, hash of UID and scope."""
+def object_name(jobset_name: str, uid: str, scope: str, attempt: int = 0) -> str:
+    """Name of the object for a scope: a base of at most 32 characters, digits of the UID, index and attempt."""
     kind, _, rest = scope.partition("/")
-    prefix = jobset_name if kind in {"workload", "jobset"} else f"{jobset_name}-{rest.replace('/', '-')}"
-    return f"{prefix[:52]}-{hashlib.sha256(f'{uid}/{scope}'.encode()).hexdigest()[:10]}"
+    if kind == "workload":
+        return f"{jobset_name[:49].rstrip('-')}-{uid[:13]}"
+    replicated_job, _, index = rest.partition("/") if kind == "job" else (rest, "", "")
+    base = f"{jobset_name}-{replicated_job}" if replicated_job else jobset_name
+    if len(base) > 32:
+        of = f"{jobset_name}/{replicated_job}" if replicated_job else jobset_name
+        base = f"{base[:23].rstrip('-')}-{hashlib.sha256(of.encode()).hexdigest()[:8]}"
+    return "-".join([base, uid[:13], *([index] if index else []), str(attempt)])
 
 
 @dataclass(frozen=True)
@@ -36,11 +42,6 @@ class Case:
     """Words that the 422's message holds; empty when the JobSet is accepted."""
     reasons: frozenset[str] = frozenset()
     """Reasons of events beside WorkloadCreated."""
-
-    @property
-    def key_scopes(self) -> frozenset[str]:
-        """Scopes whose Jobs carry a replica key on 1.35."""
-        return frozenset(scope for scope in self.groups if scope.startswith("job/"))
 
 
 def _jobs(name: str, replicas: int, scope: str | None) -> dict[str, str | None]:

@@ -68,6 +68,12 @@ class ReplicatedJob:
     """Fields of the Job's spec, of :data:`SHRINKING`, with which it goes on, or ends well, with fewer pods."""
     job_scheduling: bool = False
     """The Job's own ``spec.scheduling`` is set: the Job controller makes a gang of the Job (KEP-5547)."""
+    restarted: tuple[int, ...] = ()
+    """Restarts of single Jobs by index (failure policy action RestartJob), empty without any."""
+
+    def job_restarts(self, index: int) -> int:
+        """How often one Job was restarted by itself."""
+        return self.restarted[index] if index < len(self.restarted) else 0
 
     @property
     def path(self) -> str:
@@ -155,7 +161,20 @@ def _reference_field(pod_spec: Reader) -> str:
     return next((field for field in SCHEDULING_REFERENCES if pod_spec.value.get(field)), "")
 
 
-def _replicated_job(entry: Reader, index: int, unread: list[tuple[str, str]]) -> ReplicatedJob:
+def _restarted(status: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
+    """Restarts of single Jobs by ReplicatedJob; those without any are left out."""
+    entries = status.get("replicatedJobsStatus")
+    found: dict[str, tuple[int, ...]] = {}
+    for entry in entries if isinstance(entries, list) else ():
+        counts = entry.get("jobRestarts") if isinstance(entry, dict) else None
+        if isinstance(counts, list) and any(counts):
+            found[str(entry.get("name"))] = tuple(each if isinstance(each, int) else 0 for each in counts)
+    return found
+
+
+def _replicated_job(
+    entry: Reader, index: int, restarted: Mapping[str, tuple[int, ...]], unread: list[tuple[str, str]]
+) -> ReplicatedJob:
     template = entry.child("template")
     metadata = template.child("metadata")
     unread += _unread(metadata, _ON_TEMPLATES)
@@ -177,6 +196,7 @@ def _replicated_job(entry: Reader, index: int, unread: list[tuple[str, str]]) ->
         scheduler=pod_spec.string("schedulerName"),
         shrinks_by=tuple(field for field in SHRINKING if job_spec.value.get(field) is not None),
         job_scheduling=job_spec.value.get("scheduling") is not None,
+        restarted=restarted.get(entry.string("name"), ()) if restarted else (),
     )
 
 
@@ -214,6 +234,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
     restarts = status.get("restarts")
     end = _end(status)
     unread = _unread(metadata, _ON_JOBSETS)
+    restarted = _restarted(status)
     jobset = JobSet(
         namespace=metadata.string("namespace"),
         name=metadata.string("name"),
@@ -229,7 +250,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         native_scheduling=spec.value.get("scheduling") is not None,
         gang_config=spec.child("gangConfig").optional_string("gangMode"),
         replicated_jobs=tuple(
-            _replicated_job(entry, index, unread)
+            _replicated_job(entry, index, restarted, unread)
             for index, entry in enumerate(spec.children("replicatedJobs", MAX_REPLICATED_JOBS))
         ),
         finished=end is not None,

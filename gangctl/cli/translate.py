@@ -28,7 +28,9 @@ _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a
 @options.namespace
 @options.output("yaml", "json", "name")
 @click.option(
-    "--uid", metavar="UID", help="UID of the JobSet, of which names are hashes. Default: the file's, or a placeholder."
+    "--uid",
+    metavar="UID",
+    help="UID of the JobSet: names hold its first digits. Default: the file's, or a placeholder.",
 )
 @click.option(
     "--jobs", "with_jobs", is_flag=True, help="Add the child Jobs: metadata, and the reference in the pod template."

@@ -55,12 +55,12 @@ def announce(plan: GangPlan | None, changes: Iterable[Change], generation: Gener
                 counts = ", ".join(f"{name + ' ' if name else ''}{old} to {new}" for _, name, old, new in change.counts)
                 message = f"Changed minCount of {change.kind} {change.name}: {counts}"
                 notices.append(Notice(_UPDATED[change.kind], message))
-            case Delete():
+            case Delete(progress=False):
                 deleted.setdefault(change.kind, []).append(change.name)
             case _:
                 pass
     if recreated:
-        notices.append(Notice(Reason.POD_GROUP_CREATED, f"Created missing PodGroups {_list(recreated)}"))
+        notices.append(Notice(Reason.POD_GROUP_CREATED, f"Created PodGroups {_list(recreated)}"))
     notices += [Notice(_DELETED[kind], f"Deleted {kind} {_list(names)}") for kind, names in deleted.items()]
     return notices
 

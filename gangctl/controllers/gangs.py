@@ -78,8 +78,8 @@ class GangController:
         self._observer = observer or TranslationObserver()
         self._told: dict[Key, str] = {}
         """UIDs of the JobSets whose creation this process has told."""
-        self._complete: dict[Key, str] = {}
-        """UIDs of the JobSets that have had all their objects: what is missing of these has gone."""
+        self._complete: dict[Key, tuple[str, int]] = {}
+        """UID and attempt of the JobSets that have had all their objects: what is missing of these has gone."""
 
     async def reconcile(self, key: Key) -> Action:
         """Bring one JobSet's objects up to date."""
@@ -135,17 +135,17 @@ class GangController:
         return self._is_new(jobset)
 
     def _is_complete(self, jobset: JobSet) -> bool:
-        return self._complete.get(jobset.key) == jobset.uid
+        return self._complete.get(jobset.key) == (jobset.uid, jobset.restarts)
 
     def _mended(self, jobset: JobSet, difference: Difference) -> None:
         """Tell what was not as it should be, and keep whether everything is there now."""
         for kind, field_class in repairs(difference.changes, before=self._is_complete(jobset)):
             self._observer.repaired(kind, field_class)
         # A Workload that was deleted for its templates comes back, which is the same repair.
-        if difference.conflicts or any(isinstance(change, Delete) for change in difference.changes):
+        if difference.conflicts or any(isinstance(c, Delete) and not c.progress for c in difference.changes):
             self._complete.pop(jobset.key, None)
         else:
-            self._complete[jobset.key] = jobset.uid
+            self._complete[jobset.key] = (jobset.uid, jobset.restarts)
 
     def _is_new(self, jobset: JobSet) -> bool:
         try:
@@ -201,7 +201,7 @@ class GangController:
         self, jobset: JobSet, plan: GangPlan, changes: Sequence[Change], generation: Generation, *, tell: bool = True
     ) -> bool:
         """Write, and ``tell`` what was done; False when a name turned out to be somebody else's."""
-        level = level_of(plan)
+        level, complete = level_of(plan), self._is_complete(jobset)
         if not changes:
             self._observer.translated(level, "unchanged")
             return True
@@ -221,8 +221,11 @@ class GangController:
             for notice in announce(plan, [change for change in done if not isinstance(change, Create)], generation):
                 self._say(jobset, notice)
             raise
-        self._observer.translated(level, result_of(changes, before=self._is_complete(jobset)))
+        self._observer.translated(level, result_of(changes, before=complete))
         self._told[jobset.key] = jobset.uid
+        if jobset.restarts and not complete:
+            # The groups of a restart are routine, and no news.
+            changes = [each for each in changes if not (isinstance(each, Create) and each.again)]
         for notice in announce(plan, changes, generation) if tell else ():
             self._say(jobset, notice)
         return True

@@ -13,6 +13,7 @@ from typing import Any, Final
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.meta import (
     JOB_INDEX,
+    JOB_RESTART_ATTEMPT,
     REPLICATED_JOB_NAME,
     RESTART_ATTEMPT,
     controller_owner,
@@ -67,6 +68,7 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
         beside_failed=_count(status, "active") if failed else 0,
         group=sys.intern(named_group(_pod_spec(raw))),
         failed_indexes=count_indexes(status.get("failedIndexes")),
+        job_attempt=_number(labels.get(JOB_RESTART_ATTEMPT)),
         decided="SuccessCriteriaMet" in true,
     )
 

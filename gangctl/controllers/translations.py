@@ -32,7 +32,7 @@ def result_of(changes: Sequence[Change], *, before: bool) -> Result:
 
 
 def repairs(changes: Sequence[Change], *, before: bool) -> Iterator[tuple[Kind, FieldClass]]:
-    """What these changes mend; nothing of it follows from pods that finished, or from a JobSet that is new."""
+    """What these changes mend: nothing that follows from pods that finished, from a restart or from a new JobSet."""
     for change in changes:
         match change:
             case Create(kind=kind):
@@ -43,5 +43,6 @@ def repairs(changes: Sequence[Change], *, before: bool) -> Iterator[tuple[Kind, 
                     yield kind, "min_count"
             case Delete(kind="Workload"):
                 yield "Workload", "templates"
-            case Delete(kind=kind):
-                yield kind, "surplus"
+            case Delete(kind=kind, progress=progress):
+                if not progress:
+                    yield kind, "surplus"

@@ -18,9 +18,10 @@ from gangctl.api.meta import (
     GANG_OPTIONS,
     GANG_REF,
     JOB_INDEX,
+    JOB_RESTART_ATTEMPT,
     JOBSET_NAME,
     JOBSET_UID,
-    REPLICATED_JOB_NAME,
+    RESTART_ATTEMPT,
     controller_owner,
     is_jobset_owner,
 )
@@ -37,7 +38,7 @@ SETTLED: Final = "gang configuration is settled when the JobSet is created: dele
 
 Patch = list[dict[str, Any]]
 
-_JOB_INDEX: Final = re.compile(r"[0-9]{1,10}")
+_NUMBER: Final = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +217,19 @@ def _pod_spec(raw_job: Mapping[str, Any]) -> Mapping[str, Any]:
     return _within(raw_job, "spec", "template", "spec")
 
 
-def _job_identity(meta: Mapping[str, Any]) -> tuple[str, str, str, int] | FieldError:
-    """JobSet name, UID, ReplicatedJob and index from a Job's labels, proved by its controller reference."""
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """Which Job of which JobSet it is, and of which attempt."""
+
+    jobset: str
+    uid: str
+    index: int
+    attempt: int
+    job_attempt: int
+
+
+def _job_identity(meta: Mapping[str, Any]) -> _Identity | FieldError:
+    """What a Job's labels say of it, proved by its controller reference."""
     labels = _within(meta, "labels")
     owner = controller_owner(dict(meta)) or {}
     name, uid = owner.get("name"), owner.get("uid")
@@ -228,12 +240,13 @@ def _job_identity(meta: Mapping[str, Any]) -> tuple[str, str, str, int] | FieldE
             f"of its labels {JOBSET_NAME} and {JOBSET_UID}: remove the annotation"
         )
         return FieldError(f"metadata.annotations[{GANG_REF}]", ErrorKind.FORBIDDEN, detail)
-    index = str(labels.get(JOB_INDEX, ""))
-    replicated_job = labels.get(REPLICATED_JOB_NAME)
-    if not _JOB_INDEX.fullmatch(index) or not isinstance(replicated_job, str):
-        detail = f'labels {JOB_INDEX} (a number) and {REPLICATED_JOB_NAME} are required, got "{index[:64]}"'
-        return FieldError("metadata.labels", ErrorKind.INVALID, detail)
-    return str(name), str(uid), replicated_job, int(index)
+    numbers = {key: str(labels.get(key, "0")) for key in (JOB_INDEX, RESTART_ATTEMPT, JOB_RESTART_ATTEMPT)}
+    wrong = [key for key, text in numbers.items() if not _NUMBER.fullmatch(text)]
+    if wrong or JOB_INDEX not in labels:
+        key = wrong[0] if wrong else JOB_INDEX
+        shown = one_line(str(labels.get(key, "")), 64)
+        return FieldError("metadata.labels", ErrorKind.INVALID, f'label {key} has to be a number, got "{shown}"')
+    return _Identity(str(name), str(uid), *(int(text) for text in numbers.values()))
 
 
 def reference_of_job(raw_job: Mapping[str, Any]) -> Reference | FieldError | None:
@@ -252,7 +265,14 @@ def reference_of_job(raw_job: Mapping[str, Any]) -> Reference | FieldError | Non
     identity = _job_identity(meta)
     if isinstance(identity, FieldError):
         return identity
-    return job_reference(*identity, stamp)
+    return job_reference(
+        identity.jobset,
+        identity.uid,
+        identity.index,
+        stamp,
+        attempt=identity.attempt,
+        job_attempt=identity.job_attempt,
+    )
 
 
 def inject_patch(reference: Reference, adapter: SchedulingAdapter) -> Patch:

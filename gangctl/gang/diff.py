@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gangctl.api.scheduling import Capabilities, Observed, PodGroup, Workload
+from gangctl.gang.naming import family
 from gangctl.gang.plan import GangPlan
 
 Kind = Literal["Workload", "PodGroup"]
@@ -55,6 +56,8 @@ class Delete:
 
     kind: Kind
     observed: Observed
+    progress: bool = False
+    """It is of an earlier attempt: routine, not worth an event."""
 
     @property
     def name(self) -> str:
@@ -155,7 +158,8 @@ def diff(plan: GangPlan, existing: Existing, targets: Mapping[str, int], capabil
             (lower if change.counts[0][2] > change.counts[0][3] else then).append(change)
     planned = {group.name for group in plan.groups}
     stale = [o for name, o in existing.groups.items() if name not in planned and o.owner_uid == plan.uid]
-    then += [Delete("PodGroup", o) for o in stale if not o.deleting]
+    families = {family(name) for name in planned}
+    then += [Delete("PodGroup", o, progress=family(o.name) in families) for o in stale if not o.deleting]
     return replace(_freeze([*lower, *then], tuple(conflicts), capabilities), going=frozenset(going))
 
 

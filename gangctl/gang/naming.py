@@ -1,17 +1,20 @@
 """Names of the objects gangctl creates: readable, unique, stable and never anybody else's.
 
-A name is a readable prefix and ten hex digits of SHA-256 over ``UID/scope``. The
-UID makes a JobSet that is deleted and created again under its old name get new
-groups while the old ones still terminate; the scope keeps ReplicatedJob ``b``,
-replica 0, apart from a ReplicatedJob called ``b-0``. Job templates are immutable,
-so a name must not change over the life of a JobSet: it depends on nothing else.
+    Workload   BASE-UID                      train-0f5a6f3e-7c21
+    group      BASE-UID-ATTEMPT              train-workers-0f5a6f3e-7c21-0
+    replica    BASE-UID-INDEX-ATTEMPT        train-workers-0f5a6f3e-7c21-3-0
+
+The digits of the UID make a JobSet that is deleted and created again under its old name get new groups while the old
+ones still terminate. The attempt counts the restarts of the JobSet (label ``jobset.sigs.k8s.io/restart-attempt``): a
+restart names new groups, so that no pod of it can start before gangctl has made them whole. Where a replica is a gang,
+restarts of its Job alone count behind a dot. A group's name is computed from what its Job carries and nothing else; the
+base, which is of a ReplicatedJob or of the JobSet, stands in the stamp.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
 from typing import Final
 
 MAX_LENGTH: Final = 63
@@ -20,8 +23,13 @@ MAX_LENGTH: Final = 63
 UID_PLACEHOLDER: Final = "00000000-0000-0000-0000-000000000000"
 """Stands in for the UID when a JobSet that does not exist yet is previewed."""
 
-_SUFFIX: Final = 10
-_READABLE: Final = MAX_LENGTH - _SUFFIX - 1
+UID_LENGTH: Final = 13
+"""Of a UID: twelve hexadecimal digits and the dash between them."""
+
+BASE_LENGTH: Final = 32
+"""Leaves room for the UID, an index and an attempt of ten digits."""
+
+_HASH: Final = 8
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NOT_ALLOWED: Final = re.compile(r"[^-a-z0-9]")
 
@@ -31,56 +39,54 @@ def is_dns_label(name: str) -> bool:
     return _DNS_LABEL.fullmatch(name) is not None
 
 
-def _digest(uid: str, scope: str) -> hashlib._Hash:
-    return hashlib.sha256(f"{uid}/{scope}".encode("utf-8", "surrogatepass"))
-
-
-def _readable(prefix: str) -> str:
-    lower = prefix.lower()
+def _readable(text: str) -> str:
+    lower = text.lower()
     return _NOT_ALLOWED.sub("-", lower) if _NOT_ALLOWED.search(lower) else lower
 
 
-def _joined(readable: str, digest: hashlib._Hash) -> str:
-    return f"{readable[:_READABLE]}-{digest.hexdigest()[:_SUFFIX]}".lstrip("-")
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
 
 
-def _hashed(prefix: str, uid: str, scope: str) -> str:
-    return _joined(_readable(prefix), _digest(uid, scope))
+def _with_uid(base: str, uid: str) -> str:
+    return f"{base}-{_readable(uid)[:UID_LENGTH].strip('-')}"
+
+
+def base_name(jobset: str, replicated_job: str | None = None) -> str:
+    """How the names of a ReplicatedJob's groups begin, or those of the JobSet's one group: a DNS label.
+
+    What is cut, or has characters that a name cannot have, ends in a hash: no other ReplicatedJob of the JobSet may
+    come to the same.
+    """
+    whole = jobset if replicated_job is None else f"{jobset}-{replicated_job}"
+    if len(whole) <= BASE_LENGTH and is_dns_label(whole):
+        return whole
+    scope = "" if replicated_job is None else f"/{replicated_job}"
+    readable = _readable(whole).lstrip("-")[: BASE_LENGTH - _HASH - 1].rstrip("-") or "gang"
+    return f"{readable}-{_hash(f'{jobset}{scope}')}"
 
 
 def workload_name(jobset: str, uid: str) -> str:
-    """Name of the JobSet's Workload."""
-    return _hashed(jobset, uid, "workload")
+    """Name of the JobSet's Workload; two JobSets whose names begin alike differ in their UIDs."""
+    readable = _readable(jobset).lstrip("-")[: MAX_LENGTH - UID_LENGTH - 1].rstrip("-")
+    return _with_uid(readable or "gang", uid)
 
 
-def jobset_group_name(jobset: str, uid: str) -> str:
-    """Name of the one group of a JobSet-wide gang."""
-    return _hashed(jobset, uid, "jobset")
+def group_name(base: str, uid: str, attempt: int, index: int | None = None, job_attempt: int = 0) -> str:
+    """Name of a group in one attempt; ``index`` is of the Job whose pods it is, None where several Jobs share it."""
+    name = _with_uid(base, uid)
+    if index is None:
+        return f"{name}-{attempt}"
+    return f"{name}-{index}-{attempt}" + (f".{job_attempt}" if job_attempt else "")
 
 
-def replicated_job_group_name(jobset: str, uid: str, replicated_job: str) -> str:
-    """Name of the one group of a ReplicatedJob."""
-    return _hashed(f"{jobset}-{replicated_job}", uid, f"rj/{replicated_job}")
-
-
-def job_group_name(jobset: str, uid: str, replicated_job: str, index: int) -> str:
-    """Name of the group of one replica (one Job) of a ReplicatedJob."""
-    return _hashed(f"{jobset}-{replicated_job}-{index}", uid, f"job/{replicated_job}/{index}")
-
-
-def job_group_names(jobset: str, uid: str, replicated_job: str, replicas: int) -> Iterator[str]:
-    """:func:`job_group_name` of every replica, in order: most of a name is the same in all."""
-    readable = _readable(f"{jobset}-{replicated_job}-")
-    common = _digest(uid, f"job/{replicated_job}/")
-    for index in range(replicas):
-        digest = common.copy()
-        digest.update(b"%d" % index)
-        yield _joined(f"{readable}{index}", digest)
-
-
-def composite_group_name(jobset: str, uid: str) -> str:
-    """Name of the root CompositePodGroup."""
-    return _hashed(jobset, uid, "cpg/root")
+def family(named: str) -> str:
+    """What the names of one group have in common in all attempts; see :func:`~gangctl.api.scheduling.named_group`."""
+    head, slash, key = named.rpartition("/")
+    if not slash:
+        return named.rpartition("-")[0]
+    index, dash, _ = key.partition("-")
+    return f"{head}/{index if dash else ''}"
 
 
 def template_names(replicated_jobs: tuple[str, ...]) -> tuple[str, ...]:
@@ -96,6 +102,6 @@ def template_names(replicated_jobs: tuple[str, ...]) -> tuple[str, ...]:
         if not is_dns_label(name):
             chosen = f"rj{ordinal}"
             while chosen in taken:
-                chosen = _hashed(f"rj{ordinal}", name, f"template/{chosen}")
+                chosen = f"rj{ordinal}-{_hash(f'{name}/{chosen}')}"
         names.append(chosen)
     return tuple(names)

@@ -16,7 +16,7 @@ from typing import Final
 from gangctl.api.scheduling import Generation
 from gangctl.errors import one_line
 from gangctl.gang.plan import GangPlan
-from gangctl.gang.progress import JobProgress
+from gangctl.gang.progress import JobProgress, is_of_attempt
 from gangctl.gang.reasons import Notice, Reason
 
 _LISTED: Final = 4
@@ -25,13 +25,16 @@ _LISTED: Final = 4
 def find_outsiders(plan: GangPlan, jobs: Iterable[JobProgress], generation: Generation) -> tuple[JobProgress, ...]:
     """Jobs of the plan whose pods do not name the group that was planned, as ``generation`` has it.
 
-    Those that are about to be replaced are none.
+    Those that are about to be replaced are none, nor are those of an attempt that is not planned yet.
     """
     seen = {job.key: job for job in jobs if job.jobset_uid == plan.uid and not job.deleting}
+    by_name = {rj.name: rj for rj in plan.jobset.replicated_jobs}
     found = []
     for planned in plan.jobs() if seen else ():
         job = seen.get((planned.replicated_job, planned.index))
-        if job is None or planned.reference is None or job.attempt < plan.jobset.restarts:
+        if job is None or planned.reference is None:
+            continue
+        if not is_of_attempt(job, by_name[job.replicated_job], plan.jobset.restarts):
             continue
         if job.group != planned.reference.named(generation):
             found.append(job)

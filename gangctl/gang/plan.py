@@ -1,7 +1,8 @@
 """The plan: templates, groups and the group of every Job, for one JobSet with its stamps.
 
-It is neutral of API generations. ``minCount`` is always the number of pods that
-exist at once, so that a gang starts with all its pods or not at all.
+It is neutral of API generations, and of one attempt: a restart of the JobSet is another
+plan with other groups. ``minCount`` is always the number of pods that exist at once, so
+that a gang starts with all its pods or not at all.
 """
 
 from __future__ import annotations
@@ -49,39 +50,41 @@ class GangPlan:
         jobset, workload = self.jobset.name, self.workload.name
         for rj, stamp, names in zip(self.jobset.replicated_jobs, self.stamps, self.names, strict=True):
             prefix, pods = f"{jobset}-{rj.name}-", job_pods(rj)
-            per_job = stamp is not None and stamp.scope is Scope.JOB
-            reference = Reference(workload, stamp.template, names[0], None) if stamp is not None and names else None
+            reference = None
             for index in range(rj.replicas):
-                if stamp is not None and per_job:
-                    reference = Reference(workload, stamp.template, names[index], str(index))
-                own = None if (rj.name, index) in self.outsiders else reference
-                yield PlannedJob(f"{prefix}{index}", rj.name, index, pods, own)
+                if stamp is not None and (stamp.scope is Scope.JOB or reference is None):
+                    own = index if stamp.scope is Scope.JOB else None
+                    key = replica_key(self.jobset.restarts, own, rj.job_restarts(index))
+                    reference = Reference(workload, stamp.template, names[own or 0], key)
+                outside = (rj.name, index) in self.outsiders
+                yield PlannedJob(f"{prefix}{index}", rj.name, index, pods, None if outside else reference)
 
 
-def group_name(jobset: str, uid: str, replicated_job: str, index: int, scope: Scope) -> str:
-    """Name of the group that the pods of one Job belong to."""
-    match scope:
-        case Scope.JOBSET:
-            return naming.jobset_group_name(jobset, uid)
-        case Scope.REPLICATED_JOB:
-            return naming.replicated_job_group_name(jobset, uid, replicated_job)
-        case Scope.JOB:
-            return naming.job_group_name(jobset, uid, replicated_job, index)
+def replica_key(attempt: int, index: int | None, job_attempt: int = 0) -> str:
+    """What tells groups of one template apart on 1.35, which has no PodGroups: a DNS label."""
+    if index is None:
+        return f"{attempt}"
+    return f"{index}-{attempt}" + (f"-{job_attempt}" if job_attempt else "")
 
 
-def _group_names(jobset: str, uid: str, rj: ReplicatedJob, stamp: Stamp | None) -> tuple[str, ...]:
-    """:func:`group_name` of all Jobs of a ReplicatedJob, each once."""
+def _group_names(uid: str, attempt: int, rj: ReplicatedJob, stamp: Stamp | None) -> tuple[str, ...]:
+    """Names of the groups that the Jobs of a ReplicatedJob are in, each once."""
     if stamp is None or rj.replicas == 0:
         return ()
-    if stamp.scope is Scope.JOB:
-        return tuple(naming.job_group_names(jobset, uid, rj.name, rj.replicas))
-    return (group_name(jobset, uid, rj.name, 0, stamp.scope),)
+    if stamp.scope is not Scope.JOB:
+        return (naming.group_name(stamp.base, uid, attempt),)
+    return tuple(
+        naming.group_name(stamp.base, uid, attempt, index, rj.job_restarts(index)) for index in range(rj.replicas)
+    )
 
 
-def job_reference(jobset: str, uid: str, replicated_job: str, index: int, stamp: Stamp) -> Reference:
+def job_reference(
+    jobset: str, uid: str, index: int, stamp: Stamp, *, attempt: int = 0, job_attempt: int = 0
+) -> Reference:
     """The reference of one Job's pods; needs nothing that is not in the Job's own metadata."""
-    group = group_name(jobset, uid, replicated_job, index, stamp.scope)
-    key = str(index) if stamp.scope is Scope.JOB else None
+    own = index if stamp.scope is Scope.JOB else None
+    group = naming.group_name(stamp.base, uid, attempt, own, job_attempt)
+    key = replica_key(attempt, own, job_attempt)
     return Reference(naming.workload_name(jobset, uid), stamp.template, group, key)
 
 
@@ -129,7 +132,7 @@ def make_plan(
     owner = Owner(jobset.name, real)
     workload = Workload(jobset.namespace, naming.workload_name(jobset.name, real), owner, tuple(templates.values()))
     names = tuple(
-        _group_names(jobset.name, real, rj, stamp) for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True)
+        _group_names(real, jobset.restarts, rj, stamp) for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True)
     )
     groups: dict[str, PodGroup] = {}
     for stamp, own in zip(stamps, names, strict=True):

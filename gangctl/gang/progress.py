@@ -39,6 +39,8 @@ class JobProgress:
     """The group that its pods name (:func:`~gangctl.api.scheduling.named_group`), empty without one."""
     failed_indexes: int = 0
     """Indexes past ``backoffLimitPerIndex``: no pod is made for them any more."""
+    job_attempt: int = 0
+    """How often this Job alone was restarted."""
     decided: bool = False
     """Its success policy was met (condition SuccessCriteriaMet): its other pods end, and no pod is made any more."""
 
@@ -48,9 +50,18 @@ class JobProgress:
         return self.replicated_job, self.index
 
 
+def is_of_attempt(job: JobProgress, rj: ReplicatedJob, restarts: int) -> bool:
+    """Whether a Job is of the attempt that its JobSet is in, and of its own last one."""
+    return job.attempt == restarts and job.job_attempt == rj.job_restarts(job.index)
+
+
 def job_pods_left(rj: ReplicatedJob, job: JobProgress | None, restarts: int) -> int:
-    """Pods one Job can still have at once; a Job of an earlier attempt is about to be replaced and counts in full."""
-    if job is None or job.deleting or job.attempt < restarts:
+    """Pods one Job can still have at once in the attempt ``restarts``; one of another attempt counts in full.
+
+    A Job of an earlier attempt is about to be replaced. One of a later attempt is seen before its JobSet, and its pods
+    name groups of which there is no plan yet.
+    """
+    if job is None or job.deleting or not is_of_attempt(job, rj, restarts):
         return job_pods(rj)
     if job.complete or job.decided:
         return 0

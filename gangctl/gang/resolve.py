@@ -19,7 +19,7 @@ from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangConfig, GangMode, read_config
 from gangctl.gang.counting import replicated_job_pods
 from gangctl.gang.keys import check_keys
-from gangctl.gang.naming import template_names
+from gangctl.gang.naming import base_name, template_names
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.sequencing import is_sequenced
 from gangctl.gang.stamp import Scope, Stamp
@@ -196,13 +196,17 @@ def _check(draft: _Draft) -> None:
 
 def _stamps(draft: _Draft) -> tuple[Stamp | None, ...]:
     names = template_names(tuple(rj.name for rj in draft.jobset.replicated_jobs))
+    # The name that is made of generateName is not known when the stamp is written.
+    jobset = draft.jobset.generate_name.rstrip("-.") or draft.jobset.name
     stamps: list[Stamp | None] = []
     for rj, name in zip(draft.jobset.replicated_jobs, names, strict=True):
         scope = draft.scopes.get(rj.index)
         if scope is None:
             stamps.append(None)
+        elif scope is Scope.JOBSET:
+            stamps.append(Stamp(scope, JOBSET_TEMPLATE, base_name(jobset)))
         else:
-            stamps.append(Stamp(scope, JOBSET_TEMPLATE if scope is Scope.JOBSET else name))
+            stamps.append(Stamp(scope, name, base_name(jobset, rj.name)))
     return tuple(stamps)
 
 

@@ -2,13 +2,13 @@
 
 Annotation ``gangctl.dev/gang-ref`` on ``replicatedJobs[].template.metadata`` survives
 every JobSet CRD, is copied by JobSet onto each Job, and is immutable after CREATE by
-JobSet's own webhook. It makes the Job webhook stateless: a Job's metadata alone says
-which group its pods belong to.
+JobSet's own webhook: a Job's metadata alone says which group its pods belong to. It is
+three words, ``SCOPE/TEMPLATE/BASE``: CEL, which parses no JSON, can read it, and it is
+there as a whole or not at all.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,9 +16,9 @@ from typing import Final
 
 from gangctl.api.meta import GANG_REF
 from gangctl.errors import ErrorKind, FieldError
-from gangctl.gang.naming import is_dns_label
+from gangctl.gang.naming import BASE_LENGTH, is_dns_label
 
-VERSION: Final = 1
+_WORDS: Final = 3
 
 
 class Scope(StrEnum):
@@ -31,28 +31,26 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Scope of the gang and name of its template in the Workload."""
+    """Scope of the gang, name of its template in the Workload, and how the names of its groups begin."""
 
     scope: Scope
     template: str
+    base: str
 
     def encode(self) -> str:
         """The annotation's value: always the same bytes for the same stamp."""
-        return f'{{"v":{VERSION},"scope":"{self.scope}","template":"{self.template}"}}'
+        return f"{self.scope}/{self.template}/{self.base}"
 
 
-def decode_stamp(text: str) -> Stamp | None:
+def decode_stamp(text: object) -> Stamp | None:
     """The stamp in an annotation's value, or None when gangctl cannot have written it."""
-    try:
-        value = json.loads(text)
-    except (TypeError, ValueError, RecursionError):
+    words = text.split("/") if isinstance(text, str) else ()
+    if len(words) != _WORDS:
         return None
-    if not isinstance(value, dict) or value.get("v") != VERSION or isinstance(value.get("v"), bool):
+    scope, template, base = words
+    if scope not in list(Scope) or not is_dns_label(template) or not is_dns_label(base) or len(base) > BASE_LENGTH:
         return None
-    scope, template = value.get("scope"), value.get("template")
-    if scope not in list(Scope) or not isinstance(template, str) or not is_dns_label(template):
-        return None
-    return Stamp(Scope(scope), template)
+    return Stamp(Scope(scope), template, base)
 
 
 def read_stamp(annotations: Mapping[str, str], path: str) -> Stamp | FieldError | None:
@@ -63,6 +61,5 @@ def read_stamp(annotations: Mapping[str, str], path: str) -> Stamp | FieldError 
     stamp = decode_stamp(text)
     if stamp is not None:
         return stamp
-    wanted = '{"v":1,"scope":"jobset|rj|job","template":"NAME"}'
-    detail = f"is not a stamp of gangctl: wanted {wanted}; leave it out, gangctl writes it"
+    detail = "is not a stamp of gangctl: wanted jobset|rj|job/TEMPLATE/BASE; leave it out, gangctl writes it"
     return FieldError(path, ErrorKind.INVALID, detail)

@@ -1,8 +1,8 @@
 """Which pods and Jobs belong to which gang, of a JobSet as it is now and not of one that had its name before.
 
-A pod is in the group that it names: the name holds a hash of the JobSet's UID, so that pods of a JobSet that was
-deleted and created again under its name are told apart. A pod that names none is in the group of its Job, unless it is
-older than the JobSet. Pods of ReplicatedJobs without a gang are in no group, beside those that have one.
+A pod is in the group that it names, whatever the attempt: the name holds digits of the JobSet's UID, so that pods of a
+JobSet that was deleted and created again under its name are told apart. One that names none is in its Job's, unless it
+is older than the JobSet. Pods of ReplicatedJobs without a gang are in no group, beside those that have one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.scheduling import Generation, Observed, Reference
 from gangctl.gang.config import GangOptions
 from gangctl.gang.counting import job_pods
+from gangctl.gang.naming import family
 from gangctl.gang.outsiders import find_outsiders
 from gangctl.gang.plan import GangPlan, PlannedJob, make_plan, stored_stamps
 from gangctl.gang.progress import JobProgress, job_pods_left
@@ -167,9 +168,9 @@ def _whole_draft(jobset: JobSet) -> list[_Draft]:
 
 
 def _named(reference: Reference) -> Iterable[str]:
-    """How a pod's facts name the group: a PodGroup, or on 1.35 the three parts of its reference."""
+    """How pods of any attempt name the group: a PodGroup, or on 1.35 the three parts of its reference."""
     for generation in Generation:
-        yield reference.named(generation)
+        yield family(reference.named(generation))
 
 
 class _Roll:
@@ -197,7 +198,7 @@ class _Roll:
         if pod.jobset != self._jobset.name or pod.namespace != self._jobset.namespace:
             return
         key = (pod.replicated_job, pod.job_index)
-        draft = self._by_name.get(pod.group)
+        draft = self._by_name.get(family(pod.group))
         if draft is None:
             draft = self._by_job.get(key)
             if draft is None or self._is_strange(pod, draft, draft.jobs.get(key)):

@@ -159,7 +159,7 @@ class TestJobs:
                 "annotations": {
                     "gangctl.dev/gang-mode": "Gang",
                     "team": "x",
-                    "gangctl.dev/gang-ref": '{"v":1,"scope":"rj","template":"a"}',
+                    "gangctl.dev/gang-ref": "rj/a/js-a",
                     "alpha.jobset.sigs.k8s.io/exclusive-topology": "rack",
                     "alpha.jobset.sigs.k8s.io/node-selector": "true",
                     **own,
@@ -214,8 +214,8 @@ class TestJobs:
                 assert spec == {}
             elif generation is Generation.V1ALPHA1:
                 reference = {"name": object_name(name, FIXTURE_UID, "workload"), "podGroup": case.groups[scope]}
-                if scope in case.key_scopes:
-                    reference["podGroupReplicaKey"] = scope.rpartition("/")[2]
+                index = f"{scope.rpartition('/')[2]}-" if scope.startswith("job/") else ""
+                reference["podGroupReplicaKey"] = f"{index}0"
                 assert spec == {"workloadRef": reference}
             else:
                 assert spec == {"schedulingGroup": {"podGroupName": object_name(name, FIXTURE_UID, scope)}}

@@ -37,7 +37,7 @@ SETTLING_SECONDS = 5.0
 """How long something may happen after a step when nothing fails; what is asked after that only looks."""
 
 READY_SECONDS = 300.0
-_HASH = re.compile(r"-[0-9a-f]{10}(?![0-9a-f])")
+_HASH = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}(?![0-9a-f])")
 
 
 @dataclass(frozen=True)

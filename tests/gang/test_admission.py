@@ -24,8 +24,8 @@ from tests.rows import each
 from tests.strategies import EXCLUSIVE, NODE_SELECTOR
 
 Raw = dict[str, Any]
-STAMP = Stamp(Scope.REPLICATED_JOB, "w")
-TEXT = '{"v":1,"scope":"rj","template":"w"}'
+STAMP = Stamp(Scope.REPLICATED_JOB, "w", "js-w")
+TEXT = "rj/w/js-w"
 TEMPLATE = "/spec/replicatedJobs/0/template"
 REF_POINTER = f"{TEMPLATE}/metadata/annotations/gangctl.dev~1gang-ref"
 GANG = jobset("js", rj("w", 2, 4, 4, mode="Gang"), uid=FIXTURE_UID)
@@ -84,7 +84,7 @@ def test_the_final_object_at_create_must_carry_what_was_decided() -> None:
     decided = resolved(GANG)
     assert places(check_stamped(read(GANG), decided)) == [(path, ErrorKind.INVALID)]
     assert "another admission webhook" in check_stamped(read(GANG), decided)[0].detail
-    other = apply(GANG, stamp_patch(GANG, (Stamp(Scope.JOB, "w"),)))
+    other = apply(GANG, stamp_patch(GANG, (Stamp(Scope.JOB, "w", "js-w"),)))
     assert places(check_stamped(read(other), decided)) == [(path, ErrorKind.INVALID)]
     broken = copy.deepcopy(stored(GANG))
     notes(broken)[GANG_REF] = "{}"

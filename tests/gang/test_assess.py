@@ -60,7 +60,7 @@ def test_one_malformed_stamp_does_not_take_the_other_group_away() -> None:
 
 
 def test_stamps_without_configuration_still_decide() -> None:
-    raw = stamp(jobset("js", rj("a", 1, 2, 2), uid="u"), '{"v":1,"scope":"rj","template":"a"}')
+    raw = stamp(jobset("js", rj("a", 1, 2, 2), uid="u"), "rj/a/js-a")
     seen = assessed(raw)
     assert groups(seen) == {"a": 2}
     assert reasons(seen) == [Reason.CONFIG_IGNORED]
@@ -68,10 +68,10 @@ def test_stamps_without_configuration_still_decide() -> None:
 
 
 def test_a_stamp_on_jobs_without_pods_makes_no_group() -> None:
-    texts = (f'{{"v":1,"scope":"rj","template":"{name}"}}' for name in "ab")
+    texts = (f"rj/{name}/js-{name}" for name in "ab")
     raw = stamp(jobset("js", rj("a", 1, 2, 2), rj("b", 1, 0, 0), uid="u"), *texts)
     assert groups(assessed(raw)) == {"a": 2}
-    assert assessed(stamp(jobset("js", rj("b", 1, 0, 0)), '{"v":1,"scope":"job","template":"b"}')).plan is None
+    assert assessed(stamp(jobset("js", rj("b", 1, 0, 0)), "job/b/js-b")).plan is None
 
 
 def test_a_scope_that_was_changed_later_has_no_effect() -> None:
@@ -104,7 +104,7 @@ def test_replicas_without_end_are_not_planned() -> None:
     (error,) = resolved(endless).errors
     assert error.path == "spec.replicatedJobs"
     assert str(MAX_JOBS) in error.detail
-    seen = assessed(stamp(endless, '{"v":1,"scope":"rj","template":"a"}'))
+    seen = assessed(stamp(endless, "rj/a/js-a"))
     assert (seen.plan, reasons(seen)) == (None, [Reason.INVALID_GANG_CONFIG])
     assert resolved(jobset("js", rj("a", MAX_JOBS, 1, 1, mode="ReplicatedGang"))).errors == ()
 

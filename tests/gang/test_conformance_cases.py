@@ -54,18 +54,18 @@ def test_rejected_with_the_words_that_help(case: Case) -> None:
 
 def test_names_of_the_fixture_are_the_published_ones() -> None:
     published = {
-        "workload": "js-c9a416f1e7",
-        "jobset": "js-fd57c9b9a8",
-        "rj/rj1": "js-rj1-d9f5e7b4f8",
-        "rj/w": "js-w-7450f10304",
-        "job/rj1/0": "js-rj1-0-06d746552a",
-        "job/workers/3": "js-workers-3-b02356bc76",
+        "workload": "js-0f5a6f3e-7c21",
+        "jobset": "js-0f5a6f3e-7c21-0",
+        "rj/rj1": "js-rj1-0f5a6f3e-7c21-0",
+        "rj/w": "js-w-0f5a6f3e-7c21-0",
+        "job/rj1/0": "js-rj1-0f5a6f3e-7c21-0-0",
+        "job/workers/3": "js-workers-0f5a6f3e-7c21-3-0",
     }
     assert {scope: object_name("js", FIXTURE_UID, scope) for scope in published} == published
     long = "distributed-training-exp-aaaa"
     assert (
         object_name(long, FIXTURE_UID, "job/parameter-servers-group/0")
-        == "distributed-training-exp-aaaa-parameter-servers-grou-6d79a0e458"
+        == "distributed-training-ex-85d0ef20-0f5a6f3e-7c21-0-0"
     )
     case = next(case for case in CASES if case.id == "P04")
     _, plan = run(case.jobset, Generation.V1BETA1)
@@ -79,7 +79,7 @@ def test_p04_on_1_35() -> None:
     assert plan is not None
     (workload,) = build_objects(plan, Generation.V1ALPHA1)
     assert workload["apiVersion"] == "scheduling.k8s.io/v1alpha1"
-    assert workload["metadata"]["name"] == "js-c9a416f1e7"
+    assert workload["metadata"]["name"] == "js-0f5a6f3e-7c21"
     assert workload["spec"] == {
         "controllerRef": {"apiGroup": "jobset.x-k8s.io", "kind": "JobSet", "name": "js"},
         "podGroups": [
@@ -90,7 +90,7 @@ def test_p04_on_1_35() -> None:
     job = next(job for job in plan.jobs() if job.name == "js-rj1-1")
     assert job.reference is not None
     reference = ADAPTERS[Generation.V1ALPHA1].reference(job.reference)
-    assert reference == {"name": "js-c9a416f1e7", "podGroup": "rj1", "podGroupReplicaKey": "1"}
+    assert reference == {"name": "js-0f5a6f3e-7c21", "podGroup": "rj1", "podGroupReplicaKey": "1-0"}
 
 
 def test_p03_on_1_36_and_1_37() -> None:
@@ -98,16 +98,16 @@ def test_p03_on_1_36_and_1_37() -> None:
     for generation, ref in (
         (
             Generation.V1ALPHA2,
-            {"podGroupTemplateRef": {"workload": {"workloadName": "js-c9a416f1e7", "podGroupTemplateName": "rj2"}}},
+            {"podGroupTemplateRef": {"workload": {"workloadName": "js-0f5a6f3e-7c21", "podGroupTemplateName": "rj2"}}},
         ),
-        (Generation.V1BETA1, {"workloadRef": {"workloadName": "js-c9a416f1e7", "templateName": "rj2"}}),
+        (Generation.V1BETA1, {"workloadRef": {"workloadName": "js-0f5a6f3e-7c21", "templateName": "rj2"}}),
     ):
         _, plan = run(case.jobset, generation)
         assert plan is not None
         workload, _, group = build_objects(plan, generation)
         assert workload["kind"] == "Workload"
         assert group["apiVersion"] == f"scheduling.k8s.io/{generation}"
-        assert group["metadata"]["name"] == "js-rj2-b7e6683fd4"
+        assert group["metadata"]["name"] == "js-rj2-0f5a6f3e-7c21-0"
         assert group["spec"] == {**ref, "schedulingPolicy": {"gang": {"minCount": 3}}}
         (owner,) = group["metadata"]["ownerReferences"]
         assert owner == {

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from gangctl.api.scheduling import Generation, Observed
+from gangctl.api.scheduling import Generation, Observed, PodGroup
 from gangctl.gang.build import build_objects
 from gangctl.gang.diff import Change, Create, Delete, Difference, Existing, SetMinCounts, diff, retire
 from gangctl.gang.plan import GangPlan
-from gangctl.gang.progress import target_min_counts
+from gangctl.gang.progress import JobProgress, target_min_counts
 from tests.gang.pipeline import GENERATIONS, some_plan
 from tests.gang.store import Store
 from tests.jobsets import jobset, rj
@@ -151,6 +151,23 @@ def test_a_group_that_is_going_away_is_followed_because_the_scheduler_still_goes
     assert told(difference(plan_of(6, 2), going).changes) == ["W.a 4>6", "a 4>6"]
     strangers = group(exists(), A, deleting=True, owner_uid="theirs")
     assert told(difference(PLAN, strangers, {A: 2}).changes) == []
+
+
+def test_a_restart_in_the_tail_makes_a_whole_group_and_leaves_the_lowered_one_to_its_pods() -> None:
+    """Pods of the restart name the new group: what became of the minCount of the old one cannot start half of them."""
+    raw = jobset("js", rj("a", 1, 4, 4, mode="Gang"), rj("b", 1, 2, 2, mode="Gang"), uid="u")
+    again = some_plan({**raw, "status": {"restarts": 1}})
+    jobs = [JobProgress("t", "js-a-0", "js", "u", "a", 0, 0, succeeded=3, complete=False, deleting=False)]
+    lowered = group(exists(), A, min_counts=(("", 1),))
+    changes = diff(again, lowered, target_min_counts(again, jobs), Generation.V1BETA1.capabilities).changes
+    made = [change.wanted for change in changes if isinstance(change, Create)]
+    assert [(each.name, each.template.min_count) for each in made if isinstance(each, PodGroup)] == [
+        ("js-a-u-1", 4),
+        ("js-b-u-1", 2),
+    ]
+    assert [change for change in changes if not isinstance(change, Create)] == [
+        Delete("PodGroup", lowered.groups[name], progress=True) for name in (A, B)
+    ]
 
 
 def test_a_group_without_a_gang_policy_cannot_be_mended() -> None:

@@ -14,13 +14,13 @@ from gangctl.gang.assess import Lifecycle
 from gangctl.gang.build import ADAPTERS
 from gangctl.gang.counting import pods_that_can_exist
 from gangctl.gang.diff import Delete, diff
-from gangctl.gang.naming import MAX_LENGTH, template_names
+from gangctl.gang.naming import BASE_LENGTH, MAX_LENGTH, template_names
 from gangctl.gang.progress import target_min_counts
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
 from tests.gang.pipeline import GENERATIONS, assessed, child_job, planned, read, resolved, some_plan, stored
 from tests.gang.store import Store
-from tests.jobsets import jobset, rj
+from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
 from tests.strategies import EXCLUSIVE, NODE_SELECTOR
 
@@ -100,12 +100,11 @@ def test_e07_the_limit_is_on_templates() -> None:
     assert (len(many.workload.templates), len(many.groups)) == (8, 400)
 
 
-def test_e08_long_names_keep_their_hash() -> None:
-    plan = some_plan(jobset("l" * 60, rj("n" * 63, 2, mode="ReplicatedGang"), uid="u"))
+def test_e08_long_names_keep_what_tells_them_apart() -> None:
+    plan = some_plan(jobset("l" * 60, rj("n" * 63, 2, mode="ReplicatedGang"), uid=FIXTURE_UID))
     first, second = (group.name for group in plan.groups)
-    assert {len(first), len(second), len(plan.workload.name)} == {MAX_LENGTH}
-    assert first[:53] == second[:53]
-    assert first != second
+    assert (len(first), len(plan.workload.name)) == (BASE_LENGTH + len("-0f5a6f3e-7c21-0-0"), MAX_LENGTH)
+    assert (first[-5:], second[-5:]) == ("1-0-0", "1-1-0")
 
 
 def test_e09_a_name_that_is_no_dns_label() -> None:
@@ -119,8 +118,7 @@ def test_e09_a_name_that_is_no_dns_label() -> None:
 def test_e10_replica_of_b_and_a_replicated_job_called_b_0() -> None:
     plan = some_plan(jobset("js", rj("b", 1, mode="ReplicatedGang"), rj("b-0", 1, mode="Gang")))
     first, second = (group.name for group in plan.groups)
-    assert first[:-10] == second[:-10] == "js-b-0-"
-    assert first != second
+    assert (first, second) == ("js-b-00000000-0000-0-0", "js-b-0-00000000-0000-0")
 
 
 def test_e11_created_again_under_the_same_name() -> None:

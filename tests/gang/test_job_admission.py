@@ -5,7 +5,14 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from gangctl.api.meta import GANG_REF, JOB_INDEX, JOBSET_NAME, JOBSET_UID, REPLICATED_JOB_NAME
+from gangctl.api.meta import (
+    GANG_REF,
+    JOB_INDEX,
+    JOB_RESTART_ATTEMPT,
+    JOBSET_NAME,
+    JOBSET_UID,
+    RESTART_ATTEMPT,
+)
 from gangctl.api.scheduling import Generation, Reference
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.admission import inject_patch, reference_of_job, repair_patch
@@ -42,7 +49,7 @@ def test_the_reference_is_injected_in_the_served_form(generation: Generation) ->
     assert reference == list(some_plan(GANG, generation).jobs())[1].reference
     after = pod_spec(apply(JOB, inject_patch(reference, ADAPTERS[generation])))
     if generation is Generation.V1ALPHA1:
-        assert after["workloadRef"] == {"name": "js-c9a416f1e7", "podGroup": "w", "podGroupReplicaKey": "1"}
+        assert after["workloadRef"] == {"name": "js-0f5a6f3e-7c21", "podGroup": "w", "podGroupReplicaKey": "1-0"}
         assert "schedulingGroup" not in after
     else:
         assert after["schedulingGroup"] == {"podGroupName": reference.group}
@@ -97,13 +104,31 @@ def test_another_version_of_the_jobset_api_is_still_jobset() -> None:
     ("key", "value"),
     [
         *((JOB_INDEX, value) for value in (None, "", "-1", "1.0", "one", "٣", "1" * 11, "1\n")),
-        (REPLICATED_JOB_NAME, None),
+        (RESTART_ATTEMPT, "one"),
+        (JOB_RESTART_ATTEMPT, "-1"),
     ],
 )
 def test_labels_that_jobset_always_writes(key: str, value: str | None) -> None:
     error = reference_of_job(changed("labels", key, value))
     assert isinstance(error, FieldError)
     assert (error.path, error.kind) == ("metadata.labels", ErrorKind.INVALID)
+
+
+@each(
+    ("labels", "group", "key"),
+    [
+        ({}, "js-w-0f5a6f3e-7c21-1-0", "1-0"),
+        ({RESTART_ATTEMPT: "3"}, "js-w-0f5a6f3e-7c21-1-3", "1-3"),
+        ({RESTART_ATTEMPT: "3", JOB_RESTART_ATTEMPT: "0"}, "js-w-0f5a6f3e-7c21-1-3", "1-3"),
+        ({RESTART_ATTEMPT: "3", JOB_RESTART_ATTEMPT: "2"}, "js-w-0f5a6f3e-7c21-1-3.2", "1-3-2"),
+    ],
+)
+def test_every_attempt_names_a_group_of_its_own(labels: dict[str, str], group: str, key: str) -> None:
+    job = copy.deepcopy(JOB)
+    job["metadata"]["labels"] |= labels
+    reference = reference_of_job(job)
+    assert isinstance(reference, Reference)
+    assert (reference.group, reference.replica_key) == (group, key)
 
 
 @each(
@@ -115,7 +140,7 @@ def test_labels_that_jobset_always_writes(key: str, value: str | None) -> None:
         '{"v":1}',
         '{"v":2,"scope":"rj","template":"w"}',
         '{"v":true,"scope":"rj","template":"w"}',
-        '{"v":1,"scope":"RJ","template":"w"}',
+        "RJ/w/js-w",
         '{"v":1,"scope":"rj","template":""}',
         '{"v":1,"scope":"rj","template":"../w"}',
         '{"v":1,"scope":"rj","template":["w"]}',

@@ -6,13 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.gang.naming import (
+    BASE_LENGTH,
     MAX_LENGTH,
-    composite_group_name,
+    base_name,
+    family,
+    group_name,
     is_dns_label,
-    job_group_name,
-    job_group_names,
-    jobset_group_name,
-    replicated_job_group_name,
     template_names,
     workload_name,
 )
@@ -33,42 +32,74 @@ def test_not_dns_labels(name: str) -> None:
     assert not is_dns_label(name)
 
 
-@given(anything, anything, anything, st.integers(0, 2**31 - 1))
+NUMBERS = st.integers(0, 2**31 - 1)
+INDEXES = st.integers(0, 49_999)
+"""Of a JobSet with gangs, which has at most 50,000 Jobs."""
+
+
+@given(anything, anything)
 @PROPERTY
-def test_any_parts_make_a_dns_label(jobset: str, uid: str, replicated_job: str, index: int) -> None:
-    names = [
-        workload_name(jobset, uid),
-        jobset_group_name(jobset, uid),
-        composite_group_name(jobset, uid),
-        replicated_job_group_name(jobset, uid, replicated_job),
-        job_group_name(jobset, uid, replicated_job, index),
-    ]
-    assert [name for name in names if not is_dns_label(name)] == []
-    assert len(set(names)) == len(names)
+def test_any_parts_make_a_base_that_leaves_room(jobset: str, replicated_job: str) -> None:
+    for base in (base_name(jobset), base_name(jobset, replicated_job)):
+        assert is_dns_label(base)
+        assert len(base) <= BASE_LENGTH
+        assert is_dns_label(group_name(base, FIXTURE_UID, 2**31 - 1))
+        assert is_dns_label(group_name(base, FIXTURE_UID, 2**31 - 1, 49_999))
 
 
-@given(anything, anything, anything)
+@given(st.lists(anything, unique=True, max_size=10), anything)
 @PROPERTY
-def test_the_names_of_all_replicas_are_those_of_each(jobset: str, uid: str, replicated_job: str) -> None:
-    each = [job_group_name(jobset, uid, replicated_job, index) for index in range(12)]
-    assert list(job_group_names(jobset, uid, replicated_job, 12)) == each
+def test_the_bases_of_a_jobset_differ(replicated_jobs: list[str], jobset: str) -> None:
+    bases = {base_name(jobset), *(base_name(jobset, each) for each in replicated_jobs)}
+    assert len(bases) == len(replicated_jobs) + 1
 
 
-@each("length", [51, 52, 53, 63, 253])
-def test_the_hash_is_never_cut(length: int) -> None:
-    short, long = workload_name("js", FIXTURE_UID), workload_name("l" * length, FIXTURE_UID)
-    assert long[-11:] == short[-11:] == "-c9a416f1e7"
-    assert len(long) == min(length + 11, MAX_LENGTH)
+@given(anything)
+@PROPERTY
+def test_any_name_of_a_jobset_makes_a_workload_s(jobset: str) -> None:
+    name = workload_name(jobset, FIXTURE_UID)
+    assert is_dns_label(name)
+    assert name.endswith("-0f5a6f3e-7c21")
 
 
-def test_the_published_name_of_the_composite_root() -> None:
-    assert composite_group_name("js", FIXTURE_UID) == "js-df35b568bf"
+@given(st.tuples(NUMBERS, INDEXES, NUMBERS), st.tuples(NUMBERS, INDEXES, NUMBERS))
+@PROPERTY
+def test_groups_differ_by_job_and_by_attempt(one: tuple[int, int, int], two: tuple[int, int, int]) -> None:
+    names = [group_name("js-w", FIXTURE_UID, *each) for each in (one, two)]
+    assert (names[0] == names[1]) == (one == two)
+    assert (family(names[0]) == family(names[1])) == (one[1] == two[1])
+    assert group_name("js-w", FIXTURE_UID, one[0]) not in names
+
+
+@each(
+    ("named", "same"),
+    [
+        ("js-w-0f5a6f3e-7c21-0", "js-w-0f5a6f3e-7c21-17"),
+        ("js-w-0f5a6f3e-7c21-3-0", "js-w-0f5a6f3e-7c21-3-1.4"),
+        ("js-0f5a6f3e-7c21/w/0", "js-0f5a6f3e-7c21/w/1"),
+        ("js-0f5a6f3e-7c21/w/3-0", "js-0f5a6f3e-7c21/w/3-1-4"),
+    ],
+)
+def test_a_group_is_of_one_family_in_all_attempts(named: str, same: str) -> None:
+    assert family(named) == family(same)
+    assert family(named) not in {"", family("js-w-0f5a6f3e-7c21-4-0"), family("js-0f5a6f3e-7c21/w/4-0")}
+
+
+def test_names_can_be_read() -> None:
+    assert workload_name("js", FIXTURE_UID) == "js-0f5a6f3e-7c21"
+    assert base_name("js", "w") == "js-w"
+    assert base_name("js") == "js"
+    assert group_name("js-w", FIXTURE_UID, 2) == "js-w-0f5a6f3e-7c21-2"
+    assert group_name("js-w", FIXTURE_UID, 2, 7) == "js-w-0f5a6f3e-7c21-7-2"
+    assert group_name("js-w", FIXTURE_UID, 2, 7, 1) == "js-w-0f5a6f3e-7c21-7-2.1"
+    assert base_name("distributed-training", "with-many-workers") == "distributed-training-wi-39b04d9b"
+    assert len(workload_name("l" * 63, FIXTURE_UID)) == MAX_LENGTH
 
 
 def test_scopes_that_read_alike_differ() -> None:
-    assert replicated_job_group_name("js", "u", "b-0") != job_group_name("js", "u", "b", 0)
-    assert replicated_job_group_name("js-b", "u", "0") != job_group_name("js", "u", "b", 0)
-    assert job_group_name("js", "u", "b-1", 0) != job_group_name("js", "u", "b", 10)
+    long = "x" * 40
+    assert len({base_name(long), base_name(long, ""), base_name(long, "a"), base_name(long, "b")}) == 4
+    assert base_name("a", "b-" + long) != base_name("a-b", long)
 
 
 def test_a_fallback_template_name_gives_way_to_a_real_one() -> None:

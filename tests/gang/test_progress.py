@@ -59,7 +59,7 @@ def test_a_job_that_is_about_to_be_replaced_counts_in_full() -> None:
     assert left(plan, job("w", 0, 3, attempt=1)) == [4]
     assert left(plan, job("w", 0, 4, attempt=2, complete=True, deleting=True)) == [4]
     assert left(plan, job("w", 0, 3, attempt=2)) == [1]
-    assert left(plan, job("w", 0, 3, attempt=3)) == [1]
+    assert left(plan, job("w", 0, 3, attempt=3)) == [4]
 
 
 def test_jobs_of_somebody_else_do_not_count() -> None:

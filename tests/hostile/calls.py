@@ -19,7 +19,7 @@ SECONDS = 300.0
 """A peer that says nothing for so long hangs; no test is about how long an answer takes."""
 """No answer takes longer: an API server waits ten."""
 PATHS = ("/mutate/jobsets", "/validate/jobsets", "/mutate/jobs")
-STAMP = '{"v":1,"scope":"rj","template":"w"}'
+STAMP = "rj/w/js-w"
 
 
 @dataclass(frozen=True)

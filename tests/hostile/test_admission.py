@@ -38,7 +38,7 @@ from tests.strategies import hostile_jobsets, jobsets
 
 Raw = dict[str, Any]
 EVERY = list(Generation)
-STAMPED = '{"v":1,"scope":"job","template":"w"}'
+STAMPED = "job/w/js-w"
 
 
 def told(said: list[FieldError | Notice]) -> None:

@@ -136,14 +136,13 @@ class Cluster:
             if entry["objectRef"].get("namespace") == self.namespace
         ]
 
-    def expected_reference(self, jobset: str, uid: str, scope: str, template: str) -> dict[str, str]:
+    def expected_reference(self, jobset: str, uid: str, scope: str, template: str, attempt: int = 0) -> dict[str, str]:
         """The reference that a Job in a group of this scope carries on this minor."""
         if self.has_groups:
-            return {"podGroupName": object_name(jobset, uid, scope)}
-        reference = {"name": object_name(jobset, uid, "workload"), "podGroup": template}
-        if scope.startswith("job/"):
-            reference["podGroupReplicaKey"] = scope.rpartition("/")[2]
-        return reference
+            return {"podGroupName": object_name(jobset, uid, scope, attempt)}
+        index = f"{scope.rpartition('/')[2]}-" if scope.startswith("job/") else ""
+        workload = object_name(jobset, uid, "workload")
+        return {"name": workload, "podGroup": template, "podGroupReplicaKey": f"{index}{attempt}"}
 
 
 def reference_of(job: Object) -> Any:

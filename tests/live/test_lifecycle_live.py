@@ -12,7 +12,7 @@ from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import REF, jobset, rj
-from tests.live.cluster import JOBSETS, Cluster, reference_of, refused
+from tests.live.cluster import JOBSETS, Cluster, Gangs, reference_of, refused
 from tests.live.gangctl import USER, Gangctl
 from tests.live.observe import (
     foreign_workload,
@@ -90,11 +90,12 @@ async def test_p20_suspended_while_running_and_resumed(cluster: Cluster) -> None
     assert created["metadata"]["uid"]
 
 
-async def test_p21_restart_keeps_the_gang(cluster: Cluster, kubelet: Kubelet, running: Gangctl) -> None:
+async def test_p21_a_restart_is_a_gang_of_its_own(cluster: Cluster, kubelet: Kubelet, running: Gangctl) -> None:
     plane = cluster.plane
-    await cluster.create_jobset(
+    created = await cluster.create_jobset(
         jobset("js", rj("w", 2, 2, 2, mode="Gang", pod=room(cluster)), failurePolicy={"maxRestarts": 1})
     )
+    uid = created["metadata"]["uid"]
     pods = await running_pods(cluster, 4)
     before = await gang_of(cluster, "js")
     position = plane.audit_position
@@ -109,11 +110,20 @@ async def test_p21_restart_keeps_the_gang(cluster: Cluster, kubelet: Kubelet, ru
 
     await wait_for(restarted, what="the restart")
     await running_pods(cluster, 4)
-    after = await gang_of(cluster, "js")
-    assert after.uids() == before.uids()
-    assert after.references == before.references
+
+    async def replaced() -> Gangs:
+        gangs = await cluster.gangs()
+        groups = {object_name("js", uid, "rj/w", 1)} if cluster.has_groups else set()
+        if gangs.groups.keys() != groups:
+            raise NotYet(str(gangs.names))
+        return gangs
+
+    after = await wait_for(replaced, what="the group of the first attempt to be gone")
+    assert after.workloads.keys() == before.workloads.keys()
+    expected = cluster.expected_reference("js", uid, "rj/w", "w", 1)
+    assert after.references == dict.fromkeys(("js-w-0", "js-w-1"), expected)
     await running.settle()
-    await wrote(cluster, position)
+    await wrote(cluster, position, *(("create podgroups", "delete podgroups") if cluster.has_groups else ()))
 
 
 async def test_p22_user_managed_group_is_left_alone(cluster: Cluster, running: Gangctl) -> None:

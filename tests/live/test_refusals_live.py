@@ -88,7 +88,7 @@ async def test_topology_needs_an_api_that_has_it(cluster: Cluster) -> None:
 
 
 async def test_a_forged_stamp_is_overwritten_and_a_forged_job_refused(cluster: Cluster) -> None:
-    stamp = {"gangctl.dev/gang-ref": '{"v":1,"scope":"jobset","template":"stolen"}'}
+    stamp = {"gangctl.dev/gang-ref": "jobset/stolen/js"}
     created = await cluster.create_jobset(jobset("js", rj("w", 1, 1, 1, annotations=stamp)))
     assert "stolen" not in str(created["spec"])
     job = {

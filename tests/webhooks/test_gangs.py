@@ -20,7 +20,7 @@ from tests.jobsets import FIXTURE_UID, MODE, jobset, rj
 from tests.rows import each
 
 GANGED = jobset("js", rj("w", 1, 2, 2, mode="Gang"))
-STAMP = {"gangctl.dev/gang-ref": '{"v":1,"scope":"rj","template":"w"}'}
+STAMP = {"gangctl.dev/gang-ref": "rj/w/js-w"}
 
 
 @dataclass

@@ -20,7 +20,7 @@ AT: Final = "2026-11-21T15:10:00Z"
 RUNS: Final = "train"
 WAITS: Final = "sweep"
 NAMESPACE: Final = "team-a"
-GROUP_OF_SWEEP: Final = "sweep-52f041e2f2"
+GROUP_OF_SWEEP: Final = "sweep-cad6dd0b-52b2-0"
 
 _OBJECTS: Final[list[Object]] = [
     each for file in sorted(STUCK.glob("*.yaml")) for each in yaml.safe_load_all(file.read_text(encoding="utf-8"))

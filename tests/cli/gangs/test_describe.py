@@ -69,7 +69,7 @@ def test_what_is_in_no_gang(tmp_path: Path) -> None:
     assert "  └─ in no gang, scheduled one by one" in tree
     details = ask_about(tmp_path, found, "describe", RUNS, "-o", "json").json["details"]
     assert [(each["name"], [job["name"] for job in each["jobs"]]) for each in details["groups"]] == [
-        ("train-5ba0af72b9", ["train-workers-0", "train-workers-1"]),
+        ("train-44489185-cd2f-0", ["train-workers-0", "train-workers-1"]),
         ("", ["train-driver-0"]),
     ]
 
