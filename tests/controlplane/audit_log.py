@@ -50,7 +50,7 @@ def writes_by(user: str, entries: Iterable[Object]) -> Writes:
     """Mutating requests of a user, without dry runs, leases and access reviews."""
     writes = Writes()
     for entry in entries:
-        if entry["user"].get("username") != user or not _is_write(entry):
+        if entry["user"].get("username") != user or not is_write(entry):
             continue
         is_event = entry.get("objectRef", {}).get("resource") == "events"
         (writes.events if is_event else writes.objects).append(entry)
@@ -63,7 +63,8 @@ def describe(entry: Object) -> str:
     return f"{entry['verb']} {name} {entry.get('responseStatus', {}).get('code', '')}"
 
 
-def _is_write(entry: Object) -> bool:
+def is_write(entry: Object) -> bool:
+    """Whether a request that has ended was to change something; dry runs, leases and access reviews are none."""
     reference = entry.get("objectRef", {})
     return (
         entry["verb"] in _MUTATING

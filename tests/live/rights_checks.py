@@ -62,10 +62,13 @@ class Stage:
         """What it has said since."""
         return self.gangctl.log[self._said :]
 
+    def audited(self) -> list[Object]:
+        """Everything that the API server was asked since."""
+        return self.cluster.plane.audit(self._audited)
+
     def refused(self, right: Right) -> list[Object]:
         """Requests that were refused for want of this right."""
-        audited = self.cluster.plane.audit(self._audited)
-        own = [entry for entry in audited if entry["user"].get("username") == self.gangctl.user]
+        own = [entry for entry in self.audited() if entry["user"].get("username") == self.gangctl.user]
         return [entry for entry in refusals(own) if right.covers(entry)]
 
     async def told(self, right: Right, times: int = 1) -> None:

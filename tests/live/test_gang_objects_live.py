@@ -266,7 +266,7 @@ class Lack:
             return True
 
         await wait_for(both, what=f"{self._right} to be missed")
-        not_in_a_loop(self.refused())
+        not_in_a_loop(self.refused(), self._place.plane.audit(self._since))
 
 
 async def says(place: Place, name: str = "js") -> str:

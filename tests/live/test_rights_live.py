@@ -405,6 +405,6 @@ async def _without(stage: Stage, rights: tuple[Right, ...], check: Check) -> Non
         await anext(steps)
         for right in rights:
             await stage.told(right)
-            not_in_a_loop(stage.refused(right))
+            not_in_a_loop(stage.refused(right), stage.audited())
     async for _ in steps:
         raise AssertionError("a check has three parts")
