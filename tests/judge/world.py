@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -123,28 +121,3 @@ async def judge_of(
     async with Judge(options, observer=observer, clock=clock) as judge:
         await judge.install(PolicySet(1, tuple([await judge.load(each) for each in documents])))
         yield judge
-
-
-@asynccontextmanager
-async def loop_watched(most: float) -> AsyncIterator[None]:
-    """Fails when the event loop stands still for longer, in one go, than ``most`` seconds.
-
-    What counts is what this process computes meanwhile: a machine that stood still is nobody's doing.
-    """
-    worst, every = 0.0, 0.005
-
-    async def watch() -> None:
-        nonlocal worst
-        while True:
-            before, computed = time.monotonic(), time.process_time()
-            await asyncio.sleep(every)
-            worst = max(worst, min(time.monotonic() - before - every, time.process_time() - computed))
-
-    watching = asyncio.create_task(watch())
-    try:
-        yield
-    finally:
-        watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
-    assert worst < most, f"the event loop stood still for {worst:.2f} s"
