@@ -24,9 +24,6 @@ from gangctl.migration.marks import systems_seen
 from gangctl.migration.migrate import migrate
 from gangctl.migration.systems import NAMES, System
 
-Placement = Callable[[Object], Conversion]
-"""Rewrites how the pods of one JobSet are placed."""
-
 _QUEUE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -36,8 +33,10 @@ def _check_queue(ctx: click.Context, param: click.Parameter, value: str | None) 
     return value
 
 
-def _convert(documents: Sequence[Document], notation: Notation, placement: Placement) -> list[dict[str, Any]]:
-    """The objects with their JobSets in a notation; InvalidInputError when one cannot be."""
+def _convert(
+    documents: Sequence[Document], notation: Notation, place: Callable[[Object], Conversion] | None
+) -> list[dict[str, Any]]:
+    """The objects with their JobSets in a notation, and placed anew; InvalidInputError when one cannot be."""
     problems = Problems()
     objects: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -45,7 +44,7 @@ def _convert(documents: Sequence[Document], notation: Notation, placement: Place
         if not is_jobset(document):
             objects.append(document.value)
             continue
-        conversion = placement(document.value)
+        conversion = Conversion(document.value) if place is None else place(document.value)
         if not conversion.errors:
             conversion = convert_jobset(conversion.value, notation)
         if not problems.add(document, conversion.errors):
@@ -57,10 +56,6 @@ def _convert(documents: Sequence[Document], notation: Notation, placement: Place
     for text in notes:
         note(text)
     return objects
-
-
-def _as_it_is(raw: Object) -> Conversion:
-    return Conversion(raw)
 
 
 def _migrate(documents: Sequence[Document], system: System, queue: str) -> list[dict[str, Any]]:
@@ -142,10 +137,10 @@ def convert(
         raise click.UsageError("--replace-exclusive-topology and --from: take one after the other")
     documents = read_documents(filenames)
     describe_others(documents)
-    placement: Placement = _as_it_is
+    place = None
     if replace_exclusive_topology:
-        placement = partial(replace_topology, generation=generation_of_minor(kube) if kube else None)
+        place = partial(replace_topology, generation=generation_of_minor(kube) if kube else None)
     if scheduler is None:
-        print_objects(_convert(documents, Notation(notation), placement), form)
+        print_objects(_convert(documents, Notation(notation), place), form)
     else:
         print_objects(_migrate(documents, System(scheduler), queue or ""), form)

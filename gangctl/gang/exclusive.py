@@ -9,7 +9,7 @@ away: preemption looks at one node at a time.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob, read_jobset
 from gangctl.api.meta import (
@@ -20,6 +20,7 @@ from gangctl.api.meta import (
     JOBSET_PRIORITY,
     NODE_SELECTOR_STRATEGY,
 )
+from gangctl.api.reader import Reader
 from gangctl.api.scheduling import Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangConfig, GangMode, read_config
@@ -28,6 +29,7 @@ from gangctl.gang.counting import job_pods
 from gangctl.gang.edits import Object, with_key, with_metadata
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_MOST_TERMS: Final = 1000
 _OF_JOBSETS: Final = {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]}
 """By another label than those that are compared: the API server takes none in both places."""
 
@@ -49,10 +51,12 @@ def replace_exclusive_topology(raw: Object, generation: Generation | None = None
     errors = [each for rj in jobset.replicated_jobs if rj.index in keys for each in _in_the_way(raw, rj)]
     if errors:
         return Conversion(raw, tuple(errors))
-    entries = [
-        _placed(entry, keys[index]) if index in keys else entry
-        for index, entry in enumerate(raw["spec"]["replicatedJobs"])
-    ]
+    entries = list(raw["spec"]["replicatedJobs"])
+    for rj in jobset.replicated_jobs:
+        if rj.index in keys:
+            entries[rj.index] = _placed(entries[rj.index], keys[rj.index])
+        elif NODE_SELECTOR_STRATEGY in rj.annotations and (inherited := _inherited(jobset, rj)):
+            entries[rj.index] = _with_own_annotation(entries[rj.index], inherited)
     changed = {**raw, "spec": with_key(raw["spec"], "replicatedJobs", entries)}
     notes: dict[str, str | None] = {EXCLUSIVE_TOPOLOGY: None}
     if generation is not None and generation.capabilities.constraints and _each_gang_is_a_job(jobset, config, keys):
@@ -66,6 +70,11 @@ def _key(jobset: JobSet, rj: ReplicatedJob) -> str:
     if NODE_SELECTOR_STRATEGY in rj.annotations or NODE_SELECTOR_STRATEGY in jobset.annotations:
         return ""
     return rj.annotations.get(EXCLUSIVE_TOPOLOGY) or jobset.annotations.get(EXCLUSIVE_TOPOLOGY) or ""
+
+
+def _inherited(jobset: JobSet, rj: ReplicatedJob) -> str:
+    """The topology that a ReplicatedJob has from its JobSet alone."""
+    return "" if EXCLUSIVE_TOPOLOGY in rj.annotations else jobset.annotations.get(EXCLUSIVE_TOPOLOGY, "")
 
 
 def _mode(config: GangConfig, rj: ReplicatedJob) -> GangMode:
@@ -84,27 +93,35 @@ def _each_gang_is_a_job(jobset: JobSet, config: GangConfig, keys: dict[int, str]
     )
 
 
-def _pod_spec(entry: Object) -> Object:
-    found: Object = entry["template"]["spec"]["template"]["spec"]
-    return found
-
-
 def _in_the_way(raw: Object, rj: ReplicatedJob) -> list[FieldError]:
-    affinity: Any = _pod_spec(raw["spec"]["replicatedJobs"][rj.index]).get("affinity") or {}
-    if not (affinity.get("podAffinity") or {}).get(_REQUIRED):
-        return []
-    path = f"{rj.path}.template.spec.template.spec.affinity.podAffinity.{_REQUIRED}"
-    detail = (
-        "requires other pods already, and Kubernetes counts only pods that match all required terms of a pod together: "
-        f"write what {EXCLUSIVE_TOPOLOGY} means into these terms by hand"
-    )
-    return [FieldError(path, ErrorKind.FORBIDDEN, detail)]
+    """What an affinity holds that is of another type, or that another term cannot stand beside."""
+    errors: list[FieldError] = []
+    pods = Reader(raw["spec"]["replicatedJobs"][rj.index], rj.path, errors)
+    for part in ("template", "spec", "template", "spec", "affinity"):
+        pods = pods.child(part)
+    terms = {part: pods.child(part).children(_REQUIRED, _MOST_TERMS) for part in ("podAffinity", "podAntiAffinity")}
+    if terms["podAffinity"]:
+        detail = (
+            "requires other pods already, and Kubernetes counts only pods that match all required terms of a pod "
+            f"together: write what {EXCLUSIVE_TOPOLOGY} means into these terms by hand"
+        )
+        errors.append(FieldError(f"{pods.path}.podAffinity.{_REQUIRED}", ErrorKind.FORBIDDEN, detail))
+    return errors
+
+
+def _part(value: Object, key: str) -> Object:
+    """The object under ``key``, which may be absent or null."""
+    found: Object = value.get(key) or {}
+    return found
 
 
 def _placed(entry: Object, key: str) -> Object:
     """The ReplicatedJob with pod affinity in place of the annotation."""
-    pods = _pod_spec(entry)
-    affinity = dict(pods.get("affinity") or {})
+    template = _part(entry, "template")
+    job = _part(template, "spec")
+    pod = _part(job, "template")
+    spec = _part(pod, "spec")
+    affinity = _part(spec, "affinity")
     own = {"labelSelector": _OF_JOBSETS, "matchLabelKeys": [JOB_KEY], "topologyKey": key}
     others = {
         "labelSelector": _OF_JOBSETS,
@@ -113,13 +130,14 @@ def _placed(entry: Object, key: str) -> Object:
         "namespaceSelector": {},
         "topologyKey": key,
     }
-    for part, term in (("podAffinity", own), ("podAntiAffinity", others)):
-        given = affinity.get(part) or {}
-        affinity[part] = {**given, _REQUIRED: [*(given.get(_REQUIRED) or ()), term]}
-    template = entry["template"]
-    job = template["spec"]
-    changed = {**job, "template": {**job["template"], "spec": {**pods, "affinity": affinity}}}
-    return {
-        **entry,
-        "template": with_metadata({**template, "spec": changed}, "annotations", {EXCLUSIVE_TOPOLOGY: None}),
+    added = {
+        part: {**_part(affinity, part), _REQUIRED: [*(_part(affinity, part).get(_REQUIRED) or ()), term]}
+        for part, term in (("podAffinity", own), ("podAntiAffinity", others))
     }
+    job = {**job, "template": {**pod, "spec": {**spec, "affinity": {**affinity, **added}}}}
+    return {**entry, "template": with_metadata({**template, "spec": job}, "annotations", {EXCLUSIVE_TOPOLOGY: None})}
+
+
+def _with_own_annotation(entry: Object, key: str) -> Object:
+    """The ReplicatedJob with the JobSet's annotation on itself."""
+    return {**entry, "template": with_metadata(_part(entry, "template"), "annotations", {EXCLUSIVE_TOPOLOGY: key})}

@@ -113,6 +113,39 @@ def test_what_does_not_deadlock_stays_as_it_is(raw: dict[str, Any]) -> None:
     assert replaced(raw, Generation.V1BETA1) == raw
 
 
+def test_a_replicated_job_that_is_placed_by_node_selector_keeps_its_annotations() -> None:
+    by_selector = rj("s", 1, 4, 4, annotations={NODE_SELECTOR: "true"})
+    changed = replaced(jobset("js", rj("w", 1, 4, 4), by_selector, mode="Gang", annotations=RACK))
+    notes = changed["spec"]["replicatedJobs"][1]["template"]["metadata"]["annotations"]
+    assert notes == {NODE_SELECTOR: "true", **RACK}
+    assert EXCLUSIVE not in changed["metadata"]["annotations"]
+    assert affinity(changed, 1) is None
+    assert resolve(read(changed), ClusterRules()).errors == ()
+
+
+@each(
+    ("pod", "field"),
+    [
+        ({"affinity": []}, "affinity"),
+        ({"affinity": {"podAffinity": "x"}}, "affinity.podAffinity"),
+        ({"affinity": {"podAntiAffinity": {REQUIRED: {}}}}, f"affinity.podAntiAffinity.{REQUIRED}"),
+        ({"affinity": {"podAffinity": {REQUIRED: ["x"]}}}, f"affinity.podAffinity.{REQUIRED}[0]"),
+    ],
+)
+def test_an_affinity_of_another_type_is_an_error_with_its_path(pod: dict[str, Any], field: str) -> None:
+    raw = jobset("js", rj("w", 1, 4, 4, pod=pod), mode="Gang", annotations=RACK)
+    conversion = replace_exclusive_topology(raw)
+    assert conversion.value == raw
+    assert conversion.errors[0].path == f"spec.replicatedJobs[0].template.spec.template.spec.{field}"
+
+
+@each("template", [None, {}, {"spec": {}}, {"spec": {"template": None}}])
+def test_a_template_that_is_missing_is_no_traceback(template: Any) -> None:
+    raw = jobset("js", rj("w", 1, 4, 4), {"name": "x", "template": template}, mode="Gang", annotations=RACK)
+    found = replaced(raw)
+    assert affinity(found, 0) == affinity(found, 1)
+
+
 def test_pods_that_require_others_already_are_left_to_a_person() -> None:
     own = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "zone"}
     pod = {"affinity": {"podAffinity": {REQUIRED: [own]}}}
