@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from gangctl.api.meta import GANG_REF, JOBSET_NAME, MANAGER, PREFIX, SKIP_LABEL
+from gangctl.api.meta import GANG_REF, JOBSET_NAME, MANAGER, PREFIX, SKIP_LABEL, WRITTEN
 
 NAME: Final = "gangctl-gangs"
 KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -29,9 +29,10 @@ _HAS_ANNOTATIONS: Final = "has({0}.metadata) && has({0}.metadata.annotations)"
 
 
 def _with_our_keys(name: str) -> str:
-    """CEL: the object ``name`` has a label or an annotation with gangctl's prefix, a misspelt one too."""
+    """CEL: the object ``name`` has a label or an annotation of a gang, a misspelt one too."""
+    others = "".join(f" && !k.startsWith('{prefix}')" for prefix in WRITTEN)
     parts = (
-        f"(has({name}.metadata.{part}) && {name}.metadata.{part}.exists(k, k.startsWith('{PREFIX}')))"
+        f"(has({name}.metadata.{part}) && {name}.metadata.{part}.exists(k, k.startsWith('{PREFIX}'){others}))"
         for part in ("annotations", "labels")
     )
     return f"(has({name}.metadata) && ({' || '.join(parts)}))"

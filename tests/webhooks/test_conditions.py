@@ -5,12 +5,18 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from gangctl.pathways.reading.pathwaysjob import read_pathways_job
+from gangctl.pathways.rendering.render import render
+from gangctl.pathways.result import Profile, Setting
 from gangctl.sandbox.admission.conditions import Conditions
 from gangctl.webhooks.configurations import JOBSET_CONDITION, LOST_CONDITION, STAMPED_CONDITION
 from tests.jobsets import MODE, REF, jobset, rj
+from tests.pathways.samples import pathways_job
 from tests.rows import each
 
 Object = dict[str, Any]
+JOB = read_pathways_job(pathways_job()).job
+assert JOB is not None
 
 ABOUT = {
     "by the JobSet": (jobset("a", rj("w"), mode="Gang"), True),
@@ -23,6 +29,8 @@ ABOUT = {
     "by a misspelt key of a ReplicatedJob": (jobset("a", rj("w", annotations={"gangctl.dev/mode": "Gang"})), True),
     "by a label": ({"metadata": {"name": "a", "labels": {MODE: "Gang"}}, "spec": {}}, True),
     "not at all": (jobset("a", rj("w")), False),
+    "rendered from a PathwaysJob for xpk": (dict(render(JOB, Setting(Profile.XPK)).jobset), False),
+    "by an annotation of PathwaysJobs": (jobset("a", rj("w"), annotations={"gangctl.dev/pathways-digest": "0"}), False),
     "with other annotations": (jobset("a", rj("w", annotations={"a": "b"}), annotations={"c": "d"}), False),
     "without ReplicatedJobs": (jobset("a"), False),
     "with an empty spec": ({"metadata": {"name": "a"}, "spec": {}}, False),
