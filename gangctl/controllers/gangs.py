@@ -166,10 +166,8 @@ class GangController:
         changes = retire(plan.uid, self._existing(plan))
         if not changes or any(job.active for job in self._jobs(jobset, plan)):
             return await_change()
-        if await self._pods.any_unfinished(jobset):
-            return requeue(PODS_RETRY_SECONDS)
-        if self._caches.jobset(jobset.key) != jobset:
-            # It may have been resumed while its pods were asked for.
+        # It may have been resumed while its pods were asked for.
+        if await self._pods.any_unfinished(jobset) or self._caches.jobset(jobset.key) != jobset:
             return requeue(PODS_RETRY_SECONDS)
         self._complete.pop(jobset.key, None)
         await self._carry_out(jobset, plan, changes, generation)

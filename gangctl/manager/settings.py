@@ -231,8 +231,8 @@ class ControllerSettings(BaseModel):
             )
         if self.unregister_on_exit and self.leader_elect:
             raise ValueError(
-                "unregister-on-exit with leader-elect: whoever ends would take the webhooks of every replica away. "
-                "Leave it out, or set leader-elect to false where this process is the only one"
+                "unregister-on-exit with leader-elect: the replica that ends would delete the webhook configurations "
+                "of all. Leave it out, or set leader-elect to false where this process is the only one"
             )
         if self.metrics_cert_dir is not None and not self.metrics_secure:
             raise ValueError("metrics-cert-dir has no effect without metrics-secure: set both, or neither")

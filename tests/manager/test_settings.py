@@ -72,7 +72,7 @@ def test_an_unknown_key_in_the_file_is_refused_with_its_name(tmp_path: Path) -> 
 
 
 def test_one_of_several_replicas_cannot_take_the_webhooks_of_all_away() -> None:
-    with pytest.raises(ConfigError, match="unregister-on-exit with leader-elect: whoever ends"):
+    with pytest.raises(ConfigError, match="unregister-on-exit with leader-elect: the replica that ends"):
         load_settings({"unregister_on_exit": True}, None)
     assert load_settings({"unregister_on_exit": True, "leader_elect": False}, None).unregister_on_exit
 
