@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,26 +14,20 @@ from gangctl.errors import escaped
 
 BIN = Path(sys.executable).parent
 CPU_SECONDS = 20
-"""Of work: on a machine that pauses, an honest run takes longer than that by the clock."""
-SECONDS = 120.0
-"""Until a run ends that waits and does not work."""
+"""A refusal takes about one."""
 MEMORY = 1536 * 2**20
 """Of address space, far more than is needed: what has no bound runs into it at once."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of it, and how long it took."""
-
     code: int
     out: str
     err: str
-    seconds: float
 
 
 def gangctl(*arguments: str, stdin: bytes = b"", **environment: str) -> Ran:
-    """Run the installed program; an AssertionError when it works or takes too long."""
-    began = time.monotonic()
+    """Run the installed program; an AssertionError when it works too long."""
     # Into files: what it prints has no bound here, and that is what is tested.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
@@ -46,18 +39,13 @@ def gangctl(*arguments: str, stdin: bytes = b"", **environment: str) -> Ran:
         )
         resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.prlimit(process.pid, resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
-        try:
-            process.communicate(stdin, timeout=SECONDS)
-        except subprocess.TimeoutExpired as late:
-            process.kill()
-            process.communicate()
-            raise AssertionError(f"no end within {SECONDS:g} s: {arguments}") from late
+        process.communicate(stdin)
         assert process.returncode != -signal.SIGXCPU, f"no end after {CPU_SECONDS} s of work: {arguments}"
         texts = []
         for file in (out, err):
             file.seek(0)
             texts.append(file.read(64 * 2**20).decode("utf-8", "surrogateescape"))
-    return Ran(process.returncode, texts[0], texts[1], time.monotonic() - began)
+    return Ran(process.returncode, texts[0], texts[1])
 
 
 def is_refused(ran: Ran, *codes: int) -> str:

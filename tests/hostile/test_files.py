@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -99,12 +98,10 @@ def test_texts_are_refused_at_their_place(case: str, tmp_path: Path) -> None:
     text, place = REFUSED[case]
     file = tmp_path / "a.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    began = time.process_time()
     # In this process, because fifty starts cost more than fifty texts; the process itself is tested below.
     result = CliRunner().invoke(program, ["plan", "-f", str(file)])
-    assert time.process_time() - began < 15
     said = result.stderr
-    is_refused(Ran(result.exit_code, result.stdout, said, 0), 2)
+    is_refused(Ran(result.exit_code, result.stdout, said), 2)
     assert said.startswith((f"error: {file}:{place}", f"{file}:{place}")), said[:300]
     assert len(said) < 2000
 
@@ -163,7 +160,7 @@ def test_the_controllers_settings_are_read_with_the_same_care(case: str, tmp_pat
     text, _ = REFUSED[case]
     (tmp_path / "gangctl.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
     result = CliRunner().invoke(program, ["controller", "--config", str(tmp_path / "gangctl.yaml")])
-    is_refused(Ran(result.exit_code, result.stdout, result.stderr, 0), 2)
+    is_refused(Ran(result.exit_code, result.stdout, result.stderr), 2)
 
 
 def test_the_controllers_settings_come_from_no_device() -> None:

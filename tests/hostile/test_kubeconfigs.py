@@ -24,7 +24,7 @@ from gangctl.client.resources import PODS
 from gangctl.client.transport import Transport, TransportOptions
 from gangctl.errors import ApiError, ConfigError, one_line
 from tests.cli.manifests import gang
-from tests.hostile.commands import Ran, gangctl, is_refused
+from tests.hostile.commands import gangctl, is_refused
 from tests.hostile.profiles import tries
 from tests.hostile.words import ANSI, FORGED_LOG, LONG, json_values
 from tests.rows import each
@@ -278,6 +278,6 @@ def test_names_in_a_kubeconfig_are_told_safely(name: str, tmp_path: Path) -> Non
         (tmp_path / "config").write_text(json.dumps(document))
         arguments = ("plan", "-f", str(tmp_path / "a.json"), "--kubeconfig", str(tmp_path / "config"))
         ran = gangctl(*arguments)
-        said = is_refused(Ran(ran.code, ran.out, ran.err, ran.seconds), 2)
+        said = is_refused(ran, 2)
         assert one_line(said, 5000)
         assert len(said) < 2000

@@ -48,7 +48,7 @@ RICH = pathways_job(
 
 def run(raw: Any, *command: str) -> Ran:
     result = CliRunner().invoke(program, [*command, "-f", "-"], input=json.dumps({**raw, **HEAD}))
-    return Ran(result.exit_code, result.stdout, result.stderr, 0)
+    return Ran(result.exit_code, result.stdout, result.stderr)
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Leader election over HTTP and on a real clock."""
+"""Leader election over HTTP, in virtual time."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ from gangctl.errors import LeadershipLostError
 from gangctl.runtime.election import ElectionOptions, LeaseElection
 from tests.client.clock import settle
 from tests.client.server import ScriptedServer, hang, obj, status
+from tests.faults import virtual_time
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
+OPTIONS = ElectionOptions(lease_seconds=30, renew_deadline_seconds=6, retry_seconds=0.1, call_timeout_seconds=2)
 
 
-async def test_over_http_a_server_that_stops_answering_ends_leadership_in_time(server: ScriptedServer) -> None:
+async def elected_until_the_server_hangs() -> tuple[int, float]:
+    """How often the Lease was renewed, and how long after the deadline the election ended."""
     lease = {"metadata": {"name": "x", "namespace": "ns", "resourceVersion": "1"}, "spec": {"holderIdentity": "a"}}
+    async with ScriptedServer() as server, Transport(StaticCredentials(server.url)) as transport:
 
-    # By what has been asked and not by how often: what comes late is given up and asked again.
-    async def answer(request: web.Request) -> web.StreamResponse:
-        if server.count("PUT") >= 2:
-            return await hang()(request)
-        there = server.count("POST") > 0
-        return await (obj(lease) if there else status(404, "NotFound"))(request)
+        async def answer(request: web.Request) -> web.StreamResponse:
+            if server.count("PUT") >= 2:
+                return await hang()(request)
+            there = server.count("POST") > 0
+            return await (obj(lease) if there else status(404, "NotFound"))(request)
 
-    server.on("GET", f"{PATH}/x", answer)
-    server.on("POST", PATH, obj(lease, code=201))
-    server.on("PUT", f"{PATH}/x", answer)
-    options = ElectionOptions(30, 6, 0.1, 2)
-    async with Transport(StaticCredentials(server.url)) as transport:
-        election = LeaseElection(
-            Client(transport, Settings(throttled=False)),
-            name="x",
-            namespace="ns",
-            identity="a",
-            options=options,
-        )
-        loop = asyncio.get_running_loop()
+        server.on("GET", f"{PATH}/x", answer)
+        server.on("POST", PATH, obj(lease, code=201))
+        server.on("PUT", f"{PATH}/x", answer)
+        client = Client(transport, Settings(throttled=False))
+        election = LeaseElection(client, name="x", namespace="ns", identity="a", options=OPTIONS)
         with pytest.raises(LeadershipLostError):
             await election.run(asyncio.Event().wait)  # type: ignore[arg-type]
-        # After the deadline there is one call, which gives the Lease back. What nobody bounds takes 30 s, or for ever.
-        assert loop.time() - election._deadline < options.call_timeout_seconds + 5
-    assert server.count("PUT") >= 2
-    await settle()
+        late = asyncio.get_running_loop().time() - election._deadline
+        renewed = server.count("PUT")
+        await settle()
+    return renewed, late
+
+
+def test_a_server_that_stops_answering_ends_leadership_in_time() -> None:
+    renewed, late = virtual_time.run(elected_until_the_server_hangs())
+    assert renewed >= 2
+    assert late == pytest.approx(OPTIONS.call_timeout_seconds, abs=0.5), "one call, which gives the Lease back"

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import time
 from typing import Any
 
 import celpy
@@ -163,12 +162,10 @@ def test_backticks_came_with_1_37() -> None:
         "a.all(b,b.all(c,c.all(d,d.all(e,e))))",
     ],
 )
-def test_what_is_too_long_or_too_deep_is_refused_at_once(text: str) -> None:
-    before = time.process_time()
+def test_what_is_too_long_or_too_deep_is_refused(text: str) -> None:
     with pytest.raises(CompileError) as caught:
         parse(text)
     assert caught.value.kind == CompileKind.LIMIT
-    assert time.process_time() - before < 2
 
 
 @each(
