@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_SECONDS = 30
+_SECONDS = 300
 
 
 class Background:

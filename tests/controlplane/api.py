@@ -32,7 +32,7 @@ _PATCH_TYPES: Mapping[str, str] = {
     "strategic": "application/strategic-merge-patch+json",
     "apply": "application/apply-patch+yaml",
 }
-_REQUEST_SECONDS = 60
+_REQUEST_SECONDS = 300
 _CONNECTIONS = 128
 # Before, a TLS connection that the server closed first was never let go; aiohttp then ends it with the session.
 _LINGERS = sys.version_info < (3, 12, 7)

@@ -56,7 +56,7 @@ async def post(server: WebhookServer, context: ssl.SSLContext) -> tuple[int, str
     headers = {"Content-Type": "application/json"}
     url = "https://{}:{}/echo".format(*server.address)
     async with (
-        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(10)) as session,
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(300)) as session,
         session.post(url, data=b"{}", headers=headers, ssl=context) as response,
     ):
         return response.status, await response.text()

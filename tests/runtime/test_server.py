@@ -73,7 +73,7 @@ def hooks() -> Hooks:
 
 @asynccontextmanager
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(headers=HEADERS, timeout=aiohttp.ClientTimeout(30)) as opened:
+    async with aiohttp.ClientSession(headers=HEADERS, timeout=aiohttp.ClientTimeout(300)) as opened:
         yield opened
 
 

@@ -23,7 +23,7 @@ from tests.controlplane.ports import Ports
 from tests.controlplane.probe import answers
 from tests.controlplane.process import Process
 
-_SECONDS = 10
+_SECONDS = 300
 
 
 class QueryRefused(Exception):  # noqa: N818 - it states what happened

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 PACKAGE = "busybox-static"
-_SECONDS = 120
+_SECONDS = 300
 
 
 class MissingShell(Exception):  # noqa: N818 - it states what is the matter, as the standard library's LookupErrors do
