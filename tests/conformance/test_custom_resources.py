@@ -55,9 +55,12 @@ def group() -> str:
     return f"g{secrets.token_hex(4)}.example.com"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served_group(server: Server) -> Iterator[str]:
-    """A group whose things are served; once, for a definition that is new makes its first writers wait for seconds."""
+    """A group whose things are served; once, for a definition that is new makes its first writers wait for seconds.
+
+    No longer than these tests need it: the plane is paused when nobody needs it any more (tests/order.py).
+    """
     name = f"g{secrets.token_hex(4)}.example.com"
     path = path_of(f"{name}/v1", "things", namespace="default")
     body = {"apiVersion": f"{name}/v1", "kind": "Thing", "metadata": {"name": "proof"}, "spec": {"size": 1}}
