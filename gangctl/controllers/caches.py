@@ -24,10 +24,12 @@ from gangctl.controllers.projections import (
 )
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.gang.build import ADAPTERS
-from gangctl.gang.diff import Kind
+from gangctl.gang.diff import Existing, Kind
+from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.store import Store
+from gangctl.runtime.threads import AT_ONCE
 
 Key = tuple[str, str]
 Enqueue = Callable[[Key, float], None]
@@ -195,9 +197,25 @@ class GangCaches:
 
     def groups_of(self, namespace: str, uid: str, names: Sequence[str]) -> dict[str, Observed]:
         """PodGroups under these names, and all others that the JobSet with this UID controls."""
+        return self._groups(namespace, [*names, *self._other_groups(uid, names)])
+
+    async def existing(self, plan: GangPlan) -> Existing:
+        """What exists for the JobSet of a plan; the event loop has its turn while many groups are looked up."""
+        namespace, names = plan.jobset.namespace, [group.name for group in plan.groups]
+        names += self._other_groups(plan.uid, names)
+        found = self._groups(namespace, names[:AT_ONCE])
+        for begin in range(AT_ONCE, len(names), AT_ONCE):
+            await asyncio.sleep(0)
+            found |= self._groups(namespace, names[begin : begin + AT_ONCE])
+        return Existing(self.scheduling("Workload", namespace, plan.workload.name), found)
+
+    def _other_groups(self, uid: str, names: Sequence[str]) -> list[str]:
         known = {o.name for o in self._store("PodGroup").by_index("owner", uid)}
         known |= {o.name for o in self.overlay.of_owner("PodGroup", uid)}
-        found = ((name, self.scheduling("PodGroup", namespace, name)) for name in (*names, *sorted(known - {*names})))
+        return sorted(known.difference(names))
+
+    def _groups(self, namespace: str, names: Sequence[str]) -> dict[str, Observed]:
+        found = ((name, self.scheduling("PodGroup", namespace, name)) for name in names)
         return {name: observed for name, observed in found if observed is not None}
 
     def claimed(self, namespace: str, jobset: str) -> str | None:

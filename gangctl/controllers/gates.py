@@ -14,8 +14,8 @@ from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.checks.standing import Standings
-from gangctl.controllers.gangs import Announcer
 from gangctl.controllers.projections import project_jobset
+from gangctl.controllers.reporter import Announcer
 from gangctl.errors import ApiError, NotFoundError
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.checks import Progress

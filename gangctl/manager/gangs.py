@@ -16,6 +16,7 @@ from gangctl.controllers.caches import GangCaches, Key
 from gangctl.controllers.discovery import DiscoveryLoop
 from gangctl.controllers.gangs import GangController
 from gangctl.controllers.pods import PodReader
+from gangctl.controllers.reporter import GangReporter
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError
 from gangctl.gang.assess import Lifecycle
@@ -92,11 +93,10 @@ class GangPart:
             self.caches,
             self._writer,
             PodReader(clients.reader),
-            self.say,
+            GangReporter(self.say, observer=self._gang_metrics),
             state=lambda: self.discovery.state,
             rules=self.rules,
             suspended=suspended,
-            observer=self._gang_metrics,
         )
         self.controller: Controller[Key] = Controller(
             NAME,

@@ -10,12 +10,11 @@ from gangctl.api.scheduling import Generation
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
 from gangctl.controllers.caches import GangCaches
-from gangctl.gang.assess import Lifecycle, assess
+from gangctl.gang.assess import Lifecycle
+from gangctl.gang.desired import desire
 from gangctl.gang.diff import Create, Existing, diff
 from gangctl.gang.generation import ApiState
-from gangctl.gang.outsiders import find_outsiders, without
 from gangctl.gang.plan import GangPlan
-from gangctl.gang.progress import target_min_counts
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.checks import Progress, Standing
 from gangctl.policy.loaded import LoadedPolicy
@@ -61,12 +60,12 @@ class Standings:
             return Standing(Progress.NOTHING_TO_DO, f"The JobSet is run by {jobset.managed_by}, not here.")
         state = self._state()
         rules = self._rules(state.generation or ClusterRules().generation)
-        plan = assess(jobset, rules, Lifecycle.PRESENT).plan
-        if plan is None:
+        desired = desire(jobset, self._caches.jobs(jobset.key), rules, Lifecycle.PRESENT)
+        if desired.plan is None:
             return Standing(Progress.NOTHING_TO_DO, "The JobSet has no gang.")
         if state.generation is None:
             return Standing(Progress.UNDER_WAY, f"No gang can be made: {state.reason}.")
-        return self._of_plan(jobset, plan, state.generation)
+        return self._of_plan(desired.plan, desired.min_counts, state.generation)
 
     async def of(self, jobset: JobSet) -> Standing:
         """The same, and whether policies deny it by now. Raises ApiError."""
@@ -77,13 +76,11 @@ class Standings:
         verdict = merge(await self._policies.evaluate(raw) or ())
         return standing if verdict.allowed else Standing(Progress.DENIED, show(verdict.denials[0]))
 
-    def _of_plan(self, jobset: JobSet, plan: GangPlan, generation: Generation) -> Standing:
-        jobs = [job for job in self._caches.jobs(jobset.key) if job.jobset_uid == plan.uid]
-        plan = without(plan, find_outsiders(plan, jobs, generation))
+    def _of_plan(self, plan: GangPlan, min_counts: Mapping[str, int], generation: Generation) -> Standing:
         workload = self._caches.scheduling("Workload", plan.jobset.namespace, plan.workload.name)
         names = [group.name for group in plan.groups]
         existing = Existing(workload, self._caches.groups_of(plan.jobset.namespace, plan.uid, names))
-        difference = diff(plan, existing, target_min_counts(plan, jobs), generation.capabilities)
+        difference = diff(plan, existing, min_counts, generation.capabilities)
         if difference.conflicts:
             kind, name = difference.conflicts[0]
             return Standing(Progress.UNDER_WAY, f"{kind} {name} exists and belongs to somebody else.")
