@@ -117,7 +117,7 @@ class GangController:
         jobset, existing = observed.jobset, await self._caches.existing(plan)
         difference = await computed(observed.items, diff, plan, existing, desired.min_counts, generation.capabilities)
         interrupted = self._reporter.interrupted(jobset, existed=existing.workload is not None)
-        if not await self._apply(jobset, plan, difference.changes, generation, tell=not interrupted):
+        if not await self._apply(jobset, plan, difference.changes, generation, interrupted=interrupted):
             return requeue(CONFLICT_RETRY_SECONDS)
         self._reporter.present(jobset, plan, difference, generation, interrupted=interrupted)
         if not generation.capabilities.min_count_mutable:
@@ -140,9 +140,15 @@ class GangController:
         return await_change()
 
     async def _apply(
-        self, jobset: JobSet, plan: GangPlan, changes: Sequence[Change], generation: Generation, *, tell: bool = True
+        self,
+        jobset: JobSet,
+        plan: GangPlan,
+        changes: Sequence[Change],
+        generation: Generation,
+        *,
+        interrupted: bool = False,
     ) -> bool:
-        """Write, and report it, what was done in ``tell`` too; False when a name is another owner's."""
+        """Write, and report what was written; False when a name is another owner's."""
         done: list[Change] = []
         try:
             await self._writer(generation).carry_out(changes, done)
@@ -154,7 +160,7 @@ class GangController:
                 return True
             self._reporter.failed(jobset, plan, error, done, generation)
             raise
-        self._reporter.applied(jobset, plan, changes, generation, tell=tell)
+        self._reporter.applied(jobset, plan, changes, generation, interrupted=interrupted)
         return True
 
     async def _warn_of_tail(self, observed: _Observed, plan: GangPlan) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
@@ -33,19 +33,12 @@ class Announcer(Protocol):
 
 
 class GangReporter:
-    """Told what each step of a reconcile came to."""
+    """Reports what each step of a reconcile came to."""
 
-    def __init__(
-        self,
-        say: Announcer,
-        *,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        observer: TranslationObserver | None = None,
-    ) -> None:
+    def __init__(self, say: Announcer, observer: TranslationObserver) -> None:
         """Record events by ``say``, and counts by ``observer``."""
         self._say = say
-        self._now = now
-        self._observer = observer or TranslationObserver()
+        self._observer = observer
         self._reported: dict[Key, str] = {}
         """UIDs of the JobSets whose creation this process has reported."""
         self._complete: dict[Key, tuple[str, int]] = {}
@@ -74,7 +67,7 @@ class GangReporter:
                 "while gangctl runs."
             )
             notices.append(Notice(Reason.NOT_GANGED, message))
-        # What was decided when the JobSet was created is told once, that it has no gang as long as it lives.
+        # What was decided when the JobSet was created is reported once, that it has no gang as long as it lives.
         if notices and (assessment.unstamped or self._is_new(jobset)):
             self._say_all(jobset, notices)
         self._say_all(jobset, desired.notices)
@@ -91,9 +84,9 @@ class GangReporter:
         return self._is_new(jobset)
 
     def applied(
-        self, jobset: JobSet, plan: GangPlan, changes: Sequence[Change], generation: Generation, *, tell: bool = True
+        self, jobset: JobSet, plan: GangPlan, changes: Sequence[Change], generation: Generation, *, interrupted: bool
     ) -> None:
-        """Everything was written."""
+        """Everything was written; after an interruption :meth:`present` reports the whole creation."""
         before = self._is_complete(jobset)
         self._observer.translated(level_of(plan), result_of(changes, before=before))
         if not changes:
@@ -102,7 +95,7 @@ class GangReporter:
         if jobset.restarts and not before:
             # The groups of a restart are routine, and no news.
             changes = [each for each in changes if not (isinstance(each, Create) and each.again)]
-        self._say_all(jobset, announce(plan, changes, generation) if tell else ())
+        self._say_all(jobset, () if interrupted else announce(plan, changes, generation))
 
     def rejected(self, jobset: JobSet, plan: GangPlan, conflict: OwnershipConflictError) -> None:
         """A name turned out to be another owner's."""
@@ -115,7 +108,7 @@ class GangReporter:
         """The API server refused a write, after those that were ``done``."""
         self._observer.translated(level_of(plan), "failed")
         self._say(jobset, Notice(Reason.FAILED_CREATE, f"The API server refused a write ({error.reason}): {error}"))
-        # The next attempt finds these done and would keep silent; a creation is told when all of it is there.
+        # The next attempt finds these done and would keep silent; a creation is reported when all of it is there.
         self._say_all(jobset, announce(plan, [each for each in done if not isinstance(each, Create)], generation))
 
     def present(
@@ -153,4 +146,4 @@ class GangReporter:
             born = datetime.fromisoformat(jobset.created)
         except ValueError:
             return True
-        return self._now() - born < NEW
+        return datetime.now(UTC) - born < NEW

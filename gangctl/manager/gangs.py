@@ -93,7 +93,7 @@ class GangPart:
             self.caches,
             self._writer,
             PodReader(clients.reader),
-            GangReporter(self.say, observer=self._gang_metrics),
+            GangReporter(self.say, self._gang_metrics),
             state=lambda: self.discovery.state,
             rules=self.rules,
             suspended=suspended,

@@ -1,0 +1,49 @@
+"""What the gang controller finds of a gang's objects, however many there are."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from gangctl.api.jobset import read_jobset
+from gangctl.api.scheduling import Observed
+from gangctl.client.client import Client
+from gangctl.client.credentials import StaticCredentials
+from gangctl.client.transport import Transport
+from gangctl.controllers import caches
+from gangctl.controllers.caches import GangCaches
+from gangctl.gang.assess import assess
+from gangctl.gang.resolve import ClusterRules
+from tests.gang.pipeline import stored
+from tests.jobsets import FIXTURE_UID, jobset, rj
+
+
+async def test_many_groups_are_looked_up_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caches, "AT_ONCE", 2)
+    raw = stored(jobset("js", rj("w", 6, 1, 1, mode="ReplicatedGang"), uid=FIXTURE_UID))
+    plan = assess(read_jobset(raw)[0], ClusterRules()).plan
+    assert plan is not None
+    group = Observed(plan.jobset.namespace, "", "u", "1", plan.uid, "js", False, "", ())
+    found = GangCaches(
+        Client(Transport(StaticCredentials("http://127.0.0.1:1"))), lambda _key, _seconds: None, lambda: 0.0
+    )
+    names = [*(each.name for each in plan.groups[:4]), "js-w-of-an-earlier-attempt"]
+    for name in names:
+        found.overlay.wrote("PodGroup", replace(group, name=name, uid=name))
+    found.overlay.wrote("Workload", replace(group, name=plan.workload.name, uid="w"))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    existing = await found.existing(plan)
+    task.cancel()
+    assert list(existing.groups) == names
+    assert existing.workload is not None
+    assert turns == 3, "between four slices of seven names"
