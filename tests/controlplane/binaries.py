@@ -64,7 +64,8 @@ class Component:
     @property
     def build_flags(self) -> tuple[str, ...]:
         tags = (f"-tags={','.join(self.tags)}",) if self.tags else ()
-        return ("-trimpath", *tags, f"-ldflags={self.linker_flags}")
+        # The linker strips what debuggers read; not even to compile it saves an eighth of the build.
+        return ("-trimpath", *tags, "-gcflags=all=-dwarf=false", f"-ldflags={self.linker_flags}")
 
     def file_name(self, binary: str) -> str:
         return f"{binary}-{self.version}"

@@ -276,7 +276,8 @@ class ControlPlane:
             await self._start_controllers()
             RUNNING.add(self)
             STARTS.append((f"{self.minor.name} with {', '.join(self._processes)}", time.monotonic() - began))
-        except BaseException:
+        except BaseException as error:
+            error.add_note(self.tails())
             await self.close()
             raise
 
