@@ -378,6 +378,8 @@ async def test_an_api_server_that_hangs_and_dies() -> None:
                 await plane.start_component("kube-apiserver")
                 await client.merge_patch(CONFIG_MAPS, "a", {"data": {"x": "3"}}, "default")
                 await eventually(lambda: mirror.known == {"a": "3"})
+            # Whether the restarted server still knew what came last depends on when its cache began.
+            gone = mirror.notes.reasons["gone"]
             # While nobody follows, things change, and the next server knows nothing of how.
             await client.delete(CONFIG_MAPS, "a", "default")
             await client.create(CONFIG_MAPS, config_map("b", x="4"), "default")
@@ -387,4 +389,4 @@ async def test_an_api_server_that_hangs_and_dies() -> None:
                 await anext(client.watch(CONFIG_MAPS, resource_version=before))
             async with mirror:
                 await eventually(lambda: mirror.known == {"b": "4"})
-            assert mirror.notes.reasons["gone"] == 1
+            assert mirror.notes.reasons["gone"] > gone
