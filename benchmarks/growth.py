@@ -26,7 +26,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
-from tests.live.gangctl import Gangctl, create_namespaces, install_rights
+from tests.live.gangctl import Gangctl, create_namespaces, prepare
 
 NAMESPACE: Final = "growth"
 GROUPS: Final = 3
@@ -70,7 +70,7 @@ async def at(minor: str, jobsets: int, size: Size) -> Cost:
     started = ControlPlane.start(minor, (), scheduler=False, controller_manager=False, crds=definition, audit=False)
     async with started as plane:
         await crowd.fill(plane, jobsets)
-        await install_rights(plane)
+        await prepare(plane)
         await create_namespaces(plane, [NAMESPACE])
         gangctl = Gangctl(plane, "--log-level", "info")
         try:

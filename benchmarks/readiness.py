@@ -32,7 +32,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.admission import install
 from tests.live.definitions import serve
-from tests.live.gangctl import USER, Gangctl, install_rights
+from tests.live.gangctl import USER, Gangctl, prepare
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Run:
     async def measure(self) -> None:
         """Everything, in order."""
         gangctl = Gangctl(self.plane, "--log-level", "info")
-        await install_rights(self.plane)
+        await prepare(self.plane)
         try:
             await self._start(gangctl)
             await self._quiet(gangctl)

@@ -20,7 +20,7 @@ GANG_OPTIONS: Final = "gangctl.dev/gang-options"
 """On a JobSet: JSON object with the options of the gang."""
 
 GANG_REF: Final = "gangctl.dev/gang-ref"
-"""On ``replicatedJobs[].template.metadata``: the stamp that the CREATE webhook writes and the Job webhook reads."""
+"""On ``replicatedJobs[].template.metadata`` and Jobs: the stamp that the webhook for JobSets writes."""
 
 QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 """On a JobSet, and only there: the LocalQueue of Kueue that it waits in."""
@@ -30,6 +30,9 @@ ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
 
 SKIP_LABEL: Final = "gangctl.dev/skip"
 """On a Namespace, value ``"true"``: nothing in it is ever sent to gangctl's webhooks (break-glass)."""
+
+PROOF_LABEL: Final = "gangctl.dev/proof"
+"""On the Jobs that gangctl creates as dry runs: nothing stores one."""
 
 WRITTEN: Final = ("gangctl.dev/pathways-", "gangctl.dev/canary", "gangctl.dev/demo")
 """How the keys begin that gangctl's own JobSets carry: they ask for no gang, and are no mistakes."""

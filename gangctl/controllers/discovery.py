@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -17,10 +18,18 @@ import structlog
 from gangctl.api.scheduling import GROUP, Generation
 from gangctl.client.client import Client
 from gangctl.client.pacing import Backoff
-from gangctl.client.resources import JOBS
+from gangctl.client.resources import JOBS, MUTATING_ADMISSION_POLICIES
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
-from gangctl.gang.generation import ApiState, judge_proof, judge_unreadable, pick_generation, proof_job
+from gangctl.gang.generation import (
+    ApiState,
+    judge_proof,
+    judge_unreadable,
+    names_its_group,
+    pick_generation,
+    proof_job,
+    stamped_proof_job,
+)
 
 PERIOD_SECONDS: Final = 30.0
 DOUBT_SECONDS: Final = 2.0
@@ -47,7 +56,7 @@ async def prove(client: Client, generation: Generation, namespace: str) -> ApiSt
 
 
 async def look(client: Client, own_namespace: str) -> ApiState:
-    """Discover the generation and prove by a dry run that pods keep their reference.
+    """Discover the generation, and prove by dry runs that pods keep their reference, and who writes it.
 
     Raises :class:`ApiError` when the server cannot be asked. A refused proof counts as no proof.
     """
@@ -57,10 +66,27 @@ async def look(client: Client, own_namespace: str) -> ApiState:
     if (unreadable := await _unreadable(client, state.generation)) is not None:
         return unreadable
     try:
-        return await prove(client, state.generation, own_namespace)
+        state = await prove(client, state.generation, own_namespace)
     except (ForbiddenError, InvalidError, NotFoundError) as refused:
         reason = f"the dry-run proof in namespace {own_namespace} was refused ({refused.reason}): {refused}"
         return ApiState(None, reason)
+    if (
+        state.generation is None
+        or not state.generation.capabilities.pod_groups
+        or not await client.discovery.serves(MUTATING_ADMISSION_POLICIES)
+    ):
+        return state
+    return replace(state, policies=True, by_policy=await _written(client, own_namespace))
+
+
+async def _written(client: Client, own_namespace: str) -> bool:
+    """Whether the API server writes the reference into the Jobs of gangs."""
+    job = stamped_proof_job(own_namespace)
+    try:
+        return names_its_group(await client.create(JOBS, job, own_namespace, dry_run=True))
+    except (ForbiddenError, InvalidError) as refused:
+        log.warning("the policy for the Jobs of gangs refused one", error=str(refused))
+        return False
 
 
 async def _unreadable(client: Client, generation: Generation) -> ApiState | None:
@@ -90,7 +116,8 @@ class DiscoveryLoop:
     ) -> None:
         """Look every ``period_seconds``, and at once when :meth:`hurry` is called.
 
-        When there is no gang scheduling any more, look again after ``doubt_seconds`` before telling.
+        When there is no gang scheduling any more, or no policy that writes references, look again after
+        ``doubt_seconds`` before telling.
         """
         self._client = client
         self._own_namespace = own_namespace
@@ -113,8 +140,12 @@ class DiscoveryLoop:
             self._hurry.clear()
             try:
                 await self._settle(await self._look())
-                again.reset()
-                pause = self._period
+                if self.state.policies and not self.state.by_policy:
+                    # It may be on its way: an API server takes a moment to notice a policy.
+                    pause = min(again.next(), self._period)
+                else:
+                    again.reset()
+                    pause = self._period
             except ApiError as error:
                 log.warning("discovery failed", error=str(error), status=error.status)
                 pause = min(again.next(), self._period)
@@ -125,7 +156,7 @@ class DiscoveryLoop:
 
     async def _look(self) -> ApiState:
         found = await look(self._client, self._own_namespace)
-        if self.state.available and not found.available:
+        if (self.state.available and not found.available) or (self.state.by_policy and not found.by_policy):
             await asyncio.sleep(self._doubt)
             found = await look(self._client, self._own_namespace)
         return found
@@ -136,7 +167,8 @@ class DiscoveryLoop:
         if found.generation is None:
             log.warning("no gang scheduling API", reason=found.reason)
         else:
-            log.info("gang scheduling API found", generation=found.generation.api_version)
+            references = "policy" if found.by_policy else "webhook"
+            log.info("gang scheduling API found", generation=found.generation.api_version, references=references)
         self.state = found
         await self._on_change(found)
         self.settled.set()

@@ -3,7 +3,9 @@
 Discovery alone proves nothing: an API server drops the field of a disabled gate
 without a word, and keeps it while the API group is off and no group can exist. So
 the served resources choose the generation, and a dry-run create of a tiny Job shows
-that the reference survives. Only both together let gangctl make a promise.
+that the reference survives. Only both together let gangctl make a promise. A second
+dry run, of a Job with a stamp and no reference, shows whether the API server writes
+references by itself (:mod:`gangctl.webhooks.jobpolicy`).
 """
 
 from __future__ import annotations
@@ -13,14 +15,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gangctl.api.scheduling import GROUP, Generation, Reference
+from gangctl.api.meta import GANG_REF, JOB_INDEX, JOBSET_NAME, JOBSET_UID, PROOF_LABEL
+from gangctl.api.scheduling import GROUP, Generation, Reference, named_group
 from gangctl.gang.build import ADAPTERS
+from gangctl.gang.naming import UID_PLACEHOLDER
+from gangctl.gang.plan import job_reference
+from gangctl.gang.stamp import Scope, Stamp
 
 PROOF_NAME: Final = "gangctl-proof"
 # k8s.io/apimachinery runtime.notRegisteredErr, within whatever the storage says around it.
 _NOT_REGISTERED: Final = re.compile(
     r'no kind "(?P<kind>\w{1,63})" is registered for version "(?P<version>[\w./]{1,80})"'
 )
+_STAMP: Final = Stamp(Scope.JOB, PROOF_NAME, PROOF_NAME)
 _NEWEST_FIRST: Final = (Generation.V1BETA1, Generation.V1ALPHA2, Generation.V1ALPHA1)
 
 
@@ -30,6 +37,10 @@ class ApiState:
 
     generation: Generation | None
     reason: str = ""
+    policies: bool = False
+    """MutatingAdmissionPolicies are served, as v1."""
+    by_policy: bool = False
+    """One of them writes the reference into the Jobs of gangs: no webhook has to."""
 
     @property
     def available(self) -> bool:
@@ -98,6 +109,23 @@ def proof_job(generation: Generation, namespace: str) -> dict[str, Any]:
         "metadata": {"name": PROOF_NAME, "namespace": namespace},
         "spec": {"suspend": True, "template": {"spec": pod_spec}},
     }
+
+
+def stamped_proof_job(namespace: str) -> dict[str, Any]:
+    """A Job like those of a gang, for a dry run: its pods carry no reference."""
+    job = proof_job(Generation.V1BETA1, namespace)
+    del job["spec"]["template"]["spec"][ADAPTERS[Generation.V1BETA1].reference_field]
+    labels = {PROOF_LABEL: "", JOBSET_NAME: PROOF_NAME, JOBSET_UID: UID_PLACEHOLDER, JOB_INDEX: "0"}
+    return {**job, "metadata": {**job["metadata"], "labels": labels, "annotations": {GANG_REF: _STAMP.encode()}}}
+
+
+def names_its_group(stored: Mapping[str, Any]) -> bool:
+    """Whether the API server wrote the reference into :func:`stamped_proof_job` that belongs there."""
+    pod: object = stored
+    for key in ("spec", "template", "spec"):
+        pod = pod.get(key) if isinstance(pod, dict) else None
+    wanted = job_reference(PROOF_NAME, UID_PLACEHOLDER, 0, _STAMP).group
+    return isinstance(pod, dict) and named_group(pod) == wanted
 
 
 def judge_proof(generation: Generation, stored: Mapping[str, Any]) -> ApiState:

@@ -78,6 +78,8 @@ class GangPart:
         queue: WorkQueue[Key] = WorkQueue(observer=metrics.queue_observer(NAME), admits=self.share.admits)
         self._queue = queue
         self._followers: list[Callable[[Key], None]] = []
+        self._on_state: list[Callable[[ApiState], None]] = []
+        self._followed: Generation | None = None
         clock = asyncio.get_running_loop().time
         self.caches = GangCaches(
             clients.reader,
@@ -148,6 +150,10 @@ class GangPart:
         """Call this with the key of each JobSet about which something changes, its gang's objects included."""
         self._followers.append(on_change)
 
+    def on_state(self, found: Callable[[ApiState], None]) -> None:
+        """Call this with each state that discovery finds, the first included."""
+        self._on_state.append(found)
+
     def look_again(self, concerned: Callable[[JobSet], bool]) -> None:
         """Reconcile these: something that their life depends on has changed beside them."""
         for jobset in self.caches.jobsets.store.values():
@@ -180,6 +186,12 @@ class GangPart:
 
     async def _on_generation(self, state: ApiState) -> None:
         self._gang_metrics.found(state)
+        for found in self._on_state:
+            found(state)
+        # Who writes the references changes nothing about the objects.
+        if self.discovery.settled.is_set() and state.generation is self._followed:
+            return
+        self._followed = state.generation
         await self.caches.follow(state.generation)
         for plural, informer in self.caches.informers.items():
             if plural in {"workloads", "podgroups"}:

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from gangctl.client.client import Client
 from gangctl.client.pacing import Backoff
 from gangctl.errors import ApiError, ConfigError
+from gangctl.gang.generation import ApiState
 from gangctl.manager.certificates import own_certificates
 from gangctl.manager.gangs import GangPart
 from gangctl.manager.policies import PolicyPart
@@ -27,10 +28,11 @@ from gangctl.runtime.listener import Listener, Refusal
 from gangctl.runtime.selfcheck import self_check
 from gangctl.runtime.server import WebhookServer
 from gangctl.runtime.tls import ServerTls
-from gangctl.webhooks.configurations import build_configurations
+from gangctl.webhooks.configurations import JOBS_NAME, build_configurations, build_job_webhooks
 from gangctl.webhooks.defaults import DefaultsAdmission
 from gangctl.webhooks.endpoints import build_endpoints
 from gangctl.webhooks.gangs import GangAdmission
+from gangctl.webhooks.jobpolicy import build_job_policy
 from gangctl.webhooks.policies import PolicyAdmission, unready
 from gangctl.webhooks.policy_configurations import MUTATE_DEFAULTS, Demand, build_policy_configurations
 from gangctl.webhooks.queues import QueueView
@@ -39,6 +41,8 @@ from gangctl.webhooks.review import AdmissionResponse
 
 RETRY_SECONDS: Final = 2.0
 WITHDRAWAL_SECONDS: Final = 30.0
+EVERYWHERE_SECONDS: Final = 30.0
+"""From when the policy for Jobs is seen in effect until every API server has noticed it: only one was asked."""
 
 _FOR_POLICIES: Final = {
     "manage": Registration.MANAGE,
@@ -74,13 +78,18 @@ class WebhookPart:
         client_ca = settings.webhook_client_ca
         self._clients = ClientAuthorities(Path(client_ca)) if client_ca is not None else None
         self._configuration = webhook_settings(settings, own_namespace)
+        self._job_policy = build_job_policy(self._configuration, own_namespace)
+        self._gangs = gangs
+        self._everywhere: float | None = None
         self._registrar = Registrar(
             client,
             self._wanted,
             mode=Registration(settings.webhook_registration),
             refresh=self._refreshed,
             may_write=may_write,
+            wrote=gangs.discovery.hurry,
         )
+        gangs.on_state(self._found)
         self._policy_registrar = Registrar(
             client,
             self._wanted_for_policies,
@@ -108,7 +117,16 @@ class WebhookPart:
             return "not listening yet"
         if not self._server.listening:
             return "not listening any more"
-        return self._registrar.problem() or await self_check(self._server.address, self._serving)
+        return self._unregistered() or await self_check(self._server.address, self._serving)
+
+    def _unregistered(self) -> str | None:
+        problem = self._registrar.problem()
+        if problem is None or self._settings.webhook_registration != "ca-only" or JOBS_NAME not in problem:
+            return problem
+        return (
+            f"{problem}, and no policy names the groups of Jobs: apply manifests/base, where the API server goes by no "
+            "MutatingAdmissionPolicies with manifests/job-webhook (docs/install.md)"
+        )
 
     def policies_unready(self) -> str | None:
         """What keeps policies from being asked at the start; None when they are, or once they were.
@@ -160,7 +178,7 @@ class WebhookPart:
             else:
                 kept = self._register(self._policies.synced, self._policy_registrar, self._wanted_for_policies)
                 group.create_task(kept, name="policy-registrations")
-            await self._register(ready, self._registrar, self._wanted)
+            await self._register(ready, self._registrar, self._for_jobsets)
 
     async def _register(self, ready: Callable[[], Awaitable[object]], registrar: Registrar, wanted: Wanted) -> None:
         """Register once ``ready``, and look after it until cancelled."""
@@ -203,8 +221,38 @@ class WebhookPart:
     async def _refreshed(self) -> bytes:
         return (await self._source.load()).authorities
 
-    def _wanted(self, authorities: bytes) -> list[dict[str, Any]]:
+    def _for_jobsets(self, authorities: bytes) -> list[dict[str, Any]]:
         return build_configurations(self._configuration, authorities)
+
+    def _wanted(self, authorities: bytes) -> list[dict[str, Any]]:
+        """What makes JobSets and Jobs pass by gangctl, or the latter by the API server's own policy.
+
+        Where manifests made all of it, a webhook for Jobs that is there beside the policy is kept working.
+        """
+        state = self._gangs.state
+        needed = not state.by_policy
+        wanted = self._for_jobsets(authorities)
+        if self._settings.webhook_registration == "manage":
+            if state.policies:
+                wanted += self._job_policy
+            if state.by_policy and not self._noticed_everywhere():
+                return wanted
+        else:
+            needed = needed and state.available
+        return [*wanted, build_job_webhooks(self._configuration, authorities, needed=needed)]
+
+    def _noticed_everywhere(self) -> bool:
+        return self._everywhere is not None and asyncio.get_running_loop().time() >= self._everywhere
+
+    def _found(self, state: ApiState) -> None:
+        """Look at the registration anew: who names the groups of Jobs may have changed."""
+        loop = asyncio.get_running_loop()
+        if not state.by_policy:
+            self._everywhere = None
+        elif self._everywhere is None:
+            self._everywhere = loop.time() + EVERYWHERE_SECONDS
+            loop.call_at(self._everywhere, self._registrar.wake)
+        self._registrar.wake()
 
     def _wanted_for_policies(self, authorities: bytes) -> list[dict[str, Any]]:
         demand = Demand() if self._policies is None else self._policies.demand()
@@ -220,8 +268,10 @@ class WebhookPart:
 
     async def _unregister(self) -> None:
         try:
-            await self._policy_registrar.unregister()
-            await self._registrar.unregister()
+            await self._policy_registrar.unregister(self._wanted_for_policies(b""))
+            # The policy last: JobSets that are created meanwhile get no stamp.
+            jobs = build_job_webhooks(self._configuration, b"")
+            await self._registrar.unregister([*self._for_jobsets(b""), jobs, *self._job_policy])
         except ApiError as error:
             log.warning("webhooks stay registered", error=str(error))
 

@@ -17,6 +17,9 @@ from typing import Any, Final, Literal
 from gangctl.api.meta import GANG_REF, JOBSET_NAME, MANAGER, PREFIX, SKIP_LABEL, WRITTEN
 
 NAME: Final = "gangctl-gangs"
+JOBS_NAME: Final = "gangctl-jobs"
+"""Of the webhooks for Jobs: needed where the API server does not name their groups (:mod:`.jobpolicy`)."""
+
 KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 MUTATE_JOBSETS: Final = "/mutate/jobsets"
@@ -107,30 +110,22 @@ class WebhookSettings:
 class _Hook:
     name: str
     path: str
-    group: str
-    version: str
-    resource: str
+    resource: tuple[str, str, str]
     operations: tuple[str, ...]
     conditions: tuple[dict[str, str], ...]
-    only_jobset_children: bool = False
 
 
 JOBSETS: Final = ("jobset.x-k8s.io", "v1alpha2", "jobsets")
-_JOBS: Final = ("batch", "v1", "jobs")
+JOBS: Final = ("batch", "v1", "jobs")
 MUTATING: Final = (
-    _Hook("jobsets.gangs.gangctl.dev", MUTATE_JOBSETS, *JOBSETS, ("CREATE", "UPDATE"), (JOBSET_CONDITION,)),
-    _Hook("jobs.gangs.gangctl.dev", MUTATE_JOBS, *_JOBS, ("CREATE",), (STAMPED_CONDITION,), only_jobset_children=True),
-    _Hook(
-        "jobs-repair.gangs.gangctl.dev",
-        MUTATE_JOBS,
-        *_JOBS,
-        ("UPDATE",),
-        (STAMPED_CONDITION, LOST_CONDITION),
-        only_jobset_children=True,
-    ),
+    _Hook("jobsets.gangs.gangctl.dev", MUTATE_JOBSETS, JOBSETS, ("CREATE", "UPDATE"), (JOBSET_CONDITION,)),
+)
+MUTATING_JOBS: Final = (
+    _Hook("jobs.gangs.gangctl.dev", MUTATE_JOBS, JOBS, ("CREATE",), (STAMPED_CONDITION,)),
+    _Hook("jobs-repair.gangs.gangctl.dev", MUTATE_JOBS, JOBS, ("UPDATE",), (STAMPED_CONDITION, LOST_CONDITION)),
 )
 VALIDATING: Final = (
-    _Hook("jobsets.gangs.gangctl.dev", VALIDATE_JOBSETS, *JOBSETS, ("CREATE", "UPDATE"), (JOBSET_CONDITION,)),
+    _Hook("jobsets.gangs.gangctl.dev", VALIDATE_JOBSETS, JOBSETS, ("CREATE", "UPDATE"), (JOBSET_CONDITION,)),
 )
 
 
@@ -145,31 +140,38 @@ def namespace_selector(settings: WebhookSettings) -> dict[str, Any]:
     return {"matchExpressions": [break_glass, excluded, *settings.namespace_selector]}
 
 
-def _failure_policy(hook: _Hook, settings: WebhookSettings) -> FailurePolicy:
-    return (settings.jobs_failure_policy if hook.only_jobset_children else None) or settings.failure_policy
+def jobs_failure_policy(settings: WebhookSettings) -> FailurePolicy:
+    """What becomes of a gang's Job when its group cannot be named."""
+    return settings.jobs_failure_policy or settings.failure_policy
+
+
+def rule(resource: tuple[str, str, str], operations: Sequence[str]) -> dict[str, Any]:
+    """The rule for these operations on one resource: group, version, plural. Not for its subresources."""
+    group, version, plural = resource
+    return {
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "operations": list(operations),
+        "resources": [plural],
+        "scope": "Namespaced",
+    }
 
 
 def _webhook(hook: _Hook, settings: WebhookSettings, ca_bundle: bytes) -> dict[str, Any]:
-    rule = {
-        "apiGroups": [hook.group],
-        "apiVersions": [hook.version],
-        "operations": list(hook.operations),
-        "resources": [hook.resource],
-        "scope": "Namespaced",
-    }
+    of_jobs = hook.resource == JOBS
     webhook: dict[str, Any] = {
         "name": hook.name,
         "admissionReviewVersions": ["v1"],
         "clientConfig": settings.endpoint.client_config(hook.path, ca_bundle),
-        "failurePolicy": _failure_policy(hook, settings),
+        "failurePolicy": jobs_failure_policy(settings) if of_jobs else settings.failure_policy,
         "matchConditions": [dict(condition) for condition in hook.conditions],
         "matchPolicy": "Equivalent",
         "namespaceSelector": namespace_selector(settings),
-        "rules": [rule],
+        "rules": [rule(hook.resource, hook.operations)],
         "sideEffects": "None",
         "timeoutSeconds": settings.timeout_seconds,
     }
-    if hook.only_jobset_children:
+    if of_jobs:
         webhook["objectSelector"] = {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]}
     return webhook
 
@@ -184,10 +186,21 @@ def configuration(kind: str, name: str, webhooks: Iterable[dict[str, Any]]) -> d
     }
 
 
-def build_configurations(settings: WebhookSettings, ca_bundle: bytes) -> list[dict[str, Any]]:
-    """The mutating and the validating configuration, complete, with this CA bundle (PEM)."""
+def _mutating(hooks: Iterable[_Hook], settings: WebhookSettings, ca_bundle: bytes) -> list[dict[str, Any]]:
     # Not called again when a later webhook changes the object: JobSet's own always does, and what matters of such a
     # change the validating webhook sees.
-    mutating = [{**_webhook(hook, settings, ca_bundle), "reinvocationPolicy": "Never"} for hook in MUTATING]
+    return [{**_webhook(hook, settings, ca_bundle), "reinvocationPolicy": "Never"} for hook in hooks]
+
+
+def build_configurations(settings: WebhookSettings, ca_bundle: bytes) -> list[dict[str, Any]]:
+    """The mutating and the validating configuration for JobSets, complete, with this CA bundle (PEM)."""
     validating = [_webhook(hook, settings, ca_bundle) for hook in VALIDATING]
-    return [configuration(KINDS[0], NAME, mutating), configuration(KINDS[1], NAME, validating)]
+    return [
+        configuration(KINDS[0], NAME, _mutating(MUTATING, settings, ca_bundle)),
+        configuration(KINDS[1], NAME, validating),
+    ]
+
+
+def build_job_webhooks(settings: WebhookSettings, ca_bundle: bytes, *, needed: bool = True) -> dict[str, Any]:
+    """The configuration for Jobs; without webhooks where they are not ``needed``."""
+    return configuration(KINDS[0], JOBS_NAME, _mutating(MUTATING_JOBS, settings, ca_bundle) if needed else ())

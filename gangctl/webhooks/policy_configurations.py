@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gangctl.webhooks.configurations import JOBSETS, KINDS, FailurePolicy, WebhookSettings, configuration
+from gangctl.webhooks.configurations import JOBSETS, KINDS, FailurePolicy, WebhookSettings, configuration, rule
 from gangctl.webhooks.configurations import namespace_selector as whose
 
 POLICIES: Final = "gangctl-policies"
@@ -64,22 +64,14 @@ def build_policy_configurations(settings: WebhookSettings, demand: Demand, ca_bu
 def _webhook(
     settings: WebhookSettings, name: str, path: str, operations: Sequence[str], ca_bundle: bytes
 ) -> dict[str, Any]:
-    group, version, resource = JOBSETS
-    rule = {
-        "apiGroups": [group],
-        "apiVersions": [version],
-        "operations": list(operations),
-        # Not its subresources: what the JobSet controller writes there is no request of a person's.
-        "resources": [resource],
-        "scope": "Namespaced",
-    }
     return {
         "name": name,
         "admissionReviewVersions": ["v1"],
         "clientConfig": settings.endpoint.client_config(path, ca_bundle),
         "matchPolicy": "Equivalent",
         "namespaceSelector": whose(settings),
-        "rules": [rule],
+        # Not its subresources: what the JobSet controller writes there is no request of a person's.
+        "rules": [rule(JOBSETS, operations)],
         "sideEffects": "None",
         "timeoutSeconds": settings.timeout_seconds,
     }

@@ -1,4 +1,4 @@
-"""Keeps the webhook configurations in the cluster as they should be, and says whether they are.
+"""Keeps the webhook configurations and the policy for Jobs as they should be, and says whether they are.
 
 Whoever edits or deletes one gets it repaired; whoever owns them (GitOps) gets only the
 caBundle kept up. Nothing is written while nothing differs.
@@ -7,7 +7,7 @@ caBundle kept up. Nothing is written while nothing differs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import Any, Final, Protocol
@@ -16,7 +16,13 @@ import structlog
 
 from gangctl.client.client import Client, Selection
 from gangctl.client.pacing import Backoff, Clock
-from gangctl.client.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
+from gangctl.client.resources import (
+    MUTATING_ADMISSION_POLICIES,
+    MUTATING_ADMISSION_POLICY_BINDINGS,
+    MUTATING_WEBHOOK_CONFIGURATIONS,
+    VALIDATING_WEBHOOK_CONFIGURATIONS,
+    Resource,
+)
 from gangctl.errors import AlreadyExistsError, ApiError, ConfigError, ConflictError, NotFoundError
 from gangctl.runtime.informer import Informer
 from gangctl.webhooks.desired import contains, fingerprinted, replaced, with_authorities
@@ -24,12 +30,18 @@ from gangctl.webhooks.desired import contains, fingerprinted, replaced, with_aut
 _log = structlog.get_logger(__name__)
 
 Object = dict[str, Any]
-# From the PEM bundle of trusted authorities to complete configurations, kind and name included. One that is not needed
-# (any more) is wanted without webhooks.
+# From the PEM bundle of trusted authorities to complete objects, kind and name included. A configuration that is not
+# needed (any more) is wanted without webhooks.
 Wanted = Callable[[bytes], list[Object]]
 
 _RESOURCES: Final = {
-    resource.kind: resource for resource in (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
+    resource.kind: resource
+    for resource in (
+        MUTATING_ADMISSION_POLICIES,
+        MUTATING_ADMISSION_POLICY_BINDINGS,
+        MUTATING_WEBHOOK_CONFIGURATIONS,
+        VALIDATING_WEBHOOK_CONFIGURATIONS,
+    )
 }
 _ATTEMPTS: Final = 5
 
@@ -92,6 +104,7 @@ class Registrar:
         mode: Registration = Registration.MANAGE,
         refresh: Callable[[], Awaitable[bytes]] | None = None,
         may_write: Callable[[], bool] = lambda: True,
+        wrote: Callable[[], None] = lambda: None,
         options: RegistrarOptions | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -101,6 +114,7 @@ class Registrar:
         self._mode = mode
         self._refresh = refresh
         self._may_write = may_write
+        self._wrote = wrote
         self._options = options or RegistrarOptions()
         self._clock = clock or Clock()
         self._authorities: bytes | None = None
@@ -170,16 +184,16 @@ class Registrar:
             return bool(mendable)
         return False
 
-    async def unregister(self) -> None:
-        """Delete the configurations, if they are ours to delete."""
+    async def unregister(self, objects: Iterable[Object]) -> None:
+        """Delete these (kind and name), if they are ours to delete."""
         if self._mode is not Registration.MANAGE:
             return
-        for wanted in self._wanted(self._authorities or b""):
+        for each in objects:
             try:
-                await self._client.delete(_RESOURCES[wanted["kind"]], wanted["metadata"]["name"])
+                await self._client.delete(_RESOURCES[each["kind"]], each["metadata"]["name"])
             except NotFoundError:
                 continue
-            _log.info("webhooks unregistered", configuration=_title(wanted))
+            _log.info("webhooks unregistered", configuration=_title(each))
         self._set_problem("unregistered")
 
     async def _rotated(self) -> bool:
@@ -196,7 +210,7 @@ class Registrar:
         manage, ours = self._mode is Registration.MANAGE, self._mode is not Registration.CA_ONLY
         wanted = fingerprinted(plain) if ours else plain
         resource = _RESOURCES[wanted["kind"]]
-        needed = bool(wanted.get("webhooks"))
+        needed = "spec" in wanted or bool(wanted.get("webhooks"))
         try:
             live = await self._client.get(resource, wanted["metadata"]["name"])
         except NotFoundError:
@@ -229,6 +243,7 @@ class Registrar:
             return look.difference
         done = "webhooks unregistered" if look.way is _Way.DELETE else "webhooks registered"
         _log.info(done, configuration=_title(look.body), because=look.difference)
+        self._wrote()
         return ""
 
     def _set_problem(self, problem: str | None) -> None:

@@ -118,8 +118,14 @@ class TestObjects:
 class TestRemoval:
     def test_webhooks_come_first_and_what_others_may_have_stays(self) -> None:
         found = kinds(fine("install", "--uninstall", *ALL))
-        assert {*found[:4]} == WEBHOOKS
-        assert not {*found[4:]} & {*WEBHOOKS, "CustomResourceDefinition", "Namespace"}
+        assert {*found[:5]} == WEBHOOKS
+        assert not {*found[5:]} & {*WEBHOOKS, "CustomResourceDefinition", "Namespace"}
+
+    def test_the_policy_for_jobs_goes_where_it_can_be(self) -> None:
+        policy = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+        assert policy <= {*kinds(fine("install", "--uninstall"))}
+        assert policy <= {*kinds(fine("install", "--uninstall", "--out-of-cluster"))}
+        assert not policy & {*kinds(fine("install", "--uninstall", "--component", "job-webhook"))}
 
     def test_everything_ends_with_definitions_and_the_namespace(self) -> None:
         found = kinds(fine("install", "--uninstall", "--everything", *ALL))
@@ -154,7 +160,7 @@ class TestRemoval:
 @each(
     ("flags", "words"),
     [
-        (("--component", "kueue"), "'kueue' is not one of 'high-availability'"),
+        (("--component", "kueue"), "'kueue' is not one of 'job-webhook'"),
         (("--image", "two words"), "is not the name of an image"),
         (("--replicas", "0"), "0 is not in the range"),
         (("--shards", "65"), "65 is not in the range 1<=x<=64"),
@@ -190,7 +196,8 @@ async def serving(groups: Mapping[str, str]) -> AsyncIterator[str]:
         if group not in groups:
             return web.json_response({"kind": "Status", "reason": "NotFound", "code": 404}, status=404)
         if version:
-            return web.json_response({"resources": [{"name": "workloads"}, {"name": "podgroups"}]})
+            plurals = ("workloads", "podgroups", "mutatingadmissionpolicies")
+            return web.json_response({"resources": [{"name": plural} for plural in plurals]})
         return web.json_response({"versions": [{"version": groups[group]}]})
 
     async with listening(answer) as url:
@@ -198,6 +205,7 @@ async def serving(groups: Mapping[str, str]) -> AsyncIterator[str]:
 
 
 EVERYTHING = {
+    "admissionregistration.k8s.io": "v1",
     "scheduling.k8s.io": "v1beta1",
     "jobset.x-k8s.io": "v1alpha2",
     "kueue.x-k8s.io": "v1beta2",
@@ -224,9 +232,8 @@ class TestCluster:
 
     async def test_what_it_lacks_is_told(self, tmp_path: Path) -> None:
         async with serving({}) as url:
-            answer = await in_a_thread(
-                "install", "--kubeconfig", kubeconfig(tmp_path, url), "--component", "kueue-check"
-            )
+            components = ("--component", "kueue-check", "--component", "job-webhook")
+            answer = await in_a_thread("install", "--kubeconfig", kubeconfig(tmp_path, url), *components)
         assert answer.code == 0
         scheduling, jobset, kueue = answer.err.splitlines()
         assert "no gang can be made in this cluster yet: the cluster serves no Workloads" in scheduling
@@ -242,6 +249,24 @@ class TestCluster:
         assert (answer.code, answer.out) == (3, "")
         assert "error: component monitoring: the cluster does not serve monitoring.coreos.com/v1" in answer.err
         assert "hint: install Prometheus' operator first" in answer.err
+
+    async def test_who_names_the_groups_of_jobs_is_chosen_by_what_it_serves(self, tmp_path: Path) -> None:
+        groups = {group: version for group, version in EVERYTHING.items() if group != "admissionregistration.k8s.io"}
+        async with serving(groups) as url:
+            older = ("--kubeconfig", kubeconfig(tmp_path, url))
+            refused = await in_a_thread("install", *older)
+            outside = await in_a_thread("install", *older, "--out-of-cluster")
+            removed = await in_a_thread("install", *older, "--out-of-cluster", "--uninstall")
+        assert (refused.code, refused.out) == (3, "")
+        assert "does not serve mutatingadmissionpolicies.admissionregistration.k8s.io as v1" in refused.err
+        assert "hint: give --component job-webhook" in refused.err
+        assert (outside.code, removed.code) == (0, 0)
+        assert "MutatingAdmissionPolicy" not in kinds(removed)
+        async with serving(EVERYTHING) as url:
+            newer = ("--kubeconfig", kubeconfig(tmp_path, url))
+            needless = await in_a_thread("install", *newer, "--component", "job-webhook")
+        assert needless.code == 0
+        assert "without --component job-webhook the Jobs of gangs do not wait for gangctl" in needless.err
 
     async def test_one_that_is_not_there_is_an_error(self, tmp_path: Path) -> None:
         answer = await in_a_thread("install", "--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1"))

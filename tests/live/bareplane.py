@@ -14,12 +14,17 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import JOBSETS
 from tests.live.definitions import serve
-from tests.live.gangctl import OWN_NAMESPACE, create_namespaces, install_rights
+from tests.live.gangctl import OWN_NAMESPACE, create_namespaces, prepare
 from tests.live.observe import webhooks_noticed
 
 _REGISTRATIONS: Final = tuple(
     path_of("admissionregistration.k8s.io/v1", plural)
-    for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+    for plural in (
+        "mutatingwebhookconfigurations",
+        "validatingwebhookconfigurations",
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+    )
 )
 _DEFINITIONS: Final = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
 _NAMESPACES: Final = path_of("v1", "namespaces")
@@ -138,7 +143,7 @@ class BarePlane:
 
 async def _equip(plane: ControlPlane) -> None:
     await create_namespaces(plane, [OWN_NAMESPACE])
-    await install_rights(plane)
+    await prepare(plane)
     await serve(plane.api, definitions().values())
 
 

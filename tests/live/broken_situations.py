@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Final
 
+from gangctl.api.meta import JOBSET_NAME
 from gangctl.gang.reasons import Reason
-from tests.controlplane.api import Object
+from tests.controlplane.api import Object, path_of
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.causes import POOL, Place, Situations, placed, refused, running
 from tests.live.gang_situations import RUNS, SITUATIONS
+from tests.live.observe import webhooks_noticed
 
 HANGS: Final = "kube-scheduler hangs"
 STOPPED: Final = "kube-controller-manager hangs"
@@ -80,11 +82,24 @@ async def no_pods(place: Place) -> None:
     await place.group()
 
 
-@SITUATIONS(Reason.JOB_CREATION_REFUSED, "Job to be made anew while gangctl's webhook does not answer", when=AWAY)
-async def webhook_dead(place: Place) -> AsyncGenerator[None]:
+@SITUATIONS(Reason.JOB_CREATION_REFUSED, "Job to be made anew while a webhook for Jobs does not answer", when=RUNS)
+async def webhook_dead(place: Place) -> None:
     await place.create(place.gang(2))
     await place.pods(2)
-    yield
+    webhook: Object = {
+        "name": "dead.example.org",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [{"operations": ["CREATE"], "apiGroups": ["batch"], "apiVersions": ["v1"], "resources": ["jobs"]}],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": place.namespace}},
+        "objectSelector": {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]},
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    version, kind = "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"
+    body = {"apiVersion": version, "kind": kind, "metadata": {"name": place.namespace}, "webhooks": [webhook]}
+    await place.plane.api.create(path_of(version, f"{kind.lower()}s"), body)
+    await webhooks_noticed(place.plane)
     await place.plane.api.delete(place.cluster.path("batch/v1", "jobs", "js-w-0"), propagation="Background")
 
 

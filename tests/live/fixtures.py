@@ -17,7 +17,7 @@ import pytest
 from tests.controlplane.plane import RUNNING, ControlPlane
 from tests.live.bareplane import BarePlane
 from tests.live.cluster import Cluster
-from tests.live.gangctl import Gangctl, create_namespaces, install_rights
+from tests.live.gangctl import Gangctl, create_namespaces, prepare
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +26,7 @@ def running(plane: ControlPlane) -> Iterator[Gangctl]:
     gangctl = Gangctl(plane)
 
     async def start() -> None:
-        await install_rights(plane)
+        await prepare(plane)
         await gangctl.process.start()
 
     asyncio.run(start())
@@ -90,7 +90,7 @@ async def bare(bare_plane: ControlPlane, request: pytest.FixtureRequest) -> Clus
 async def own_plane() -> AsyncIterator[ControlPlane]:
     """A plane of the test's own, without gangctl."""
     async with ControlPlane.start("1.37", ("jobset",), scheduler=False) as plane:
-        await install_rights(plane)
+        await prepare(plane)
         yield plane
 
 

@@ -11,6 +11,10 @@ from typing import Self
 
 import aiohttp
 
+from gangctl.gang.generation import names_its_group, stamped_proof_job
+from gangctl.webhooks.configurations import Endpoint, WebhookSettings
+from gangctl.webhooks.desired import fingerprinted
+from gangctl.webhooks.jobpolicy import build_job_policy
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.ports import Ports
@@ -21,18 +25,56 @@ from tests.manifests.rbac import rbac_objects
 
 USER = "gangctl"
 OWN_NAMESPACE = "gangctl-system"
+POLICY = build_job_policy(
+    WebhookSettings(Endpoint(), ("kube-system", OWN_NAMESPACE), jobs_failure_policy="Fail"), OWN_NAMESPACE
+)
 
 
-async def install_rights(plane: ControlPlane, user: str = USER, manifests: Path = MANIFESTS) -> None:
-    """Give ``user`` the rights of the manifests, and no others; harmless when it has them."""
+async def prepare(plane: ControlPlane, user: str = USER, manifests: Path = MANIFESTS) -> None:
+    """Give ``user`` the rights of the manifests, and no others, and the API server the policy for Jobs where it can.
+
+    Harmless where both are there.
+    """
     namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN_NAMESPACE}}
     await _apply(plane, path_of("v1", "namespaces", name=OWN_NAMESPACE), namespace)
-    for rule in rbac_objects(user, OWN_NAMESPACE, manifests):
-        meta = rule["metadata"]
-        path = path_of(
-            rule["apiVersion"], rule["kind"].lower() + "s", namespace=meta.get("namespace"), name=meta["name"]
-        )
-        await _apply(plane, path, rule)
+    for each in rbac_objects(user, OWN_NAMESPACE, manifests):
+        await _apply(plane, path_to(each), each)
+    if has_policies(plane):
+        await install_policy(plane)
+
+
+def has_policies(plane: ControlPlane) -> bool:
+    """Whether the API server goes by MutatingAdmissionPolicies, and keeps what gangctl's writes.
+
+    With the gate off it serves them all the same.
+    """
+    command = " ".join(plane.process("kube-apiserver").command)
+    off = [gate for gate in ("MutatingAdmissionPolicy", "GenericWorkload") if f"{gate}=false" in command]
+    return plane.minor.name != "1.35" and not off
+
+
+async def install_policy(plane: ControlPlane) -> None:
+    """The policy for Jobs, as a gangctl of these tests would register it; returns once it is in effect."""
+    for each in POLICY:
+        await _apply(plane, path_to(each), fingerprinted(each))
+    await policy_noticed(plane, OWN_NAMESPACE)
+
+
+async def policy_noticed(plane: ControlPlane, namespace: str, *, there: bool = True) -> None:
+    """Wait until the API server goes by the policy for Jobs in a namespace, or no longer does."""
+
+    async def noticed() -> bool:
+        path = path_of("batch/v1", "jobs", namespace=namespace)
+        return names_its_group(await plane.api.create(path, stamped_proof_job(namespace), dryRun="All")) is there
+
+    await wait_for(noticed, what="the API server to notice the policy for Jobs")
+
+
+def path_to(each: Object) -> str:
+    """Where an object of a manifest is."""
+    kind, meta = each["kind"].lower(), each["metadata"]
+    plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+    return path_of(each["apiVersion"], plural, namespace=meta.get("namespace"), name=meta["name"])
 
 
 async def _apply(plane: ControlPlane, path: str, body: Object) -> None:
@@ -77,7 +119,7 @@ class Gangctl:
         plane.guests[name] = self.process
 
     async def __aenter__(self) -> Self:
-        await install_rights(self.plane, self.user)
+        await prepare(self.plane, self.user)
         await self.process.start()
         return self
 

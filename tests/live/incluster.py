@@ -21,14 +21,13 @@ import yaml
 
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane
-from tests.live.gangctl import OWN_NAMESPACE, Gangctl
+from tests.live.gangctl import OWN_NAMESPACE, Gangctl, path_to
 from tests.manifests.files import MANIFESTS
 from tests.manifests.kubectl import Kubectl
 
 ACCOUNT: Final = f"system:serviceaccount:{OWN_NAMESPACE}:gangctl"
 """The user that the API server sees."""
 
-_PLURALS: Final = {"NetworkPolicy": "networkpolicies"}
 _TOKEN_SECONDS: Final = 3600
 
 
@@ -80,15 +79,12 @@ class InCluster(Gangctl):
 
     async def apply(self, body: Object) -> None:
         """Apply one object as its manifest has it."""
-        meta, kind = body["metadata"], body["kind"]
-        plural = _PLURALS.get(kind, f"{kind.lower()}s")
-        path = path_of(body["apiVersion"], plural, namespace=meta.get("namespace"), name=meta["name"])
-        await self.plane.api.patch(path, body, kind="apply", fieldManager="kubectl", force=True)
+        await self.plane.api.patch(path_to(body), body, kind="apply", fieldManager="kubectl", force=True)
 
     async def register(self) -> None:
-        """Apply the webhook configurations again, where somebody else has been at them."""
+        """Apply the webhook configurations and the policy for Jobs again, where somebody else has been at them."""
         for body in self._manifests:
-            if body["kind"].endswith("WebhookConfiguration"):
+            if body["kind"].endswith("WebhookConfiguration") or body["kind"].startswith("MutatingAdmissionPolicy"):
                 await self.apply(self._on_loopback(body))
 
     def _on_loopback(self, body: Object) -> Object:

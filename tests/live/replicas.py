@@ -15,7 +15,7 @@ from tests.controlplane.audit_log import describe
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.balancer import Balancer
-from tests.live.gangctl import OWN_NAMESPACE, Gangctl, install_rights
+from tests.live.gangctl import OWN_NAMESPACE, Gangctl, prepare
 from tests.live.load import Load
 from tests.manifests.files import MANIFESTS
 
@@ -208,7 +208,7 @@ async def replicas_of(
         stack.push_async_callback(plane.api.delete, LEASES)
         every = []
         for name, further in flags.items():
-            await install_rights(plane, name, manifests)
+            await prepare(plane, name, manifests)
             kubeconfig = (kubeconfigs or {}).get(name)
             replica = Gangctl(
                 plane,

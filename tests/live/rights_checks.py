@@ -14,12 +14,13 @@ from typing import Final
 
 import aiohttp
 
+from gangctl.webhooks.configurations import JOBS_NAME, Endpoint, WebhookSettings, build_job_webhooks
 from tests.cases import object_name
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.wait import HUNG_SECONDS, NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster, refused
-from tests.live.gangctl import OWN_NAMESPACE, Gangctl
+from tests.live.gangctl import OWN_NAMESPACE, POLICY, Gangctl, path_to
 from tests.live.observe import foreign_workload, gang_of, min_counts, no_gang, resize, said
 from tests.live.rights import Right, missing, refusals
 
@@ -29,6 +30,9 @@ CONFIGURATIONS: Final = tuple(
     path_of("admissionregistration.k8s.io/v1", f"{kind}webhookconfigurations", name="gangctl-gangs")
     for kind in ("mutating", "validating")
 )
+
+JOB_WEBHOOKS: Final = path_of("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", name=JOBS_NAME)
+REGISTERED: Final = (*CONFIGURATIONS, *map(path_to, POLICY))
 
 RELISTED: Final = 6
 """Refusals of a watch after which little is seen without it.
@@ -177,6 +181,33 @@ async def sets_the_authorities(stage: Stage, rights: tuple[Right, ...]) -> Async
     await stage.gangctl.process.stop()
     for path in CONFIGURATIONS:
         await forget_authorities(stage, path)
+    async for part in _unready(stage, rights[0]):
+        yield part
+
+
+async def fills_the_webhook_for_jobs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """As long as somebody has left one there."""
+    await stage.gangctl.process.stop()
+    await register_job_webhook(stage)
+    async for part in _unready(stage, rights[0]):
+        yield part
+    assert all(await authorities(stage, JOB_WEBHOOKS))
+    await stage.api.delete(JOB_WEBHOOKS)
+
+
+async def register_job_webhook(stage: Stage) -> None:
+    """As the component job-webhook has it, at an address where nobody listens: no Job is sent there."""
+    body = build_job_webhooks(WebhookSettings(Endpoint(url="https://127.0.0.1:1")), b"")
+    never = {"matchLabels": {"never": "there"}}
+    hooks = [{**hook, "objectSelector": never} for hook in body["webhooks"]]
+    await stage.api.create(JOB_WEBHOOKS.rpartition("/")[0], {**body, "webhooks": hooks})
+
+
+async def repairs_the_policy(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """What another version left behind."""
+    await stage.gangctl.process.stop(grace=HUNG_SECONDS)
+    for each in POLICY:
+        await stage.api.create(path_to(each).rpartition("/")[0], each)
     async for part in _unready(stage, rights[0]):
         yield part
 
@@ -421,13 +452,13 @@ async def unregisters(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator
     # Time enough: killed it would leave everything behind.
     await stage.gangctl.process.stop(grace=HUNG_SECONDS)
     await stage.told(rights[0])
-    for path in CONFIGURATIONS:
-        if rights[0].resource in path:
+    for path in REGISTERED:
+        if path.endswith(f"/{rights[0].resource}/{rights[0].name}"):
             await stage.api.get(path)
     yield
     await stage.gangctl.process.start()
     await stage.gangctl.process.stop(grace=HUNG_SECONDS)
-    for path in CONFIGURATIONS:
+    for path in (*REGISTERED, JOB_WEBHOOKS):
         assert (await refused(stage.api.get(path))).status == 404
 
 

@@ -24,7 +24,7 @@ from tests.live.admission import install
 from tests.live.admission_rights import granted
 from tests.live.cluster import JOBSETS, Cluster
 from tests.live.definitions import serve, withdraw
-from tests.live.gangctl import USER, Gangctl, create_namespaces, install_rights
+from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
 from tests.live.rights import Right, missing, not_in_a_loop, refusals
 from tests.manifests.kubectl import Kubectl
 
@@ -38,7 +38,7 @@ def gang_plane() -> Iterator[ControlPlane]:
     async def start() -> ControlPlane:
         # With the definition from the start: the garbage collector looks for new kinds once in a while.
         started = await ControlPlane.start("1.37", ("jobset",), crds=[*definitions().values()])
-        await install_rights(started)
+        await prepare(started)
         await install(started.api, "gang-objects")
         await add_nodes(started.api, 2, cpu="8")
         return started

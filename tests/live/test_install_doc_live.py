@@ -107,6 +107,9 @@ async def by_kustomize_and_by_gangctl(cluster: Cluster, operator: Operator) -> N
     # Kubectl sends some selectors again whatever they are, and calls it configured.
     assert not [line for line in again if line.endswith(" created")], "the same objects, another way"
     assert "deployment.apps/gangctl unchanged" in again
+    assert "mutatingwebhookconfiguration.admissionregistration.k8s.io/gangctl-jobs" in await operator.types(
+        "gangctl install --component job-webhook"
+    )
     assert "customresourcedefinition.apiextensions.k8s.io/gangs.gangctl.dev" in await operator.types(
         "gangctl install --component gang-objects"
     )

@@ -19,7 +19,7 @@ from tests.jobsets import jobset, rj
 from tests.live.admission import CHECKS, KUEUE, PARAMETERS, Queues, chronicle, holds, install, state_of, wrote
 from tests.live.admission_rights import Check, Scene, asks_policies, declares, follows_parameters, granted, says_ready
 from tests.live.cluster import Cluster, refused
-from tests.live.gangctl import USER, Gangctl, create_namespaces, install_rights
+from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
 from tests.live.observe import foreign_workload, said
 from tests.live.proxy import Proxy
 from tests.live.rights import Right, missing
@@ -36,7 +36,7 @@ def kueue_plane() -> Iterator[ControlPlane]:
 
     async def start() -> ControlPlane:
         started = await ControlPlane.start("1.37", ("jobset", "kueue"), scheduler=False, crds=crds)
-        await install_rights(started)
+        await prepare(started)
         await install(started.api, "kueue-check")
         return started
 

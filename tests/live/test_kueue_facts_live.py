@@ -18,7 +18,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster
-from tests.live.gangctl import Gangctl, install_rights
+from tests.live.gangctl import Gangctl, prepare
 from tests.live.queued import QUEUE, Queued
 
 pytestmark = [pytest.mark.controlplane]
@@ -66,7 +66,7 @@ PODS: Final[dict[str, tuple[Object, int]]] = {
 def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     async def start() -> ControlPlane:
         started = await ControlPlane.start(request.param, ("jobset", "kueue"), scheduler=False)
-        await install_rights(started)
+        await prepare(started)
         return started
 
     made = asyncio.run(start())

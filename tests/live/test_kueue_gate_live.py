@@ -20,7 +20,7 @@ from tests.live.admission import GATED_BY, KUEUE, QUEUE, Queues, chronicle, gate
 from tests.live.admission_rights import Scene, granted, opens
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.definitions import serve
-from tests.live.gangctl import USER, Gangctl, create_namespaces, install_rights
+from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
 from tests.live.observe import foreign_workload, said
 from tests.live.proxy import Proxy
 from tests.live.rights import missing
@@ -35,7 +35,7 @@ FOREIGN = "example.com/budget"
 async def start_plane(*, honoured: bool) -> ControlPlane:
     gates = {} if honoured else {"AdmissionGatedBy": False}
     started = await ControlPlane.start("1.37", ("jobset", "kueue"), scheduler=False, kueue_gates=gates)
-    await install_rights(started)
+    await prepare(started)
     await install(started.api, "kueue-gate")
     return started
 

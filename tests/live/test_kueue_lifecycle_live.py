@@ -25,7 +25,7 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live import kueue
 from tests.live.cluster import Cluster
-from tests.live.gangctl import USER, Gangctl, create_namespaces, install_rights
+from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
 from tests.live.kueue import POOL, Life, look, make_queue, queued, runs, until, waits
 from tests.live.observe import gang_of, no_gang, running_pods, said
 from tests.live.pathways_ground import open_ground, pods_of, readable, rendered
@@ -70,7 +70,7 @@ async def _start(minor: str) -> tuple[ControlPlane, Gangctl]:
     plane = await ControlPlane.start(minor)
     gangctl = Gangctl(plane, "--discovery-period=1")
     try:
-        await install_rights(plane)
+        await prepare(plane)
         await gangctl.process.start()
         await _without_kueue(plane)
         await kueue.install(plane)

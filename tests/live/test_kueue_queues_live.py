@@ -17,7 +17,7 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live import kueue
 from tests.live.cluster import JOBSETS, Cluster
-from tests.live.gangctl import create_namespaces, install_rights
+from tests.live.gangctl import create_namespaces, prepare
 from tests.live.kueue import POOL, PRIORITY, QUEUE_NAME, make_queue, runs, until
 from tests.live.policed import Policed, policing
 
@@ -33,7 +33,7 @@ def kueue_plane() -> Iterator[ControlPlane]:
 
     async def start() -> ControlPlane:
         started = await ControlPlane.start("1.37")
-        await install_rights(started)
+        await prepare(started)
         await kueue.install(started)
         return started
 

@@ -16,7 +16,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.docpages import Page
 from tests.live.cluster import Cluster, reference_of
-from tests.live.gangctl import Gangctl, create_namespaces, install_rights
+from tests.live.gangctl import Gangctl, create_namespaces, prepare
 from tests.live.observe import said
 from tests.manifests.kubectl import Kubectl, KubectlFailed
 
@@ -61,7 +61,7 @@ def upstream() -> Iterator[ControlPlane]:
 
     async def start() -> ControlPlane:
         started = await ControlPlane.start("1.37", ("jobset",), scheduler=False)
-        await install_rights(started)
+        await prepare(started)
         definition = await started.api.get(DEFINITION)
         for version in definition["spec"]["versions"]:
             spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]

@@ -20,7 +20,7 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.live.admission import install
 from tests.live.admission_rights import granted
 from tests.live.cluster import JOBSETS
-from tests.live.gangctl import Gangctl, create_namespaces, install_rights
+from tests.live.gangctl import Gangctl, create_namespaces, prepare
 from tests.live.observe import gang_of, said
 from tests.live.pathways_ground import open_ground, readable
 from tests.live.pathways_place import ALL, PathwaysPlace, foreign_jobset, owner_of
@@ -46,7 +46,7 @@ def pathways_plane() -> Iterator[ControlPlane]:
 
     async def start() -> ControlPlane:
         started = await ControlPlane.start("1.37", ("jobset",), crds=[upstream_definition()])
-        await install_rights(started, USER)
+        await prepare(started, USER)
         await install(started.api, "pathways", USER)
         return started
 

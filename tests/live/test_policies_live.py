@@ -18,7 +18,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.definitions import serve, withdraw
-from tests.live.gangctl import USER, Gangctl, create_namespaces, install_rights
+from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
 from tests.live.policed import GROUP, PLAIN, REPORTS, Policed, policing
 from tests.manifests.kubectl import Kubectl
 from tests.policy.reportcrd import policy_report_definition
@@ -55,7 +55,7 @@ def policy_plane() -> Iterator[ControlPlane]:
 
     async def start() -> ControlPlane:
         started = await ControlPlane.start("1.37", ("jobset",), scheduler=False)
-        await install_rights(started)
+        await prepare(started)
         await serve(started.api, [*definitions().values(), policy_report_definition()])
         return started
 

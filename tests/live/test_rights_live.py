@@ -33,7 +33,7 @@ from tests.live import rights_checks as checks
 from tests.live.admission_rights import granted as component_rights
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.definitions import serve
-from tests.live.gangctl import Gangctl, create_namespaces, install_rights
+from tests.live.gangctl import Gangctl, create_namespaces, prepare
 from tests.live.incluster import ACCOUNT, InCluster, build, deployed_arguments
 from tests.live.observe import foreign_workload, min_counts, no_gang, resize, running_pods, said
 from tests.live.pathways_place import foreign_jobset, owner_of
@@ -61,7 +61,16 @@ _POLICY_HOOKS: Final = (
     "mutatingwebhookconfigurations:gangctl-defaults",
     "validatingwebhookconfigurations:gangctl-policies",
 )
-_ANY_HOOKS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+_JOB_HOOKS: Final = "mutatingwebhookconfigurations:gangctl-jobs"
+_JOB_POLICY: Final = (
+    "mutatingadmissionpolicies:gangctl-gangs",
+    "mutatingadmissionpolicybindings:gangctl-gangs",
+    "mutatingadmissionpolicybindings:gangctl-gangs-proof",
+)
+_ANY: Final = (
+    *("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+    *("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
+)
 _POLICIES: Final = ("gangpolicies", "gangpolicyexceptions")
 _OURS: Final = "gangctl.dev"
 _REPORTS: Final = "wgpolicyk8s.io"
@@ -100,6 +109,8 @@ IN_CLUSTER: Final[tuple[Row, ...]] = (
     ("ClusterRole", _ADMISSION, _HOOKS, "list", checks.watches_its_configurations),
     ("ClusterRole", _ADMISSION, _HOOKS, "watch", checks.watches_its_configurations),
     *(("ClusterRole", _ADMISSION, (each,), "update", checks.sets_the_authorities) for each in _HOOKS),
+    ("ClusterRole", _ADMISSION, (_JOB_HOOKS,), "get", checks.starts_unready),
+    ("ClusterRole", _ADMISSION, (_JOB_HOOKS,), "update", checks.fills_the_webhook_for_jobs),
     *(("ClusterRole", _ADMISSION, (each,), "get", checks.starts_unready) for each in _POLICY_HOOKS),
     ("ClusterRole", _ADMISSION, _POLICY_HOOKS, "list", policy_checks.watches_its_configurations),
     ("ClusterRole", _ADMISSION, _POLICY_HOOKS, "watch", policy_checks.watches_its_configurations),
@@ -133,8 +144,13 @@ IN_CLUSTER: Final[tuple[Row, ...]] = (
     ("Role", "batch", ("jobs",), "create", checks.proves_the_reference),
 )
 REGISTRATION: Final[tuple[Row, ...]] = (
-    *(("ClusterRole", _ADMISSION, (each,), "create", checks.starts_unready) for each in _ANY_HOOKS),
-    *(("ClusterRole", _ADMISSION, (each,), "delete", checks.unregisters) for each in _HOOKS),
+    *(("ClusterRole", _ADMISSION, (each,), "create", checks.starts_unready) for each in _ANY),
+    *(("ClusterRole", _ADMISSION, (each,), "get", checks.starts_unready) for each in _JOB_POLICY),
+    *(("ClusterRole", _ADMISSION, (each,), "update", checks.repairs_the_policy) for each in _JOB_POLICY),
+    *(
+        ("ClusterRole", _ADMISSION, (each,), "delete", checks.unregisters)
+        for each in (*_HOOKS, _JOB_HOOKS, *_JOB_POLICY)
+    ),
     *(("ClusterRole", _ADMISSION, (each,), "delete", policy_checks.withdraws) for each in _POLICY_HOOKS),
     ("ClusterRole", "", ("namespaces",), "get", checks.finds_its_namespace),
 )
@@ -146,6 +162,9 @@ SAMPLE: Final = frozenset(
         *(("mutatingwebhookconfigurations:gangctl-gangs", "update"), ("gangpolicies/status", "patch")),
         *(("admissionchecks", "list"), ("policyreports", "create"), ("jobs", "create"), ("nodes", "watch")),
         ("mutatingwebhookconfigurations:gangctl-gangs", "delete"),
+        ("mutatingwebhookconfigurations:gangctl-jobs", "update"),
+        ("mutatingadmissionpolicies:gangctl-gangs", "update"),
+        ("mutatingadmissionpolicies", "create"),
     }
 )
 """Resource and verb of rights that are for different things: the first tier looks at these."""
@@ -236,7 +255,11 @@ async def test_a_whole_life_uses_every_right_and_is_refused_nothing(
         await pod.process.stop()
         # A Secret that somebody broke is mended at the start.
         await cluster.api.patch(checks.SECRET, {"data": {"tls.crt": None}})
+        stage = Stage(cluster, pod)
+        await checks.register_job_webhook(stage)
         await pod.process.start()
+        assert all(await checks.authorities(stage, checks.JOB_WEBHOOKS))
+        await cluster.api.delete(checks.JOB_WEBHOOKS)
         await cluster.create_jobset(jobset("after", rj("w", 1, 1, 1, mode="Gang")))
         await said(cluster, "WorkloadCreated", "after")
     await remove_nodes(rights_plane.api, nodes)
@@ -377,10 +400,10 @@ async def outside(rights_plane: ControlPlane, pod: InCluster, cluster: Cluster) 
     """A process outside of the cluster, which registers itself."""
     if pod.process.running:
         await pod.process.stop()
-    for path in checks.CONFIGURATIONS:
-        if path.endswith("gangctl-gangs") and await _exists(cluster, path):
+    for path in (*checks.CONFIGURATIONS, checks.JOB_WEBHOOKS):
+        if await _exists(cluster, path):
             await cluster.api.delete(path)
-    await install_rights(rights_plane, OUTSIDER)
+    await prepare(rights_plane, OUTSIDER)
     process = Gangctl(rights_plane, *HASTE, "--unregister-on-exit", name=OUTSIDER, user=OUTSIDER)
     await process.process.start()
     yield Stage(cluster, process, f":{OUTSIDER}")

@@ -19,7 +19,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
-from tests.live.gangctl import OWN_NAMESPACE, Gangctl, install_rights
+from tests.live.gangctl import OWN_NAMESPACE, Gangctl, prepare
 from tests.live.observe import gang_of
 
 pytestmark = pytest.mark.controlplane
@@ -84,7 +84,7 @@ def used(plane: ControlPlane, namespace: str) -> set[str]:
 async def test_a_token_that_is_replaced_is_used_and_nothing_secret_is_told(bare: Cluster, tmp_path: Path) -> None:
     plane, file = bare.plane, tmp_path / "token"
     await plane.api.create(ACCOUNTS, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}})
-    await install_rights(plane, USER)
+    await prepare(plane, USER)
     old, new = await issue(plane, "old"), await issue(plane, "new")
     file.write_text(old)
     async with Gangctl(plane, user=USER, kubeconfig=kubeconfig(plane, file), name="gangctl-by-token") as gangctl:

@@ -11,6 +11,7 @@ from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import REF, jobset, rj
 from tests.live.cluster import Cluster, reference_of
+from tests.live.gangctl import policy_noticed
 from tests.live.incluster import InCluster
 from tests.live.installed import REGISTRATIONS, is_gone, registered
 from tests.live.observe import gang_of, webhooks_noticed
@@ -56,8 +57,8 @@ async def test_uninstalled_it_blocks_nobody_and_what_runs_runs_on(bare: Cluster,
         assert (left.text, await registered(cluster)) == ("", {})
     finally:
         await gangctl.close()
-    first = [entry["objectRef"]["resource"] for entry in cluster.plane.audit(position) if is_removal(entry)][:4]
-    assert sorted(first) == sorted(REGISTRATIONS * 2)
+    first = [entry["objectRef"]["resource"] for entry in cluster.plane.audit(position) if is_removal(entry)][:5]
+    assert sorted(first) == sorted((*REGISTRATIONS * 2, "mutatingwebhookconfigurations"))
     assert await registered(cluster) == {}
     assert await everything(cluster, 1) == jobs
     assert (await cluster.gangs()).uids() == gang.uids()
@@ -111,6 +112,7 @@ async def everything(cluster: Cluster, count: int) -> dict[str, str]:
 async def nobody_is_blocked(cluster: Cluster, before: dict[str, str]) -> None:
     """A new JobSet is one without a gang; a Job that goes comes again."""
     await webhooks_noticed(cluster.plane)
+    await policy_noticed(cluster.plane, cluster.namespace, there=False)
     created = await cluster.create_jobset({**GANG, "metadata": {**GANG["metadata"], "name": "later"}})
     assert REF not in str(created)
     await cluster.api.delete(cluster.path("batch/v1", "jobs", "gang-w-0"), propagation="Background")

@@ -11,7 +11,7 @@ import pytest
 from release.source import export, previous
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import Cluster
-from tests.live.gangctl import install_rights
+from tests.live.gangctl import prepare
 from tests.live.load import Load
 from tests.live.replicas import UNTIL_TOLD_SECONDS, Replicas, two_replicas
 from tests.manifests.files import ROOT
@@ -60,7 +60,7 @@ async def test_nothing_is_lost_and_nobody_refused_while_gangctl_is_upgraded(bare
             await whole(bare, load.kept)
             before = (await bare.gangs()).uids()
             for replica in replicas.both:
-                await install_rights(bare.plane, replica.user)
+                await prepare(bare.plane, replica.user)
             await load.more()
             position = bare.plane.audit_position
             for replica, command in zip(replicas.both, newer, strict=True):

@@ -22,7 +22,7 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.grafana.queries import panel_queries, variable_queries
 from tests.live import tenants
 from tests.live.faultyproxy import FaultyProxy, everything
-from tests.live.gangctl import USER, Gangctl, install_rights
+from tests.live.gangctl import USER, Gangctl, prepare
 from tests.live.monitored import (
     Watcher,
     configuration,
@@ -121,7 +121,7 @@ async def play(directory: Path, never: Collection[str]) -> Seen:
                 )
             )
             tenancy = Tenancy(plane)
-            await install_rights(plane)
+            await prepare(plane)
             await tenancy.prepare()
         scene = await stack.enter_async_context(_scene(plane, tenancy, directory, seen))
         async with asyncio.TaskGroup() as group:

@@ -32,6 +32,8 @@ _FILES = {
     "ResourceQuota": "availability",
     "FlowSchema": "flowcontrol",
     "PriorityLevelConfiguration": "flowcontrol",
+    "MutatingAdmissionPolicy": "jobpolicy",
+    "MutatingAdmissionPolicyBinding": "jobpolicy",
     "MutatingWebhookConfiguration": "webhooks",
     "ValidatingWebhookConfiguration": "webhooks",
 }
@@ -83,8 +85,13 @@ def _condition(component: Component) -> str:
 
 def _document(raw: Object, patches: list[tuple[Component, Patch]]) -> str:
     tree = copy.deepcopy(raw)
+    without = []
     for component, patch in patches:
-        if patch.concerns(raw):
+        if not patch.concerns(raw):
+            continue
+        if patch.operations is None:
+            without.append(_condition(component))
+        else:
             for operation in patch.operations:
                 tree = branch(tree, _numbered(component, raw["kind"], operation), _condition(component))
     if raw["kind"] == "Deployment":
@@ -99,6 +106,8 @@ def _document(raw: Object, patches: list[tuple[Component, Patch]]) -> str:
         else:
             tree["metadata"]["annotations"] = Choice(".Values.keepDefinitions", {policy: "keep"})
     text = "".join(f"{line}\n" for line in emit(tree))
+    for condition in without:
+        text = when(f"not {condition}", text)
     return _WITHIN.sub("{{ .Release.Namespace }}", _WHOLE.sub("{{ .Release.Namespace | quote }}", text))
 
 

@@ -20,20 +20,21 @@ Object = dict[str, Any]
 
 # What `configurations` say is for overlays that move or rename, and changes nothing here.
 _KEYS = {"apiVersion", "kind", "resources", "patches", "labels", "namespace", "configurations"}
-_CLUSTER = {
+CLUSTER = {
     *("Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"),
     *("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
+    *("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
     *("FlowSchema", "PriorityLevelConfiguration"),
 }
 
 
 @dataclass(frozen=True)
 class Patch:
-    """Operations of RFC 6902; ``kind`` and ``name`` are regular expressions, as for kustomize."""
+    """Operations of RFC 6902, None to delete; ``kind`` and ``name`` are regular expressions, as for kustomize."""
 
     kind: str
     name: str
-    operations: list[Object]
+    operations: list[Object] | None
 
     def concerns(self, each: Object) -> bool:
         return all(
@@ -71,6 +72,7 @@ def read_files(directory: Path) -> list[tuple[Path, Object]]:
     said = _kustomization(directory, "Kustomization")
     found = list(_objects(directory, said))
     for patch in _patches(said):
+        assert patch.operations is not None, f"{directory}: only components delete"
         found = [(path, json_patch(each, patch.operations) if patch.concerns(each) else each) for path, each in found]
     return [(path, _labelled(_placed(each, said), said)) for path, each in found]
 
@@ -95,8 +97,11 @@ def _patches(said: Object) -> Iterator[Patch]:
     for patch in said.get("patches", []):
         target, operations = patch["target"], yaml.safe_load(patch["patch"])
         assert target.keys() <= {"group", "kind", "name"}, target
-        assert isinstance(operations, list), "no JSON patch"
-        assert {each["op"] for each in operations} <= {"add", "replace", "test"}
+        if isinstance(operations, list):
+            assert {each["op"] for each in operations} <= {"add", "replace", "test"}
+        else:
+            assert operations["$patch"] == "delete", "neither a JSON patch nor a deletion"
+            operations = None
         yield Patch(target["kind"], target.get("name", ".*"), operations)
 
 
@@ -105,7 +110,7 @@ def _placed(each: Object, said: Object) -> Object:
     if "namespace" in said:
         assert said["namespace"] == "gangctl-system"
         inside = each["metadata"].get("namespace")
-        assert inside == (None if each["kind"] in _CLUSTER else "gangctl-system"), name_of(each)
+        assert inside == (None if each["kind"] in CLUSTER else "gangctl-system"), name_of(each)
     return each
 
 

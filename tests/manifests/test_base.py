@@ -11,7 +11,7 @@ from gangctl.judge.options import JudgeOptions
 from gangctl.manager.process import EVENT_DRAIN_SECONDS
 from gangctl.manager.settings import ControllerSettings, load_settings, split_address
 from gangctl.runtime.listener import ListenerOptions
-from gangctl.webhooks.configurations import VALIDATING, Endpoint, WebhookSettings
+from gangctl.webhooks.configurations import MUTATING, MUTATING_JOBS, VALIDATING, Endpoint, WebhookSettings
 from gangctl.webhooks.policy_configurations import Demand, build_policy_configurations
 from tests.manifests import webhooks
 from tests.manifests.files import MANIFESTS, documents, one
@@ -55,12 +55,16 @@ def service(name: str) -> Object:
     return found
 
 
+CONFIGURATIONS = [each for path in webhooks.render() if path.name == "webhooks.yaml" for each in documents(path)]
+
+
 def test_webhook_configurations_are_those_of_the_code() -> None:
-    assert webhooks.PATH.read_text() == webhooks.render(), "run python -m tests.manifests.webhooks"
+    written = {path: path.read_text() for path in webhooks.render()}
+    assert written == webhooks.render(), "run python -m tests.manifests.webhooks"
 
 
 def test_webhook_configurations_name_the_service(settings: ControllerSettings) -> None:
-    for configuration in documents(webhooks.PATH):
+    for configuration in CONFIGURATIONS:
         for webhook in configuration["webhooks"]:
             target = webhook["clientConfig"]["service"]
             found = service(target["name"])
@@ -68,7 +72,7 @@ def test_webhook_configurations_name_the_service(settings: ControllerSettings) -
             assert target["port"] in {port["port"] for port in found["spec"]["ports"]}
             assert target["name"] == settings.webhook_service
             assert "caBundle" not in webhook["clientConfig"]
-    assert len(documents(webhooks.PATH)[1]["webhooks"]) == len(VALIDATING)
+    assert [len(each["webhooks"]) for each in CONFIGURATIONS] == [len(MUTATING), len(VALIDATING), len(MUTATING_JOBS)]
 
 
 def test_configurations_for_policies_are_there_to_be_filled() -> None:
@@ -154,7 +158,7 @@ def test_there_is_time_to_end_what_is_under_way(
     assert settings.shutdown_delay is not None
     assert settings.shutdown_delay >= 5, "until every node has heard that this replica is no endpoint any more"
     longest = max(
-        webhook["timeoutSeconds"] for configuration in documents(webhooks.PATH) for webhook in configuration["webhooks"]
+        webhook["timeoutSeconds"] for configuration in CONFIGURATIONS for webhook in configuration["webhooks"]
     )
     drain = ListenerOptions().drain_seconds
     assert drain >= longest

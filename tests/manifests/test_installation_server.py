@@ -31,8 +31,8 @@ DEFINITIONS = {
 }
 """Of other people's kinds, as they ship them."""
 
-CONFIGURATIONS = 4
-"""Of webhooks: two of gangs and two of policies."""
+CONFIGURATIONS = 5
+"""Of webhooks: two of gangs, one of their Jobs and two of policies."""
 
 
 @pytest.fixture

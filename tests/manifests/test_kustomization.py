@@ -5,6 +5,7 @@ from pathlib import Path
 import yaml
 
 from tests.manifests.files import MANIFESTS, ROOT, documents, one
+from tests.manifests.kustomizations import CLUSTER
 from tests.rows import each
 
 KUSTOMIZATIONS = sorted(path.parent for path in MANIFESTS.rglob("kustomization.yaml"))
@@ -45,9 +46,8 @@ def test_every_file_holds_named_objects(path: Path) -> None:
 
 
 def test_namespaced_objects_of_the_base_are_in_its_namespace() -> None:
-    cluster_scoped = {"Namespace", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
     for document in documents(BASE):
-        if document["kind"] not in {*cluster_scoped, "Kustomization"}:
+        if document["kind"] not in {*CLUSTER, "Kustomization"}:
             assert document["metadata"]["namespace"] == "gangctl-system", document["metadata"]["name"]
 
 

@@ -13,7 +13,8 @@ from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.readiness.sources import ReadinessSources
 from gangctl.controllers.reports import POLICY_REPORTS
 from gangctl.policy.reports import NAME as REPORT
-from gangctl.webhooks.configurations import NAME
+from gangctl.webhooks.configurations import JOBS_NAME, NAME
+from gangctl.webhooks.jobpolicy import PROOF_NAME
 from gangctl.webhooks.policy_configurations import DEFAULTS, POLICIES
 from tests.manifests.files import MANIFESTS, documents
 from tests.manifests.rbac import rbac_objects
@@ -28,6 +29,8 @@ WRITTEN_EVERYWHERE = {
     "policyreports": {"create", "update", "delete"},
     "mutatingwebhookconfigurations": {"create", "update", "delete"},
     "validatingwebhookconfigurations": {"create", "update", "delete"},
+    "mutatingadmissionpolicies": {"create", "update", "delete"},
+    "mutatingadmissionpolicybindings": {"create", "update", "delete"},
 }
 WRITTEN_AT_HOME = {"leases": {"create", "update"}, "secrets": {"create", "update"}, "jobs": {"create"}}
 
@@ -83,12 +86,17 @@ def test_secrets_are_read_at_home_and_by_name() -> None:
             assert rule["resourceNames"] == ["gangctl-webhook-certs"]
 
 
-def test_webhook_configurations_are_reached_by_name_except_to_create_them() -> None:
-    names = {"mutatingwebhookconfigurations": [NAME, DEFAULTS], "validatingwebhookconfigurations": [NAME, POLICIES]}
+def test_registrations_are_reached_by_name_except_to_create_them() -> None:
+    names = {
+        "mutatingwebhookconfigurations": {NAME, JOBS_NAME, DEFAULTS},
+        "validatingwebhookconfigurations": {NAME, POLICIES},
+        "mutatingadmissionpolicies": {NAME},
+        "mutatingadmissionpolicybindings": {NAME, PROOF_NAME},
+    }
     for rule in rules("ClusterRole"):
         for resource in names.keys() & set(rule["resources"]):
             if rule["verbs"] != ["create"]:
-                assert (rule["resources"], rule["resourceNames"]) == ([resource], names[resource])
+                assert {*rule["resourceNames"]} <= names[resource]
 
 
 def test_parameters_are_read_by_an_aggregated_role_that_grants_nothing_else() -> None:

@@ -91,23 +91,26 @@ def test_every_role_is_in_the_docs() -> None:
     assert set(re.findall(r"^\| `(gangctl-[a-z-]+)` \|", TEXT, flags=re.MULTILINE)) == set(ROLES)
 
 
-def operations(target: str) -> list[dict[str, Any]]:
+def operations(kind: str, name: str) -> list[dict[str, Any]]:
     found = []
     for patch in one(TENANTS / "managed" / "kustomization.yaml")["patches"]:
-        if patch["target"]["kind"] == target:
-            assert patch["target"]["name"] in {"gangctl", "gangctl-gangs"}
+        if (patch["target"]["kind"], patch["target"]["name"]) == (kind, name):
             found += yaml.safe_load(patch["patch"])
     return found
 
 
-def test_managed_namespaces_are_the_same_for_the_flag_and_the_webhooks() -> None:
-    (argument,) = [each["value"] for each in operations("Deployment")]
+def test_managed_namespaces_are_the_same_for_the_flag_the_webhooks_and_the_policy() -> None:
+    (argument,) = [each["value"] for each in operations("Deployment", "gangctl")]
     (term,) = parse_selector(argument.removeprefix("--namespace-selector="))
-    for configuration in documents(MANIFESTS / "base" / "webhooks.yaml"):
-        added = operations(configuration["kind"])
-        assert [each["path"] for each in added] == [
-            f"/webhooks/{index}/namespaceSelector/matchExpressions/-" for index in range(len(configuration["webhooks"]))
-        ]
+    selector = "namespaceSelector/matchExpressions/-"
+    places = {("MutatingAdmissionPolicyBinding", "gangctl-gangs"): [f"/spec/matchResources/{selector}"]}
+    for directory in ("base", "job-webhook"):
+        for each in documents(MANIFESTS / directory / "webhooks.yaml"):
+            paths = [f"/webhooks/{index}/{selector}" for index in range(len(each["webhooks"]))]
+            places[each["kind"], each["metadata"]["name"]] = paths
+    for place, paths in places.items():
+        added = operations(*place)
+        assert [each["path"] for each in added] == paths
         assert all(each["value"] == term for each in added)
     label = f'{term["key"]}: "{term["values"][0]}"'
     assert label in TEXT, "Kueue's configuration in the docs selects the same"

@@ -1,31 +1,62 @@
-"""Writes manifests/base/webhooks.yaml from the configurations that the code describes.
+"""Writes the webhook configurations and the policy for Jobs under manifests/ from what the code describes.
 
 python -m tests.manifests.webhooks
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
 import yaml
 
-from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
+from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations, build_job_webhooks
+from gangctl.webhooks.jobpolicy import build_job_policy
 from tests.manifests.files import MANIFESTS
 
-PATH = MANIFESTS / "base" / "webhooks.yaml"
-
-_HEADER = """\
-# Written by `python -m tests.manifests.webhooks` from gangctl/webhooks/configurations.py; a test compares the two.
+_SETTINGS = WebhookSettings(
+    Endpoint(service="gangctl-webhook", namespace="gangctl-system"),
+    excluded_namespaces=("kube-system", "gangctl-system"),
+)
+_WRITTEN = "# Written by `python -m tests.manifests.webhooks` from gangctl/webhooks/{}; a test compares the two.\n"
+_BREAK_GLASS = "# Break-glass: label a namespace gangctl.dev/skip=true.\n"
+_WEBHOOKS = """\
 # There is no caBundle: gangctl fills it in (--webhook-registration=ca-only). Until then, and whenever gangctl is away,
 # JobSets that ask for a gang are refused, and every other request passes without a call.
-# Break-glass: label a namespace gangctl.dev/skip=true.
+"""
+_POLICY = """\
+# The API server itself writes the group of a gang into its Jobs: they never wait for gangctl. Kubernetes 1.36 and newer
+# serve MutatingAdmissionPolicy; for others there is the component job-webhook. The second binding is for a dry run, by
+# which gangctl sees that the policy is in effect before it promises a gang.
+"""
+_JOB_WEBHOOKS = """\
+# There is no caBundle: gangctl fills it in (--webhook-registration=ca-only). Until then, and whenever gangctl is away,
+# the Jobs of gangs are not created, and JobSet tries again; every other request passes without a call.
 """
 
 
-def render() -> str:
-    settings = WebhookSettings(
-        Endpoint(service="gangctl-webhook", namespace="gangctl-system"),
-        excluded_namespaces=("kube-system", "gangctl-system"),
-    )
-    configurations = build_configurations(settings, b"")
-    return _HEADER + yaml.safe_dump_all(configurations, sort_keys=False, width=116, explicit_start=False)
+def render() -> dict[Path, str]:
+    """Text by path."""
+    configured, decided = _WRITTEN.format("configurations.py"), _WRITTEN.format("jobpolicy.py")
+    policy = build_job_policy(_SETTINGS, "gangctl-system")
+    return {
+        MANIFESTS / "base" / "webhooks.yaml": configured
+        + _WEBHOOKS
+        + _BREAK_GLASS
+        + _stream(build_configurations(_SETTINGS, b"")),
+        MANIFESTS / "base" / "jobpolicy.yaml": decided + _POLICY + _BREAK_GLASS + _stream(policy),
+        MANIFESTS / "job-webhook" / "webhooks.yaml": configured
+        + _JOB_WEBHOOKS
+        + _BREAK_GLASS
+        + _stream([build_job_webhooks(_SETTINGS, b"")]),
+    }
+
+
+def _stream(objects: Iterable[dict[str, Any]]) -> str:
+    return yaml.safe_dump_all(objects, sort_keys=False, width=116, explicit_start=False)
 
 
 if __name__ == "__main__":
-    PATH.write_text(render())
+    for path, text in render().items():
+        path.write_text(text)

@@ -15,6 +15,7 @@ from gangctl.webhooks.configurations import (
     FailurePolicy,
     WebhookSettings,
     build_configurations,
+    build_job_webhooks,
 )
 from tests.rows import each
 
@@ -33,7 +34,7 @@ OTHERS = (
 def hooks(settings: WebhookSettings, ca_bundle: bytes = CA) -> dict[str, Raw]:
     """Webhooks by what they do: ``Mutating jobsets CREATE,UPDATE``."""
     found = {}
-    for configuration in build_configurations(settings, ca_bundle):
+    for configuration in [*build_configurations(settings, ca_bundle), build_job_webhooks(settings, ca_bundle)]:
         phase = configuration["kind"].removesuffix("WebhookConfiguration")
         for hook in configuration["webhooks"]:
             (rule,) = hook["rules"]

@@ -365,7 +365,7 @@ async def test_what_others_made_is_filled_and_emptied(api: FakeConfigurations, c
     sometimes.needed = False
     assert await each.look()
     assert [live["webhooks"] for live in api.objects.values()] == [[], []]
-    await each.unregister()
+    await each.unregister(wanted(b""))
     assert len(api.objects) == 2
 
 
@@ -389,7 +389,7 @@ async def test_only_the_authorities_of_what_others_manage(api: FakeConfiguration
     assert api.trusted() == {b"new"}
     assert api.writes == [f"update {resource.kind}" for resource in BOTH] * 2
     assert {live["webhooks"][0]["failurePolicy"] for live in api.objects.values()} == {"Ignore"}
-    await each.unregister()
+    await each.unregister(wanted(b""))
     assert len(api.objects) == 2
 
 
@@ -412,7 +412,7 @@ async def test_no_registration_at_all(api: FakeConfigurations, clock: VirtualClo
     each.trust(b"ours")
     async with running(each):
         await clock.advance(100)
-    await each.unregister()
+    await each.unregister(wanted(b""))
     assert (each.registered(), api.writes) == (True, [])
 
 
@@ -420,8 +420,8 @@ async def test_unregistering(api: FakeConfigurations, clock: VirtualClock) -> No
     each = registrar(api, clock)
     each.trust(b"ours")
     await each.look()
-    await each.unregister()
-    await each.unregister()
+    await each.unregister(wanted(b""))
+    await each.unregister(wanted(b""))
     assert api.objects == {}
     assert (each.registered(), each.problem()) == (False, "unregistered")
     assert [write.split(" ")[0] for write in api.writes] == ["create", "create", "delete", "delete"]

@@ -117,7 +117,7 @@ async def test_configurations_are_written_once_and_repaired(client: Client, name
                 await client.delete(resource, name)
                 await eventually(repaired)
     finally:
-        await registrar.unregister()
+        await registrar.unregister(wanted(b""))
     for resource in BOTH:
         with pytest.raises(NotFoundError):
             await client.get(resource, name)
@@ -224,7 +224,7 @@ async def test_no_admission_fails_while_certificates_rotate(plane_1_37: ControlP
                     one.calls = two.calls = 0
                     created = await create_until(client, namespace, lambda: one.sets_of_authorities() >= 5)
             finally:
-                await registrars[0].unregister()
+                await registrars[0].unregister(wanted(b""))
     assert min(one.calls, two.calls) >= created
     assert two.sets_of_authorities() >= 4
 

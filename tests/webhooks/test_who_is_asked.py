@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gangctl.sandbox.admission.conditions import Conditions
-from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
+from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations, build_job_webhooks
 from tests.gang.pipeline import child_job, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
 
 Object = dict[str, Any]
 
+SETTINGS: Final = WebhookSettings(Endpoint(url="https://127.0.0.1:9443"))
+CONFIGURATIONS: Final = [*build_configurations(SETTINGS, b""), build_job_webhooks(SETTINGS, b"")]
 QUEUE: Final = {"kueue.x-k8s.io/queue-name": "team"}
 SCHEDULING: Final[dict[str, Any]] = {"scheduling": {"schedulingPolicy": {"gang": {}}}}
 
@@ -39,7 +41,7 @@ def asked(resource: str, operation: str, obj: Object, old: Object | None = None)
     request = {"object": obj, "oldObject": old, "request": {"operation": operation}}
     return [
         configuration["kind"]
-        for configuration in build_configurations(WebhookSettings(Endpoint(url="https://127.0.0.1:9443")), b"")
+        for configuration in CONFIGURATIONS
         for webhook in configuration["webhooks"]
         for rule in webhook["rules"]
         if resource in rule["resources"]
@@ -66,10 +68,7 @@ def test_jobs_of_jobsets_that_ask_for_no_gang_never_reach_it(case: str) -> None:
 
 def test_nobody_is_asked_about_pods_or_of_a_deletion() -> None:
     rules = [
-        rule
-        for configuration in build_configurations(WebhookSettings(Endpoint(url="https://127.0.0.1:9443")), b"")
-        for webhook in configuration["webhooks"]
-        for rule in webhook["rules"]
+        rule for configuration in CONFIGURATIONS for webhook in configuration["webhooks"] for rule in webhook["rules"]
     ]
     assert {resource for rule in rules for resource in rule["resources"]} == {"jobsets", "jobs"}
     assert {operation for rule in rules for operation in rule["operations"]} == {"CREATE", "UPDATE"}

@@ -53,6 +53,15 @@ class PodField:
 
 
 @dataclass(frozen=True, slots=True)
+class JobPolicy:
+    """Whether MutatingAdmissionPolicies are served as v1, and whether gangctl's ``writes`` the groups of Jobs."""
+
+    served: bool
+    writes: bool = False
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """As much of one as tells who runs, and how many of it are ready."""
 
@@ -216,6 +225,7 @@ class Facts:
     stored: Fact[Mapping[str, str]] = NOT_READ
     """Why objects cannot be listed by resource; empty where they can."""
     pod_field: Fact[PodField] = NOT_READ
+    job_policy: Fact[JobPolicy] = NOT_READ
     jobset_versions: Fact[tuple[str, ...]] = NOT_READ
     jobset_schedules: Fact[bool] = NOT_READ
     """Whether the CRD has ``spec.scheduling``."""

@@ -66,7 +66,13 @@ SUBJECTS: Final = (
         "gangctl-webhooks",
         Area.GANGCTL,
         "Are gangctl's webhooks registered as this version wants them?",
-        "webhook configurations gangctl-gangs",
+        "webhook configurations gangctl-gangs and gangctl-jobs",
+    ),
+    Subject(
+        "job-groups",
+        Area.GANGCTL,
+        "Who names the group of a gang's Jobs: the API server, or gangctl?",
+        "a Job created with dryRun=All, webhook configuration gangctl-jobs",
     ),
     Subject(
         "gangctl-authority",

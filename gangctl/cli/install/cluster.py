@@ -11,9 +11,10 @@ from typing import Final
 import structlog
 
 from gangctl.api.meta import JOBSET_GROUP
-from gangctl.cli.install.components import COMPONENTS, Component
+from gangctl.cli.install.components import COMPONENTS, JOB_WEBHOOK, Component
 from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
+from gangctl.client.resources import MUTATING_ADMISSION_POLICIES
 from gangctl.client.transport import Transport
 from gangctl.controllers.discovery import served_resources
 from gangctl.errors import ClusterUnavailableError
@@ -28,6 +29,8 @@ class Served:
 
     state: ApiState
     versions: Mapping[str, tuple[str, ...]]
+    policies: bool = True
+    """MutatingAdmissionPolicies, as v1."""
 
     def has(self, api: str) -> bool:
         """Whether GROUP/VERSION is served."""
@@ -50,12 +53,20 @@ def look(kubeconfig: str | None, context: str | None) -> Served:
 async def _ask(client: Client) -> Served:
     state = pick_generation(await served_resources(client))
     found = await asyncio.gather(*map(client.discovery.group_versions, _GROUPS))
-    return Served(state, {group: tuple(versions) for group, versions in zip(_GROUPS, found, strict=True)})
+    policies = await client.discovery.serves(MUTATING_ADMISSION_POLICIES)
+    return Served(state, {group: tuple(versions) for group, versions in zip(_GROUPS, found, strict=True)}, policies)
 
 
-def refuse(served: Served, names: Iterable[str]) -> None:
-    """Raise ClusterUnavailableError for a component whose objects the API server would not know."""
-    for each in _chosen(names):
+def refuse(served: Served, names: Iterable[str], *, out_of_cluster: bool = False) -> None:
+    """Raise ClusterUnavailableError for objects that the API server would not know."""
+    chosen = _chosen(names)
+    if not (served.policies or out_of_cluster or JOB_WEBHOOK in chosen):
+        raise ClusterUnavailableError(
+            f"the cluster does not serve {MUTATING_ADMISSION_POLICIES.qualified_name} as v1 (Kubernetes 1.36 and newer "
+            "do), so it would refuse the policy for Jobs",
+            hint=f"give --component {JOB_WEBHOOK.name}: {JOB_WEBHOOK.adds}",
+        )
+    for each in chosen:
         if each.api and not served.has(each.api):
             raise ClusterUnavailableError(
                 f"component {each.name}: the cluster does not serve {each.api}, so it would refuse its objects",
@@ -76,6 +87,11 @@ def advice(served: Served, names: Iterable[str]) -> list[str]:
     if not served.versions.get(JOBSET_GROUP):
         said.append(f"the cluster does not serve {JOBSET_GROUP}: gangctl waits until JobSet is installed")
     chosen = _chosen(names)
+    if served.policies and JOB_WEBHOOK in chosen:
+        said.append(
+            f"the cluster serves {MUTATING_ADMISSION_POLICIES.qualified_name}: without --component {JOB_WEBHOOK.name} "
+            "the Jobs of gangs do not wait for gangctl"
+        )
     for each in chosen:
         if each.suggested_by and not each.api and not served.versions.get(each.suggested_by):
             said.append(f"component {each.name} does nothing before {each.needs} is installed")

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from gangctl.cli import options
-from gangctl.cli.install.components import NAMES
+from gangctl.cli.install.components import JOB_WEBHOOK, NAMES
 from gangctl.cli.messages import note
 from gangctl.cli.output import print_names, print_objects
 from gangctl.errors import InputError
@@ -97,9 +97,9 @@ def command(
     order in which they can be applied. Neither kustomize nor a network is needed. Without
     --component it is gangctl with gangs, policies and its reckoning with Kueue.
 
-    They are the same for every Kubernetes, because gangctl finds out by itself what a cluster
-    serves. With --kubeconfig or --context the cluster is asked what it serves: a component that it
-    would refuse is an error (exit code 3), and what else it has is told on stderr.
+    They are for Kubernetes 1.36 and newer; 1.35 needs --component job-webhook, too. What else a
+    cluster serves gangctl finds out by itself. With --kubeconfig or --context the cluster is asked:
+    what it would refuse is an error (exit code 3), and what else it has is told on stderr.
 
     \b
     Examples:
@@ -119,10 +119,11 @@ def command(
     objects = render(choice)
     if flags:
         _check_flags(objects)
+    job_policy = JOB_WEBHOOK.name not in components
     if kubeconfig is not None or context is not None:
-        _ask(kubeconfig, context, components)
+        job_policy &= _ask(kubeconfig, context, components, out_of_cluster=out_of_cluster)
     if uninstall:
-        objects = removal(objects, namespace, everything=everything)
+        objects = removal(objects, namespace, everything=everything, job_policy=job_policy)
     else:
         _tell(objects)
     if form == "name":
@@ -207,14 +208,15 @@ def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:
         ) from None
 
 
-def _ask(kubeconfig: str | None, context: str | None, components: Sequence[str]) -> None:
-    """Ask the cluster, and say what it has."""
+def _ask(kubeconfig: str | None, context: str | None, components: Sequence[str], *, out_of_cluster: bool) -> bool:
+    """Ask the cluster, and say what it has; whether it serves MutatingAdmissionPolicies."""
     from gangctl.cli.install.cluster import advice, look, refuse  # noqa: PLC0415 -- the client, only where it is asked
 
     served = look(kubeconfig, context)
     for text in advice(served, components):
         note(text)
-    refuse(served, components)
+    refuse(served, components, out_of_cluster=out_of_cluster)
+    return served.policies
 
 
 def _tell(objects: Sequence[Mapping[str, Any]]) -> None:

@@ -31,7 +31,13 @@ class Component:
         return re.sub(r"[-/](\w)", lambda found: found[1].upper(), self.name)
 
 
+JOB_WEBHOOK: Final = Component(
+    "job-webhook",
+    "the group of a gang's Jobs by a webhook, where the API server serves no MutatingAdmissionPolicies",
+    "Kubernetes 1.35, or a newer one without them",
+)
 COMPONENTS: Final = (
+    JOB_WEBHOOK,
     Component(
         "high-availability",
         "three replicas, each on a node of its own, of which two always answer",

@@ -84,14 +84,17 @@ def _shipped() -> Mapping[str, Any]:
 
 
 def _patched(objects: Iterable[Object], patches: Iterable[Mapping[str, Any]]) -> list[Object]:
-    """Each patch made on what it is for; that may be nothing, as with kustomize."""
+    """Each patch made on what it is for; that may be nothing, as with kustomize. Without operations it deletes."""
     found = list(objects)
     for patch in patches:
-        target = (patch["kind"], patch["name"])
-        found = [
-            json_patch(each, patch["operations"]) if (each["kind"], each["metadata"]["name"]) == target else each
-            for each in found
-        ]
+        target, operations = (patch["kind"], patch["name"]), patch["operations"]
+        changed = []
+        for each in found:
+            if (each["kind"], each["metadata"]["name"]) != target:
+                changed.append(each)
+            elif operations is not None:
+                changed.append(json_patch(each, operations))
+        found = changed
     return found
 
 

@@ -15,6 +15,7 @@ from gangctl.cli.doctor.facts import (
     Facts,
     Flock,
     Gangs,
+    JobPolicy,
     Lease,
     PodField,
     Right,
@@ -24,7 +25,7 @@ from gangctl.cli.doctor.subjects import SUBJECTS
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import AdmissionCheck, Condition
 from gangctl.runtime.authority import found
-from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
+from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations, build_job_webhooks
 
 NOW: Final = 1_800_000_000.0
 SERVICE: Final = ("gangctl-system", "gangctl-webhook")
@@ -41,12 +42,14 @@ def bundle(lasts: float = HEALTHY_SECONDS) -> bytes:
     return found(min(begin, begin + timedelta(seconds=lasts - 60)), timedelta(seconds=max(lasts, 60))).certificate
 
 
-def own(lasts: float = HEALTHY_SECONDS, **settings: Any) -> list[Object]:
-    """gangctl's configurations as it registers them, and as an API server fills them in."""
+def own(lasts: float = HEALTHY_SECONDS, *, jobs: bool = False, **settings: Any) -> list[Object]:
+    """gangctl's configurations as it registers them, and as an API server fills them in; ``jobs`` is one for Jobs."""
     endpoint = Endpoint(service=SERVICE[1], namespace=SERVICE[0])
     excluded = ("kube-system", SERVICE[0])
     wanted = WebhookSettings(endpoint, **{"excluded_namespaces": excluded, **settings})
     configurations = build_configurations(wanted, bundle(lasts))
+    if jobs:
+        configurations.append(build_job_webhooks(wanted, bundle(lasts)))
     for each in configurations:
         for webhook in each["webhooks"]:
             webhook.setdefault("objectSelector", {})
@@ -95,6 +98,7 @@ def healthy(**changed: Any) -> Facts:
         "served": {"v1": frozenset({"priorityclasses"}), "v1beta1": frozenset({"workloads", "podgroups"})},
         "stored": {"workloads.scheduling.k8s.io": "", "podgroups.scheduling.k8s.io": ""},
         "pod_field": PodField("schedulingGroup", kept=True, how="a dry run"),
+        "job_policy": JobPolicy(served=True, writes=True, how="another dry run"),
         "jobset_versions": ("v1alpha2",),
         "jobset_schedules": False,
         "configurations": (*own(), *others()),

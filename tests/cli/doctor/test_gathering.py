@@ -91,6 +91,7 @@ def installed() -> dict[str, Any]:
         "/api/v1/nodes": [],
         "/api/v1/namespaces": [],
         "/apis/events.k8s.io/v1/events": [],
+        REGISTRATION: {"resources": [{"name": "mutatingadmissionpolicies"}]},
         f"{REGISTRATION}/mutatingwebhookconfigurations": of_kind(every, "MutatingWebhookConfiguration"),
         f"{REGISTRATION}/validatingwebhookconfigurations": of_kind(every, "ValidatingWebhookConfiguration"),
         f"/apis/discovery.k8s.io/v1/namespaces/{SERVICE[0]}/endpointslices": [slices(SERVICE, True, False)],
@@ -139,6 +140,8 @@ def admitted(body: Object, request: web.Request) -> Object:
         return {**body, "status": {"allowed": True}}
     assert request.query["dryRun"] == "All"
     stored = copy.deepcopy(body)
+    if body["kind"] == "Job" and "annotations" in body["metadata"]:
+        stored["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": "gangctl-proof-00000000-0000-0-0"}
     for item in stored["spec"].get("replicatedJobs", ()):
         item["template"]["metadata"] = {"annotations": {"gangctl.dev/gang-ref": json.dumps({"v": 1})}}
         item["template"]["spec"]["completionMode"] = "Indexed"

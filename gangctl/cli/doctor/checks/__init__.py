@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gangctl.cli.doctor.checks import canary, gangctl, gangs, jobset, kubernetes, kueue, rights, shards
+from gangctl.cli.doctor.checks import canary, gangctl, gangs, jobgroups, jobset, kubernetes, kueue, rights, shards
 from gangctl.cli.doctor.outcome import Check
 
 CHECKS: Final[Mapping[str, Check]] = {
@@ -17,6 +17,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "jobset-controller": Check(("configurations", "deployments", "gangs", "version", "canary"), jobset.controller),
     "jobset-webhooks": Check(("configurations", "endpoints", "dry_run"), jobset.webhooks),
     "gangctl-webhooks": Check(("configurations",), gangctl.registered),
+    "job-groups": Check(("served", "job_policy", "configurations"), jobgroups.job_groups),
     "gangctl-authority": Check(("configurations",), gangctl.authority),
     "webhook-order": Check(("configurations",), gangctl.order),
     "gangctl-replicas": Check(("configurations", "endpoints", "deployments"), gangctl.replicas),

@@ -8,12 +8,20 @@ from typing import Any, Final
 from gangctl.api.meta import SKIP_LABEL
 from gangctl.cli.doctor.facts import Object
 from gangctl.client.shape import objects
-from gangctl.webhooks.configurations import KINDS, NAME, Endpoint, WebhookSettings, build_configurations
+from gangctl.webhooks.configurations import (
+    JOBS_NAME,
+    KINDS,
+    NAME,
+    Endpoint,
+    WebhookSettings,
+    build_configurations,
+    build_job_webhooks,
+)
 from gangctl.webhooks.desired import contains
 from gangctl.webhooks.policy_configurations import DEFAULTS, POLICIES
 
 MUTATING: Final = KINDS[0]
-OURS: Final = frozenset({NAME, DEFAULTS, POLICIES})
+OURS: Final = frozenset({NAME, JOBS_NAME, DEFAULTS, POLICIES})
 NO_SETTINGS: Final = WebhookSettings(Endpoint())
 _SETTLED: Final = ("matchConditions", "rules", "objectSelector", "sideEffects", "matchPolicy", "reinvocationPolicy")
 """Fields that no flag of gangctl changes."""
@@ -50,7 +58,7 @@ def service_of(webhook: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def ours(configurations: Sequence[Object], *, gangs_only: bool = False) -> list[Object]:
     """Gangctl's own; ``gangs_only`` leaves out those that come and go with policies."""
-    wanted = {NAME} if gangs_only else OURS
+    wanted = {NAME, JOBS_NAME} if gangs_only else OURS
     return [each for each in configurations if name_of(each) in wanted]
 
 
@@ -79,9 +87,11 @@ def place(webhook: Mapping[str, Any]) -> str:
 
 def differences(found: Sequence[Object]) -> Iterator[str]:
     """How gangctl's configurations differ from what this version would register with any flags."""
-    live = {str(each.get("kind")): each for each in found}
-    for wanted in build_configurations(NO_SETTINGS, b""):
-        configuration = live.get(wanted["kind"])
+    live = {title(each): each for each in found}
+    # Whether the one for Jobs has to be there is another question.
+    of_jobs = build_job_webhooks(NO_SETTINGS, b"")
+    for wanted in (*build_configurations(NO_SETTINGS, b""), *([of_jobs] if title(of_jobs) in live else ())):
+        configuration = live.get(title(wanted))
         if configuration is None:
             yield f"{title(wanted)} is missing"
             continue

@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.scheduling import Generation
-from gangctl.cli.doctor.facts import DryRun, PodField, UnseenError
+from gangctl.cli.doctor.facts import DryRun, JobPolicy, PodField, UnseenError
 from gangctl.cli.doctor.gathering.gatherer import Gatherer, all_of, denied, unseen
 from gangctl.cli.doctor.manifest import gang_of_two, is_defaulted, is_stamped
 from gangctl.client.client import Client
-from gangctl.client.resources import JOBS, JOBSETS, Resource
+from gangctl.client.resources import JOBS, JOBSETS, MUTATING_ADMISSION_POLICIES, Resource
 from gangctl.controllers.discovery import served_resources
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError, ServerError, UnavailableError
 from gangctl.gang.build import ADAPTERS
-from gangctl.gang.generation import judge_proof, pick_generation, proof_job
+from gangctl.gang.generation import judge_proof, names_its_group, pick_generation, proof_job, stamped_proof_job
 
 PROBE: Final = "gangctl-doctor"
 """Name of what is sent with dryRun=All."""
@@ -88,6 +88,22 @@ async def _prove(gatherer: Gatherer, generation: Generation) -> PodField | None:
     kept = judge_proof(generation, answer).available
     how = f"a Job sent with dryRun=All in namespace {namespace} came back {'with' if kept else 'without'} it"
     return PodField(field, kept, how)
+
+
+async def job_policy(gatherer: Gatherer) -> JobPolicy:
+    """Whether the API server names the group of a Job that is like those of gangs."""
+    if not await gatherer.client.discovery.serves(MUTATING_ADMISSION_POLICIES):
+        return JobPolicy(served=False)
+    namespace = gatherer.place.namespace
+    sent = f"a Job with a stamp, sent with dryRun=All in namespace {namespace},"
+    try:
+        answer = await gatherer.client.create(JOBS, stamped_proof_job(namespace), namespace, dry_run=True)
+    except (ForbiddenError, InvalidError) as error:
+        if denied(error.message):
+            raise
+        return JobPolicy(served=True, how=f"{sent} was refused: {error.message}")
+    writes = names_its_group(answer)
+    return JobPolicy(served=True, writes=writes, how=f"{sent} came back {'with' if writes else 'without'} its group")
 
 
 async def _by_schema(gatherer: Gatherer, generation: Generation) -> PodField:

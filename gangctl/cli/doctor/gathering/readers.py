@@ -16,6 +16,7 @@ READERS: Final[Mapping[str, Callable[[Gatherer], Awaitable[Any]]]] = {
     "served": cluster.served,
     "stored": cluster.stored,
     "pod_field": cluster.pod_field,
+    "job_policy": cluster.job_policy,
     "jobset_versions": cluster.jobset_versions,
     "jobset_schedules": cluster.jobset_schedules,
     "dry_run": cluster.dry_run,

@@ -1,0 +1,203 @@
+"""Who writes the group of a gang into its Jobs: the API server by gangctl's policy, elsewhere gangctl's webhook."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import AsyncIterator
+from typing import Final
+
+import pytest
+
+from gangctl.api.meta import RESTART_ATTEMPT
+from gangctl.webhooks.configurations import JOBS_NAME
+from tests.cases import object_name
+from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.kubelet import Kubelet
+from tests.controlplane.nodes import add_nodes, remove_nodes
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
+from tests.live.cluster import Cluster, reference_of, refused
+from tests.live.gangctl import POLICY, Gangctl, create_namespaces, has_policies, path_to
+from tests.live.observe import gang_of, jobs_with_references, running_pods
+
+pytestmark = pytest.mark.controlplane
+
+REGISTRATION: Final = "admissionregistration.k8s.io/v1"
+JOB_WEBHOOKS: Final = path_of(REGISTRATION, "mutatingwebhookconfigurations", name=JOBS_NAME)
+CALLS: Final = re.compile(
+    r'^apiserver_admission_webhook_request_total\{.*name="jobs(?:-repair)?\.gangs\.gangctl\.dev".*\} (\S+)$',
+    re.MULTILINE,
+)
+
+
+def on(*minors: str) -> pytest.MarkDecorator:
+    params = [pytest.param(minor, marks=pytest.mark.minor(minor), id=minor) for minor in minors]
+    return pytest.mark.parametrize("plane", params, indirect=True, scope="session")
+
+
+@pytest.fixture
+async def kubelet(cluster: Cluster) -> AsyncIterator[Kubelet]:
+    """Capacity for two pods that select it, and somebody who runs them."""
+    nodes = await add_nodes(cluster.api, 1, cpu="8", labels={"room": cluster.namespace})
+    async with Kubelet(cluster.api) as kubelet:
+        yield kubelet
+    await remove_nodes(cluster.api, nodes)
+
+
+async def calls(cluster: Cluster) -> float:
+    """How often the API server asked gangctl about a Job."""
+    return sum(float(value) for value in CALLS.findall(await cluster.api.text("/metrics")))
+
+
+async def exists(cluster: Cluster, path: str) -> bool:
+    collection, _, name = path.rpartition("/")
+    return name in {each["metadata"]["name"] for each in await cluster.api.list(collection)}
+
+
+@on("1.37", "1.36")
+@pytest.mark.parametrize("mode", ["Gang", "ReplicatedGang"])
+async def test_jobs_are_made_anew_in_their_groups_while_gangctl_is_away(
+    cluster: Cluster, kubelet: Kubelet, running: Gangctl, mode: str
+) -> None:
+    before = await calls(cluster)
+    pod: Object = {"nodeSelector": {"room": cluster.namespace}}
+    raw = jobset("js", rj("w", 2, 1, 1, mode=mode, pod=pod), failurePolicy={"maxRestarts": 1})
+    uid = (await cluster.create_jobset(raw))["metadata"]["uid"]
+    pods = await running_pods(cluster, 2)
+    scopes = ["rj/w"] * 2 if mode == "Gang" else ["job/w/0", "job/w/1"]
+    await running.process.stop()
+    try:
+        await kubelet.fail(pods[0])
+
+        async def restarted() -> dict[str, object]:
+            jobs = await cluster.jobs()
+            attempts = [job["metadata"]["labels"].get(RESTART_ATTEMPT) for job in jobs.values()]
+            if attempts != ["1", "1"]:
+                raise NotYet(f"attempts {attempts}")
+            return {name: reference_of(job) for name, job in jobs.items()}
+
+        references = await wait_for(restarted, what="the restart")
+        groups = [object_name("js", uid, scope, 1) for scope in scopes]
+        assert references == {f"js-w-{n}": {"podGroupName": group} for n, group in enumerate(groups)}
+        await a_put_without_the_reference_keeps_it(cluster, "js-w-0")
+        # New gangs are refused meanwhile, as ever.
+        failure = await refused(cluster.create_jobset({**raw, "metadata": {**raw["metadata"], "name": "new"}}))
+        assert 'failed calling webhook "jobsets.gangs.gangctl.dev"' in failure.message
+    finally:
+        await running.process.start()
+    await running_pods(cluster, 2)
+    assert {*(await cluster.gangs()).groups} >= {*groups}
+    assert await calls(cluster) == before
+    assert not await exists(cluster, JOB_WEBHOOKS)
+
+
+async def a_put_without_the_reference_keeps_it(cluster: Cluster, name: str) -> None:
+    """As of a controller that was built against another release."""
+    path = cluster.path("batch/v1", "jobs", name)
+
+    async def put() -> Object:
+        job = copy.deepcopy(await cluster.api.get(path))
+        del job["spec"]["template"]["spec"]["schedulingGroup"]
+        job["metadata"].setdefault("labels", {})["put"] = "yes"
+        return await cluster.api.update(path, job)
+
+    was = reference_of(await cluster.api.get(path))
+    # The Job controller writes its status meanwhile.
+    stored = await wait_for(put, what="the PUT", tolerate=(ApiFailure,))
+    assert (reference_of(stored), stored["metadata"]["labels"]["put"]) == (was, "yes")
+
+
+@on("1.37")
+async def test_a_skipped_namespace_is_left_alone(cluster: Cluster) -> None:
+    await cluster.create_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang")))
+    await jobs_with_references(cluster, 1)
+    await cluster.api.patch(
+        path_of("v1", "namespaces", name=cluster.namespace), {"metadata": {"labels": {"gangctl.dev/skip": "true"}}}
+    )
+
+    async def free() -> bool:
+        await cluster.api.delete(cluster.path("batch/v1", "jobs", "js-w-0"), propagation="Background")
+        job = (await cluster.jobs())["js-w-0"]
+        if reference_of(job):
+            raise NotYet(str(reference_of(job)))
+        return True
+
+    # The API server notices the label a moment later; JobSet makes the Job anew each time.
+    await wait_for(free, what="a Job without a group", tolerate=(ApiFailure, KeyError))
+
+
+async def test_what_somebody_changes_of_the_policy_is_repaired(bare: Cluster) -> None:
+    api, (policy, binding, _) = bare.api, POLICY
+    async with Gangctl(bare.plane) as gangctl:
+        await bare.asked()
+        await api.patch(path_to(policy), {"spec": {"failurePolicy": "Ignore"}})
+        await api.delete(path_to(binding))
+        # It looks at everything when a configuration of its own changes, which it watches; otherwise every 30 s.
+        touched = path_of(REGISTRATION, "mutatingwebhookconfigurations", name="gangctl-gangs")
+        await api.patch(touched, {"metadata": {"labels": {"team": "infra"}}})
+
+        async def repaired() -> bool:
+            if (found := (await api.get(path_to(policy)))["spec"]["failurePolicy"]) != "Fail":
+                raise NotYet(found)
+            return await exists(bare, path_to(binding))
+
+        await wait_for(repaired, what="the policy to be repaired")
+        assert "MutatingAdmissionPolicyBinding gangctl-gangs is missing" in gangctl.log
+
+
+async def test_it_registers_the_policy_and_withdraws_the_webhook_when_that_is_in_effect() -> None:
+    plane = ControlPlane.start("1.37", ("jobset",), scheduler=False)
+    async with plane as started, Gangctl(started) as gangctl:
+        cluster = await place(started)
+        await cluster.asked()
+        await gangctl.process.stop()
+        for each in POLICY:
+            await started.api.delete(path_to(each))
+        await gangctl.process.start()
+        # Until the policy is known to be in effect everywhere, both are there.
+        for each in POLICY:
+            await exists_soon(cluster, path_to(each))
+
+        async def withdrawn() -> bool:
+            if await exists(cluster, JOB_WEBHOOKS):
+                raise NotYet("it is there")
+            return True
+
+        await wait_for(withdrawn, what="the webhook for Jobs to be withdrawn")
+        assert "MutatingWebhookConfiguration gangctl-jobs is missing" in gangctl.log
+        assert '"references": "policy"' in gangctl.log
+        await is_ganged(cluster)
+
+
+async def exists_soon(cluster: Cluster, path: str) -> None:
+    async def there() -> bool:
+        if not await exists(cluster, path):
+            raise NotYet("it is not there")
+        return True
+
+    await wait_for(there, what=path)
+
+
+async def test_without_policies_a_webhook_names_the_groups() -> None:
+    """1.35 has none; here a newer cluster has them switched off."""
+    plane = ControlPlane.start("1.37", ("jobset",), gates={"MutatingAdmissionPolicy": False}, scheduler=False)
+    async with plane as started, Gangctl(started) as gangctl:
+        assert not has_policies(started)
+        cluster = await place(started)
+        await cluster.asked()
+        await is_ganged(cluster)
+        assert await calls(cluster) >= 1
+        assert '"references": "webhook"' in gangctl.log
+
+
+async def place(plane: ControlPlane) -> Cluster:
+    await create_namespaces(plane, ["t"])
+    return Cluster(plane, "t")
+
+
+async def is_ganged(cluster: Cluster) -> None:
+    uid = (await cluster.create_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang"))))["metadata"]["uid"]
+    references = (await gang_of(cluster, "js")).references
+    assert references == {"js-w-0": {"podGroupName": object_name("js", uid, "rj/w")}}

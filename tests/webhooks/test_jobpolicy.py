@@ -1,0 +1,117 @@
+"""The policy for Jobs as data: its CEL names the group that the plan has, for the Jobs that the webhook is sent."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Final
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.api.meta import JOB_RESTART_ATTEMPT, RESTART_ATTEMPT
+from gangctl.api.scheduling import Reference
+from gangctl.gang.admission import reference_of_job
+from gangctl.gang.generation import names_its_group, stamped_proof_job
+from gangctl.sandbox.admission.conditions import Conditions
+from gangctl.webhooks.configurations import Endpoint, FailurePolicy, WebhookSettings
+from gangctl.webhooks.jobpolicy import BINDING, POLICY, build_job_policy
+from tests.gang.pipeline import child_job, stored
+from tests.jobsets import FIXTURE_UID, jobset, rj
+from tests.policy.cel.python_engine.evaluating import evaluate
+from tests.rows import each
+from tests.strategies import PROPERTY, gangs
+
+Raw = dict[str, Any]
+SETTINGS: Final = WebhookSettings(Endpoint(url="https://127.0.0.1:9443"))
+SPEC: Final = build_job_policy(SETTINGS, "gangctl-system")[0]["spec"]
+JOB: Final = child_job(stored(jobset("js", rj("w", 2, mode="Gang"), uid=FIXTURE_UID)), 0, 1)
+
+
+def matches(job: Raw, old: Raw | None = None) -> bool:
+    request = {"operation": "CREATE" if old is None else "UPDATE"}
+    return Conditions(SPEC["matchConditions"]).hold({"object": job, "oldObject": old, "request": request})
+
+
+def group(job: Raw, old: Raw | None = None) -> str:
+    """What the policy writes into the Job: its variables, each with those before it."""
+    request = {"operation": "CREATE" if old is None else "UPDATE"}
+    values: dict[str, Any] = {}
+    for variable in SPEC["variables"]:
+        text = variable["expression"]
+        values[variable["name"]] = evaluate(text, values, object=job, oldObject=old, request=request)
+    return str(values["group"])
+
+
+def naming(job: Raw, name: str, field: str = "schedulingGroup") -> Raw:
+    changed = copy.deepcopy(job)
+    changed["spec"]["template"]["spec"][field] = {"podGroupName": name}
+    return changed
+
+
+attempts = st.integers(0, 2**31 - 1)
+
+
+@given(raw=gangs(), attempt=attempts, again=attempts)
+@PROPERTY
+def test_a_job_is_given_the_group_of_the_plan(raw: Raw, attempt: int, again: int) -> None:
+    jobs = stored(raw)
+    for position, entry in enumerate(jobs["spec"]["replicatedJobs"]):
+        for index in range(entry.get("replicas", 1)):
+            job = child_job(jobs, position, index)
+            job["metadata"]["labels"] |= {RESTART_ATTEMPT: str(attempt), JOB_RESTART_ATTEMPT: str(again)}
+            reference = reference_of_job(job)
+            assert matches(job) is (reference is not None)
+            if reference is not None:
+                assert isinstance(reference, Reference)
+                assert group(job) == reference.group
+
+
+def test_a_job_of_the_first_attempt_may_have_no_label_of_it() -> None:
+    job = copy.deepcopy(JOB)
+    del job["metadata"]["labels"][RESTART_ATTEMPT]
+    assert group(job) == "js-w-0f5a6f3e-7c21-0"
+
+
+def test_a_group_that_somebody_chose_stays() -> None:
+    assert matches(JOB)
+    assert not matches(naming(JOB, "mine"))
+
+
+def test_an_update_restores_what_the_job_was_created_with() -> None:
+    assert matches(JOB, naming(JOB, "as-created"))
+    assert group(JOB, naming(JOB, "as-created")) == "as-created"
+    assert not matches(JOB, JOB)
+    assert not matches(naming(JOB, "as-created"), naming(JOB, "as-created"))
+
+
+def test_the_proof_is_a_job_of_a_gang() -> None:
+    job = stamped_proof_job("gangctl-system")
+    assert matches(job)
+    assert not names_its_group(job)
+    assert not names_its_group(naming(job, "another"))
+    assert names_its_group(naming(job, group(job)))
+
+
+@each("policy", ["Fail", "Ignore"])
+def test_the_failure_policy_is_that_of_the_job_webhook(policy: FailurePolicy) -> None:
+    settings = WebhookSettings(SETTINGS.endpoint, jobs_failure_policy=policy)
+    assert build_job_policy(settings, "g")[0]["spec"]["failurePolicy"] == policy
+
+
+def test_whose_jobs_it_is_for() -> None:
+    managed = {"key": "gangctl.dev/managed", "operator": "In", "values": ["true"]}
+    settings = WebhookSettings(SETTINGS.endpoint, ("kube-system", "own"), (managed,))
+    policy, jobs, proof = build_job_policy(settings, "own")
+    assert [each["kind"] for each in (policy, jobs, proof)] == [POLICY, BINDING, BINDING]
+    assert {each["spec"]["policyName"] for each in (jobs, proof)} == {policy["metadata"]["name"]}
+    assert jobs["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"] == [
+        {"key": "gangctl.dev/skip", "operator": "NotIn", "values": ["true"]},
+        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "own"]},
+        managed,
+    ]
+    (label,) = jobs["spec"]["matchResources"]["objectSelector"]["matchExpressions"]
+    assert label == {"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}
+    assert proof["spec"]["matchResources"] == {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "own"}},
+        "objectSelector": {"matchExpressions": [{"key": "gangctl.dev/proof", "operator": "Exists"}]},
+    }
