@@ -13,6 +13,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gangctl.api.failurepolicy import NONE, Restarts, read_restarts
 from gangctl.api.meta import (
     ADMISSION_GATED_BY,
     EXCLUSIVE_TOPOLOGY,
@@ -108,6 +109,7 @@ class JobSet:
     replicated_jobs: tuple[ReplicatedJob, ...]
     finished: bool
     restarts: int
+    restarts_left: Restarts = NONE
     outcome: str = ""
     """``Completed`` or ``Failed`` once it has finished."""
     outcome_reason: str = ""
@@ -255,6 +257,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         ),
         finished=end is not None,
         restarts=restarts if isinstance(restarts, int) else 0,
+        restarts_left=read_restarts(spec, status),
         outcome=_text(end, "type"),
         outcome_reason=_text(end, "reason"),
         outcome_message=_text(end, "message"),

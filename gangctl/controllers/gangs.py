@@ -115,7 +115,9 @@ class GangController:
 
     async def _present(self, observed: _Observed, desired: Desired, plan: GangPlan, generation: Generation) -> Action:
         jobset, existing = observed.jobset, await self._caches.existing(plan)
-        difference = await computed(observed.items, diff, plan, existing, desired.min_counts, generation.capabilities)
+        difference = await computed(
+            observed.items, diff, plan, existing, desired.min_counts, generation.capabilities, desired.spares
+        )
         interrupted = self._reporter.interrupted(jobset, existed=existing.workload is not None)
         if not await self._apply(jobset, plan, difference.changes, generation, interrupted=interrupted):
             return requeue(CONFLICT_RETRY_SECONDS)

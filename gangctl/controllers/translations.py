@@ -8,7 +8,7 @@ from typing import Literal
 from gangctl.gang.diff import Change, Create, Delete, Kind, SetMinCounts
 from gangctl.gang.report import Level
 
-Result = Literal["unchanged", "created", "recreated", "patched", "deleted", "rejected", "failed"]
+Result = Literal["unchanged", "created", "recreated", "prepared", "patched", "deleted", "rejected", "failed"]
 FieldClass = Literal["existence", "min_count", "templates", "surplus"]
 
 
@@ -26,7 +26,10 @@ def result_of(changes: Sequence[Change], *, before: bool) -> Result:
     """What changes that were carried out come to; ``before`` says that the JobSet had its objects already."""
     if not changes:
         return "unchanged"
-    if any(isinstance(change, Create) for change in changes):
+    created = [change for change in changes if isinstance(change, Create)]
+    if created and all(change.spare for change in created):
+        return "prepared"
+    if created:
         return "recreated" if before else "created"
     return "patched" if any(isinstance(change, SetMinCounts) for change in changes) else "deleted"
 
@@ -35,8 +38,8 @@ def repairs(changes: Sequence[Change], *, before: bool) -> Iterator[tuple[Kind, 
     """What these changes mend: nothing that follows from pods that finished, from a restart or from a new JobSet."""
     for change in changes:
         match change:
-            case Create(kind=kind):
-                if before:
+            case Create(kind=kind, spare=spare):
+                if before and not spare:
                     yield kind, "existence"
             case SetMinCounts(kind=kind, progress=progress):
                 if not progress:

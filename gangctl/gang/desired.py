@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.scheduling import PodGroup
 from gangctl.gang.assess import Assessment, Lifecycle, assess
 from gangctl.gang.outsiders import find_outsiders, tell, without
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress, target_min_counts
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules
+from gangctl.gang.spares import spare_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +21,15 @@ class Desired:
     """What there should be, and what a person should know of the Jobs that are left out.
 
     ``plan`` is for the Jobs whose pods can name their group, None without a gang; whether its objects should exist now
-    says the lifecycle. ``min_counts`` holds each PodGroup's minCount by name.
+    says the lifecycle. ``min_counts`` holds each PodGroup's minCount by name. ``spares`` are the groups of the next
+    attempt, which should exist once the gang runs.
     """
 
     assessment: Assessment
     plan: GangPlan | None = None
     min_counts: Mapping[str, int] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
+    spares: tuple[PodGroup, ...] = ()
 
 
 def desire(jobset: JobSet, jobs: Sequence[JobProgress], rules: ClusterRules, suspended: Lifecycle) -> Desired:
@@ -40,5 +44,6 @@ def desire(jobset: JobSet, jobs: Sequence[JobProgress], rules: ClusterRules, sus
     own = [job for job in jobs if job.jobset_uid == plan.uid]
     outsiders = find_outsiders(plan, own, rules.generation)
     notices = () if jobset.finished else tell(outsiders, rules.generation)
+    spares = spare_groups(plan) if rules.generation.capabilities.pod_groups else ()
     plan = without(plan, outsiders)
-    return Desired(assessment, plan, target_min_counts(plan, own), notices)
+    return Desired(assessment, plan, target_min_counts(plan, own), notices, spares)

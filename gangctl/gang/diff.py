@@ -27,6 +27,8 @@ class Create:
     kind: Kind
     wanted: Workload | PodGroup
     again: bool = False
+    spare: bool = False
+    """It is of the next attempt: routine, not worth an event."""
 
     @property
     def name(self) -> str:
@@ -113,6 +115,14 @@ def _group_change(group: PodGroup, found: Observed, target: int) -> SetMinCounts
     return SetMinCounts("PodGroup", found, ((0, "", have, target),), progress)
 
 
+def _lowers(change: Change) -> bool:
+    """Whether it lowers the minCount of a PodGroup."""
+    if not isinstance(change, SetMinCounts) or change.kind != "PodGroup":
+        return False
+    _, _, old, new = change.counts[0]
+    return old > new
+
+
 def _lowered(plan: GangPlan, existing: Existing, targets: Mapping[str, int]) -> Iterator[SetMinCounts]:
     """Lower minCounts, which no Workload has to allow."""
     for group in plan.groups:
@@ -120,12 +130,46 @@ def _lowered(plan: GangPlan, existing: Existing, targets: Mapping[str, int]) -> 
         if have is None or have.owner_uid != plan.uid:
             continue
         change = _group_change(group, have, targets[group.name])
-        if change is not None and change.counts[0][2] > change.counts[0][3]:
+        if change is not None and _lowers(change):
             yield change
 
 
-def diff(plan: GangPlan, existing: Existing, targets: Mapping[str, int], capabilities: Capabilities) -> Difference:
+def _runs(plan: GangPlan, existing: Existing) -> bool:
+    """Whether the scheduler has placed one of its gangs."""
+    found = (existing.groups.get(group.name) for group in plan.groups)
+    return any(o is not None and o.owner_uid == plan.uid and o.scheduled and o.scheduled.status for o in found)
+
+
+def _beside(plan: GangPlan, spares: Sequence[PodGroup], existing: Existing) -> Iterator[Change]:
+    """What has to happen to the other groups of the JobSet: those of earlier attempts, and of the next one.
+
+    The latter are created once the gang runs, off the way of others that start.
+    """
+    planned = {group.name for group in (*plan.groups, *spares)}
+    families = {family(name) for name in planned}
+    for name, found in existing.groups.items():
+        if name not in planned and found.owner_uid == plan.uid and not found.deleting:
+            yield Delete("PodGroup", found, progress=family(name) in families)
+    runs = bool(spares) and _runs(plan, existing)
+    for group in spares:
+        have = existing.groups.get(group.name)
+        if have is None:
+            if runs:
+                yield Create("PodGroup", group, spare=True)
+        elif have.owner_uid == plan.uid and (change := _group_change(group, have, group.template.min_count)):
+            yield replace(change, progress=True)
+
+
+def diff(
+    plan: GangPlan,
+    existing: Existing,
+    targets: Mapping[str, int],
+    capabilities: Capabilities,
+    spares: Sequence[PodGroup] = (),
+) -> Difference:
     """Changes that make what exists equal to the plan; ``targets`` holds each PodGroup's minCount by name.
+
+    ``spares`` are the groups of the next attempt.
 
     Only minCount is compared: it is all that gangctl sets and Kubernetes lets change. What the
     server fills in or drops never counts as drift. The minCount of a group that is being deleted is
@@ -136,31 +180,28 @@ def diff(plan: GangPlan, existing: Existing, targets: Mapping[str, int], capabil
         return Difference(conflicts=(("Workload", found.name),))
     if found is not None and found.deleting:
         return _freeze([*_lowered(plan, existing, targets)], (), capabilities)
-    lower: list[Change] = []
-    then: list[Change] = []
+    changes: list[Change] = []
     conflicts: list[tuple[Kind, str]] = []
     going: list[str] = []
     if found is None:
-        then.append(Create("Workload", plan.workload))
+        changes.append(Create("Workload", plan.workload))
     else:
-        then += _workload_changes(plan.workload, found)
-        if any(isinstance(change, Delete) for change in then):
-            return Difference(tuple(then))
+        changes += _workload_changes(plan.workload, found)
+        if any(isinstance(change, Delete) for change in changes):
+            return Difference(tuple(changes))
     for group in plan.groups if capabilities.pod_groups else ():
         have = existing.groups.get(group.name)
         if have is None:
-            then.append(Create("PodGroup", group, again=found is not None))
+            changes.append(Create("PodGroup", group, again=found is not None))
         elif have.owner_uid != plan.uid:
             conflicts.append(("PodGroup", group.name))
             if have.deleting:
                 going.append(group.name)
         elif (change := _group_change(group, have, targets[group.name])) is not None:
-            (lower if change.counts[0][2] > change.counts[0][3] else then).append(change)
-    planned = {group.name for group in plan.groups}
-    stale = [o for name, o in existing.groups.items() if name not in planned and o.owner_uid == plan.uid]
-    families = {family(name) for name in planned}
-    then += [Delete("PodGroup", o, progress=family(o.name) in families) for o in stale if not o.deleting]
-    return replace(_freeze([*lower, *then], tuple(conflicts), capabilities), going=frozenset(going))
+            changes.append(change)
+    changes += _beside(plan, spares, existing)
+    changes.sort(key=_lowers, reverse=True)
+    return replace(_freeze(changes, tuple(conflicts), capabilities), going=frozenset(going))
 
 
 def _freeze(

@@ -67,7 +67,7 @@ def replica_key(attempt: int, index: int | None, job_attempt: int = 0) -> str:
     return f"{index}-{attempt}" + (f"-{job_attempt}" if job_attempt else "")
 
 
-def _group_names(uid: str, attempt: int, rj: ReplicatedJob, stamp: Stamp | None) -> tuple[str, ...]:
+def group_names(uid: str, attempt: int, rj: ReplicatedJob, stamp: Stamp | None) -> tuple[str, ...]:
     """Names of the groups that the Jobs of a ReplicatedJob are in, each once."""
     if stamp is None or rj.replicas == 0:
         return ()
@@ -132,7 +132,7 @@ def make_plan(
     owner = Owner(jobset.name, real)
     workload = Workload(jobset.namespace, naming.workload_name(jobset.name, real), owner, tuple(templates.values()))
     names = tuple(
-        _group_names(real, jobset.restarts, rj, stamp) for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True)
+        group_names(real, jobset.restarts, rj, stamp) for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True)
     )
     groups: dict[str, PodGroup] = {}
     for stamp, own in zip(stamps, names, strict=True):

@@ -20,8 +20,8 @@ class GangMetrics(TranslationObserver):
         self._translations = Counter(
             "gangctl_translations",
             "Looks at what a JobSet should have, by level (JobSet, ReplicatedJob, Replica, Mixed) and result: "
-            "unchanged, created, recreated (something had gone), patched, deleted, rejected (a name is somebody "
-            "else's), failed.",
+            "unchanged, created, recreated (something had gone), prepared (groups of the next attempt), patched, "
+            "deleted, rejected (a name belongs to another owner), failed.",
             ["level", "result"],
             registry=registry,
         )

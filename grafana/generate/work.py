@@ -30,6 +30,7 @@ def gangs() -> list[dashboard.Panel]:
             stacked=True,
             colors={
                 "created": "green",
+                "prepared": "light-green",
                 "patched": "blue",
                 "recreated": "orange",
                 "rejected": "red",

@@ -10,6 +10,7 @@ from tests.rows import each
 OWNER = Owner("js", "u")
 WORKLOAD = Create("Workload", Workload("ns", "w", OWNER, ()))
 GROUP = Create("PodGroup", PodGroup("ns", "g", OWNER, "w", Template("t", 2)))
+SPARE = Create("PodGroup", PodGroup("ns", "s", OWNER, "w", Template("t", 2)), spare=True)
 
 
 def found(name: str) -> Observed:
@@ -26,6 +27,8 @@ def resized(kind: Kind, *, progress: bool = False) -> SetMinCounts:
         ([], True, "unchanged"),
         ([WORKLOAD, GROUP], False, "created"),
         ([GROUP], True, "recreated"),
+        ([SPARE], True, "prepared"),
+        ([GROUP, SPARE], True, "recreated"),
         ([resized("PodGroup")], True, "patched"),
         ([Delete("PodGroup", found("g")), Delete("Workload", found("w"))], True, "deleted"),
         ([resized("PodGroup"), Delete("PodGroup", found("g"))], True, "patched"),
@@ -40,6 +43,7 @@ def test_what_a_look_came_to(changes: list[Change], before: bool, result: str) -
     [
         (WORKLOAD, False, []),
         (WORKLOAD, True, [("Workload", "existence")]),
+        (SPARE, True, []),
         (resized("PodGroup"), True, [("PodGroup", "min_count")]),
         (resized("PodGroup", progress=True), True, []),
         (Delete("Workload", found("w")), True, [("Workload", "templates")]),

@@ -119,7 +119,7 @@ OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_reconcile_errors_total": "8 queues x classes of errors (about 20)",
     "gangctl_reconcile_total": "8 queues x 4 results",
     "gangctl_shard_leader": f"{MOST_SHARDS} shards",
-    "gangctl_translations_total": "4 levels x 7 results",
+    "gangctl_translations_total": "4 levels x 8 results",
     "gangctl_watch_restarts_total": f"{_RESOURCES} x reasons (about 20)",
     "gangctl_workqueue_adds_total": _WORK_QUEUES,
     "gangctl_workqueue_depth": _WORK_QUEUES,

@@ -1,0 +1,145 @@
+"""The groups of the next attempt: exactly those that a restart will name, full, and only where one is allowed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from gangctl.api.scheduling import Generation, Scheduled
+from gangctl.gang.assess import Lifecycle
+from gangctl.gang.build import build_objects
+from gangctl.gang.desired import desire
+from gangctl.gang.diff import Create, Delete, Difference, Existing, SetMinCounts, diff
+from gangctl.gang.plan import GangPlan, make_plan
+from gangctl.gang.progress import target_min_counts
+from gangctl.gang.resolve import ClusterRules
+from gangctl.gang.spares import spare_groups
+from tests.gang.pipeline import planned, read, resolved, some_plan, stored
+from tests.gang.store import Store
+from tests.jobsets import FIXTURE_UID, jobset, rj
+from tests.rows import each
+from tests.strategies import PROPERTY, gangs
+
+Raw = dict[str, Any]
+ONCE: Raw = {"failurePolicy": {"maxRestarts": 1}}
+ALONE: Raw = {"failurePolicy": {"maxRestarts": 3, "rules": [{"action": "RestartJob", "targetReplicatedJobs": ["w"]}]}}
+
+
+def names(plan: GangPlan) -> list[str]:
+    return [group.name for group in spare_groups(plan)]
+
+
+@given(raw=gangs(), attempt=st.integers(0, 3))
+@PROPERTY
+def test_they_are_the_groups_of_the_plan_after_a_restart(raw: Raw, attempt: int) -> None:
+    may_restart = {**raw, "spec": {**raw["spec"], **ONCE}, "status": {"restarts": attempt}}
+    plan = planned(may_restart)
+    assume(plan is not None)
+    assert plan is not None
+    options = resolved(may_restart).config.options
+    restarted = make_plan(replace(plan.jobset, restarts=attempt + 1), plan.stamps, options)
+    assert restarted is not None
+    assert spare_groups(plan) == restarted.groups
+
+
+def test_without_restarts_left_there_are_none() -> None:
+    raw = jobset("js", rj("w", 2, 1, 1, mode="Gang"), uid=FIXTURE_UID, **ONCE)
+    assert names(some_plan(raw)) == ["js-w-0f5a6f3e-7c21-1"]
+    over = {**raw, "status": {"restarts": 1, "restartsCountTowardsMax": 1}}
+    assert names(some_plan(over)) == []
+    assert names(some_plan(jobset("js", rj("w", 2, 1, 1, mode="Gang")))) == []
+
+
+def test_a_job_that_is_a_gang_and_may_restart_by_itself_has_a_group_for_that() -> None:
+    jobs = (rj("w", 2, 1, 1, mode="ReplicatedGang"), rj("v", 2, 1, 1, mode="ReplicatedGang"))
+    raw = jobset("js", *jobs, uid=FIXTURE_UID, **ALONE)
+    raw["status"] = {"replicatedJobsStatus": [{"name": "w", "jobRestarts": [0, 4]}]}
+    base = "0f5a6f3e-7c21"
+    whole = [f"js-w-{base}-0-1", f"js-w-{base}-1-1.4", f"js-v-{base}-0-1", f"js-v-{base}-1-1"]
+    assert sorted(names(some_plan(raw))) == sorted([*whole, f"js-w-{base}-0-0.1", f"js-w-{base}-1-0.5"])
+
+
+def test_jobs_that_share_a_gang_keep_it_when_one_restarts() -> None:
+    raw = jobset("js", rj("w", 2, 1, 1, mode="Gang"), uid=FIXTURE_UID, **ALONE)
+    assert names(some_plan(raw)) == ["js-w-0f5a6f3e-7c21-1"]
+
+
+RAW = stored(jobset("js", rj("a", 1, 4, 4, mode="Gang"), rj("b", 1, 2, 2, mode="Gang"), uid=FIXTURE_UID, **ONCE))
+
+
+def difference(plan: GangPlan, existing: Existing, **targets: int) -> Difference:
+    wanted = {**target_min_counts(plan, []), **targets}
+    return diff(plan, existing, wanted, Generation.V1BETA1.capabilities, spare_groups(plan))
+
+
+def existing(plan: GangPlan, *, scheduled: bool | None = True) -> Existing:
+    found = Store(Generation.V1BETA1, build_objects(plan, Generation.V1BETA1)).existing(plan)
+    state = None if scheduled is None else Scheduled(scheduled)
+    first = plan.groups[0].name
+    return replace(found, groups={**found.groups, first: replace(found.groups[first], scheduled=state)})
+
+
+def with_spares(plan: GangPlan) -> Existing:
+    store = Store(Generation.V1BETA1, build_objects(plan, Generation.V1BETA1))
+    for change in difference(plan, existing(plan)).changes:
+        store.apply(change, plan.uid)
+    return store.existing(plan)
+
+
+@each("scheduled", [None, False])
+def test_they_wait_until_a_gang_was_scheduled(scheduled: bool | None) -> None:
+    plan = some_plan(RAW)
+    assert difference(plan, existing(plan, scheduled=scheduled)) == Difference()
+
+
+def test_once_a_gang_was_scheduled_those_of_all_are_created_last() -> None:
+    plan = some_plan(RAW)
+    assert difference(plan, existing(plan)).changes == tuple(
+        Create("PodGroup", group, spare=True) for group in spare_groups(plan)
+    )
+    assert difference(plan, with_spares(plan)) == Difference()
+
+
+def test_they_stay_while_the_gang_is_not_scheduled_again_and_full_while_it_shrinks() -> None:
+    plan = some_plan(RAW)
+    changes = difference(plan, with_spares(plan), **{plan.groups[0].name: 1}).changes
+    assert [(type(change), change.name) for change in changes] == [(SetMinCounts, plan.groups[0].name)]
+
+
+def test_they_follow_a_resize_without_an_event() -> None:
+    found = with_spares(some_plan(RAW))
+    wider = stored(jobset("js", rj("a", 1, 6, 6, mode="Gang"), rj("b", 1, 1, 1, mode="Gang"), uid=FIXTURE_UID, **ONCE))
+    plan = some_plan(wider)
+    a, b = (group.name for group in spare_groups(plan))
+    changes = {change.name: change for change in difference(plan, found).changes if isinstance(change, SetMinCounts)}
+    assert [(changes[name].counts[0][2:], changes[name].progress) for name in (a, b)] == [
+        ((4, 6), True),
+        ((2, 1), True),
+    ]
+    order = [change.name for change in difference(plan, found).changes]
+    assert order.index(b) < order.index(plan.workload.name) < order.index(a)
+
+
+def test_after_the_restart_they_are_the_gang_and_those_before_them_go() -> None:
+    plan = some_plan(RAW)
+    found = with_spares(plan)
+    restarted = some_plan({**RAW, "status": {"restarts": 1, "restartsCountTowardsMax": 1}})
+    changes = difference(restarted, found).changes
+    assert changes == tuple(Delete("PodGroup", found.groups[g.name], progress=True) for g in plan.groups)
+
+
+def test_one_that_belongs_to_somebody_else_is_left_alone() -> None:
+    plan = some_plan(RAW)
+    found = with_spares(plan)
+    spare = spare_groups(plan)[0].name
+    foreign = replace(found.groups[spare], owner_uid="other", min_counts=(("", 77),))
+    assert difference(plan, replace(found, groups={**found.groups, spare: foreign})) == Difference()
+
+
+@each(("generation", "count"), [(Generation.V1ALPHA1, 0), (Generation.V1ALPHA2, 2), (Generation.V1BETA1, 2)])
+def test_where_there_are_no_groups_there_are_no_spares(generation: Generation, count: int) -> None:
+    desired = desire(read(RAW), [], ClusterRules(generation), Lifecycle.RETIRED)
+    assert len(desired.spares) == count
