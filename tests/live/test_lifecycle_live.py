@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -98,32 +99,32 @@ async def test_p21_a_restart_is_a_gang_of_its_own(cluster: Cluster, kubelet: Kub
     uid = created["metadata"]["uid"]
     pods = await running_pods(cluster, 4)
     before = await gang_of(cluster, "js")
+    if cluster.has_groups:
+        await exist(cluster, object_name("js", uid, "rj/w", 0), object_name("js", uid, "rj/w", 1))
     position = plane.audit_position
     await kubelet.fail(next(p for p in pods if p["metadata"]["name"].startswith("js-w-0")))
 
-    async def restarted() -> bool:
-        jobs = await cluster.jobs()
-        attempts = {j["metadata"]["labels"].get("jobset.sigs.k8s.io/restart-attempt") for j in jobs.values()}
-        if attempts != {"1"} or len(jobs) != 2:
-            raise NotYet(f"attempts {attempts}")
-        return True
-
-    await wait_for(restarted, what="the restart")
+    await restarted(cluster, 1)
     await running_pods(cluster, 4)
 
-    async def replaced() -> Gangs:
-        gangs = await cluster.gangs()
-        groups = {object_name("js", uid, "rj/w", 1)} if cluster.has_groups else set()
-        if gangs.groups.keys() != groups:
-            raise NotYet(str(gangs.names))
-        return gangs
-
-    after = await wait_for(replaced, what="the group of the first attempt to be gone")
+    after = await exist(cluster, *([object_name("js", uid, "rj/w", 1)] if cluster.has_groups else []))
     assert after.workloads.keys() == before.workloads.keys()
     expected = cluster.expected_reference("js", uid, "rj/w", "w", 1)
     assert after.references == dict.fromkeys(("js-w-0", "js-w-1"), expected)
     await running.settle()
-    await wrote(cluster, position, *(("create podgroups", "delete podgroups") if cluster.has_groups else ()))
+    await wrote(cluster, position, *(("delete podgroups",) if cluster.has_groups else ()))
+
+
+async def exist(cluster: Cluster, *groups: str) -> Gangs:
+    """Everything there is, once the PodGroups are these and no others."""
+
+    async def there() -> Gangs:
+        gangs = await cluster.gangs()
+        if gangs.groups.keys() != {*groups}:
+            raise NotYet(str(gangs.names))
+        return gangs
+
+    return await wait_for(there, what=f"PodGroups {', '.join(groups)}")
 
 
 async def test_p22_user_managed_group_is_left_alone(cluster: Cluster, running: Gangctl) -> None:
@@ -198,6 +199,48 @@ async def test_p25_elastic_resize(cluster: Cluster) -> None:
     assert after.uids() == before.uids()
     await said(cluster, "WorkloadUpdated")
     await said(cluster, "PodGroupUpdated")
+
+
+async def test_the_writes_of_a_whole_life(cluster: Cluster, kubelet: Kubelet, running: Gangctl) -> None:
+    """From CREATE over a restart to the end: two writes to begin, one to be ready for each restart that is left."""
+    position = cluster.plane.audit_position
+    created = await cluster.create_jobset(
+        jobset("js", rj("w", 1, 2, 2, mode="Gang", pod=room(cluster)), failurePolicy={"maxRestarts": 2})
+    )
+    first, second, third = (object_name("js", created["metadata"]["uid"], "rj/w", n) for n in range(3))
+    pods = await running_pods(cluster, 2)
+    if cluster.has_groups:
+        await exist(cluster, first, second)
+    await kubelet.fail(pods[0])
+    await restarted(cluster, 1)
+    again = await running_pods(cluster, 2)
+    if cluster.has_groups:
+        await exist(cluster, second, third)
+    await asyncio.gather(*map(kubelet.finish, again))
+    await no_gang(cluster)
+    await running.settle()
+    beginning = ["create workloads", "create podgroups", "create podgroups"]
+    restart = ["delete podgroups", "create podgroups"]
+    tail = ["patch podgroups"] if cluster.minor == "1.37" else []
+    end = ["delete podgroups", "delete podgroups", "delete workloads"]
+    if not cluster.has_groups:
+        beginning, restart, end = beginning[:1], [], end[2:]
+    found = cluster.writes(USER, position)
+    # Both pods may be seen to end at once: then there is no tail.
+    assert found in ([*beginning, *restart, *end], [*beginning, *restart, *tail, *end])
+
+
+async def restarted(cluster: Cluster, attempt: int) -> None:
+    """Wait until every Job is of this attempt."""
+
+    async def so() -> bool:
+        labels = [job["metadata"]["labels"] for job in (await cluster.jobs()).values()]
+        attempts = {each.get("jobset.sigs.k8s.io/restart-attempt") for each in labels}
+        if attempts != {str(attempt)}:
+            raise NotYet(f"attempts {attempts}")
+        return True
+
+    await wait_for(so, what=f"attempt {attempt}")
 
 
 async def test_finished_jobset_leaves_nothing(cluster: Cluster, kubelet: Kubelet) -> None:
