@@ -104,6 +104,14 @@ ROWS: Final = (
         ),
     ),
     Row(
+        "planning",
+        "Reconcile of a JobSet of 50,000 Jobs: longest time for which the event loop, which answers webhooks, is held.",
+        (
+            Limit("planning-jobset", "planning", "one gang", _MOST, 20, "ms", worst=True),
+            Limit("planning-replica", "planning", "a gang for each Job", _MOST, 20, "ms", worst=True),
+        ),
+    ),
+    Row(
         "admission",
         "Admission of a 20 KB JobSet, 20 policies, paced 20 creates/s; from the API server's webhook histogram.",
         (

@@ -15,6 +15,7 @@ from benchmarks.failover import main as failover
 from benchmarks.fit import main as fit
 from benchmarks.growth import main as growth
 from benchmarks.hostile import main as hostile
+from benchmarks.planning import main as planning
 from benchmarks.readiness import main as readiness
 from benchmarks.result import Findings
 from benchmarks.scrape import main as scrape
@@ -36,6 +37,7 @@ class Bench:
 BENCHES: Final[dict[str, Bench]] = {
     "start": Bench(start, 1),
     "translate": Bench(translate, 0.2),
+    "planning": Bench(planning, 0.5),
     "fit": Bench(fit, 0.7),
     "scrape": Bench(scrape, 0.2),
     "hostile": Bench(hostile, 2),

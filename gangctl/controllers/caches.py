@@ -29,7 +29,7 @@ from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.store import Store
-from gangctl.runtime.threads import AT_ONCE
+from gangctl.runtime.threads import AT_ONCE, computed
 
 Key = tuple[str, str]
 Enqueue = Callable[[Key, float], None]
@@ -197,22 +197,28 @@ class GangCaches:
 
     def groups_of(self, namespace: str, uid: str, names: Sequence[str]) -> dict[str, Observed]:
         """PodGroups under these names, and all others that the JobSet with this UID controls."""
-        return self._groups(namespace, [*names, *self._other_groups(uid, names)])
+        return self._groups(namespace, [*names, *self._owned(uid)(names)])
 
     async def existing(self, plan: GangPlan) -> Existing:
         """What exists for the JobSet of a plan; the event loop has its turn while many groups are looked up."""
         namespace, names = plan.jobset.namespace, [group.name for group in plan.groups]
-        names += self._other_groups(plan.uid, names)
+        names += await computed(len(names), self._owned(plan.uid), names)
         found = self._groups(namespace, names[:AT_ONCE])
         for begin in range(AT_ONCE, len(names), AT_ONCE):
             await asyncio.sleep(0)
             found |= self._groups(namespace, names[begin : begin + AT_ONCE])
         return Existing(self.scheduling("Workload", namespace, plan.workload.name), found)
 
-    def _other_groups(self, uid: str, names: Sequence[str]) -> list[str]:
-        known = {o.name for o in self._store("PodGroup").by_index("owner", uid)}
-        known |= {o.name for o in self.overlay.of_owner("PodGroup", uid)}
-        return sorted(known.difference(names))
+    def _owned(self, uid: str) -> Callable[[Sequence[str]], list[str]]:
+        """Names of the PodGroups that a JobSet controls now, but for those that are known: a function of them."""
+        seen, written = self._store("PodGroup").keys_by_index("owner", uid), self.overlay.written("PodGroup")
+
+        def others(known: Sequence[str]) -> list[str]:
+            owned = {name for _, name in seen}
+            owned.update(o.name for o in written if o.owner_uid == uid)
+            return sorted(owned.difference(known))
+
+        return others
 
     def _groups(self, namespace: str, names: Sequence[str]) -> dict[str, Observed]:
         found = ((name, self.scheduling("PodGroup", namespace, name)) for name in names)

@@ -7,7 +7,7 @@ and forgets an entry as soon as the cache has caught up, or after a while at the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gangctl.api.scheduling import Observed
@@ -92,8 +92,6 @@ class Overlay:
         """Forget everything: the cluster serves another generation now."""
         self._entries.clear()
 
-    def of_owner(self, kind: Kind, uid: str) -> Iterator[Observed]:
-        """Remembered objects that a JobSet controls."""
-        for (entry_kind, _, _), entry in list(self._entries.items()):
-            if entry_kind == kind and entry.observed.owner_uid == uid:
-                yield entry.observed
+    def written(self, kind: Kind) -> list[Observed]:
+        """The objects of a kind that are remembered now."""
+        return [entry.observed for (each, _, _), entry in self._entries.items() if each == kind]

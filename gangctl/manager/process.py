@@ -54,6 +54,9 @@ LAME_DUCK_SECONDS: Final = 5.0
 
 SWITCH_SECONDS: Final = 0.0005
 """How long a thread may compute until another one gets its turn."""
+COLLECT_AFTER: Final = (5_000, 5, 4_000)
+"""Thresholds of the garbage collector. It holds the event loop, whichever thread allocates: a young collection walks
+at most 30,000 objects. The whole heap is walked after 100 million: decoding a large list took longest for that."""
 
 log = structlog.get_logger(__name__)
 
@@ -61,8 +64,7 @@ log = structlog.get_logger(__name__)
 async def run(settings: ControllerSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises :class:`~gangctl.errors.ConfigError` when it cannot even begin."""
     logs.configure(settings.log_level, settings.log_format)
-    # Most of the time of decoding a large list went into collections of a heap that only grows.
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(*COLLECT_AFTER)
     # Policies are loaded in a thread: the event loop gets its turn ten times as soon as it would otherwise.
     sys.setswitchinterval(SWITCH_SECONDS)
     async with prepared(settings) as process:
