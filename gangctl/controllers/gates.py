@@ -7,6 +7,7 @@ the next look.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from gangctl.api.jobset import JobSet
@@ -18,8 +19,8 @@ from gangctl.controllers.projections import project_jobset
 from gangctl.controllers.reporter import Announcer
 from gangctl.errors import ApiError, NotFoundError
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.kueue.checks import Progress
-from gangctl.kueue.gates import Move, decide_gate, gated, ungate_patch
+from gangctl.kueue.checks import Standing
+from gangctl.kueue.gates import GateDecision, Move, decide_gate, gated, is_opened, ungate_patch
 from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.runtime.controller import Action, await_change, requeue
@@ -28,6 +29,15 @@ from gangctl.runtime.store import Store
 Key = tuple[str, str]
 
 CHANGED_RETRY_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Observed:
+    """What a reconcile goes by."""
+
+    jobset: JobSet
+    workload: QueuedWorkload | None
+    standing: Standing
 
 
 class GateKeeper:
@@ -62,40 +72,63 @@ class GateKeeper:
 
     async def reconcile(self, key: Key) -> Action:
         """Take the gate off one JobSet if it is time."""
+        observed = self._observe(key)
+        if observed is None:
+            return await_change()
+        decision = decide_gate(observed.jobset, observed.workload, observed.standing)
+        if decision.move is Move.TELL and await self._live(observed.jobset) is None:
+            return await_change()
+        self._report_ignored(observed.jobset, decision)
+        if not is_opened(decision, observed.standing):
+            return await_change()
+        try:
+            opened = await self._apply(observed.jobset)
+        except ApiError as error:
+            self._report_refused(observed.jobset, error)
+            raise
+        if opened is True and decision.move is Move.OPEN:
+            self._report_opened(observed)
+        return await_change() if opened is not False else requeue(CHANGED_RETRY_SECONDS)
+
+    def _observe(self, key: Key) -> _Observed | None:
+        """A JobSet with the gate, Kueue's Workload for it, the newest if there are several, and its gang."""
         jobset = self._caches.jobset(key)
         if jobset is None or not gated(jobset):
-            return await_change()
-        standing = self._standings.of_objects(jobset)
-        decision = decide_gate(jobset, self._workload(jobset), standing)
-        if decision.move is Move.WAIT:
-            return await_change()
-        if decision.move is Move.TELL:
-            if await self._live(jobset) is None:
-                return await_change()
-            text = f"Gate {GATE} holds nobody back: {decision.message}. Kueue before 0.19, or AdmissionGatedBy off?"
-            self._say(jobset, Notice(Reason.GATE_NOT_HONOURED, text))
-            if standing.progress not in {Progress.DONE, Progress.NOTHING_TO_DO}:
-                return await_change()
+            return None
+        found = self._workloads.by_index("owner", jobset.uid)
+        workload = max(found, key=lambda each: (each.created, each.name), default=None)
+        return _Observed(jobset, workload, self._standings.of_objects(jobset))
+
+    async def _apply(self, jobset: JobSet) -> bool | None:
+        """Take the gate off: True when it is done, None where there is no gate any more, False to try again.
+
+        Raises ApiError when the API server refuses it.
+        """
         try:
             await self._writer.json_patch(JOBSETS, jobset.name, ungate_patch(jobset), jobset.namespace)
         except NotFoundError:
-            return await_change()
-        except ApiError as error:
+            return None
+        except ApiError:
             live = await self._live(jobset)
-            if live is None or live.gates != jobset.gates:
-                # The cache has not heard yet that it is off, or that somebody changed the list.
-                return await_change() if live is None else requeue(CHANGED_RETRY_SECONDS)
-            text = f"Gate {GATE} stays, the API server refused to take it off ({error.reason}): {error}"
-            self._say(jobset, Notice(Reason.FAILED_CREATE, text))
+            if live is None:
+                return None
+            if live.gates != jobset.gates:
+                # The list was changed, and the cache does not have it yet.
+                return False
             raise
-        if decision.move is Move.OPEN:
-            self._say(jobset, Notice(Reason.GATE_REMOVED, f"Gate {GATE} is open: {standing.message}"))
-        return await_change()
+        return True
 
-    def _workload(self, jobset: JobSet) -> QueuedWorkload | None:
-        """Kueue's Workload for it, the newest if there are several."""
-        found = self._workloads.by_index("owner", jobset.uid)
-        return max(found, key=lambda each: (each.created, each.name), default=None)
+    def _report_ignored(self, jobset: JobSet, decision: GateDecision) -> None:
+        if decision.move is Move.TELL:
+            text = f"Gate {GATE} has no effect: {decision.message}. Kueue before 0.19, or AdmissionGatedBy off?"
+            self._say(jobset, Notice(Reason.GATE_NOT_HONOURED, text))
+
+    def _report_refused(self, jobset: JobSet, error: ApiError) -> None:
+        text = f"Gate {GATE} stays, the API server refused to take it off ({error.reason}): {error}"
+        self._say(jobset, Notice(Reason.FAILED_CREATE, text))
+
+    def _report_opened(self, observed: _Observed) -> None:
+        self._say(observed.jobset, Notice(Reason.GATE_REMOVED, f"Gate {GATE} is open: {observed.standing.message}"))
 
     async def _live(self, jobset: JobSet) -> JobSet | None:
         """The JobSet as it is, if it is gated in truth: caches of two kinds of objects do not show the same moment."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -15,13 +15,12 @@ from gangctl.controllers.policy_sources import (
     Object,
     PolicySources,
 )
-from gangctl.errors import ConflictError, NotFoundError, ValidationError, one_line
+from gangctl.controllers.status import difference, write_status
+from gangctl.errors import ValidationError, one_line
 from gangctl.policy.loaded import PolicyError, Problem
 from gangctl.policy.model import POLICY_KIND
 from gangctl.policy.status import ACTIVE, READY
 from gangctl.runtime.controller import Action, await_change, requeue
-
-CONFLICT_RETRY_SECONDS: Final = 0.5
 
 _MOST_PROBLEMS: Final = 20
 _MOST_WARNINGS: Final = 64
@@ -99,25 +98,6 @@ def exception_status(held: HeldException, generation: int, now: datetime, polici
     return _status(ACTIVE, _condition(ACTIVE, True, "InForce", message, generation), ())
 
 
-def difference(live: Mapping[str, Any], wanted: Mapping[str, Any], now: datetime) -> dict[str, Any] | None:
-    """What to merge into the status, None when it says the same; conditions of others stay, and times of what stays."""
-    before = [each for each in live.get("conditions") or [] if isinstance(each, dict)]
-    (condition,) = wanted["conditions"]
-    old = next((each for each in before if each.get("type") == condition["type"]), {})
-    changed = old.get("status") != condition["status"]
-    since = now.isoformat(timespec="seconds").replace("+00:00", "Z") if changed else old.get("lastTransitionTime")
-    target = {**wanted, "conditions": [{**condition, "lastTransitionTime": since}]}
-    target["conditions"] += [each for each in before if each.get("type") != condition["type"]]
-    same = all(live.get(key) == value for key, value in target.items() if key != "conditions")
-    if same and sorted(before, key=_kind) == sorted(target["conditions"], key=_kind):
-        return None
-    return target
-
-
-def _kind(condition: Mapping[str, Any]) -> str:
-    return str(condition.get("type"))
-
-
 class PolicyStatusWriter:
     """``reconcile(key) -> Action`` for policies and exceptions."""
 
@@ -138,42 +118,40 @@ class PolicyStatusWriter:
 
     async def reconcile(self, key: Key) -> Action:
         """Bring one status up to date; an exception's again when it ends."""
-        kind, name = key
-        document = self._sources.document(kind, name)
+        document = self._observe(key)
         if document is None:
             return await_change()
+        now = self._now()
+        wanted, until = self._plan(key, document, now)
+        status = difference(document.get("status") or {}, wanted, now) if wanted is not None else None
+        written = await self._apply(document, status) if status is not None else await_change()
+        if written != await_change() or until is None:
+            return written
+        return requeue(max(0.0, (until - now).total_seconds()) + 0.001)
+
+    def _observe(self, key: Key) -> Object | None:
+        return self._sources.document(*key)
+
+    def _plan(self, key: Key, document: Object, now: datetime) -> tuple[Object | None, datetime | None]:
+        """The status, None while the document has not been loaded, and until when that holds by itself."""
+        kind, name = key
         generation = int(document["metadata"].get("generation") or 0)
         if kind == POLICY_KIND:
             policy = self._keeper.policy(name, generation)
-            if policy is not None:
-                return await self._write(document, policy_status(policy, generation, self._trouble(policy)))
-            return await_change()
+            return (None if policy is None else policy_status(policy, generation, self._trouble(policy))), None
         exception = self._keeper.exception(name, generation)
         if exception is None:
-            return await_change()
-        now = self._now()
+            return None, None
         names = (each["metadata"]["name"] for each in self._sources.policies())
-        written = await self._write(document, exception_status(exception, generation, now, names))
-        if written != await_change() or isinstance(exception, ValidationError) or exception.expired(now):
-            return written
-        return requeue(max(0.0, (exception.expires_at - now).total_seconds()) + 0.001)
+        status = exception_status(exception, generation, now, names)
+        if isinstance(exception, ValidationError) or exception.expired(now):
+            return status, None
+        return status, exception.expires_at
 
     def _trouble(self, held: Held) -> str:
         wanted = None if isinstance(held, PolicyError) else wanted_by(held.spec)
         return "" if wanted is None else self._parameters.trouble(wanted)
 
-    async def _write(self, document: Object, wanted: Mapping[str, Any]) -> Action:
-        status = difference(document.get("status") or {}, wanted, self._now())
-        if status is None:
-            return await_change()
+    async def _apply(self, document: Object, status: Object) -> Action:
         resource = GANG_POLICIES if document["kind"] == POLICY_KIND else GANG_POLICY_EXCEPTIONS
-        metadata = document["metadata"]
-        patch = {"metadata": {"resourceVersion": metadata.get("resourceVersion")}, "status": status}
-        try:
-            await self._client.merge_patch(resource, metadata["name"], patch, subresource="status")
-        except NotFoundError:
-            return await_change()
-        except ConflictError:
-            # Somebody else was quicker, and the cache has not seen it yet.
-            return requeue(CONFLICT_RETRY_SECONDS)
-        return await_change()
+        return await write_status(self._client, resource, document["metadata"], status)

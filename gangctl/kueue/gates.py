@@ -106,3 +106,8 @@ def decide_gate(jobset: JobSet, workload: QueuedWorkload | None, standing: Stand
     if standing.progress in {Progress.DONE, Progress.NOTHING_TO_DO}:
         return GateDecision(Move.OPEN, standing.message)
     return GateDecision(Move.WAIT, standing.message)
+
+
+def is_opened(decision: GateDecision, standing: Standing) -> bool:
+    """Whether the gate comes off now; one that Kueue does not respect stays until the gang is there, too."""
+    return decision.move is not Move.WAIT and standing.progress in {Progress.DONE, Progress.NOTHING_TO_DO}

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from gangctl.client.client import Client
 from gangctl.controllers.checks.parameters import ParameterSource
-from gangctl.controllers.policy_status import difference
 from gangctl.controllers.queues.kinds import ADMISSION_CHECKS
-from gangctl.errors import ConflictError, NotFoundError, one_line
+from gangctl.controllers.status import CONFLICT_RETRY_SECONDS, difference, write_status
+from gangctl.errors import NotFoundError, one_line
 from gangctl.kueue.checks import is_ours
 from gangctl.kueue.names import PARAMETERS_KIND
 from gangctl.kueue.objects import AdmissionCheck
@@ -23,7 +23,6 @@ from gangctl.kueue.parameters import API_VERSION, DEFAULTS, GangAdmissionParamet
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.store import Store
 
-CONFLICT_RETRY_SECONDS: Final = 0.5
 ACTIVE: Final = "Active"
 BAD_PARAMETERS: Final = "BadParametersRef"
 _GROUP: Final = API_VERSION.partition("/")[0]
@@ -61,22 +60,19 @@ class Checks:
 
     def ours(self, name: str) -> bool:
         """Whether the check of this name is gangctl's."""
-        check = self._checks.get("", name)
-        return check is not None and is_ours(check.controller)
+        return self._observe(name) is not None
 
     def parameters(self, name: str) -> GangAdmissionParametersSpec | None:
         """What one of gangctl's checks goes by; None while it is not active, or nobody can say."""
-        check = self._checks.get("", name)
-        found = None if check is None or not is_ours(check.controller) else self._resolve(check)
+        check = self._observe(name)
+        found = None if check is None else self._resolve(check)
         return found if isinstance(found, GangAdmissionParametersSpec) else None
 
     async def reconcile(self, name: str) -> Action:
         """Bring the condition of one check up to date."""
-        check = self._checks.get("", name)
-        if check is None or not is_ours(check.controller):
-            return await_change()
-        found = self._resolve(check)
-        if found is None:
+        check = self._observe(name)
+        found = None if check is None else self._resolve(check)
+        if check is None or found is None:
             return await_change()
         try:
             live = await self._reader.get(ADMISSION_CHECKS, name)
@@ -88,16 +84,13 @@ class Checks:
             return requeue(CONFLICT_RETRY_SECONDS)
         wanted = {"conditions": [_condition(found, check.generation)]}
         status = difference(live.get("status") or {}, wanted, self._now())
-        if status is None:
-            return await_change()
-        patch = {"metadata": {"resourceVersion": metadata.get("resourceVersion")}, "status": status}
-        try:
-            await self._writer.merge_patch(ADMISSION_CHECKS, name, patch, subresource="status")
-        except NotFoundError:
-            return await_change()
-        except ConflictError:
-            return requeue(CONFLICT_RETRY_SECONDS)
-        return await_change()
+        return (
+            await_change() if status is None else await write_status(self._writer, ADMISSION_CHECKS, metadata, status)
+        )
+
+    def _observe(self, name: str) -> AdmissionCheck | None:
+        check = self._checks.get("", name)
+        return check if check is not None and is_ours(check.controller) else None
 
     def _resolve(self, check: AdmissionCheck) -> GangAdmissionParametersSpec | Fault | None:
         """The parameters of a check, or what is wrong with them; None while that is not known."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
@@ -57,6 +58,20 @@ class JobSets(Protocol):
 
     def jobset(self, key: Key) -> JobSet | None:
         """The JobSet of that namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Observed:
+    """What a reconcile goes by; ``entries`` are those of gangctl's checks."""
+
+    workload: QueuedWorkload
+    entries: list[CheckState]
+    jobset: JobSet | None
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name of the Workload."""
+        return self.workload.namespace, self.workload.name
 
 
 class WorkloadChecks:
@@ -109,42 +124,50 @@ class WorkloadChecks:
 
     async def reconcile(self, key: Key) -> Action:
         """Say what has to be said of one Workload."""
-        workload = self._workloads.get(*key)
-        if workload is None:
-            self._told.pop(key, None)
+        observed = self._observe(key)
+        if observed is None:
             return await_change()
-        entries = [entry for entry in workload.checks if self._checks.ours(entry.name)]
-        if not entries or not reserved(workload):
-            return await_change()
-        jobset = self._jobset(workload)
-        self._tell_again(workload, entries, jobset)
-        if any(entry.state in {State.RETRY, State.REJECTED} for entry in entries):
-            return await_change()
-        standing = await self._standing(workload, jobset)
-        if standing is None:
-            return await_change()
-        decisions = {entry.name: self._decide(workload, entry, standing) for entry in entries}
+        self._report_again(observed)
+        decisions = await self._plan(observed)
         if any(each.state is not None for each in decisions.values()):
             now = self._now().replace(microsecond=0)
             try:
-                await self._write(workload, entries, decisions, now)
+                await self._apply(observed, decisions, now)
             except NotFoundError:
                 return await_change()
             except ConflictError:
                 # Kueue was quicker, and the cache will say with what.
                 return requeue(CONFLICT_RETRY_SECONDS)
-            self._tell(workload, entries, decisions, jobset, now)
+            self._report(observed, decisions, now)
         again = [each.again_seconds for each in decisions.values() if each.again_seconds is not None]
         return requeue(min(again)) if again else await_change()
 
-    def _jobset(self, workload: QueuedWorkload) -> JobSet | None:
-        if not of_jobset(workload):
+    def _observe(self, key: Key) -> _Observed | None:
+        """A Workload that waits for gangctl's checks, and its JobSet."""
+        workload = self._workloads.get(*key)
+        if workload is None:
+            self._told.pop(key, None)
             return None
-        found = self._jobsets.jobset((workload.namespace, workload.owner_name))
-        return found if found is not None and found.uid == workload.owner_uid else None
+        entries = [entry for entry in workload.checks if self._checks.ours(entry.name)]
+        if not entries or not reserved(workload):
+            return None
+        jobset = self._jobsets.jobset((workload.namespace, workload.owner_name)) if of_jobset(workload) else None
+        if jobset is not None and jobset.uid != workload.owner_uid:
+            jobset = None
+        return _Observed(workload, entries, jobset)
 
-    async def _standing(self, workload: QueuedWorkload, jobset: JobSet | None) -> Standing | None:
+    async def _plan(self, observed: _Observed) -> dict[str, Decision]:
+        """What becomes of each entry; nothing where one has said that the admission is over."""
+        if any(entry.state in {State.RETRY, State.REJECTED} for entry in observed.entries):
+            return {}
+        standing = await self._standing(observed)
+        if standing is None:
+            return {}
+        return {entry.name: self._decide(observed.workload, entry, standing) for entry in observed.entries}
+
+    async def _standing(self, observed: _Observed) -> Standing | None:
         """How far its JobSet is; None where that has not been seen, or is gone and the Workload with it soon."""
+        workload, jobset = observed.workload, observed.jobset
         if not of_jobset(workload):
             owner = f"a {workload.owner_kind}" if workload.owner_kind else "nothing"
             return Standing(Progress.NOTHING_TO_DO, f"The Workload belongs to {owner}: gangctl makes gangs of JobSets.")
@@ -163,50 +186,42 @@ class WorkloadChecks:
         since = waiting_since(workload, entry, self._started)
         return decide(workload, entry, standing, parameters, since=since, now=self._now(), jitter=self._jitter)
 
-    async def _write(
-        self, workload: QueuedWorkload, entries: list[CheckState], decisions: dict[str, Decision], now: datetime
-    ) -> None:
+    async def _apply(self, observed: _Observed, decisions: dict[str, Decision], now: datetime) -> None:
         """Apply all entries that are gangctl's: what an apply leaves out, it gives up."""
+        workload = observed.workload
         metadata = {
             "name": workload.name,
             "namespace": workload.namespace,
             "uid": workload.uid,
             "resourceVersion": workload.version,
         }
-        written = [_entry(entry, decisions[entry.name], now) for entry in entries]
+        written = [_entry(entry, decisions[entry.name], now) for entry in observed.entries]
         body = {"metadata": metadata, "status": {"admissionChecks": written}}
         await self._writer.apply(QUEUED_WORKLOADS, body, force=True, subresource="status")
 
-    def _tell(
-        self,
-        workload: QueuedWorkload,
-        entries: list[CheckState],
-        decisions: dict[str, Decision],
-        jobset: JobSet | None,
-        now: datetime,
-    ) -> None:
-        key = (workload.namespace, workload.name)
-        for entry in entries:
+    def _report(self, observed: _Observed, decisions: dict[str, Decision], now: datetime) -> None:
+        for entry in observed.entries:
             decision = decisions[entry.name]
-            if decision.state is not None and jobset is not None:
-                since = _since(entry, decision.state, now)
-                self._told[key] = (decision.state.value, since)
-                self._announce(jobset, entry.name, decision.state, decision.message, since)
+            if decision.state is not None:
+                self._announce(
+                    observed, entry.name, decision.state, decision.message, _since(entry, decision.state, now)
+                )
 
-    def _tell_again(self, workload: QueuedWorkload, entries: list[CheckState], jobset: JobSet | None) -> None:
-        """Tell what a process before this one said a moment ago: an event that was written already stays one."""
-        key = (workload.namespace, workload.name)
-        if jobset is None or key in self._told:
+    def _report_again(self, observed: _Observed) -> None:
+        """Record what a process before this one did a moment ago: an event that was written already stays one."""
+        if observed.key in self._told:
             return
-        for entry in entries:
+        for entry in observed.entries:
             since = moment(entry.since)
             new = since is not None and self._now() - since < NEW
-            if new and entry.state in _REASONS and remembered(entry.message) == digest_of(workload):
-                self._told[key] = (entry.state, entry.since)
-                self._announce(jobset, entry.name, State(entry.state), entry.message, entry.since)
+            if new and entry.state in _REASONS and remembered(entry.message) == digest_of(observed.workload):
+                self._announce(observed, entry.name, State(entry.state), entry.message, entry.since)
 
-    def _announce(self, jobset: JobSet, check: str, state: State, message: str, since: str) -> None:
-        self._say(jobset, Notice(_REASONS[state], f"AdmissionCheck {check} {state} at {since}: {message}"))
+    def _announce(self, observed: _Observed, check: str, state: State, message: str, since: str) -> None:
+        if observed.jobset is not None:
+            self._told[observed.key] = (state.value, since)
+            text = f"AdmissionCheck {check} {state} at {since}: {message}"
+            self._say(observed.jobset, Notice(_REASONS[state], text))
 
 
 def _since(entry: CheckState, state: State, now: datetime) -> str:

@@ -31,7 +31,7 @@ from gangctl.pathways.result import Setting
 from gangctl.pathways.status.conclusion import next_status
 from gangctl.pathways.status.facts import JobSetFacts, Obstacle, PathwaysFacts, Status
 from gangctl.pathways.status.projections import read_jobset_facts, read_pathways_facts
-from gangctl.pathways.status.transitions import notices
+from gangctl.pathways.status.transitions import notices as transitions
 from gangctl.runtime.controller import (
     Action,
     Controller,
@@ -214,14 +214,9 @@ class PathwaysController:
         return None if cached is None else self._own.get(key) or cached
 
     async def _reconcile(self, key: Key) -> Action:
-        copy = self._current(key)
-        self._conflicts.discard(key)
+        copy, jobset = self._observe(key)
         if copy is None or not self._may_write:
             return await_change()
-        facts = copy.facts
-        jobset = self.jobsets.store.get(*key)
-        if jobset is None or jobset.owner != facts.uid:
-            jobset = self._ended.get(facts.uid)
         made: list[Draft | Obstacle] = []
 
         def drafted() -> Draft | Obstacle:
@@ -230,37 +225,45 @@ class PathwaysController:
             return made[0]
 
         try:
-            match plan(facts, jobset, drafted):
+            match plan(copy.facts, jobset, drafted):
                 case Leave():
                     return await_change()
-                case Tell(found, said):
-                    await self._tell(copy, found, said)
+                case Tell(found, notices):
+                    await self._conclude(copy, found, notices)
                     return await_change()
-                case Create(prepared, said):
-                    return await self._create(copy, prepared, said)
+                case Create(prepared, notices):
+                    return await self._create(copy, prepared, notices)
         except (ConflictError, NotFoundError):
             # Somebody was quicker, and the informer has not told yet.
             self._own.pop(key, None)
             return retry()
 
-    async def _create(self, copy: PathwaysCopy, made: Draft, said: tuple[Notice, ...]) -> Action:
+    def _observe(self, key: Key) -> tuple[PathwaysCopy | None, JobSetFacts | None]:
+        """The PathwaysJob, and the JobSet that it owns, or owned until that had ended and was deleted."""
+        copy, jobset = self._current(key), self.jobsets.store.get(*key)
+        self._conflicts.discard(key)
+        if copy is not None and (jobset is None or jobset.owner != copy.facts.uid):
+            jobset = self._ended.get(copy.facts.uid)
+        return copy, jobset
+
+    async def _create(self, copy: PathwaysCopy, made: Draft, events: tuple[Notice, ...]) -> Action:
         """Create the JobSet, unless something that the informers have not told yet stands against it."""
         facts = copy.facts
         if not await self._still_wanted(facts):
             # Until the informer has told so, too: it may be the answer that is old.
             return retry()
-        found = await self._existing(facts) or await self._made(facts, made, said)
+        found = await self._existing(facts) or await self._made(facts, made, events)
         if found is None:
             return retry()
         if isinstance(found, Obstacle):
-            await self._tell(copy, found)
+            await self._conclude(copy, found)
             if found.reason != Reason.NAME_CONFLICT:
                 return retry()
             self._conflicts.add(facts.key)
             return requeue(CONFLICT_RETRY_SECONDS)
         if found.owner != facts.uid:
             return requeue(GOING_RETRY_SECONDS)
-        await self._tell(copy, found, created(found, made))
+        await self._conclude(copy, found, created(found, made))
         return await_change()
 
     async def _still_wanted(self, facts: PathwaysFacts) -> bool:
@@ -289,11 +292,13 @@ class PathwaysController:
             "Delete it, or give the PathwaysJob another name",
         )
 
-    async def _made(self, facts: PathwaysFacts, made: Draft, said: tuple[Notice, ...]) -> JobSetFacts | Obstacle | None:
+    async def _made(
+        self, facts: PathwaysFacts, made: Draft, events: tuple[Notice, ...]
+    ) -> JobSetFacts | Obstacle | None:
         """The JobSet that there is now, or why there is none; None where that says nothing about this PathwaysJob."""
         if not self.upstream.absent:
             return None
-        self._tell_now(facts, said)
+        self._report(facts, events)
         try:
             raw = await self._writer.create(JOBSETS, made.body(), facts.namespace)
         except AlreadyExistsError:
@@ -305,25 +310,27 @@ class PathwaysController:
             if (found := obstacle(error)) is not None:
                 return found
             if error.status == _INTERNAL_ERROR:
-                self._tell_now(facts, (Notice(Reason.JOBSET_CREATE_FAILED, error.message),))
+                self._report(facts, (Notice(Reason.JOBSET_CREATE_FAILED, error.message),))
             raise
         if (notice := await self._check_head(made)) is not None:
-            self._tell_now(facts, (notice,))
+            self._report(facts, (notice,))
         return read_jobset_facts(raw)
 
     async def _check_head(self, made: Draft) -> Notice | None:
         head = made.rendering.jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
         return check_head(made.rendering, await self._nodes.of(head))
 
-    async def _tell(self, copy: PathwaysCopy, found: JobSetFacts | Obstacle, said: tuple[Notice, ...] = ()) -> None:
+    async def _conclude(
+        self, copy: PathwaysCopy, found: JobSetFacts | Obstacle, events: tuple[Notice, ...] = ()
+    ) -> None:
         """Have the status say what was found, and say what is new in it; nothing is written that stands there."""
         facts = copy.facts
         now = self._clock.wall().isoformat(timespec="seconds").replace("+00:00", "Z")
         status = next_status(facts, found, now)
         if not self.upstream.absent:
             return
-        # First, so that it is said whatever becomes of the write.
-        self._tell_now(facts, (*said, *notices(facts.status, status, found)))
+        # First, so that they are recorded whatever becomes of the write.
+        self._report(facts, (*events, *transitions(facts.status, status, found)))
         if status == facts.status:
             return
         patch: dict[str, Any] = {"metadata": {"resourceVersion": copy.version}, "status": status.as_json()}
@@ -335,8 +342,8 @@ class PathwaysController:
         if cached is not None and cached.order < own.order:
             self._own[facts.key] = own
 
-    def _tell_now(self, facts: PathwaysFacts, said: Iterable[Notice]) -> None:
-        for notice in said:
+    def _report(self, facts: PathwaysFacts, events: Iterable[Notice]) -> None:
+        for notice in events:
             self._say(facts, notice)
 
 

@@ -29,7 +29,7 @@ from gangctl.errors import (
     NotFoundError,
     OwnershipConflictError,
 )
-from gangctl.readiness.report import gang_status
+from gangctl.readiness.report import GangStatus, gang_status
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.controller import Action, Controller, ControllerObserver, ControllerOptions, await_change, requeue
 from gangctl.runtime.controller import retry as again
@@ -160,28 +160,34 @@ class GangObjects(ReadinessObserver):
         if not self.informer.synced.is_set():
             # It says when it is, and everything is looked at then.
             return await_change()
+        wanted, current = self._wanted.get(key), self._current(key)
         try:
-            wanted = self._wanted.get(key)
-            return await (self._withdraw(key) if wanted is None else self._bring(key, wanted))
+            return await (self._withdraw(key, current) if wanted is None else self._bring(key, wanted, current))
         except (AlreadyExistsError, ConflictError, NotFoundError):
             # Somebody was quicker, and the informer has not told yet.
             self._own.pop(key, None)
             return again()
         except (ForbiddenError, InvalidError) as error:
-            return self._refused(key, error)
+            return self._report_refused(key, error)
 
-    async def _bring(self, key: Key, wanted: Readiness) -> Action:
+    async def _bring(self, key: Key, wanted: Readiness, current: GangCopy | None) -> Action:
         """Have the object say what is known, unless it was written a moment ago."""
-        current = self._current(key)
         if current is not None and current.owner != wanted.uid:
-            return self._leave(key, current)
+            return self._report_foreign(key, current)
         status = gang_status(wanted)
         if current is not None and digest(status) == current.digest:
             return await_change()
-        pause = DETAIL_SECONDS if current is not None and gist(wanted) == current.gist else CHANGE_SECONDS
-        wait = self._written.get(key, -math.inf) + pause - self._clock.now()
-        if wait > 0:
+        if (wait := self._wait(key, wanted, current)) > 0:
             return requeue(wait)
+        await self._apply(key, wanted, current, status)
+        return await_change()
+
+    def _wait(self, key: Key, wanted: Readiness, current: GangCopy | None) -> float:
+        """Seconds until the object may be written again; details may wait for longer."""
+        pause = DETAIL_SECONDS if current is not None and gist(wanted) == current.gist else CHANGE_SECONDS
+        return self._written.get(key, -math.inf) + pause - self._clock.now()
+
+    async def _apply(self, key: Key, wanted: Readiness, current: GangCopy | None, status: GangStatus) -> None:
         self._written[key] = self._clock.now()
         namespace, name = key
         if current is None:
@@ -195,13 +201,12 @@ class GangObjects(ReadinessObserver):
         }
         self._wrote(key, await self._writer.merge_patch(GANGS, name, patch, namespace, subresource="status"))
         self._refusal = ""
-        return await_change()
 
-    async def _withdraw(self, key: Key) -> Action:
+    async def _withdraw(self, key: Key, current: GangCopy | None) -> Action:
         """Delete the object of a JobSet that exists and is not followed."""
         for each in (self._written, self._foreign):
             each.pop(key, None)
-        current, jobset = self._current(key), self._jobset(key)
+        jobset = self._jobset(key)
         if current is None or jobset is None or jobset.uid != current.owner or self._follows(jobset):
             return await_change()
         namespace, name = key
@@ -216,7 +221,7 @@ class GangObjects(ReadinessObserver):
             self._own[key] = copy
         return copy
 
-    def _leave(self, key: Key, current: GangCopy) -> Action:
+    def _report_foreign(self, key: Key, current: GangCopy) -> Action:
         """Somebody else's is left alone, and told of once; one of an earlier JobSet of this name is on its way out."""
         if current.of_jobset or self._foreign.get(key) == current.uid:
             return await_change()
@@ -227,7 +232,7 @@ class GangObjects(ReadinessObserver):
             "delete it, and gangctl writes its own"
         )
 
-    def _refused(self, key: Key, error: ApiError) -> Action:
+    def _report_refused(self, key: Key, error: ApiError) -> Action:
         """Say once what keeps all of them from being written, and try again."""
         if error.namespace_terminating:
             return await_change()

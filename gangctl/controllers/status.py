@@ -1,0 +1,48 @@
+"""Conditions in the status of an object: what is new in them, and the write of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from gangctl.client.client import Client
+from gangctl.client.resources import Resource
+from gangctl.errors import ConflictError, NotFoundError
+from gangctl.runtime.controller import Action, await_change, requeue
+
+CONFLICT_RETRY_SECONDS: Final = 0.5
+
+
+def difference(live: Mapping[str, Any], wanted: Mapping[str, Any], now: datetime) -> dict[str, Any] | None:
+    """What to merge into the status, None when it says the same; conditions of others stay, and times of what stays."""
+    before = [each for each in live.get("conditions") or [] if isinstance(each, dict)]
+    (condition,) = wanted["conditions"]
+    old = next((each for each in before if each.get("type") == condition["type"]), {})
+    changed = old.get("status") != condition["status"]
+    since = now.isoformat(timespec="seconds").replace("+00:00", "Z") if changed else old.get("lastTransitionTime")
+    target = {**wanted, "conditions": [{**condition, "lastTransitionTime": since}]}
+    target["conditions"] += [each for each in before if each.get("type") != condition["type"]]
+    same = all(live.get(key) == value for key, value in target.items() if key != "conditions")
+    if same and sorted(before, key=_kind) == sorted(target["conditions"], key=_kind):
+        return None
+    return target
+
+
+def _kind(condition: Mapping[str, Any]) -> str:
+    return str(condition.get("type"))
+
+
+async def write_status(
+    client: Client, resource: Resource, metadata: Mapping[str, Any], status: Mapping[str, Any]
+) -> Action:
+    """Merge it into the object with this metadata, as it was observed; a conflict is tried again a moment later."""
+    patch = {"metadata": {"resourceVersion": metadata.get("resourceVersion")}, "status": status}
+    try:
+        await client.merge_patch(resource, metadata["name"], patch, subresource="status")
+    except NotFoundError:
+        return await_change()
+    except ConflictError:
+        # Another writer was quicker, and the cache has not seen it yet.
+        return requeue(CONFLICT_RETRY_SECONDS)
+    return await_change()
