@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import re
-from collections.abc import AsyncIterator
+import secrets
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 import pytest
 
-from gangctl.api.meta import RESTART_ATTEMPT
+from gangctl.api.meta import JOB_RESTART_ATTEMPT, RESTART_ATTEMPT
 from gangctl.webhooks.configurations import JOBS_NAME
 from tests.cases import object_name
 from tests.controlplane.api import ApiFailure, Object, path_of
@@ -19,7 +21,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster, reference_of, refused
-from tests.live.gangctl import POLICY, Gangctl, create_namespaces, has_policies, path_to
+from tests.live.gangctl import POLICY, Gangctl, create_namespaces, has_policies, path_to, prepare
 from tests.live.observe import gang_of, jobs_with_references, running_pods
 
 pytestmark = pytest.mark.controlplane
@@ -39,7 +41,7 @@ def on(*minors: str) -> pytest.MarkDecorator:
 
 @pytest.fixture
 async def kubelet(cluster: Cluster) -> AsyncIterator[Kubelet]:
-    """Capacity for two pods that select it, and somebody who runs them."""
+    """Capacity for two pods that select it, and what runs them."""
     nodes = await add_nodes(cluster.api, 1, cpu="8", labels={"room": cluster.namespace})
     async with Kubelet(cluster.api) as kubelet:
         yield kubelet
@@ -132,6 +134,60 @@ async def pods_of(cluster: Cluster, *, attempt: int, count: int) -> list[Object]
         return pods
 
     return await wait_for(made, what=f"{count} pods of attempt {attempt}")
+
+
+@pytest.mark.parametrize("mode", ["Gang", "ReplicatedGang"])
+async def test_a_job_restarts_alone_while_gangctl_is_away(restarting: Cluster, mode: str) -> None:
+    """Failure policy action RestartJob: a gang of its own gets a new group, a shared one stays."""
+    rules = [{"name": "alone", "action": "RestartJob"}]
+    raw = jobset("js", rj("w", 2, 1, 1, mode=mode), failurePolicy={"maxRestarts": 1, "rules": rules})
+    nodes = await add_nodes(restarting.api, 1, cpu="8")
+    async with Gangctl(restarting.plane) as gangctl, Kubelet(restarting.api) as kubelet:
+        await restarting.asked()
+        uid = (await restarting.create_jobset(raw))["metadata"]["uid"]
+        shared = object_name("js", uid, "rj/w")
+        first, second = (object_name("js", uid, f"job/w/{index}") for index in (0, 1))
+        alone = {index: f"{object_name('js', uid, f'job/w/{index}')}.1" for index in (0, 1)}
+        pods = {pod["metadata"]["name"][:6]: pod for pod in await running_pods(restarting, 2)}
+        expected = [shared] if mode == "Gang" else [first, second, *alone.values()]
+        await groups_exist(restarting, *expected)
+        await gangctl.process.stop()
+        await kubelet.fail(pods["js-w-0"])
+
+        async def again() -> dict[str, object]:
+            jobs = await restarting.jobs()
+            if jobs["js-w-0"]["metadata"]["labels"].get(JOB_RESTART_ATTEMPT) != "1":
+                raise NotYet("js-w-0 is that of the first attempt")
+            return {name: reference_of(job) for name, job in jobs.items()}
+
+        after = await wait_for(again, what="js-w-0 to be created again", tolerate=(KeyError,))
+        assert after == named([shared, shared] if mode == "Gang" else [alone[0], second])
+        uids = {pod["metadata"]["uid"] for pod in await running_pods(restarting, 2)}
+        assert pods["js-w-1"]["metadata"]["uid"] in uids
+        await gangctl.process.start()
+        await groups_exist(restarting, *([shared] if mode == "Gang" else [alone[0], second]))
+    await remove_nodes(restarting.api, nodes)
+
+
+@pytest.fixture(scope="module")
+def restarting_plane() -> Iterator[ControlPlane]:
+    """A plane on which JobSet may restart single Jobs, an alpha feature."""
+
+    async def start() -> ControlPlane:
+        plane = await ControlPlane.start("1.37", ("jobset",), jobset_gates={"RestartJob": True})
+        await prepare(plane)
+        return plane
+
+    plane = asyncio.run(start())
+    yield plane
+    asyncio.run(plane.close())
+
+
+@pytest.fixture
+async def restarting(restarting_plane: ControlPlane) -> Cluster:
+    name = f"t-{secrets.token_hex(3)}"
+    await create_namespaces(restarting_plane, [name])
+    return Cluster(restarting_plane, name)
 
 
 ROUNDS: Final = [

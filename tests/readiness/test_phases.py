@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gangctl.api.scheduling import Generation, Scheduled
+from gangctl.gang.spares import spare_groups
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import QueueFacts
 from gangctl.readiness.phases import GangPhase
@@ -406,3 +407,17 @@ def test_a_gang_whose_index_failed_for_good_is_ready_with_the_others() -> None:
     jobs = scene.jobs(failed=2, failed_indexes=1)
     found = evaluate(scene.snapshot(scene.pods(READY, count=3), jobs=jobs), NOW)
     assert (found.phase, found.counts.wanted, found.counts.ready) == (GangPhase.READY, 3, 3)
+
+
+@levels
+@each("state", [PENDING, REFUSED, READY])
+def test_groups_of_the_next_attempt_are_no_gangs(raw: dict[str, Any], state: Changes) -> None:
+    scene = Scene({**raw, "spec": {**raw["spec"], "failurePolicy": {"maxRestarts": 1}}})
+    groups = scene.groups(initially_scheduled())
+    spares = {
+        each.name: replace(groups[next(iter(groups))], name=each.name, scheduled=None)
+        for each in spare_groups(scene.plan)
+    }
+    assert len(spares) == len(groups)
+    with_spares = evaluate(scene.snapshot(scene.pods(state), groups={**groups, **spares}), NOW)
+    assert with_spares == evaluate(scene.snapshot(scene.pods(state), groups=groups), NOW)
