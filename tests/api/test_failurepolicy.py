@@ -13,7 +13,7 @@ Raw = dict[str, Any]
 
 
 def left(policy: Raw | None, status: Raw | None = None) -> Restarts:
-    spec = {} if policy is None else {"failurePolicy": policy}
+    spec: Raw = {} if policy is None else {"failurePolicy": policy}
     read, errors = read_jobset({**jobset("js", rj("w"), **spec), "status": status or {}})
     assert errors == ()
     return read.restarts_left

@@ -82,7 +82,7 @@ class InCluster(Gangctl):
         await self.plane.api.patch(path_to(body), body, kind="apply", fieldManager="kubectl", force=True)
 
     async def register(self) -> None:
-        """Apply the webhook configurations and the policy for Jobs again, where somebody else has been at them."""
+        """Apply the webhook configurations and the policy for Jobs again, where another writer has changed them."""
         for body in self._manifests:
             if body["kind"].endswith("WebhookConfiguration") or body["kind"].startswith("MutatingAdmissionPolicy"):
                 await self.apply(self._on_loopback(body))

@@ -186,7 +186,7 @@ async def sets_the_authorities(stage: Stage, rights: tuple[Right, ...]) -> Async
 
 
 async def fills_the_webhook_for_jobs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """As long as somebody has left one there."""
+    """While one is left there."""
     await stage.gangctl.process.stop()
     await register_job_webhook(stage)
     async for part in _unready(stage, rights[0]):
@@ -196,7 +196,7 @@ async def fills_the_webhook_for_jobs(stage: Stage, rights: tuple[Right, ...]) ->
 
 
 async def register_job_webhook(stage: Stage) -> None:
-    """As the component job-webhook has it, at an address where nobody listens: no Job is sent there."""
+    """As the component job-webhook has it, at an address without a listener: no Job is sent there."""
     body = build_job_webhooks(WebhookSettings(Endpoint(url="https://127.0.0.1:1")), b"")
     never = {"matchLabels": {"never": "there"}}
     hooks = [{**hook, "objectSelector": never} for hook in body["webhooks"]]

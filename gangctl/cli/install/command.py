@@ -99,7 +99,7 @@ def command(
 
     They are for Kubernetes 1.36 and newer; 1.35 needs --component job-webhook, too. What else a
     cluster serves gangctl finds out by itself. With --kubeconfig or --context the cluster is asked:
-    what it would refuse is an error (exit code 3), and what else it has is told on stderr.
+    what it would refuse is an error (exit code 3), and what else it has is printed on stderr.
 
     \b
     Examples:
