@@ -108,7 +108,6 @@ LOCK := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-u
 
 lock: $(STAMP) ## rewrite the lock files; only what is a week old is taken
 	$(LOCK) -o locks/runtime.txt
-	$(LOCK) --extra cel-cpp -c locks/runtime.txt -o locks/image.txt
 	$(LOCK) --group dev -c locks/runtime.txt -o locks/dev.txt
 
 dist: $(STAMP) ## wheel, source distribution, bill of materials and checksums of the last commit, in dist/

@@ -22,7 +22,6 @@ from benchmarks.table import Table
 from gangctl.judge.judge import Judge
 from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet
-from gangctl.policy.cel.engines import available
 from gangctl.policy.review import Review
 from tests.judge.world import document, jobset_review
 
@@ -118,9 +117,9 @@ async def measure(judge: Judge, review: Review, *, hostile: bool, seconds: float
 
 
 @asynccontextmanager
-async def judging(engine: str) -> AsyncIterator[Judge]:
+async def judging() -> AsyncIterator[Judge]:
     """A judge with all policies, and workers that are up."""
-    async with Judge(JudgeOptions(engine=engine, inline_seconds=0.0)) as judge:
+    async with Judge(JudgeOptions(inline_seconds=0.0)) as judge:
         await judge.install(PolicySet(1, tuple([await judge.load(each) for each in documents()])))
         deadline = time.monotonic() + 30
         while any(outcome.violations for outcome in await judge.judge(jobset_review())):
@@ -129,9 +128,9 @@ async def judging(engine: str) -> AsyncIterator[Judge]:
         yield judge
 
 
-async def compare(engine: str, jobs: int, seconds: float) -> tuple[Run, Run]:
+async def compare(jobs: int, seconds: float) -> tuple[Run, Run]:
     """Both phases on one judge."""
-    async with judging(engine) as judge:
+    async with judging() as judge:
         review = jobset_review(jobs)
         await measure(judge, review, hostile=False, seconds=seconds / 4)
         alone = await measure(judge, review, hostile=False, seconds=seconds)
@@ -139,19 +138,18 @@ async def compare(engine: str, jobs: int, seconds: float) -> tuple[Run, Run]:
 
 
 def main(quick: bool = False) -> Findings:
-    """Compare for each engine and two sizes of JobSets."""
-    headings = ["engine", "ReplicatedJobs", "hostile", "p50", "p90", "p99", "worst", "p50 ratio", "p99 ratio"]
+    """Compare for two sizes of JobSets."""
+    headings = ["ReplicatedJobs", "hostile", "p50", "p90", "p99", "worst", "p50 ratio", "p99 ratio"]
     table = Table("hostile", [*headings, "loop lag p99", "hostile p50", "refused"])
     seconds = QUICK_SECONDS if quick else SECONDS
     runs: list[tuple[Run, Run]] = []
     with patch("gangctl.judge.school.SERVICE", "tests.judge.hostile:Service"):
-        for engine in available():
-            for jobs in SIZES[:1] if quick else SIZES:
-                alone, beside = asyncio.run(compare(engine, jobs, seconds))
-                runs.append((beside, alone))
-                table.add(engine, jobs, "no", *_cells(alone, alone))
-                table.add(engine, jobs, "yes", *_cells(beside, alone))
-                print("\n".join(table.markdown().splitlines()[-2:]), flush=True)
+        for jobs in SIZES[:1] if quick else SIZES:
+            alone, beside = asyncio.run(compare(jobs, seconds))
+            runs.append((beside, alone))
+            table.add(jobs, "no", *_cells(alone, alone))
+            table.add(jobs, "yes", *_cells(beside, alone))
+            print("\n".join(table.markdown().splitlines()[-2:]), flush=True)
     figures = figures_of(runs)
     medians, slowest = (max(figure.ratios) for figure in figures)
     table.remarks = [

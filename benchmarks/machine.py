@@ -28,7 +28,7 @@ MEASURED: Final = (
 LOOK_SECONDS: Final = 3.0
 _ROOT: Final = Path(__file__).parent.parent
 _COMPONENTS: Final = ("etcd", "kubernetes-1.37", "kubernetes-1.36", "kubernetes-1.35", "jobset")
-_ENGINES: Final = ("cel-expr-python", "cel-python")
+_LIBRARIES: Final = ("cel-python",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _fields(path: Path) -> dict[str, str]:
 
 
 def _installed() -> dict[str, str]:
-    return {name: metadata.version(name) for name in _ENGINES if _has(name)}
+    return {name: metadata.version(name) for name in _LIBRARIES if _has(name)}
 
 
 def _has(distribution: str) -> bool:

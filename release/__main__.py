@@ -28,26 +28,19 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as name:
         tree = Path(name) / "tree"
         export(ROOT, of.commit, tree)
-        packages, optional = runtime_packages(tree)
-        wrong = refused([*packages, *optional])
+        packages = read_lock(tree / "locks" / "runtime.txt")
+        wrong = refused(packages)
         if arguments:
             wrong += not_a_release(of, tags_of(ROOT, of.commit), (tree / "CHANGELOG.md").read_text(encoding="utf-8"))
         if wrong:
             sys.stderr.writelines(f"error: {message}\n" for message in wrong)
             return 1
-        written = write(of, tree, Path(name) / "dist", packages, optional)
+        written = write(of, tree, Path(name) / "dist", packages)
         shutil.rmtree(ROOT / "dist", ignore_errors=True)
         shutil.copytree(Path(name) / "dist", ROOT / "dist")
     sys.stdout.write(f"gangctl {of.version}, commit {of.commit}\n")
     sys.stdout.writelines(f"dist/{path.name}\n" for path in written)
     return 0
-
-
-def runtime_packages(tree: Path) -> tuple[list[Locked], list[Locked]]:
-    """What gangctl runs with, and what the image has beside it."""
-    packages = read_lock(tree / "locks" / "runtime.txt")
-    names = {package.name for package in packages}
-    return packages, [package for package in read_lock(tree / "locks" / "image.txt") if package.name not in names]
 
 
 def not_a_release(of: Source, tags: list[str], changelog: str) -> Iterator[str]:
@@ -61,12 +54,12 @@ def not_a_release(of: Source, tags: list[str], changelog: str) -> Iterator[str]:
         yield f"{of.commit} has not the tag v{of.version}: git tag -s v{of.version}"
 
 
-def write(of: Source, tree: Path, directory: Path, packages: list[Locked], optional: list[Locked]) -> list[Path]:
+def write(of: Source, tree: Path, directory: Path, packages: list[Locked]) -> list[Path]:
     """Wheel, source distribution, bill of materials and their checksums."""
     built = build(tree, directory, of.time)
     bill = directory / f"gangctl-{of.version}.cdx.json"
     release = Release(of.version, of.commit, of.time, {path.name: sha256(path) for path in built})
-    bill.write_text(bill_of_materials(release, packages, optional), encoding="utf-8")
+    bill.write_text(bill_of_materials(release, packages), encoding="utf-8")
     sums = directory / "SHA256SUMS"
     sums.write_text(checksums([*built, bill]), encoding="utf-8")
     return [*built, bill, sums]

@@ -36,17 +36,15 @@ class Release:
     files: Mapping[str, str]
 
 
-def bill_of_materials(release: Release, packages: Sequence[Locked], optional: Sequence[Locked] = ()) -> str:
+def bill_of_materials(release: Release, packages: Sequence[Locked]) -> str:
     """The document, the same bytes for the same release: serial number and time come from the commit.
 
     The hashes of a package are those of every file that its lock lets be installed, for whichever platform, and so
-    stand at its distribution. ``optional`` are the packages of extras, which are in the image. Raises ``ValueError``
-    where a licence is not known.
+    stand at its distribution. Raises ``ValueError`` where a licence is not known.
     """
     own = _own(release)
     components = {PROJECT: own}
-    for scope, some in ((ComponentScope.REQUIRED, packages), (ComponentScope.OPTIONAL, optional)):
-        components.update({package.name: _component(package, scope) for package in some})
+    components.update({package.name: _component(package) for package in packages})
     bom = Bom(
         serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"{own.purl}#{release.commit}"),
         metadata=BomMetaData(
@@ -57,7 +55,7 @@ def bill_of_materials(release: Release, packages: Sequence[Locked], optional: Se
         components=[component for name, component in components.items() if name != PROJECT],
     )
     for name, component in components.items():
-        needed = [package.name for package in (*packages, *optional) if name in package.needed_by]
+        needed = [package.name for package in packages if name in package.needed_by]
         bom.register_dependency(component, [components[other] for other in needed])
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
 
@@ -81,7 +79,7 @@ def _own(release: Release) -> Component:
     )
 
 
-def _component(package: Locked, scope: ComponentScope) -> Component:
+def _component(package: Locked) -> Component:
     licence = licence_of(package)
     how = LicenseAcknowledgement.DECLARED if licence.declared else LicenseAcknowledgement.CONCLUDED
     return Component(
@@ -89,7 +87,7 @@ def _component(package: Locked, scope: ComponentScope) -> Component:
         name=package.name,
         version=package.version,
         bom_ref=package.purl,
-        scope=scope,
+        scope=ComponentScope.REQUIRED,
         purl=PackageURL("pypi", name=package.name, version=package.version),
         licenses=[LicenseFactory().make_from_string(licence.expression, license_acknowledgement=how)],
         external_references=[

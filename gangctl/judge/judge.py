@@ -29,8 +29,6 @@ from gangctl.judge.school import School, worker_spec
 from gangctl.judge.service import fair_meter
 from gangctl.judge.size import Size, size_of
 from gangctl.judge.turn import Turn
-from gangctl.policy.cel.engine import Engine
-from gangctl.policy.cel.engines import make_engine
 from gangctl.policy.cel.faults import EvalKind
 from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.evaluate import Evaluation, refused_by_broken
@@ -75,7 +73,6 @@ class Judge:
         self._school = School(self._options, self._clock)
         self._stack = AsyncExitStack()
         self._loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="policy-loader")
-        self._engine: Engine | None = None
         self._pace = Pace(0.0, 0.0)
         self._workers = {name: self._supply(name) for name in ("fast", "slow")}
         self._fast = self._lane("fast")
@@ -107,12 +104,11 @@ class Judge:
         )
 
     async def __aenter__(self) -> Self:
-        """Import the engine and try it, off the event loop."""
+        """Find out how fast expressions are here, off the event loop."""
         loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             stack.callback(self._loader.shutdown, wait=False, cancel_futures=True)
-            engine = await loop.run_in_executor(self._loader, make_engine, self._options.engine)
-            self._engine, self._pace = engine, await loop.run_in_executor(self._loader, measure, engine)
+            self._pace = await loop.run_in_executor(self._loader, measure)
             for workers in self._workers.values():
                 await stack.enter_async_context(workers)
             for serving in (*[self._fast.run] * self._options.workers, self._fast.relieve, self._slow.run):
@@ -126,13 +122,6 @@ class Judge:
         await self._stack.aclose()
 
     @property
-    def engine(self) -> Engine:
-        """What policies are loaded for."""
-        if self._engine is None:
-            raise RuntimeError("a judge is a context: enter it first")
-        return self._engine
-
-    @property
     def policies(self) -> PolicySet:
         """What is in force."""
         return self._docket.policies
@@ -140,12 +129,12 @@ class Judge:
     async def load(self, document: Object) -> LoadedPolicy:
         """Load a GangPolicy, one at a time, beside the event loop; :class:`~gangctl.policy.loaded.PolicyError`."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._loader, load_policy, document, self.engine)
+        return await loop.run_in_executor(self._loader, load_policy, document)
 
     async def load_native(self, documents: Sequence[Object]) -> list[LoadedPolicy]:
         """Load ValidatingAdmissionPolicies with their bindings; :class:`~gangctl.policy.loaded.PolicyError`."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._loader, load_native, documents, self.engine, self._options.minor)
+        return await loop.run_in_executor(self._loader, load_native, documents, self._options.minor)
 
     async def prepare(self, policies: PolicySet) -> None:
         """Have the workers learn a set that is to be installed next, so that nobody waits for that.
@@ -194,7 +183,7 @@ class Judge:
 
     async def _hear(self, review: Review, current: Docket, entries: Sequence[Entry]) -> list[Outcome]:
         hearing = Hearing(review, current, entries, self._clock.now() + self._options.request_seconds)
-        evaluation = Evaluation(self.engine, review)
+        evaluation = Evaluation(review)
         for entry in [*hearing.pending.values()]:
             if matches(entry.policy, review):
                 hearing.settle(entry, evaluation.judge(entry.policy, self._meter()))

@@ -12,9 +12,8 @@ from gangctl.policy.verdict import Action, Finding, Outcome, Result
 
 
 class Setup(NamedTuple):
-    """The first request: which engine, and whose libraries. Answered by nothing."""
+    """The first request: whose libraries. Answered by nothing."""
 
-    engine: str
     minor: str
 
 
@@ -33,7 +32,7 @@ class Question(NamedTuple):
     """A review, and the keys of what it is judged by.
 
     Answered by :data:`BOUND` when the review has been read, then by a :class:`Statement` per policy in order.
-    ``policy_seconds`` bounds the CPU time of each policy, ``seconds`` the time of all of them, as far as an engine
+    ``policy_seconds`` bounds the CPU time of each policy, ``seconds`` the time of all of them, as far as an evaluation
     looks at the clock.
     """
 

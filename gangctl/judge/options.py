@@ -16,7 +16,7 @@ Lane = Literal["inline", "fast", "slow"]
 class JudgeOptions:
     """Budgets in seconds, counts and bytes.
 
-    ``engine`` is ``auto``, ``cel-python`` or ``cel-cpp``; ``minor`` whose CEL counts for native policies.
+    ``minor`` is whose CEL counts for native policies.
     ``inline_seconds`` is what one review may take of the event loop, measured while it is judged.
     A review takes ``request_seconds`` at most, whatever its policies
     do; what these may take is CPU time, so that no verdict depends on what else the machine does:
@@ -31,7 +31,6 @@ class JudgeOptions:
     ``waiting`` reviews wait for the fast lane, and ``waiting_each`` of each policy for the slow one.
     """
 
-    engine: str = "auto"
     minor: str = "1.37"
     inline_seconds: float = 0.004
     inline_text: int = 16 << 10

@@ -1,4 +1,4 @@
-"""How fast an engine is on this machine, and what a review may therefore take."""
+"""How fast expressions are on this machine, and what a review may therefore take."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 from gangctl.judge.size import Size
 from gangctl.policy.cel.check import check
 from gangctl.policy.cel.checked import Environment
-from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.cel.program import compile_expression
 from gangctl.policy.cel.types import DYN
 
 _SAMPLE: Final = "object.items.all(i, i.name != 'x' && i.count >= 0 && has(i.labels) && i.labels.app.startsWith('a'))"
@@ -22,13 +22,13 @@ _CAUTION: Final = 2.0
 
 
 class Pace(NamedTuple):
-    """Seconds of one step, and of making one value of a request the engine's own."""
+    """Seconds of one step, and of reading one value of a request."""
 
     step: float
     value: float
 
     def reading(self, size: Size) -> float:
-        """Seconds, with caution, until an engine has a request of such a size."""
+        """Seconds, with caution, until a request of such a size has been read."""
         return _CAUTION * size.values * self.value
 
     def evaluating(self, steps: int) -> float:
@@ -36,15 +36,14 @@ class Pace(NamedTuple):
         return _CAUTION * steps * self.step
 
 
-def measure(engine: Engine) -> Pace:
+def measure() -> Pace:
     """Try an expression on this machine: takes some milliseconds, so not on the event loop."""
     checked = check(_SAMPLE, Environment({"object": DYN}))
     items = [{"name": f"n{n}", "count": n, "labels": {"app": "a"}} for n in range(_ITEMS)]
     values: dict[str, Any] = {"object": {"items": items}}
-    program = engine.compile(checked)
-    bindings = engine.bind(values)
-    step = _median(lambda: program.evaluate(bindings, {}, StepMeter.request(time.monotonic)))
-    value = _median(lambda: engine.bind(values))
+    program = compile_expression(checked)
+    step = _median(lambda: program.evaluate(values, {}, StepMeter.request(time.monotonic)))
+    value = _median(lambda: dict(values))
     return Pace(step / checked.profile.bound(_ITEMS), value / (5 * _ITEMS))
 
 

@@ -60,11 +60,11 @@ class School:
         """What will be in force next."""
 
     async def set_up(self, worker: WorkerProcess) -> None:
-        """Tell a new worker its engine; the first time this takes as long as the engine's import."""
+        """Prepare a new worker; the first time this takes as long as its imports."""
         if worker in self._known:
             return
         async with asyncio.timeout(self._options.lesson_seconds):
-            await worker.send(Setup(self._options.engine, self._options.minor))
+            await worker.send(Setup(self._options.minor))
             if await worker.receive() is not None:
                 raise AssertionError("nothing was asked")
         self._known[worker] = set()

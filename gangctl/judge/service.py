@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 
 from gangctl.judge.messages import BOUND, LATE, MEMORY, Lesson, Question, Setup, Statement
 from gangctl.judge.policyset import Source
-from gangctl.policy.cel.engine import Engine
-from gangctl.policy.cel.engines import make_engine
 from gangctl.policy.cel.meter import REQUEST_STEPS, StepMeter
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.exemptions import LoadedException
@@ -20,11 +18,11 @@ from gangctl.policy.native import load_native
 from gangctl.policy.verdict import Outcome
 
 
-def load_source(source: Source, name: str, engine: Engine, minor: str) -> LoadedPolicy:
+def load_source(source: Source, name: str, minor: str) -> LoadedPolicy:
     """Load one policy again, as it was loaded from the same document before."""
     if not source.native:
-        return load_policy(source.document, engine)
-    return next(policy for policy in load_native([source.document], engine, minor) if policy.name == name)
+        return load_policy(source.document)
+    return next(policy for policy in load_native([source.document], minor) if policy.name == name)
 
 
 class Service:
@@ -34,7 +32,6 @@ class Service:
 
     def __init__(self) -> None:
         """Know nothing."""
-        self._engine: Engine | None = None
         self._minor = ""
         self._policies: dict[str, LoadedPolicy] = {}
         self._exceptions: dict[str, tuple[LoadedException, ...]] = {}
@@ -42,26 +39,26 @@ class Service:
     def __call__(self, request: Setup | Lesson | Question) -> Iterator[Any]:
         """One request's answers."""
         if isinstance(request, Setup):
-            self._engine, self._minor = make_engine(request.engine), request.minor
+            self._minor = request.minor
             return iter(())
-        if self._engine is None:
+        if not self._minor:
             raise RuntimeError("asked before it was set up")
-        return self._learn(request, self._engine) if isinstance(request, Lesson) else self._judge(request, self._engine)
+        return self._learn(request) if isinstance(request, Lesson) else self._judge(request)
 
-    def _learn(self, lesson: Lesson, engine: Engine) -> Iterator[str]:
+    def _learn(self, lesson: Lesson) -> Iterator[str]:
         for key in lesson.forget:
             self._policies.pop(key, None)
             self._exceptions.pop(key, None)
         self._exceptions |= lesson.exceptions
         for key, (name, source) in lesson.policies.items():
-            self._policies[key] = load_source(source, name, engine, self._minor)
+            self._policies[key] = load_source(source, name, self._minor)
             yield key
 
-    def _judge(self, question: Question, engine: Engine) -> Iterator[Statement | str]:
+    def _judge(self, question: Question) -> Iterator[Statement | str]:
         end = time.monotonic() + question.seconds
         policies = [self._policies[key] for key in question.policies]
         exceptions = self._exceptions[question.exceptions]
-        evaluation = self.evaluation(engine, question.review)
+        evaluation = self.evaluation(question.review)
         if not all(matches(policy, question.review) for policy in policies):
             # Now, so that its time is not the first policy's.
             _ = evaluation.bindings

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -19,7 +18,6 @@ from gangctl.controllers.policy_sources import Object, PolicySources
 from gangctl.controllers.policy_status import PolicyStatusWriter
 from gangctl.controllers.reports import Reports
 from gangctl.controllers.scan import PolicyScan, ScanOptions
-from gangctl.errors import ConfigError
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.judge.options import JudgeOptions
@@ -29,7 +27,6 @@ from gangctl.manager.policymetrics import PolicyMetrics
 from gangctl.manager.scans import ScanMetrics, Sight
 from gangctl.manager.settings import ControllerSettings
 from gangctl.manager.webhooksettings import webhook_settings
-from gangctl.policy.cel.engines import AUTO, PYTHON, available
 from gangctl.policy.fitvariable import Fit, unknown_fit
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import ParamCatalogue
@@ -83,19 +80,10 @@ class _Bench:
 
     async def _made(self) -> Judge:
         if self._judge is None:
-            from gangctl.judge.judge import Judge  # noqa: PLC0415 -- engines are large, and most clusters may do without
+            from gangctl.judge.judge import Judge  # noqa: PLC0415 -- it is large, and most clusters may do without
 
-            try:
-                made = Judge(self._options, observer=self._metrics)
-                self._judge = await self._stack.enter_async_context(made)
-            except ConfigError as error:
-                if self._options.engine != AUTO:
-                    raise
-                # Nobody asked for the fast one: a library that does not fit this machine is no reason to end.
-                log.warning("CEL engine not usable, going on with another", error=error.message, engine=PYTHON)
-                self._options = replace(self._options, engine=PYTHON)
-                made = Judge(self._options, observer=self._metrics)
-                self._judge = await self._stack.enter_async_context(made)
+            made = Judge(self._options, observer=self._metrics)
+            self._judge = await self._stack.enter_async_context(made)
         return self._judge
 
 
@@ -118,19 +106,15 @@ class PolicyPart:
         registry: CollectorRegistry,
         fit: Fit = without_queues,
     ) -> None:
-        """Make everything, start nothing; ConfigError for an engine that is not installed.
+        """Make everything, start nothing.
 
         ``fit`` says whether a JobSet (of a namespace, where it names none) can be admitted by its queue.
         """
-        engine = settings.cel_engine
-        if engine not in {AUTO, *available()}:
-            hint = f"install gangctl[{engine}], or leave the choice to gangctl"
-            raise ConfigError(f"--cel-engine {engine}: it is not installed", hint=hint)
         self._gangs = gangs
         self.fit = fit
         self._metrics = PolicyMetrics(registry)
         self._on_swap: list[Callable[[], None]] = []
-        self._bench = _Bench(JudgeOptions(engine=engine), self._metrics)
+        self._bench = _Bench(JudgeOptions(), self._metrics)
         self._sources = PolicySources(clients.reader, self._wake, observer=metrics.informer_observer)
         self._parameters = Parameters(clients.reader, self._parameters_changed, observer=metrics.informer_observer)
         self._keeper = PolicyKeeper(

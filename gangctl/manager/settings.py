@@ -130,9 +130,6 @@ class ControllerSettings(BaseModel):
         description="Judge JobSets by the GangPolicies that there are (auto; where their definition is missing it is "
         "looked for), or leave GangPolicies alone.",
     )
-    cel_engine: Literal["auto", "cel-python", "cel-cpp"] = Field(
-        default="auto", description="What evaluates policies: cel-cpp where it is installed (auto), or just this one."
-    )
     policy_scan_period: Annotated[float, Field(ge=1)] = Field(
         default=600.0,
         description="Seconds between two scans of the JobSets that exist; changes of policies are followed by one.",

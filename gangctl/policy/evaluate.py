@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gangctl.policy.cel.engine import Bindings, Engine, Value
+from gangctl.policy.cel.evaluation.plain import plain
 from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.cel.program import Bindings
 from gangctl.policy.exemptions import LoadedException, covering
 from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, Rule
 from gangctl.policy.match import matches
@@ -51,30 +52,27 @@ _NOT_IN_REQUEST: Final = frozenset({"uid", "object", "oldObject"})
 
 
 class Evaluation:
-    """One request, bound once for all policies of an engine that judge it."""
+    """One request, read once for all policies that are evaluated on it."""
 
-    def __init__(self, engine: Engine, review: Review) -> None:
+    def __init__(self, review: Review) -> None:
         """Bind nothing yet: a request that no policy is about costs nothing."""
-        self.engine = engine
         self.review = review
-        self._bound: Bindings = None
+        self._bound: Bindings | None = None
 
     @property
     def bindings(self) -> Bindings:
         """Every variable but ``params``, which is null."""
         if self._bound is None:
             review = self.review
-            self._bound = self.engine.bind(
-                {
-                    "object": review.object,
-                    "oldObject": review.old_object,
-                    "request": {key: value for key, value in review.request.items() if key not in _NOT_IN_REQUEST},
-                    "namespaceObject": namespace_object(review),
-                    "gang": review.gang,
-                    "fit": review.fit,
-                    "params": None,
-                }
-            )
+            self._bound = {
+                "object": review.object,
+                "oldObject": review.old_object,
+                "request": {key: value for key, value in review.request.items() if key not in _NOT_IN_REQUEST},
+                "namespaceObject": namespace_object(review),
+                "gang": review.gang,
+                "fit": review.fit,
+                "params": None,
+            }
         return self._bound
 
     def judge(self, policy: LoadedPolicy, meter: StepMeter, exceptions: Sequence[LoadedException] = ()) -> Outcome:
@@ -122,12 +120,11 @@ class Evaluation:
 def evaluate(
     policy: LoadedPolicy,
     review: Review,
-    engine: Engine,
     meter: StepMeter,
     exceptions: Sequence[LoadedException] = (),
 ) -> Outcome:
     """What one policy says of one request; several policies share an :class:`Evaluation` instead."""
-    return Evaluation(engine, review).judge(policy, meter, exceptions)
+    return Evaluation(review).judge(policy, meter, exceptions)
 
 
 def refused_by_broken(policy: BrokenPolicy, review: Review, exceptions: Sequence[LoadedException] = ()) -> Outcome:
@@ -213,14 +210,14 @@ def namespace_object(review: Review) -> Object | None:
     }
 
 
-class _Variables(Mapping[str, Value]):
+class _Variables(Mapping[str, Any]):
     """``variables``: each computed when it is first read, and never again, whether it failed or not."""
 
     def __init__(self, run: _Run) -> None:
         self._run = run
-        self._known: dict[str, Value | EvalError] = {}
+        self._known: dict[str, Any] = {}
 
-    def __getitem__(self, name: str) -> Value:
+    def __getitem__(self, name: str) -> Any:
         if name not in self._known:
             try:
                 self._known[name] = self._run.value(self._run.policy.programs.variables[name])
@@ -250,20 +247,20 @@ class _Run:
     skipped: str = ""
     findings: list[Finding] = field(default_factory=list)
     annotations: list[tuple[str, str]] = field(default_factory=list)
-    bindings: Bindings = None
-    variables: Mapping[str, Value] = field(default_factory=dict)
+    bindings: Bindings = field(default_factory=dict)
+    variables: Mapping[str, Any] = field(default_factory=dict)
 
     def judge(self) -> None:
         """Fill the findings, or say why there are none."""
         values: dict[str, Any] = {} if self.params is None else {"params": self.params}
-        engine, bindings = self.evaluation.engine, self.evaluation.bindings
-        self.bindings = engine.rebind(bindings, values) if values else bindings
+        bindings = self.evaluation.bindings
+        self.bindings = {**bindings, **values} if values else bindings
         conditions = self.policy.programs.match_conditions
         if conditions:
             seen = self.bindings
             if any("namespaceObject" in each.checked.reads for each in conditions):
                 # Natively, match conditions do not see the Namespace.
-                self.bindings = engine.rebind(bindings, {**values, "namespaceObject": None})
+                self.bindings = {**bindings, **values, "namespaceObject": None}
             if not self._conditions_hold():
                 return
             self.bindings = seen
@@ -272,12 +269,12 @@ class _Run:
         for key, expression in self.policy.programs.audit_annotations:
             self._annotate(key, expression)
 
-    def value(self, expression: Expression) -> Value:
+    def value(self, expression: Expression) -> Any:
         """An expression's value within its own budget and the policy's; EvalError."""
         return expression.program.evaluate(self.bindings, self.variables, self.meter.expression())
 
     def _plain(self, expression: Expression) -> Any:
-        return self.evaluation.engine.plain(self.value(expression))
+        return plain(self.value(expression))
 
     def _conditions_hold(self) -> bool:
         """One that is false decides, whatever else fails; otherwise what fails is one error."""

@@ -9,11 +9,10 @@ from typing import Any, Final
 
 from gangctl.errors import ValidationError
 from gangctl.policy.cel.check import check
-from gangctl.policy.cel.checked import Checked
-from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.environments import admission
 from gangctl.policy.cel.extent import Extent
 from gangctl.policy.cel.faults import CompileError
+from gangctl.policy.cel.program import compile_expression
 from gangctl.policy.cel.types import BOOL, DYN, NULL, STRING, Type
 from gangctl.policy.constraints import MatchResources
 from gangctl.policy.fitvariable import COMPUTED
@@ -39,11 +38,11 @@ DEFAULT_MINOR: Final = "1.37"
 """Whose CEL counts where nobody names another, and always for GangPolicies: gangctl evaluates them, not the cluster."""
 
 
-def load_policy(document: Mapping[str, Any], engine: Engine) -> LoadedPolicy:
-    """A GangPolicy as it can be evaluated by ``engine``, with the CEL of Kubernetes 1.37 whatever the cluster has.
+def load_policy(document: Mapping[str, Any]) -> LoadedPolicy:
+    """A GangPolicy as it can be evaluated, with the CEL of Kubernetes 1.37 whatever the cluster has.
 
     :class:`PolicyError` with all problems: fields that are wrong, expressions that Kubernetes
-    or the engine refuses, and those that may cost too much.
+    or gangctl refuses, and those that may cost too much.
     """
     try:
         model = read_model(document, GangPolicy)
@@ -51,7 +50,7 @@ def load_policy(document: Mapping[str, Any], engine: Engine) -> LoadedPolicy:
         problems = [problem_of_field(each) for each in error.errors]
         raise _refusal(document, None, problems) from error
     problems = [problem_of_field(each) for each in check_policy(model)]
-    programs = compile_spec(model.spec, engine, DEFAULT_MINOR, problems, COMPUTED)
+    programs = compile_spec(model.spec, DEFAULT_MINOR, problems, COMPUTED)
     if problems:
         raise _refusal(document, model, problems)
     return LoadedPolicy(
@@ -96,13 +95,13 @@ def refusal(
 
 
 def compile_spec(
-    spec: GangPolicySpec, engine: Engine, minor: str, problems: list[Problem], computed: Mapping[str, Type] = _NOTHING
+    spec: GangPolicySpec, minor: str, problems: list[Problem], computed: Mapping[str, Type] = _NOTHING
 ) -> Programs:
     """Compile every expression; what is wrong is appended to ``problems``, and the programs then lack something.
 
     ``computed`` are the types of variables that are gangctl's own.
     """
-    return _Compiler(engine, _environment(spec, minor, computed), problems).programs(spec)
+    return _Compiler(_environment(spec, minor, computed), problems).programs(spec)
 
 
 def warnings_of(
@@ -122,11 +121,9 @@ def _environment(spec: GangPolicySpec, minor: str, computed: Mapping[str, Type])
 class _Compiler:
     """Compiles the expressions of one policy, in the order in which the API server does."""
 
-    engine: Engine
     environment: EnvironmentOf
     problems: list[Problem]
     variables: dict[str, Type] = field(default_factory=dict)
-    definitions: dict[str, Checked] = field(default_factory=dict)
     extents: dict[str, Extent] = field(default_factory=dict)
 
     def programs(self, spec: GangPolicySpec) -> Programs:
@@ -142,7 +139,6 @@ class _Compiler:
             self.variables[variable.name] = DYN if compiled is None else stored(compiled.checked.type)
             if compiled is not None:
                 variables[variable.name] = compiled
-                self.definitions[variable.name] = compiled.checked
                 self.extents[variable.name] = compiled.checked.extent
         rules = [self._rule(each, index) for index, each in enumerate(spec.validations)]
         annotations = [
@@ -174,7 +170,7 @@ class _Compiler:
         try:
             environment = replace(self.environment(self.variables), extents=dict(self.extents))
             checked = check(text, environment, returns=returns)
-            return Expression(path, checked, self.engine.compile(checked, self.definitions))
+            return Expression(path, checked, compile_expression(checked))
         except CompileError as error:
             self.problems.append(problem_of_expression(path, text, error))
             return None

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from gangctl.errors import FieldError, GangctlError
 from gangctl.policy.cel.checked import Checked
-from gangctl.policy.cel.engine import Program
 from gangctl.policy.cel.faults import CompileError
+from gangctl.policy.cel.program import Program
 from gangctl.policy.constraints import MatchResources
 from gangctl.policy.model import GangPolicySpec
 from gangctl.policy.review import Object
@@ -134,7 +134,7 @@ class Programs:
 
 @dataclass(frozen=True, slots=True)
 class LoadedPolicy:
-    """A policy that can be evaluated by the engine it was compiled for.
+    """A policy that can be evaluated.
 
     ``source`` is the document (of a native policy both, as a ``v1`` List), from which
     another process loads it again. ``name`` is a native policy's and its binding's with a

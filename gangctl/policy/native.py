@@ -13,7 +13,6 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from gangctl.errors import ErrorKind, FieldError, ValidationError
-from gangctl.policy.cel.engine import Engine
 from gangctl.policy.constraints import MatchResources, Name, Part
 from gangctl.policy.load import DEFAULT_MINOR, compile_spec, fails_closed, refusal, warnings_of
 from gangctl.policy.loaded import LoadedPolicy, Problem, problem_of_field
@@ -138,19 +137,17 @@ def _flat(documents: Iterable[Object]) -> Iterator[Object]:
             yield document
 
 
-def load_native(
-    documents: Iterable[Mapping[str, Any]], engine: Engine, minor: str = DEFAULT_MINOR
-) -> list[LoadedPolicy]:
+def load_native(documents: Iterable[Mapping[str, Any]], minor: str = DEFAULT_MINOR) -> list[LoadedPolicy]:
     """Every policy with each of its bindings; one that has none denies, and is named as the policy.
 
     :class:`~gangctl.policy.loaded.PolicyError` for the first that cannot be used;
     :func:`pair` and :func:`load_pair` tell of each.
     """
     pairs, _ = pair(documents)
-    return [load_pair(each, engine, minor) for each in pairs]
+    return [load_pair(each, minor) for each in pairs]
 
 
-def load_pair(pair: Pair, engine: Engine, minor: str = DEFAULT_MINOR) -> LoadedPolicy:
+def load_pair(pair: Pair, minor: str = DEFAULT_MINOR) -> LoadedPolicy:
     """One policy with one binding; :class:`~gangctl.policy.loaded.PolicyError` with all problems."""
     problems: list[Problem] = []
     policy = _read(pair.policy, NativePolicy, problems)
@@ -162,7 +159,7 @@ def load_pair(pair: Pair, engine: Engine, minor: str = DEFAULT_MINOR) -> LoadedP
     problems += map(problem_of_field, _check_policy(policy, spec))
     if binding is not None:
         problems += [problem_of_field(error, binding.metadata.name) for error in _check_binding(binding.spec)]
-    programs = compile_spec(spec, engine, minor, problems)
+    programs = compile_spec(spec, minor, problems)
     if problems:
         closed = spec.failure_policy == "Fail"
         raise refusal(pair.name, source_of(pair), spec, problems, fails_closed=closed, narrowing=narrowing)

@@ -22,7 +22,6 @@ from gangctl.controllers.policy_sources import GANG_POLICIES, GANG_POLICY_EXCEPT
 from gangctl.controllers.policy_status import PolicyStatusWriter
 from gangctl.errors import NotFoundError
 from gangctl.judge.policyset import PolicySet
-from gangctl.policy.cel.python_engine.engine import PythonEngine
 from gangctl.policy.crd import definitions
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
@@ -49,7 +48,7 @@ class Bench:
         self.loads.append(document["metadata"]["name"])
         if document["metadata"]["name"] == "poison":
             raise RecursionError("deep")
-        return load_policy(document, PythonEngine())
+        return load_policy(document)
 
     async def install(self, policies: PolicySet) -> None:
         self.sets.append(policies)

@@ -18,7 +18,6 @@ from gangctl.controllers.policy_sources import GANG_POLICIES
 from gangctl.controllers.reports import POLICY_REPORTS, Reports
 from gangctl.controllers.scan import PolicyScan, ScanObserver, ScanOptions
 from gangctl.errors import InvalidError
-from gangctl.policy.cel.engines import make_engine
 from gangctl.policy.crd import definitions
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
@@ -42,7 +41,7 @@ class View:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self.policy: LoadedPolicy = load_policy(POLICY, make_engine("cel-python"))
+        self.policy: LoadedPolicy = load_policy(POLICY)
         self.wanted = True
         self.seen: list[str] = []
         self.live: dict[str, Any] | None = None

@@ -13,7 +13,6 @@ import pytest_asyncio
 from gangctl.judge.judge import TOO_MANY, Judge
 from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet
-from gangctl.policy.cel.engines import available
 from gangctl.policy.loaded import PolicyError
 from gangctl.policy.review import Review
 from tests.controlplane.wait import wait_for
@@ -142,10 +141,10 @@ POLICIES: Final = {
 }
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=available())
-async def judge(request: pytest.FixtureRequest) -> AsyncIterator[Judge]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def judge() -> AsyncIterator[Judge]:
     """One judge for all of them: what one has done to it the next has to live with, as in a cluster."""
-    async with judge_of(replace(OPTIONS, engine=request.param), FINE) as made:
+    async with judge_of(OPTIONS, FINE) as made:
         yield made
 
 

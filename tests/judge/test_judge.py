@@ -20,7 +20,6 @@ from gangctl.judge.judge import TOO_MANY, Judge
 from gangctl.judge.messages import Question
 from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet, docket
-from gangctl.policy.cel.engines import available, make_engine
 from gangctl.policy.exemptions import load_exception
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import PolicyError
@@ -53,13 +52,12 @@ def _nobody_is_left() -> Iterator[None]:
 
 
 @each("options", [INLINE, FAST, SLOW], ids=["inline", "fast", "slow"])
-@each("engine", available())
-async def test_judging_equals_asking(engine: str, options: JudgeOptions) -> None:
+async def test_judging_equals_asking(options: JudgeOptions) -> None:
     seen = Seen()
     lane = "inline" if options is INLINE else "fast" if options is FAST else "slow"
-    async with judge_of(replace(options, engine=engine), *POLICIES, observer=seen) as judge:
+    async with judge_of(options, *POLICIES, observer=seen) as judge:
         for about in (jobset_review(), jobset_review(0), jobset_review(40)):
-            expected = directly(list(loaded(judge.engine, *POLICIES)), about, judge.engine)
+            expected = directly(list(loaded(*POLICIES)), about)
             assert list(await judge.judge(about)) == expected
     assert {where for _, where in seen.lanes} == {lane}
     assert {policy for policy, _ in seen.lanes} == {each["metadata"]["name"] for each in POLICIES} - {"others"}
@@ -116,9 +114,9 @@ async def test_native_policies_are_judged_in_workers_too() -> None:
         await judge.install(PolicySet(1, tuple(policies)))
         about = jobset_review()
         outcomes = await judge.judge(about)
-        assert list(outcomes) == directly(policies, about, judge.engine)
+        assert list(outcomes) == directly(policies, about)
     assert [outcome.policy for outcome in outcomes] == ["native/one", "native/two"]
-    assert policies == load_native([policy, *bindings], judge.engine) or len(policies) == 2
+    assert policies == load_native([policy, *bindings]) or len(policies) == 2
 
 
 @each("options", [INLINE, FAST], ids=["inline", "fast"])
@@ -194,7 +192,7 @@ async def test_lists_that_are_made_of_text_count_as_long_as_the_text() -> None:
 
 async def test_what_took_the_event_loop_too_long_begins_in_a_worker_from_then_on() -> None:
     seen = Seen()
-    # A hundred pairs of long texts: much at once for an engine that counts no steps, and 20 us are over soon.
+    # A hundred pairs of long texts: much at once where steps are few, and 20 us are over soon.
     costly = document(
         "costly", "object.spec.replicatedJobs.all(a, object.spec.replicatedJobs.all(b, a != b || a == b))"
     )
@@ -468,8 +466,6 @@ async def test_no_worker_outlives_a_judge_that_is_killed() -> None:
         await until_gone(pid)
 
 
-@each("engine", available())
-def test_policies_load_the_same_from_their_source(engine: str) -> None:
-    made = make_engine(engine)
-    policy = load_policy(FINE, made)
-    assert load_policy(policy.source, made).source == policy.source
+def test_policies_load_the_same_from_their_source() -> None:
+    policy = load_policy(FINE)
+    assert load_policy(policy.source).source == policy.source

@@ -12,7 +12,6 @@ from gangctl.client.pacing import Clock
 from gangctl.judge.judge import Judge
 from gangctl.judge.options import JudgeObserver, JudgeOptions, Lane
 from gangctl.judge.policyset import PolicySet
-from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.evaluate import evaluate
 from gangctl.policy.exemptions import LoadedException
@@ -98,17 +97,14 @@ class Seen(JudgeObserver):
 
 
 def directly(
-    policies: list[LoadedPolicy], about: Review, engine: Engine, exceptions: tuple[LoadedException, ...] = ()
+    policies: list[LoadedPolicy], about: Review, exceptions: tuple[LoadedException, ...] = ()
 ) -> list[Outcome]:
     """What policies say when they are simply asked."""
-    return [
-        evaluate(policy, about, engine, StepMeter.request(time.monotonic, seconds=30), exceptions)
-        for policy in policies
-    ]
+    return [evaluate(policy, about, StepMeter.request(time.monotonic, seconds=30), exceptions) for policy in policies]
 
 
-def loaded(engine: Engine, *documents: dict[str, Any]) -> tuple[LoadedPolicy, ...]:
-    return tuple(load_policy(each, engine) for each in documents)
+def loaded(*documents: dict[str, Any]) -> tuple[LoadedPolicy, ...]:
+    return tuple(load_policy(each) for each in documents)
 
 
 @asynccontextmanager

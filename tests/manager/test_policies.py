@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gangctl.errors import ConfigError
 from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet
 from gangctl.manager.policies import _Bench
 from gangctl.manager.policymetrics import MOST_POLICIES, OTHERS, PolicyMetrics
 from gangctl.manager.settings import load_settings
 from gangctl.manager.webhooks import _unready
-from gangctl.policy.cel.engine import Engine
-from gangctl.policy.cel.python_engine.engine import PythonEngine
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 from gangctl.runtime.listener import Refusal
@@ -125,28 +122,7 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def broken_library(name: str) -> Engine:
-    if name != "cel-python":
-        raise ConfigError("the CEL engine 'cel-cpp' cannot be loaded")
-    return PythonEngine()
-
-
-async def test_an_engine_that_nobody_asked_for_may_be_missing(
-    registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gangctl.judge.judge.make_engine", broken_library)
-    bench = _Bench(JudgeOptions(ahead=False), PolicyMetrics(registry))
-    try:
-        assert (await bench.load(DOCUMENT)).name == "p"
-    finally:
-        await bench.close()
-    chosen = _Bench(JudgeOptions(engine="cel-cpp", ahead=False), PolicyMetrics(CollectorRegistry()))
-    with pytest.raises(ConfigError):
-        await chosen.load(DOCUMENT)
-    await chosen.close()
-
-
 def test_flags() -> None:
     settings = load_settings({}, None)
-    assert (settings.policies, settings.cel_engine, settings.webhook_service_port) == ("auto", "auto", 443)
-    assert load_settings({"policies": "off", "cel_engine": "cel-python"}, None).policies == "off"
+    assert (settings.policies, settings.webhook_service_port) == ("auto", 443)
+    assert load_settings({"policies": "off"}, None).policies == "off"

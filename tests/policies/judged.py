@@ -1,4 +1,4 @@
-"""What gangctl says of one object by one policy, with an engine of the test's choice."""
+"""What gangctl says of one object by one policy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Final
 
 from gangctl.cli.policy.bundle import FileCatalogue
 from gangctl.cli.policy.requests import Setting, request_of
-from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.evaluate import evaluate
 from gangctl.policy.load import load_policy
@@ -19,14 +18,14 @@ from tests.policies.pack import Object
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def judged(policy: Object, obj: Object, engine: Engine, params: Sequence[Object] = ()) -> Outcome:
+def judged(policy: Object, obj: Object, params: Sequence[Object] = ()) -> Outcome:
     """The outcome of creating the object."""
-    return judged_by(load_policy(policy, engine), obj, engine, params)
+    return judged_by(load_policy(policy), obj, params)
 
 
-def judged_by(loaded: LoadedPolicy, obj: Object, engine: Engine, params: Sequence[Object] = ()) -> Outcome:
+def judged_by(loaded: LoadedPolicy, obj: Object, params: Sequence[Object] = ()) -> Outcome:
     """The same by a policy that is loaded."""
     setting = Setting(now=_NOW)
     request = request_of(obj, "CREATE", setting, [loaded], FileCatalogue(list(params)))
     # Time stands still: steps are bounded as at admission, and how fast the machine is does not matter.
-    return evaluate(loaded, request.review, engine, StepMeter.request(lambda: 0.0))
+    return evaluate(loaded, request.review, StepMeter.request(lambda: 0.0))

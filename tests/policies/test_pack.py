@@ -9,7 +9,6 @@ import yaml
 
 from gangctl.cli.policy.suite import FILE_NAME, Expected
 from gangctl.judge.policyset import PolicySet
-from gangctl.policy.cel.python_engine import PythonEngine
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import GangPolicy
@@ -28,14 +27,13 @@ BROKEN = {Expected.FAIL, Expected.WARN}
 FILES = {"README.md", "policy.yaml", "kustomization.yaml", "example.yaml", FILE_NAME, "resources"}
 SECTIONS = ("## Why", "## To adapt it", "## A denial")
 
-ENGINE = PythonEngine()
 every_policy = each("policy", shipped(), ids=lambda policy: policy.name)
 
 
 @cache
 def loaded() -> dict[str, LoadedPolicy]:
     """The policies of the pack by name."""
-    return {policy.name: load_policy(policy.document, ENGINE) for policy in shipped()}
+    return {policy.name: load_policy(policy.document) for policy in shipped()}
 
 
 def test_is_a_pack() -> None:
@@ -86,7 +84,7 @@ def test_refuses_what_its_tests_want_broken_where_nobody_says_otherwise(policy: 
     broken = [case for case in policy.cases if case.row.result in BROKEN and case.old is None]
     assert broken
     for case in broken:
-        outcome = judged_by(loaded()[policy.name], case.resource, ENGINE, policy.params)
+        outcome = judged_by(loaded()[policy.name], case.resource, policy.params)
         assert not merge([outcome]).allowed, case.name
 
 

@@ -1,4 +1,4 @@
-"""Judging requests in tests: documents in, outcomes out, with the engine that is always there."""
+"""Judging requests in tests: documents in, outcomes out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from gangctl.policy.cel.meter import StepMeter
-from gangctl.policy.cel.python_engine import PythonEngine
 from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.evaluate import evaluate
 from gangctl.policy.exemptions import LoadedException, load_exception
@@ -18,11 +17,9 @@ from gangctl.policy.review import Review
 from gangctl.policy.verdict import Outcome
 from tests.policy.documents import Object, policy, review_of
 
-ENGINE = PythonEngine()
-
 
 def loaded(document: Object) -> LoadedPolicy:
-    return load_policy(document, ENGINE)
+    return load_policy(document)
 
 
 def judged(
@@ -31,7 +28,7 @@ def judged(
     """What a policy says of a request; without one, of a JobSet that is created."""
     covering: Sequence[LoadedException] = [load_exception(each) for each in exceptions]
     request = created() if review is None else review
-    return evaluate(loaded(document), request, ENGINE, meter or StepMeter.request(time.monotonic), covering)
+    return evaluate(loaded(document), request, meter or StepMeter.request(time.monotonic), covering)
 
 
 def rules(*validations: Object | str, **spec: Any) -> Object:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import orjson
-import pytest
 
 from gangctl.cli.policy.admitted import as_admitted
 from gangctl.controllers.policies import PolicyKeeper
@@ -22,7 +21,6 @@ from gangctl.judge.judge import Judge
 from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet
 from gangctl.manager.scans import Sight
-from gangctl.policy.cel.engines import available
 from gangctl.policy.exemptions import load_exception
 from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.review import Object, Review
@@ -171,9 +169,9 @@ class View:
 
 
 @asynccontextmanager
-async def in_force(engine: str) -> AsyncIterator[View]:
+async def in_force() -> AsyncIterator[View]:
     """Judged on this loop, with the ordinary budgets."""
-    options = JudgeOptions(engine=engine, ahead=False, inline_seconds=60.0, patience_seconds=60.0)
+    options = JudgeOptions(ahead=False, inline_seconds=60.0, patience_seconds=60.0)
     async with Judge(options) as judge:
         loaded = tuple([await judge.load(each) for each in sorted(POLICIES, key=lambda each: each["metadata"]["name"])])
         await judge.install(PolicySet(1, loaded, exceptions=tuple(map(load_exception, EXCEPTIONS))))
@@ -235,7 +233,7 @@ async def scanned(view: View, stored: dict[str, Any]) -> list[dict[str, Any]]:
     return [outcome_of(each) for each in merge(outcomes).outcomes]
 
 
-def told_by_cli(directory: Path, engine: str) -> dict[str, Any]:
+def told_by_cli(directory: Path) -> dict[str, Any]:
     """What ``gangctl policy eval`` says, by JobSet."""
     paths = files(
         directory,
@@ -245,17 +243,16 @@ def told_by_cli(directory: Path, engine: str) -> dict[str, Any]:
         namespaces=[NAMESPACE],
     )
     given = ("--policy", paths["policies"], "--params", paths["params"], "--namespace-object", paths["namespaces"])
-    answer = gangctl("policy", "eval", *given, "-f", paths["subjects"], "--engine", engine, "-o", "yaml")
+    answer = gangctl("policy", "eval", *given, "-f", paths["subjects"], "-o", "yaml")
     assert answer.code == 1, answer.err
     return {each["metadata"]["name"]: each for each in answer.documents}
 
 
-@pytest.mark.parametrize("engine", available())
-def test_the_command_the_webhooks_and_the_scan_agree(tmp_path: Path, engine: str) -> None:
-    told = told_by_cli(tmp_path, engine)
+def test_the_command_the_webhooks_and_the_scan_agree(tmp_path: Path) -> None:
+    told = told_by_cli(tmp_path)
 
     async def compare() -> None:
-        async with in_force(engine) as view:
+        async with in_force() as view:
             for name in NAMES:
                 answer, stored = await admitted(view, _subject(name))
                 by_webhook = [outcome_of(each) for each in merge(view.outcomes).outcomes]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from gangctl.policy.cel.engine import NO_VARIABLES
 from gangctl.policy.cel.faults import EvalKind
 from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.evaluate import Evaluation, refused_by_broken, unanswered
@@ -15,7 +13,7 @@ from gangctl.policy.exemptions import load_exception
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import PolicyError
 from gangctl.policy.verdict import Action, Result, merge
-from tests.policy.court import ENGINE, created, judged, loaded, rules
+from tests.policy.court import created, judged, loaded, rules
 from tests.policy.documents import Object, exception, review_of
 
 FALSE = "object.metadata.name == 'nobody'"
@@ -182,7 +180,7 @@ def test_only_an_exception_from_the_whole_policy_covers_what_is_no_rule() -> Non
 
 def broken(**spec: Any) -> PolicyError:
     with pytest.raises(PolicyError) as refused:
-        load_policy(rules("object.", **spec), ENGINE)
+        load_policy(rules("object.", **spec))
     return refused.value
 
 
@@ -210,10 +208,10 @@ def test_a_broken_policy_only_warns_where_it_would_only_have_warned() -> None:
 
 def test_a_policy_without_any_shape_is_about_every_jobset() -> None:
     with pytest.raises(PolicyError) as refused:
-        load_policy({"metadata": {"name": "p"}, "spec": {"failurePolicy": "Fail", "validations": 3}}, ENGINE)
+        load_policy({"metadata": {"name": "p"}, "spec": {"failurePolicy": "Fail", "validations": 3}})
     assert merge([refused_by_broken(refused.value.broken, created())]).code == 422
     with pytest.raises(PolicyError) as refused:
-        load_policy({"metadata": {"name": "p"}, "spec": {"failurePolicy": "Ignore", "validations": 3}}, ENGINE)
+        load_policy({"metadata": {"name": "p"}, "spec": {"failurePolicy": "Ignore", "validations": 3}})
     assert merge([refused_by_broken(refused.value.broken, created())]).allowed
 
 
@@ -243,35 +241,6 @@ def test_time_runs_out_by_the_clock_that_was_given() -> None:
     assert [each.error for each in outcome.findings] == ["DeadlineExceeded"]
 
 
-class Binding:
-    """An engine that counts what it binds."""
-
-    name = "counting"
-
-    def __init__(self) -> None:
-        self.bound = 0
-
-    def compile(self, checked: Any, variables: Any = NO_VARIABLES) -> Any:
-        return ENGINE.compile(checked, variables)
-
-    def bind(self, values: Mapping[str, Any]) -> Any:
-        self.bound += 1
-        return ENGINE.bind(values)
-
-    def rebind(self, bindings: Any, values: Mapping[str, Any]) -> Any:
-        return ENGINE.rebind(bindings, values)
-
-    def plain(self, value: Any) -> Any:
-        return ENGINE.plain(value)
-
-
-def test_a_request_is_bound_once_for_all_policies_and_not_at_all_for_none() -> None:
-    engine = Binding()
-    evaluation = Evaluation(engine, created())
-    meter = StepMeter(10**6, 1.0, lambda: 0.0)
-    other = load_policy(rules("true", matchConstraints={"objectSelector": {"matchLabels": {"a": "b"}}}), engine)
-    evaluation.judge(other, meter)
-    assert engine.bound == 0
-    for _ in range(3):
-        evaluation.judge(load_policy(rules("true"), engine), meter)
-    assert engine.bound == 1
+def test_a_request_is_read_once_for_all_policies() -> None:
+    evaluation = Evaluation(created())
+    assert evaluation.bindings is evaluation.bindings

@@ -9,7 +9,7 @@ from gangctl.policy.fitvariable import FIT_TYPE, unknown_fit
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import PolicyError
 from tests.jobsets import jobset, rj
-from tests.policy.court import ENGINE, created, judged, rules
+from tests.policy.court import created, judged, rules
 from tests.policy.test_gangvariable import fits
 
 NEVER = "fit.verdict != 'never'"
@@ -35,4 +35,4 @@ def test_a_policy_may_forbid_what_never_fits() -> None:
 
 def test_fields_that_no_report_has_are_refused_at_load() -> None:
     with pytest.raises(PolicyError, match="verdikt"):
-        load_policy(rules("fit.verdikt == ''"), ENGINE)
+        load_policy(rules("fit.verdikt == ''"))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from gangctl.policy.cel.checked import Checked
-from gangctl.policy.cel.faults import CompileError, CompileKind
+from gangctl.policy.cel.faults import CompileKind
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import PolicyError, Problem
 from gangctl.policy.verdict import Action
-from tests.policy.court import ENGINE, loaded, rules
+from tests.policy.court import loaded, rules
 from tests.policy.documents import Object, policy
 from tests.rows import each
 
@@ -25,7 +23,7 @@ PARAMS: Any = {
 
 def problems(document: Object) -> tuple[Problem, ...]:
     with pytest.raises(PolicyError) as refused:
-        load_policy(document, ENGINE)
+        load_policy(document)
     assert refused.value.exit_code == 2
     return refused.value.problems
 
@@ -105,25 +103,6 @@ def test_the_gang_is_an_object_with_declared_fields() -> None:
     assert kinds(policy("gang.group.size() == 1")) == {"spec.validations[0].expression": "Undeclared"}
 
 
-class Unable:
-    """An engine that cannot run one function."""
-
-    name = "unable"
-
-    def compile(self, checked: Checked, variables: Mapping[str, Checked]) -> Any:
-        if "size" in checked.functions:
-            raise CompileError(CompileKind.UNSUPPORTED, "this engine has no size()", 0, 4)
-        return ENGINE.compile(checked, variables)
-
-
-def test_what_the_engine_cannot_run_is_refused_at_load() -> None:
-    load_policy(policy("true"), Unable())  # type: ignore[arg-type] # only compile is called
-    with pytest.raises(PolicyError) as refused:
-        load_policy(policy("true", "size('a') == 1"), Unable())  # type: ignore[arg-type] # only compile is called
-    (problem,) = refused.value.problems
-    assert (problem.path, problem.kind) == ("spec.validations[1].expression", "Unsupported")
-
-
 def test_what_is_known_of_a_loaded_policy() -> None:
     document = rules(
         {"name": "a", "expression": "variables.v"},
@@ -154,14 +133,14 @@ def test_the_bound_grows_with_the_objects() -> None:
 @each("document", [{}, {"spec": None}, {"metadata": {"name": 3}, "spec": []}, {"metadata": []}])
 def test_documents_of_any_shape_are_refused_with_words(document: Object) -> None:
     with pytest.raises(PolicyError) as refused:
-        load_policy(document, ENGINE)
+        load_policy(document)
     assert refused.value.policy == "(without a name)"
     assert refused.value.broken.fail_closed
 
 
 def test_the_error_of_a_policy_can_go_to_another_process() -> None:
     with pytest.raises(PolicyError) as refused:
-        load_policy(policy("1"), ENGINE)
+        load_policy(policy("1"))
     broken = pickle.loads(pickle.dumps(refused.value.broken))
     assert broken == refused.value.broken
 
@@ -208,4 +187,4 @@ def test_variables_that_double_each_other_are_refused_together() -> None:
 
 
 def test_params_without_a_reference_are_null() -> None:
-    load_policy(policy("params == null", paramKind=PARAMS["paramKind"]), ENGINE)
+    load_policy(policy("params == null", paramKind=PARAMS["paramKind"]))

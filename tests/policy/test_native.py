@@ -9,7 +9,6 @@ import pytest
 from gangctl.policy.loaded import PolicyError
 from gangctl.policy.native import is_native, load_native, pair
 from gangctl.policy.verdict import Action
-from tests.policy.court import ENGINE
 from tests.policy.documents import Object
 from tests.rows import each
 
@@ -29,7 +28,7 @@ def binding(name: str = "b", policy: str = "p", version: str = V1, **spec: Any) 
 
 def problems(*documents: Object) -> set[tuple[str, str]]:
     with pytest.raises(PolicyError) as refused:
-        load_native(documents, ENGINE)
+        load_native(documents)
     return {(problem.binding, problem.path) for problem in refused.value.problems}
 
 
@@ -38,7 +37,7 @@ def test_each_binding_is_a_policy_of_its_own() -> None:
     kind = {"apiVersion": "v1", "kind": "ConfigMap"}
     warn = binding("warn", validationActions=["Warn"], paramRef=reference)
     narrow = binding("deny", matchResources={"namespaceSelector": {"matchLabels": {"a": "b"}}})
-    found = load_native([warn, native(paramKind=kind), narrow], ENGINE)
+    found = load_native([warn, native(paramKind=kind), narrow])
     assert [each.name for each in found] == ["p/warn", "p/deny"]
     assert [each.actions for each in found] == [{Action.WARN}, {Action.DENY}]
     assert [each.spec.param_ref is None for each in found] == [False, True]
@@ -47,15 +46,15 @@ def test_each_binding_is_a_policy_of_its_own() -> None:
 
 
 def test_a_policy_without_a_binding_denies_under_its_own_name() -> None:
-    (found,) = load_native([native()], ENGINE)
+    (found,) = load_native([native()])
     assert found.name == "p"
     assert found.actions == {Action.DENY}
 
 
 def test_a_loaded_policy_loads_again_from_its_source() -> None:
     documents = [native(), binding("a"), binding("b", validationActions=["Audit"])]
-    for policy in load_native(documents, ENGINE):
-        (again,) = load_native([policy.source], ENGINE)
+    for policy in load_native(documents):
+        (again,) = load_native([policy.source])
         assert (again.name, again.spec, again.narrowing) == (policy.name, policy.spec, policy.narrowing)
 
 
@@ -63,7 +62,7 @@ def test_a_loaded_policy_loads_again_from_its_source() -> None:
 def test_both_versions_are_read(version: str) -> None:
     group = f"admissionregistration.k8s.io/{version}"
     assert is_native(native(version=group))
-    assert [each.name for each in load_native([native(version=group), binding(version=group)], ENGINE)] == ["p/b"]
+    assert [each.name for each in load_native([native(version=group), binding(version=group)])] == ["p/b"]
 
 
 def test_what_the_api_server_writes_into_stored_objects_is_taken() -> None:
@@ -80,7 +79,7 @@ def test_what_the_api_server_writes_into_stored_objects_is_taken() -> None:
     )
     stored["metadata"] |= {"uid": "u", "generation": 1, "managedFields": [], "annotations": {}}
     stored["status"] = {"observedGeneration": 1, "typeChecking": {}}
-    assert load_native([stored], ENGINE)[0].generation == 1
+    assert load_native([stored])[0].generation == 1
 
 
 def test_bindings_of_other_policies_are_told() -> None:
@@ -121,5 +120,5 @@ def test_types_of_jobsets_are_known_where_a_policy_is_about_them_only() -> None:
     jobsets = {**PODS, "apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"]}
     wrong = [{"expression": "object.spek == 1"}]
     for rules, expected in (([jobsets], 1), ([jobsets, PODS], 0), ([PODS], 0)):
-        (found,) = load_native([native(matchConstraints={"resourceRules": rules}, validations=wrong)], ENGINE)
+        (found,) = load_native([native(matchConstraints={"resourceRules": rules}, validations=wrong)])
         assert len(found.warnings) == expected

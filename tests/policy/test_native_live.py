@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from gangctl.policy.cel.meter import StepMeter
-from gangctl.policy.cel.python_engine import PythonEngine
 from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import PolicyError
@@ -179,9 +178,8 @@ def ours(policy: Object, binding: Object, obj: Object, namespace: Object, params
     """What gangctl says of the object, with the name that the API server has made before any policy sees it."""
     metadata = obj["metadata"]
     obj = {**obj, "metadata": {"name": f"{metadata.get('generateName')}xxxxx", **metadata}}
-    engine = PythonEngine()
     try:
-        (loaded,) = load_native([policy, binding], engine)
+        (loaded,) = load_native([policy, binding])
     except PolicyError:
         return Answer(refused=True)
     review = review_of(obj, namespace=namespace, resource=("", "v1", "configmaps"))
@@ -197,7 +195,7 @@ def ours(policy: Object, binding: Object, obj: Object, namespace: Object, params
         "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
     }
     review = with_params(replace(review, request=request), [loaded], ConfigMaps(params))
-    verdict = merge([Evaluation(engine, review).judge(loaded, StepMeter.request(time.monotonic))])
+    verdict = merge([Evaluation(review).judge(loaded, StepMeter.request(time.monotonic))])
     warnings = tuple(each.partition("': ")[2] for each in verdict.warnings)
     if verdict.allowed:
         return Answer(warnings=warnings)

@@ -21,7 +21,6 @@ from gangctl.policy.loaded import LoadedPolicy, PolicyError
 from gangctl.policy.status import Condition
 from gangctl.policy.verdict import merge
 from gangctl.webhooks.policies import answer, demand_of, skipped
-from tests.policy.court import ENGINE
 from tests.policy.documents import NOW, exception, policy, review_of, rule
 from tests.rows import each
 
@@ -116,9 +115,9 @@ def _check_policy(document: dict[str, Any]) -> bool:
     review = review_of({"metadata": {"name": "js", "namespace": "ns"}, "spec": {}})
     held: LoadedPolicy | PolicyError
     try:
-        held = load_policy(document, ENGINE)
+        held = load_policy(document)
         in_force = PolicySet(1, (held,))
-        outcome = Evaluation(ENGINE, review).judge(held, StepMeter.request(time.monotonic))
+        outcome = Evaluation(review).judge(held, StepMeter.request(time.monotonic))
     except PolicyError as error:
         held = error
         in_force = PolicySet(1, broken=(error.broken,))

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from gangctl import __version__
-from release.__main__ import runtime_packages, write
+from release.__main__ import write
 from release.build import sha256
+from release.lock import read_lock
 from release.source import Source
 from tests.release.conftest import TIME, Built
 
@@ -22,7 +23,9 @@ COMMIT = "ab" * 20
 @pytest.fixture(scope="module")
 def dist(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("dist") / "dist"
-    written = write(Source(COMMIT, TIME, __version__), built.tree, directory, *runtime_packages(built.tree))
+    written = write(
+        Source(COMMIT, TIME, __version__), built.tree, directory, read_lock(built.tree / "locks" / "runtime.txt")
+    )
     assert {*written} == {*directory.iterdir()}
     return directory
 

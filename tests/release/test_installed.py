@@ -113,7 +113,7 @@ def test_it_plans(environment: Environment) -> None:
 
 
 def test_it_evaluates_policies_without_the_faster_engine(environment: Environment) -> None:
-    assert environment.answers("gangctl", "policy", "test", ROOT / "policies/gang-required", "--engine", "cel-python")
+    assert environment.answers("gangctl", "policy", "test", ROOT / "policies/gang-required")
     assert environment.run("python", "-c", "import cel_expr_python").returncode == 1
 
 

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from release import licences
-from release.__main__ import runtime_packages
 from release.licences import ALLOWED, READ_IN_THE_TEXT, is_allowed, is_spdx, licence_of, refused
-from release.lock import Locked
+from release.lock import Locked, read_lock
 from tests.rows import each
 
-PACKAGES, OPTIONAL = runtime_packages(Path(__file__).parents[2])
+PACKAGES = read_lock(Path(__file__).parents[2] / "locks" / "runtime.txt")
 SAYS = {
     "Apache-2.0": "Apache License Version 2.0, January 2004",
     "BSD-3-Clause": "Neither the name of",
@@ -22,17 +21,17 @@ SAYS = {
 
 
 def test_every_licence_of_what_is_shipped_is_allowed() -> None:
-    assert refused([*PACKAGES, *OPTIONAL]) == []
+    assert refused(PACKAGES) == []
 
 
 def test_every_allowed_one_is_needed() -> None:
-    said = " ".join(licence_of(package).expression for package in (*PACKAGES, *OPTIONAL))
+    said = " ".join(licence_of(package).expression for package in PACKAGES)
     assert {name for name in ALLOWED if name not in said} == set()
 
 
 @each(("name", "licence"), sorted(READ_IN_THE_TEXT.items()))
 def test_what_was_read_in_a_text_stands_there_and_nowhere_else(name: str, licence: str) -> None:
-    assert name in {package.name for package in (*PACKAGES, *OPTIONAL)}
+    assert name in {package.name for package in PACKAGES}
     about = metadata(name)
     assert not any(is_spdx(said) for key in ("License-Expression", "License") for said in about.get_all(key) or [])
     files = [file for file in distribution(name).files or () if "LICENSE" in file.name.upper()]

@@ -10,20 +10,19 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from release.__main__ import runtime_packages
 from release.licences import licence_of
-from release.lock import Locked
+from release.lock import Locked, read_lock
 from release.sbom import Release, bill_of_materials
 from tests.rows import each
 
 ROOT = Path(__file__).parents[2]
 RELEASE = Release("1.2.3", "ab" * 20, 1_700_000_000, {"gangctl-1.2.3.tar.gz": "cd" * 32})
-PACKAGES, OPTIONAL = runtime_packages(ROOT)
+PACKAGES = read_lock(ROOT / "locks" / "runtime.txt")
 
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return bill_of_materials(RELEASE, PACKAGES, OPTIONAL)
+    return bill_of_materials(RELEASE, PACKAGES)
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +56,14 @@ def test_it_is_of_this_release(bill: dict[str, Any]) -> None:
 
 
 def test_it_lists_what_is_locked_and_nothing_else(components: dict[str, dict[str, Any]]) -> None:
-    assert set(components) == {package.name for package in (*PACKAGES, *OPTIONAL)}
+    assert set(components) == {package.name for package in PACKAGES}
 
 
-@each("package", [*PACKAGES, *OPTIONAL], ids=lambda package: package.name)
+@each("package", PACKAGES, ids=lambda package: package.name)
 def test_a_package_has_its_version_files_and_licence(package: Locked, components: dict[str, dict[str, Any]]) -> None:
     component = components[package.name]
     assert (component["version"], component["purl"]) == (package.version, package.purl)
-    assert component["scope"] == ("required" if package in PACKAGES else "optional")
+    assert component["scope"] == "required"
     (files,) = component["externalReferences"]
     assert {digest["content"] for digest in files["hashes"]} == set(package.hashes)
     (licence,) = component["licenses"]
@@ -91,7 +90,7 @@ def test_who_needs_whom_is_what_the_metadata_say(bill: dict[str, Any]) -> None:
 
 
 def test_the_same_release_has_the_same_bytes(text: str) -> None:
-    assert bill_of_materials(RELEASE, PACKAGES[::-1], OPTIONAL) == text
+    assert bill_of_materials(RELEASE, PACKAGES[::-1]) == text
 
 
 def test_another_commit_has_another_serial_number(bill: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from gangctl.webhooks.configurations import Endpoint, FailurePolicy, WebhookSett
 from gangctl.webhooks.jobpolicy import BINDING, POLICY, build_job_policy
 from tests.gang.pipeline import child_job, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
-from tests.policy.cel.python_engine.evaluating import evaluate
+from tests.policy.cel.evaluation.evaluating import evaluate
 from tests.rows import each
 from tests.strategies import PROPERTY, gangs
 

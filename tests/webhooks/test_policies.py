@@ -12,6 +12,8 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.judge.policyset import PolicySet
 from gangctl.policy.cel.ast import Literal, Span
 from gangctl.policy.cel.checked import Checked, Profile
+from gangctl.policy.cel.evaluation.frame import Frame
+from gangctl.policy.cel.program import Program
 from gangctl.policy.cel.types import BOOL
 from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.fitvariable import unknown_fit
@@ -38,11 +40,9 @@ def model(name: str, **spec: Any) -> GangPolicy:
     return GangPolicy.model_validate(document)
 
 
-class Never:
-    """A program that nobody runs here."""
-
-    def evaluate(self, bindings: Any, variables: Any, meter: Any) -> Any:
-        raise AssertionError((bindings, variables, meter))
+def never(frame: Frame) -> object:
+    """An expression that is not evaluated here."""
+    raise AssertionError(frame)
 
 
 def loaded(name: str, reads: str = "object", **spec: Any) -> LoadedPolicy:
@@ -50,7 +50,7 @@ def loaded(name: str, reads: str = "object", **spec: Any) -> LoadedPolicy:
     span, none = Span(0, 4), frozenset[str]()
     profile = Profile(1, (1,), (0,))
     checked = Checked("true", Literal(span, "bool", value=True), BOOL, frozenset({reads}), none, none, profile)
-    rule = Rule("0", Expression("spec.validations[0].expression", checked, Never()), "", None, "Invalid")
+    rule = Rule("0", Expression("spec.validations[0].expression", checked, Program(never)), "", None, "Invalid")
     return LoadedPolicy(name, model(name, **spec).spec, {}, native=False, programs=Programs(rules=(rule,)))
 
 

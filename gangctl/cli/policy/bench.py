@@ -21,8 +21,6 @@ from gangctl.cli.policy.pathways import sent_for
 from gangctl.cli.policy.requests import Setting, request_of, title_of
 from gangctl.cli.policy.specimens import SIZES, specimen
 from gangctl.errors import InputError
-from gangctl.policy.cel.engine import Engine
-from gangctl.policy.cel.engines import available, make_engine
 from gangctl.policy.review import Object, Review
 
 KIND: Final = "PolicyBenchmark"
@@ -45,7 +43,6 @@ _COMPILATIONS: Final = 20
     help="Evaluations of each rule; fewer where that would take more than a second.",
 )
 @options.output("table", "json", "yaml")
-@flags.engine(all_engines=True)
 @flags.kubernetes
 @options.colour
 def command(
@@ -55,13 +52,12 @@ def command(
     param_files: tuple[str, ...],
     rounds: int,
     form: str,
-    engine_name: str,
     kube: str,
     no_color: bool,
 ) -> None:
     """Measure what policies cost.
 
-    For each rule, engine and object the median and the 99th percentile of one evaluation in
+    For each rule and object the median and the 99th percentile of one evaluation in
     microseconds, with the variables that the rule reads; the steps that it took, and those
     that it may take at most (BOUND) on lists as long as the longest of the object. What this
     machine measures is no verdict: there is no threshold, and the exit code is 0.
@@ -69,30 +65,27 @@ def command(
     \b
     Examples:
       gangctl policy bench policies/
-      gangctl policy bench policy.yaml -f jobset.yaml --engine all -o json
+      gangctl policy bench policy.yaml -f jobset.yaml -o json
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     bundle = sort_documents(read_documents(files))
-    names = available() if engine_name == flags.ALL else (engine_name,)
     generation = generation_of_minor(kube) or NEWEST
     subjects = _subjects(filenames, generation)
     params = read_documents(param_files) if param_files else []
     check_names(params)
     setting = Setting(now(), generation=generation)
-    runs = []
-    for engine in map(make_engine, names):
-        loaded = load(bundle, engine, kube)
-        compiling = measure(partial(load, bundle, engine, kube), _COMPILATIONS)
-        own = [document for document in bundle.others if is_parameter(document, loaded.policies)]
-        catalogue = FileCatalogue([document.value for document in (*own, *params)])
-        reviews = [
-            (title_of(each, setting), request_of(each, "CREATE", setting, loaded.policies, catalogue).review)
-            for each in subjects
-        ]
-        runs.append(_Run(engine, loaded, compiling, reviews, rounds))
+    loaded = load(bundle, kube)
+    compiling = measure(partial(load, bundle, kube), _COMPILATIONS)
+    own = [document for document in bundle.others if is_parameter(document, loaded.policies)]
+    catalogue = FileCatalogue([document.value for document in (*own, *params)])
+    reviews = [
+        (title_of(each, setting), request_of(each, "CREATE", setting, loaded.policies, catalogue).review)
+        for each in subjects
+    ]
+    run = _Run(loaded, compiling, reviews, rounds)
     if form == "table":
-        print_sections([run.section() for run in runs], no_color=no_color)
+        print_sections([run.section()], no_color=no_color)
     else:
-        print_objects([run.data() for run in runs], form)
+        print_objects([run.data()], form)
 
 
 def _subjects(filenames: Sequence[str], generation: Generation) -> list[Object]:
@@ -106,20 +99,17 @@ def _subjects(filenames: Sequence[str], generation: Generation) -> list[Object]:
 
 
 class _Run:
-    """One engine's measurements."""
+    """The measurements."""
 
-    def __init__(
-        self, engine: Engine, loaded: Loaded, compiling: Timing, reviews: Sequence[tuple[str, Review]], rounds: int
-    ) -> None:
-        self._engine = engine
+    def __init__(self, loaded: Loaded, compiling: Timing, reviews: Sequence[tuple[str, Review]], rounds: int) -> None:
         self._loaded = loaded
         self._compiling = compiling
-        self._binding = [(title, measure_binding(review, engine, rounds)) for title, review in reviews]
+        self._binding = [(title, measure_binding(review, rounds)) for title, review in reviews]
         self._measured = [
             measured
             for policy in loaded.policies
             for title, review in reviews
-            for measured in measure_policy(policy, review, engine, title, rounds)
+            for measured in measure_policy(policy, review, title, rounds)
         ]
 
     def section(self) -> Section:
@@ -132,14 +122,13 @@ class _Run:
         headers = ("POLICY", "RULE", "OBJECT", "MEDIAN", "P99", "STEPS", "BOUND", "RESULT")
         rows = tuple(_row(each) for each in self._measured)
         table = Table(headers, rows, right=frozenset({3, 4, 5, 6}))
-        return Section(f"{self._engine.name}, microseconds", tuple(lines), table)
+        return Section("microseconds", tuple(lines), table)
 
     def data(self) -> dict[str, Any]:
         """For a program."""
         return {
             "apiVersion": API_VERSION,
             "kind": KIND,
-            "engine": self._engine.name,
             "unit": "microseconds",
             "compile": _timing(self._compiling),
             "bind": [{"object": title, **_timing(timing)} for title, timing in self._binding],

@@ -14,7 +14,6 @@ import structlog
 from gangctl.judge.judge import Judge
 from gangctl.judge.options import JudgeOptions
 from gangctl.judge.policyset import PolicySet
-from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.meter import POLICY_SECONDS
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.loaded import LoadedPolicy
@@ -27,13 +26,12 @@ def now() -> datetime:
     return datetime.now(tz=UTC)
 
 
-def options_of(engine: Engine, minor: str) -> JudgeOptions:
+def options_of(minor: str) -> JudgeOptions:
     """A judge that nobody else waits for: most is judged in this process, and a worker may take its time to start.
 
     What a policy may spend is what it may spend at admission.
     """
     return JudgeOptions(
-        engine=engine.name,
         minor=minor,
         ahead=False,
         spares=0,
@@ -49,11 +47,10 @@ def options_of(engine: Engine, minor: str) -> JudgeOptions:
 class Court:
     """A judge that a command asks and waits for; what policies spend is bounded as at admission."""
 
-    def __init__(self, engine: Engine, minor: str) -> None:
-        """Judge with ``engine`` and the CEL libraries of a Kubernetes minor."""
-        self.engine = engine
+    def __init__(self, minor: str) -> None:
+        """Evaluate with the CEL libraries of a Kubernetes minor."""
         self._runner = asyncio.Runner()
-        self._judge = Judge(options_of(engine, minor))
+        self._judge = Judge(options_of(minor))
         self._generation = 0
 
     def __enter__(self) -> Self:

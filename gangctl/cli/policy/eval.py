@@ -35,8 +35,6 @@ from gangctl.cli.policy.queues import fit_of
 from gangctl.cli.policy.requests import GROUPS, NAMESPACE, USER, Setting, is_namespaced, title_of
 from gangctl.cli.policy.verdicts import Judged, verdict_data, verdict_section
 from gangctl.errors import InputError
-from gangctl.policy.cel.engine import Engine
-from gangctl.policy.cel.engines import make_engine
 from gangctl.policy.review import Object, Operation
 from gangctl.policy.verdict import merge
 
@@ -88,7 +86,6 @@ class Asked(NamedTuple):
 @click.option(
     "--group", "groups", multiple=True, metavar="NAME", help=f"Groups of who asks. Default: {', '.join(GROUPS)}."
 )
-@flags.engine()
 @flags.kubernetes
 @options.gang_schedulers
 @click.option("--explain", is_flag=True, help="Show what every rule said, and each variable's value.")
@@ -106,7 +103,6 @@ def command(
     queue_files: tuple[str, ...],
     user: str,
     groups: tuple[str, ...],
-    engine_name: str,
     kube: str,
     gang_schedulers: tuple[str, ...],
     explain: bool,
@@ -134,8 +130,7 @@ def command(
     if "-" in queue_files and "-" in {*policy_files, *filenames}:
         raise InputError("stdin can be read only once", hint="give --queues a file")
     asked = _read(policy_files, filenames, old_files, param_files, namespace_files)
-    engine = make_engine(engine_name)
-    loaded = load(asked.bundle, engine, kube)
+    loaded = load(asked.bundle, kube)
     _say_what_is_odd(loaded, asked.bundle)
     subjects, params = _subjects(asked, loaded)
     setting = Setting(
@@ -153,7 +148,7 @@ def command(
         _check_namespace(subjects, namespace)
     catalogue = FileCatalogue([document.value for document in params], setting.namespace)
     inquiry = Inquiry(operation, setting, catalogue, tuple(asked.old), explain)
-    judged = judge_all(loaded, engine, sent_for(subjects, operation, setting.generation), inquiry)
+    judged = judge_all(loaded, sent_for(subjects, operation, setting.generation), inquiry)
     _print(judged, form, explain=explain, no_color=no_color)
     if not all(each.verdict.allowed for each in judged):
         raise click.exceptions.Exit(DENIED)
@@ -219,11 +214,11 @@ class Inquiry(NamedTuple):
         return same[0].value
 
 
-def judge_all(loaded: Loaded, engine: Engine, subjects: Sequence[Sent], inquiry: Inquiry) -> list[Judged]:
+def judge_all(loaded: Loaded, subjects: Sequence[Sent], inquiry: Inquiry) -> list[Judged]:
     """What all policies say of each object."""
     found = []
     setting = inquiry.setting
-    with Court(engine, setting.generation.kubernetes) as court:
+    with Court(setting.generation.kubernetes) as court:
         court.install(loaded.policies, loaded.exceptions)
         admission = Admission(court, loaded.policies, setting, inquiry.catalogue)
         for sent in subjects:
@@ -232,9 +227,9 @@ def judge_all(loaded: Loaded, engine: Engine, subjects: Sequence[Sent], inquiry:
             verdict = merge([met.refusal()] if met.conflicts else court.judge(review))
             if sent.only_if_matched and not any(outcome.matched for outcome in verdict.outcomes):
                 continue
-            values = variables_of(loaded.policies, review, engine) if inquiry.explain else {}
+            values = variables_of(loaded.policies, review) if inquiry.explain else {}
             title = title_of(sent.obj, setting)
-            judged = Judged(title, sent.obj, review, verdict, engine.name, values, met.defaults)
+            judged = Judged(title, sent.obj, review, verdict, values, met.defaults)
             found.append(replace(judged, notes=(*sent.notes, *met.request.notes)))
     return found
 

@@ -7,9 +7,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gangctl.policy.cel.engine import Bindings, Engine, Value
+from gangctl.policy.cel.evaluation.plain import plain
 from gangctl.policy.cel.faults import EvalError
 from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.cel.program import Bindings
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import matches
@@ -18,7 +19,7 @@ from gangctl.policy.review import Object, Review
 _SHOWN: Final = 400
 
 
-class Variables(Mapping[str, Value]):
+class Variables(Mapping[str, Any]):
     """Variables computed when they are read, as at admission."""
 
     def __init__(self, policy: LoadedPolicy, bindings: Bindings, meter: StepMeter) -> None:
@@ -26,9 +27,9 @@ class Variables(Mapping[str, Value]):
         self._policy = policy
         self._bindings = bindings
         self._meter = meter
-        self._known: dict[str, Value] = {}
+        self._known: dict[str, Any] = {}
 
-    def __getitem__(self, name: str) -> Value:
+    def __getitem__(self, name: str) -> Any:
         if name not in self._known:
             expression = self._policy.programs.variables[name]
             self._known[name] = expression.program.evaluate(self._bindings, self, self._meter.expression())
@@ -41,9 +42,9 @@ class Variables(Mapping[str, Value]):
         return len(self._policy.programs.variables)
 
 
-def variables_of(policies: Sequence[LoadedPolicy], review: Review, engine: Engine) -> dict[str, dict[str, str]]:
+def variables_of(policies: Sequence[LoadedPolicy], review: Review) -> dict[str, dict[str, str]]:
     """Values of all variables by policy and name, as text; of policies that the request is about."""
-    evaluation = Evaluation(engine, review)
+    evaluation = Evaluation(review)
     found: dict[str, dict[str, str]] = {}
     for policy in policies:
         if matches(policy, review) or not policy.programs.variables:
@@ -56,7 +57,7 @@ def variables_of(policies: Sequence[LoadedPolicy], review: Review, engine: Engin
     return found
 
 
-def fault_of_message(policy: LoadedPolicy, rule_id: str, review: Review, engine: Engine) -> str:
+def fault_of_message(policy: LoadedPolicy, rule_id: str, review: Review) -> str:
     """Why a rule's messageExpression says nothing for a request, for which its message stands in; empty if it does.
 
     Admission keeps that to itself, because whoever is refused could do nothing about it.
@@ -64,12 +65,12 @@ def fault_of_message(policy: LoadedPolicy, rule_id: str, review: Review, engine:
     rule = next((each for each in policy.programs.rules if each.id == rule_id), None)
     if rule is None or rule.message_expression is None:
         return ""
-    evaluation = Evaluation(engine, review)
+    evaluation = Evaluation(review)
     for one in review.params.get(policy.name, ()) or (None,):
         bindings, meter = _bound(evaluation, one), StepMeter.request(time.monotonic).policy()
         variables = Variables(policy, bindings, meter)
         try:
-            said = engine.plain(rule.message_expression.program.evaluate(bindings, variables, meter.expression()))
+            said = plain(rule.message_expression.program.evaluate(bindings, variables, meter.expression()))
         except EvalError as error:
             return f"{error.kind}: {error.message}"
         text = said.strip() if isinstance(said, str) else ""
@@ -80,17 +81,17 @@ def fault_of_message(policy: LoadedPolicy, rule_id: str, review: Review, engine:
 
 def _bound(evaluation: Evaluation, params: Object | None) -> Bindings:
     bindings = evaluation.bindings
-    return bindings if params is None else evaluation.engine.rebind(bindings, {"params": params})
+    return bindings if params is None else {**bindings, "params": params}
 
 
 def _computed(policy: LoadedPolicy, evaluation: Evaluation, params: Object | None) -> dict[str, str]:
-    engine, bindings = evaluation.engine, _bound(evaluation, params)
+    bindings = _bound(evaluation, params)
     meter = StepMeter.request(time.monotonic).policy()
     values = Variables(policy, bindings, meter)
     shown = {}
     for name in values:
         try:
-            shown[name] = _text(engine.plain(values[name]))
+            shown[name] = _text(plain(values[name]))
         except EvalError as error:
             shown[name] = f"{error.kind}: {error.message}"
     return shown

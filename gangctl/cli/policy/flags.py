@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -10,10 +10,6 @@ from gangctl.cli import options
 from gangctl.cli.options import Decorator
 
 F = TypeVar("F", bound=Any)
-
-ENGINES: Final = ("cel-python", "cel-cpp")
-AUTO: Final = "auto"
-ALL: Final = "all"
 
 
 def policies(*, required: bool = True) -> Decorator[Any]:
@@ -34,19 +30,6 @@ def files_of_policies(command: F) -> F:
     )
     decorated: F = decorator(command)
     return decorated
-
-
-def engine(*, all_engines: bool = False) -> Decorator[Any]:
-    """``--engine``: which engine evaluates CEL; with ``all_engines`` also one after the other."""
-    return click.option(
-        "--engine",
-        "engine_name",
-        type=click.Choice((AUTO, *ENGINES, *((ALL,) if all_engines else ()))),
-        default=AUTO,
-        show_default=True,
-        help="What evaluates CEL: auto takes cel-cpp where it is installed."
-        + (" all: each that is installed, one after the other." if all_engines else ""),
-    )
 
 
 def kubernetes(command: F) -> F:

@@ -20,7 +20,6 @@ from gangctl.cli.policy.court import now
 from gangctl.cli.policy.loading import orphans, refusal, try_to_load
 from gangctl.cli.policy.mistakes import find_mistakes
 from gangctl.cli.policy.places import Remark, Severity, in_order
-from gangctl.policy.cel.engines import make_engine
 
 MISTAKES: Final = 1
 REFUSED: Final = 2
@@ -33,10 +32,9 @@ _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 @flags.files_of_policies
 @options.output("table", "json", "yaml")
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
-@flags.engine()
 @flags.kubernetes
 @options.colour
-def command(*, files: tuple[str, ...], form: str, strict: bool, engine_name: str, kube: str, no_color: bool) -> None:
+def command(*, files: tuple[str, ...], form: str, strict: bool, kube: str, no_color: bool) -> None:
     """Find mistakes in policies, with their places.
 
     Errors are what keeps a policy from being loaded, and fields that no JobSet has;
@@ -54,7 +52,7 @@ def command(*, files: tuple[str, ...], form: str, strict: bool, engine_name: str
     bundle = sort_documents(read_documents(files))
     if not bundle.rules and not bundle.exceptions:
         raise no_policies(bundle)
-    loaded = try_to_load(bundle, make_engine(engine_name), kube)
+    loaded = try_to_load(bundle, kube)
     exceptions = {name_of(document.value): document for document in bundle.exceptions}
     remarks = in_order([*loaded.remarks, *find_mistakes(loaded, exceptions, now())])
     remarks += [_orphan(document) for document in bundle.bindings if name_of(document.value) in orphans(bundle)]

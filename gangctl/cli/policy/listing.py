@@ -56,7 +56,6 @@ class Summary:
 @click.argument("files", nargs=-1, metavar="[FILE|DIR|-]...", type=click.Path(allow_dash=True))
 @options.output("table", "json", "yaml", "name")
 @options.cluster
-@flags.engine()
 @flags.kubernetes
 @options.colour
 def command(
@@ -65,7 +64,6 @@ def command(
     form: str,
     kubeconfig: str | None,
     context: str | None,
-    engine_name: str,
     kube: str,
     no_color: bool,
 ) -> None:
@@ -82,7 +80,7 @@ def command(
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     if files and (kubeconfig or context):
         raise click.UsageError("give files, or a cluster")
-    summaries = _of_files(files, engine_name, kube) if files else _of_cluster(kubeconfig, context)
+    summaries = _of_files(files, kube) if files else _of_cluster(kubeconfig, context)
     if form == "name":
         print_names([{"apiVersion": s.api_version, "kind": s.kind, "metadata": {"name": s.name}} for s in summaries])
     elif form == "table":
@@ -91,13 +89,11 @@ def command(
         print_objects([summary.as_data() for summary in summaries], form)
 
 
-def _of_files(files: Sequence[str], engine_name: str, kube: str) -> list[Summary]:
-    from gangctl.policy.cel.engines import make_engine  # noqa: PLC0415 -- not needed for a cluster
-
+def _of_files(files: Sequence[str], kube: str) -> list[Summary]:
     bundle = sort_documents(read_documents(files))
     if not bundle.rules:
         raise no_policies(bundle)
-    loaded = try_to_load(bundle, make_engine(engine_name), kube)
+    loaded = try_to_load(bundle, kube)
     summaries = []
     for each in loaded.policies:
         document = loaded.documents[each.name]

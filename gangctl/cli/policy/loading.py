@@ -10,7 +10,6 @@ from gangctl.cli.messages import InvalidInputError
 from gangctl.cli.policy.bundle import Bundle, check_names, check_unique, name_of, no_policies
 from gangctl.cli.policy.places import Remark, Severity, in_order
 from gangctl.errors import ValidationError
-from gangctl.policy.cel.engine import Engine
 from gangctl.policy.exemptions import LoadedException, load_exception
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy, PolicyError, Problem, problem_of_field
@@ -37,17 +36,17 @@ class Loaded:
         return [policy.name for policy in self.policies if policy.native and "/" not in policy.name]
 
 
-def load(bundle: Bundle, engine: Engine, minor: str) -> Loaded:
+def load(bundle: Bundle, minor: str) -> Loaded:
     """Load all policies; InvalidInputError with everything that is wrong with any of them."""
     if not bundle.rules:
         raise no_policies(bundle)
-    loaded = try_to_load(bundle, engine, minor)
+    loaded = try_to_load(bundle, minor)
     if loaded.remarks:
         raise refusal(loaded.remarks)
     return loaded
 
 
-def try_to_load(bundle: Bundle, engine: Engine, minor: str) -> Loaded:
+def try_to_load(bundle: Bundle, minor: str) -> Loaded:
     """Load what can be loaded; the rest becomes remarks."""
     check_names([*bundle.rules, *bundle.bindings, *bundle.exceptions])
     check_unique(bundle.policies, "GangPolicy")
@@ -57,14 +56,14 @@ def try_to_load(bundle: Bundle, engine: Engine, minor: str) -> Loaded:
     remarks: list[Remark] = []
     for document in bundle.policies:
         try:
-            found.append((load_policy(document.value, engine), document))
+            found.append((load_policy(document.value), document))
         except PolicyError as error:
             remarks += remarks_of(error.problems, document, error.policy)
     documents = {id(document.value): document for document in (*bundle.natives, *bundle.bindings)}
     for each in pair(documents[key].value for key in documents)[0]:
         document = documents[id(each.policy)]
         try:
-            found.append((load_pair(each, engine, minor), document))
+            found.append((load_pair(each, minor), document))
         except PolicyError as error:
             binding = document if each.binding is None else documents[id(each.binding)]
             for problem in error.problems:

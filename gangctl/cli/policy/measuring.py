@@ -13,9 +13,10 @@ from typing import Any, Final
 from gangctl.cli.policy.explain import Variables
 from gangctl.judge.size import size_of
 from gangctl.policy.cel.checked import Checked
-from gangctl.policy.cel.engine import Bindings, Engine
+from gangctl.policy.cel.evaluation.plain import plain
 from gangctl.policy.cel.faults import EvalError
 from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.cel.program import Bindings
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import Expression, LoadedPolicy
 from gangctl.policy.review import Review
@@ -39,7 +40,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One rule, or a policy as a whole, on one engine and one object.
+    """One rule, or a policy as a whole, on one object.
 
     ``bound`` are the steps that it may take at most for lists as long as the longest of the
     object, ``steps`` those that it took; ``result`` is what it said.
@@ -47,7 +48,6 @@ class Measured:
 
     policy: str
     rule: str
-    engine: str
     object: str
     timing: Timing
     steps: int
@@ -69,29 +69,29 @@ def measure(function: Callable[[], object], rounds: int) -> Timing:
     return Timing(statistics.median(taken), taken[math.ceil(_PERCENTILE * len(taken)) - 1], len(taken))
 
 
-def measure_policy(policy: LoadedPolicy, review: Review, engine: Engine, title: str, rounds: int) -> list[Measured]:
+def measure_policy(policy: LoadedPolicy, review: Review, title: str, rounds: int) -> list[Measured]:
     """Every rule with the variables that it reads, and the whole policy as a request meets it."""
-    evaluation = Evaluation(engine, review)
+    evaluation = Evaluation(review)
     params = review.params.get(policy.name, ())
-    bindings = engine.rebind(evaluation.bindings, {"params": params[0]}) if params else evaluation.bindings
+    bindings = {**evaluation.bindings, "params": params[0]} if params else evaluation.bindings
     elements = size_of(review).elements
     found = []
     for rule in policy.programs.rules:
         condition = rule.condition
-        run = partial(_evaluate, policy, condition, bindings, engine)
+        run = partial(_evaluate, policy, condition, bindings)
         timing = measure(run, rounds)
         result, steps = run()
         bound = condition.checked.profile.bound(elements) + _bound_of_variables(policy, condition.checked, elements)
-        found.append(Measured(policy.name, rule.id, engine.name, title, timing, steps, bound, result))
+        found.append(Measured(policy.name, rule.id, title, timing, steps, bound, result))
     return [*found, _measure_whole(policy, evaluation, title, rounds)]
 
 
-def _evaluate(policy: LoadedPolicy, condition: Expression, bindings: Bindings, engine: Engine) -> tuple[str, int]:
+def _evaluate(policy: LoadedPolicy, condition: Expression, bindings: Bindings) -> tuple[str, int]:
     """The result of a rule, and the steps it took."""
     meter = StepMeter.request(time.monotonic).policy()
     variables = Variables(policy, bindings, meter)
     try:
-        value = engine.plain(condition.program.evaluate(bindings, variables, meter.expression()))
+        value = plain(condition.program.evaluate(bindings, variables, meter.expression()))
     except EvalError as error:
         return str(error.kind), meter.spent
     return "pass" if value is True else "fail", meter.spent
@@ -117,9 +117,9 @@ def _measure_whole(policy: LoadedPolicy, evaluation: Evaluation, title: str, rou
     outcome = run()
     result = ("fail" if outcome.violations else "pass") if outcome.matched else f"skipped: {outcome.skipped}"
     bound = policy.bound(size_of(evaluation.review).elements)
-    return Measured(policy.name, WHOLE, evaluation.engine.name, title, timing, outcome.steps, bound, result)
+    return Measured(policy.name, WHOLE, title, timing, outcome.steps, bound, result)
 
 
-def measure_binding(review: Review, engine: Engine, rounds: int) -> Timing:
-    """What it takes to bind a request's objects, once for all policies."""
-    return measure(lambda: Evaluation(engine, review).bindings, rounds)
+def measure_binding(review: Review, rounds: int) -> Timing:
+    """What it takes to read a request's objects, once for all policies."""
+    return measure(lambda: Evaluation(review).bindings, rounds)

@@ -38,8 +38,6 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.judge.judge import Judge
 from gangctl.judge.policyset import PolicySet
 from gangctl.kueue.names import KUEUE_NAMESPACE
-from gangctl.policy.cel.engine import Engine
-from gangctl.policy.cel.engines import make_engine
 from gangctl.policy.existing import review_of_existing
 from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.gangvariable import gang_of
@@ -69,7 +67,6 @@ class Violation:
 class Report:
     """What was found."""
 
-    engine: str
     jobsets: int = 0
     left_alone: int = 0
     results: dict[str, Counter[Result]] = field(default_factory=dict)
@@ -91,9 +88,8 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which JobSets, by which policies, on which engine."""
+    """Which JobSets, by which policies."""
 
-    engine: Engine
     namespace: str | None
     everywhere: bool
     policies: Bundle | None
@@ -106,7 +102,6 @@ class Scope:
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Scan all namespaces.")
 @options.output("table", "json", "yaml", "name")
 @options.cluster
-@flags.engine()
 @options.colour
 def command(
     *,
@@ -116,7 +111,6 @@ def command(
     form: str,
     kubeconfig: str | None,
     context: str | None,
-    engine_name: str,
     no_color: bool,
 ) -> None:
     """Judge the JobSets of a cluster.
@@ -135,7 +129,7 @@ def command(
     if everywhere and namespace is not None:
         raise click.UsageError("--namespace and --all-namespaces exclude each other")
     bundle = sort_documents(read_documents(policy_files)) if policy_files else None
-    scope = Scope(make_engine(engine_name), namespace, everywhere, bundle, now())
+    scope = Scope(namespace, everywhere, bundle, now())
     report = ask_cluster(kubeconfig, context, lambda client, own: _scan(client, own, scope))
     _print(report, form, no_color=no_color)
     if report.violations:
@@ -151,9 +145,9 @@ async def _scan(client: Client, own_namespace: str, scope: Scope) -> Report:
     catalogue = await _catalogue(client, scope, loaded)
     rules = ClusterRules(generation)
     fit = await _fit(client, loaded.policies)
-    report = Report(scope.engine.name, results={policy.name: Counter() for policy in loaded.policies})
+    report = Report(results={policy.name: Counter() for policy in loaded.policies})
     place = None if scope.everywhere else scope.namespace or own_namespace
-    async with Judge(options_of(scope.engine, generation.kubernetes)) as judge:
+    async with Judge(options_of(generation.kubernetes)) as judge:
         await judge.install(PolicySet(1, policies=loaded.policies, exceptions=loaded.exceptions))
         async with aclosing(_jobsets(client, place)) as jobsets:
             async for jobset in jobsets:
@@ -183,11 +177,11 @@ async def _fit(client: Client, policies: Iterable[LoadedPolicy]) -> Fit:
 async def _load(client: Client, scope: Scope, minor: str) -> Loaded:
     """The policies to judge by. A broken one of the cluster is told and left out, one in a file is an error."""
     if scope.policies is not None:
-        return load(scope.policies, scope.engine, minor)
+        return load(scope.policies, minor)
     bundle = await policies_of(client)
     if not bundle.policies:
         raise InputError("there is no GangPolicy in the cluster", hint="--policy FILE judges by policies of files")
-    loaded = try_to_load(bundle, scope.engine, minor)
+    loaded = try_to_load(bundle, minor)
     for remark in loaded.remarks:
         note(f"left out: {remark.document.source}: {remark.message}")
     kept = tuple(policy for policy in loaded.policies if policy.spec.background)
@@ -234,7 +228,6 @@ def report_data(report: Report) -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "engine": report.engine,
         "jobsets": report.jobsets,
         "leftAlone": report.left_alone,
         "policies": [{"policy": name, **_counts(found)} for name, found in sorted(report.results.items())],

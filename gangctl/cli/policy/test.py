@@ -19,8 +19,6 @@ from gangctl.cli.policy.junit import Reported, junit
 from gangctl.cli.policy.suitefiles import find_suite_files, read_suite_file
 from gangctl.cli.policy.testing import Ground, Tested, Tests, run_tests
 from gangctl.errors import InputError
-from gangctl.policy.cel.engine import Engine
-from gangctl.policy.cel.engines import available, make_engine
 
 FAILED: Final = 1
 API_VERSION: Final = "gangctl.dev/v1alpha1"
@@ -47,7 +45,6 @@ def _pattern(ctx: click.Context, param: click.Parameter, value: str | None) -> r
 @options.output("table", "json", "yaml", "junit")
 @click.option("--junit", "junit_file", metavar="FILE", type=click.Path(dir_okay=False), help="Also write JUnit XML.")
 @click.option("--coverage", "coverage", is_flag=True, help="Fail when a rule lacks a passing or a failing example.")
-@flags.engine(all_engines=True)
 @flags.kubernetes
 @options.colour
 def command(
@@ -58,7 +55,6 @@ def command(
     form: str,
     junit_file: str | None,
     coverage: bool,
-    engine_name: str,
     kube: str,
     no_color: bool,
 ) -> None:
@@ -73,13 +69,11 @@ def command(
     Examples:
       gangctl policy test policies/
       gangctl policy test policies/ --coverage --junit report.xml
-      gangctl policy test policies/ --run 'gang-required/.* CREATE' --engine all
+      gangctl policy test policies/ --run 'gang-required/.* CREATE'
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     files = [read_suite_file(path) for path in find_suite_files(paths)]
-    names = available() if engine_name == flags.ALL else (engine_name,)
-    engines: list[Engine] = [make_engine(name) for name in names]
     ground = Ground(now(), generation_of_minor(kube) or NEWEST, run)
-    tests = run_tests(files, engines, ground)
+    tests = run_tests(files, ground)
     for each in tests.notes:
         note(each)
     if junit_file is not None:
@@ -113,7 +107,7 @@ def _cases(tests: Tests) -> list[Reported]:
         Reported(
             suite=each.file.name,
             group=each.row.policy,
-            name=f"{each.name} [{each.engine}]",
+            name=each.name,
             file=each.file.path,
             line=each.line,
             seconds=each.seconds,
@@ -156,7 +150,6 @@ def _result_data(each: Tested) -> dict[str, Any]:
         "operation": row.operation,
         "params": row.params or "",
         "description": row.description,
-        "engine": each.engine,
         "expected": row.result.value,
         "actual": each.seen.result.value,
         "messages": list(each.seen.messages),
@@ -168,16 +161,15 @@ def _result_data(each: Tested) -> dict[str, Any]:
 
 def _sections(tests: Tests, *, fail_only: bool) -> list[Section]:
     sections = []
-    engines = {each.engine for each in tests.tested}
     for path in dict.fromkeys(each.file.path for each in tests.tested):
         shown = [e for e in tests.tested if e.file.path == path and (e.failure or not fail_only)]
         if shown:
-            sections.append(_section(path, shown, with_engine=len(engines) > 1))
-    return [*sections, _summary(tests, sorted(engines))]
+            sections.append(_section(path, shown))
+    return [*sections, _summary(tests)]
 
 
-def _section(path: str, shown: Sequence[Tested], *, with_engine: bool) -> Section:
-    headers = ("", "POLICY", "RULE", "OBJECT", "OPERATION", *(("ENGINE",) if with_engine else ()), "RESULT")
+def _section(path: str, shown: Sequence[Tested]) -> Section:
+    headers = ("", "POLICY", "RULE", "OBJECT", "OPERATION", "RESULT")
     rows = tuple(
         (
             "FAIL" if each.failure else "ok",
@@ -185,7 +177,6 @@ def _section(path: str, shown: Sequence[Tested], *, with_engine: bool) -> Sectio
             each.row.rule or "*",
             each.subject.title,
             each.row.operation,
-            *((each.engine,) if with_engine else ()),
             f"line {each.line}: {each.failure}" if each.failure else each.seen.result.value,
         )
         for each in shown
@@ -193,12 +184,12 @@ def _section(path: str, shown: Sequence[Tested], *, with_engine: bool) -> Sectio
     return Section(path, table=Table(headers, rows))
 
 
-def _summary(tests: Tests, engines: Sequence[str]) -> Section:
+def _summary(tests: Tests) -> Section:
     total, failed = len(tests.tested), len(tests.failed)
     covered, rules = len(tests.coverage.covered), len(tests.coverage.rules)
     missing = [f"{policy}/{rule}: {what}" for (policy, rule), what in tests.coverage.missing()]
     return Section(
-        title=f"{total} test{'' if total == 1 else 's'}, {failed} failed ({', '.join(engines)})",
+        title=f"{total} test{'' if total == 1 else 's'}, {failed} failed",
         lines=(f"coverage: {covered} of {rules} rule{'' if rules == 1 else 's'} seen to pass and to fail",),
         warnings=tuple(missing),
     )

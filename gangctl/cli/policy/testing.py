@@ -1,4 +1,4 @@
-"""Running test files: every row on every object that it selects, on one engine or on all."""
+"""Running test files: every row on every object that it selects."""
 
 from __future__ import annotations
 
@@ -21,19 +21,17 @@ from gangctl.cli.policy.requests import Setting
 from gangctl.cli.policy.suite import Row
 from gangctl.cli.policy.suitefiles import Subject, SuiteFile
 from gangctl.errors import InputError
-from gangctl.policy.cel.engine import Engine
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.verdict import Outcome, Result
 
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """One row on one object and one engine: what was expected, what was said, and what is not right about it."""
+    """One row on one object: what was expected, what was said, and what is not right about it."""
 
     file: SuiteFile
     index: int
     subject: Subject
-    engine: str
     seen: Actual
     failure: str
     seconds: float
@@ -99,11 +97,11 @@ class Ground:
 
 
 def run_file(file: SuiteFile, court: Court, ground: Ground, tests: Tests) -> None:
-    """Run the rows of a file on one engine and add to ``tests``; InputError when it names what does not exist."""
+    """Run the rows of a file and add to ``tests``; InputError when it names what does not exist."""
     chosen = list(_chosen(file, ground.run))
     if not chosen:
         return
-    loaded = load(file.bundle, court.engine, ground.minor)
+    loaded = load(file.bundle, ground.minor)
     for policy in loaded.policies:
         tests.coverage.expect(tests.label(policy, loaded.documents[policy.name]), policy.rules)
     court.install(loaded.policies, loaded.exceptions)
@@ -121,7 +119,7 @@ def _chosen(file: SuiteFile, pattern: re.Pattern[str] | None) -> Iterator[tuple[
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One file on one engine; a request that several rows are about is made once."""
+    """One file; a request that several rows are about is made once."""
 
     file: SuiteFile
     loaded: Loaded
@@ -159,11 +157,11 @@ class _Run:
             label = self.tests.label(policy, self.loaded.documents[policy.name])
             self.tests.coverage.see(label, seen.findings)
         seconds = time.perf_counter() - start
-        self.tests.tested.append(Tested(self.file, index, subject, self.court.engine.name, seen, failure, seconds))
+        self.tests.tested.append(Tested(self.file, index, subject, seen, failure, seconds))
 
     def _tell_of_message(self, index: int, policy: LoadedPolicy, rule: str, met: Met) -> None:
         """Tell of a messageExpression that does not work: admission falls back without a word."""
-        fault = fault_of_message(policy, rule, met.request.review, self.court.engine)
+        fault = fault_of_message(policy, rule, met.request.review)
         if fault:
             where = f"{self.file.path}:{self.file.where(index)[0]}"
             self.tests.notes[f"{where}: {policy.name}/{rule}: messageExpression says nothing: {fault}"] = None
@@ -218,13 +216,12 @@ def _policies(file: SuiteFile, index: int, loaded: Loaded) -> list[LoadedPolicy]
     return found
 
 
-def run_tests(files: Sequence[SuiteFile], engines: Sequence[Engine], ground: Ground) -> Tests:
-    """Run all files on all engines; InputError when there is nothing to run."""
+def run_tests(files: Sequence[SuiteFile], ground: Ground) -> Tests:
+    """Run all files; InputError when there is nothing to run."""
     tests = Tests()
-    for engine in engines:
-        with Court(engine, ground.minor) as court:
-            for file in files:
-                run_file(file, court, ground, tests)
+    with Court(ground.minor) as court:
+        for file in files:
+            run_file(file, court, ground, tests)
     if not tests.tested:
         what = f" that match {ground.run.pattern!r}" if ground.run is not None else ""
         raise InputError(f"no tests{what} in {len(files)} test file{'' if len(files) == 1 else 's'}")

@@ -27,7 +27,6 @@ class Judged:
     subject: Object
     review: Review
     verdict: Verdict
-    engine: str
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     defaults: Mapping[str, Source] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -45,7 +44,6 @@ def verdict_data(judged: Judged) -> dict[str, Any]:
         },
         "object": {"apiVersion": judged.subject.get("apiVersion"), "kind": judged.subject.get("kind")},
         "operation": review.operation,
-        "engine": judged.engine,
         "allowed": verdict.allowed,
         "code": verdict.code,
         "message": show(verdict.denials[0]) if verdict.denials else "",

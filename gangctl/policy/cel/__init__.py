@@ -1,1 +1,1 @@
-"""CEL as Kubernetes speaks it: checked once by gangctl, evaluated by cel-python or cel-expr-python."""
+"""CEL as Kubernetes speaks it: checked once by gangctl, compiled to closures of Python."""

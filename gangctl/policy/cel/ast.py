@@ -1,4 +1,4 @@
-"""The tree of an expression, the same whichever engine evaluates it."""
+"""The tree of an expression."""
 
 from __future__ import annotations
 

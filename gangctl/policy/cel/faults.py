@@ -1,6 +1,6 @@
 """What can be wrong with an expression: before it runs (:class:`CompileError`) and while it does (:class:`EvalError`).
 
-Neither ever quotes an engine's own message: those may hold whole objects.
+Neither ever quotes a message of Python: those may hold whole objects.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class CompileKind(StrEnum):
     LIMIT = "Limit"
     """Too long, too deep or possibly too costly."""
     UNSUPPORTED = "Unsupported"
-    """Kubernetes knows it, the engine at hand does not."""
+    """Kubernetes knows it, gangctl does not."""
 
 
 class EvalKind(StrEnum):
-    """Classes of run-time errors, the same for every engine."""
+    """Classes of run-time errors."""
 
     NO_SUCH_KEY = "NoSuchKey"
     NO_SUCH_OVERLOAD = "NoSuchOverload"
@@ -57,7 +57,7 @@ class CompileError(Exception):
 
 
 class EvalError(Exception):
-    """An expression that has no value for this request; ``offset`` is -1 where the engine does not say where."""
+    """An expression that has no value for this request; ``offset`` is -1 where that is not known."""
 
     def __init__(self, kind: EvalKind, message: str, offset: int = -1) -> None:
         """Keep the parts; the message is made one line."""

@@ -17,7 +17,7 @@ _TYPES: Final = {
 } | {"list": list_of(DYN), "map": map_of(DYN, DYN), "type": Type("type", (DYN,))}
 
 UNSUPPORTED: Final = frozenset({"net.IP", "net.CIDR", "optional_type"})
-"""Names of types that kube-apiserver knows, but the engines do not."""
+"""Names of types that kube-apiserver knows, but gangctl does not."""
 
 
 def type_named(name: str) -> Type | None:

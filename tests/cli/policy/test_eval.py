@@ -307,7 +307,6 @@ class TestBadInput:
             ([policy("p", FEW)], [{"kind": "JobSet"}], (), "an object needs apiVersion and kind"),
             ([policy("p", FEW)], [{"apiVersion": "v1", "kind": "Pod"}], (), "metadata.name: Pod needs a name"),
             ([policy("p", FEW)], [SMALL], ("--operation", "UPDATE"), "--operation UPDATE and --old belong together"),
-            ([policy("p", FEW)], [SMALL], ("--engine", "java"), "'java' is not one of"),
             ([policy("p", FEW)], [SMALL], ("--params", "/nowhere.yaml"), "no such file"),
             ([policy("p", FEW), exception("e", "p", expires="soon")], [SMALL], (), "spec.expiresAt"),
         ],

@@ -6,9 +6,7 @@ import subprocess
 import sys
 
 from gangctl.cli.completion import candidates
-from gangctl.cli.policy.flags import ENGINES
 from gangctl.cli.policy.group import VERBS
-from gangctl.policy.cel.engines import NAMES
 from tests.cli.run import gangctl
 from tests.cli.test_program import HEAVY
 from tests.rows import each
@@ -39,13 +37,13 @@ def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\nfrom gangctl.cli.program import program\n"
         "try: program.main(['policy', '--help'])\nexcept SystemExit: pass\n"
-        f"print([m for m in {(*HEAVY, 'celpy', 'cel_expr_python', 'lark')} if m in sys.modules], file=sys.stderr)"
+        f"print([m for m in {(*HEAVY, 'celpy', 'lark')} if m in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert done.stderr == "[]\n"
 
 
-def test_offline_verbs_import_no_client_and_no_engine() -> None:
+def test_offline_verbs_import_no_client_and_no_grammar() -> None:
     verbs = ", ".join(VERBS[name][0] for name in ("test", "eval", "lint", "list", "bench"))
     done = subprocess.run(
         [sys.executable, "-c", f"import sys, {verbs}\nprint(*sys.modules)"],
@@ -54,7 +52,7 @@ def test_offline_verbs_import_no_client_and_no_engine() -> None:
         check=True,
         timeout=300,
     )
-    assert {"aiohttp", "kubernetes_asyncio", "cel_expr_python", "celpy"}.isdisjoint(done.stdout.split())
+    assert {"aiohttp", "kubernetes_asyncio", "celpy"}.isdisjoint(done.stdout.split())
 
 
 def test_completion() -> None:
@@ -62,7 +60,3 @@ def test_completion() -> None:
     assert candidates(["policy", "eval", "--op"])[0][0].startswith("--operation\t")
     assert candidates(["policy", "test", "-o", ""])[0] == ["table", "json", "yaml", "junit"]
     assert candidates(["policy", "eval", "--policy", ""]) == ([], 0)
-
-
-def test_the_engines_of_the_flag_are_those_that_there_are() -> None:
-    assert {"auto", *ENGINES} == set(NAMES)

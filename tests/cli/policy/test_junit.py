@@ -7,7 +7,7 @@ from xml.etree.ElementTree import fromstring
 from gangctl.cli.policy.junit import Reported, junit
 
 CASES = [
-    Reported("queue", "require-queue", "a [cel-python]", "q/gangctl-test.yaml", 7, 0.25),
+    Reported("queue", "require-queue", "a", "q/gangctl-test.yaml", 7, 0.25),
     Reported("queue", "require-queue", "b <&> \x1b", "q/gangctl-test.yaml", 9, 0.5, "expected pass, got 'fail' \x00"),
     Reported("size", "max-size", "c", "s/gangctl-test.yaml", 3),
 ]
@@ -24,7 +24,7 @@ def test_counts_names_and_failures() -> None:
     passed, failed = queue
     assert {key: passed.get(key) for key in ("classname", "name", "file", "line", "time")} == {
         "classname": "require-queue",
-        "name": "a [cel-python]",
+        "name": "a",
         "file": "q/gangctl-test.yaml",
         "line": "7",
         "time": "0.250000",

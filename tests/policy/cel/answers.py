@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from gangctl.policy.cel.check import check
-from gangctl.policy.cel.engine import Engine
 from gangctl.policy.cel.environments import admission
+from gangctl.policy.cel.evaluation.plain import plain
 from gangctl.policy.cel.faults import EvalError
 from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.cel.program import compile_expression
 
 PLACE: Final = Path(__file__).parent / "answers.json"
 
@@ -34,10 +35,10 @@ def unlimited() -> StepMeter:
     return StepMeter(10**9, time.monotonic() + 60, time.monotonic)
 
 
-def said(engine: Engine, text: str, obj: dict[str, Any]) -> object:
+def said(text: str, obj: dict[str, Any]) -> object:
     """The value, or the kind of the error."""
-    program = engine.compile(check(text, admission()))
+    program = compile_expression(check(text, admission()))
     try:
-        return engine.plain(program.evaluate(engine.bind({"object": obj}), {}, unlimited()))
+        return plain(program.evaluate({"object": obj}, {}, unlimited()))
     except EvalError as error:
         return str(error.kind)

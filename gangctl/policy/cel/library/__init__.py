@@ -1,1 +1,1 @@
-"""The functions that Kubernetes adds to CEL, on plain Python values, for whichever engine calls them."""
+"""The functions that Kubernetes adds to CEL, on plain Python values."""

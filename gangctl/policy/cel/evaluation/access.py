@@ -1,0 +1,145 @@
+"""Fields of objects and elements of lists, as closures: ``a.b``, ``a.?b``, ``has(a.b)``, ``a[b]``, ``a[?b]``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gangctl.policy.cel.evaluation.frame import STEPS_PER_PAYMENT, Code, Frame
+from gangctl.policy.cel.evaluation.numbers import decoded
+from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.policy.cel.library.maps import KEYS, MISSING, find
+from gangctl.policy.cel.library.values import NONE, Optional, Uint, invalid
+
+
+def select(operand: Code, field: str, offset: int) -> Code:
+    """``operand.field``: the step that is taken most often, so that it is one function."""
+
+    def run(frame: Frame) -> Any:
+        frame.unpaid += 1
+        if frame.unpaid >= STEPS_PER_PAYMENT:
+            frame.settle()
+        try:
+            value = operand(frame)
+            if type(value) is dict:
+                found = value.get(field, MISSING)
+                return found if type(found) in _AS_THEY_ARE else _there(decoded(found), field)
+            if value is frame.variables:
+                return _variable(frame, field)
+            if type(value) is Optional:
+                return _chained(value, field)
+            return _there(MISSING if isinstance(value, (list, tuple)) else _entry(value, field), field)
+        except EvalError as error:
+            if error.offset < 0:
+                error.offset = offset
+            raise
+
+    return run
+
+
+def _there(found: Any, field: str) -> Any:
+    if found is MISSING:
+        raise EvalError(EvalKind.NO_SUCH_KEY, f"no such key: {field}")
+    return found
+
+
+_AS_THEY_ARE = frozenset({str, bool, dict, float, type(None)})
+"""Types of JSON that :func:`decoded` leaves alone."""
+
+
+def _variable(frame: Frame, name: str) -> Any:
+    frame.settle()
+    try:
+        return frame.variables[name]
+    except KeyError as error:
+        raise EvalError(EvalKind.NO_SUCH_KEY, f"no such key: {name}") from error
+    except EvalError as error:
+        # Its place is one in another text, and the error may be raised again for another expression.
+        raise EvalError(error.kind, error.message) from error
+
+
+def has(operand: Code, field: str) -> Code:
+    """``has(operand.field)``."""
+
+    def run(frame: Frame) -> bool:
+        value = operand(frame)
+        if value is frame.variables:
+            return field in frame.variables
+        if type(value) is Optional:
+            return _chained(value, field).present
+        return _entry(value, field) is not MISSING
+
+    return run
+
+
+def select_optional(operand: Code, field: str) -> Code:
+    """``operand.?field``."""
+    return lambda frame: _chained(_optional(operand(frame)), field)
+
+
+def index(operand: Code, key: Code, offset: int) -> Code:
+    """``operand[key]``."""
+
+    def run(frame: Frame) -> Any:
+        value = operand(frame)
+        if type(value) is Optional:
+            return _chained(value, _key(key(frame), offset)) if value.present else NONE
+        found = _entry(value, _key(key(frame), offset))
+        if found is MISSING and isinstance(value, (list, tuple)):
+            raise EvalError(EvalKind.INDEX_OUT_OF_BOUNDS, "index out of bounds")
+        if found is MISSING:
+            raise EvalError(EvalKind.NO_SUCH_KEY, "no such key")
+        return found
+
+    return run
+
+
+def index_optional(operand: Code, key: Code, offset: int) -> Code:
+    """``operand[?key]``; the key is evaluated only where there is something to look into."""
+
+    def run(frame: Frame) -> Optional:
+        value = _optional(operand(frame))
+        return _chained(value, _key(key(frame), offset)) if value.present else NONE
+
+    return run
+
+
+def _optional(value: Any) -> Optional:
+    return value if type(value) is Optional else Optional(present=True, value=value)
+
+
+def _chained(operand: Optional, key: Any) -> Optional:
+    """What follows ``.?``: a value that is there, or none."""
+    value = _entry(operand.value, key) if operand.present else MISSING
+    return NONE if value is MISSING else Optional(present=True, value=value)
+
+
+def _key(key: Any, offset: int) -> Any:
+    """What stands in brackets: a string, a number or a bool."""
+    if type(key) not in KEYS:
+        raise EvalError(EvalKind.NO_SUCH_OVERLOAD, "a value of this type cannot be an index", offset)
+    return key
+
+
+def _entry(operand: Any, key: Any) -> Any:
+    """An entry of a map or element of a list, or MISSING: also where there are no entries at all, as natively."""
+    if isinstance(operand, Mapping):
+        value = find(operand, key)
+    elif isinstance(operand, (list, tuple)):
+        position = _position(key)
+        value = operand[position] if 0 <= position < len(operand) else MISSING
+    else:
+        return MISSING
+    return decoded(value)
+
+
+def _position(key: Any) -> int:
+    """Which element a number means; any number that is whole."""
+    cls = type(key)
+    if cls is int or cls is Uint:
+        return int(key)
+    if cls is not float:
+        raise EvalError(EvalKind.NO_SUCH_OVERLOAD, "the index of a list is no number")
+    if not key.is_integer():
+        raise invalid("the index of a list is no whole number")
+    return int(key)

@@ -1,0 +1,331 @@
+"""From the tree of a checked expression to Python closures: compiled once for a policy, called for each request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from gangctl.policy.cel.ast import Bind, Call, Comprehension, Index, ListOf, Literal, MapOf, Name, Node, Select
+from gangctl.policy.cel.evaluation import access
+from gangctl.policy.cel.evaluation.arithmetic import OPERATORS, SHIFT, Operator, negate
+from gangctl.policy.cel.evaluation.comprehensions import MACROS, Loop, bind, comprehension
+from gangctl.policy.cel.evaluation.frame import Code, Frame, placed
+from gangctl.policy.cel.evaluation.functions import Function, resolve, strict
+from gangctl.policy.cel.evaluation.relations import RELATIONS, Relation
+from gangctl.policy.cel.faults import CompileError, CompileKind, EvalError, EvalKind
+from gangctl.policy.cel.library.maps import MISSING, KeyedMap, entered
+from gangctl.policy.cel.library.values import Optional, TypeValue, Uint, bounded, no_such_overload
+from gangctl.policy.cel.meter import EXHAUSTED
+from gangctl.policy.cel.times import Duration
+from gangctl.policy.cel.types import DOUBLE, DURATION, DYN, TIMESTAMP, UINT, Type
+
+TYPES: Final = {
+    name: TypeValue(name)
+    for name in (
+        *("bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type", "optional_type"),
+        *("google.protobuf.Timestamp", "google.protobuf.Duration"),
+        *("kubernetes.Quantity", "kubernetes.URL", "kubernetes.Semver", "kubernetes.NamedFormat", "net.IP", "net.CIDR"),
+    )
+}
+"""What the names of types mean where nothing else has that name."""
+
+_LOGIC: Final = {"_&&_": False, "_||_": True}
+"""By which value of an operand each is decided."""
+_ZEROS: Final = {DOUBLE.name: 0.0, UINT.name: Uint(0), DURATION.name: Duration(0)}
+"""Sums of nothing, by the type that the elements are declared to have."""
+_STRICT: Final = frozenset({"int", "string", "timestamp", "min", "max", "isSorted"})
+"""What works on text too, and must not where a time is declared."""
+_SIZED: Final = (str, bytes, list)
+_PYTHON: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+def compile_node(node: Node, types: Mapping[int, Type]) -> Code:
+    """The code of a tree, of whose parts ``types`` are the types by ``id``.
+
+    CompileError of kind UNSUPPORTED for a function that nothing implements.
+    """
+    match node:
+        case Literal():
+            value = Uint(node.value) if node.kind == "uint" and isinstance(node.value, int) else node.value
+            return _constant(value)
+        case Name():
+            return placed(_name(node.name), node.span.start)
+        case Select():
+            return _select(node, types)
+        case Index():
+            make, offset = access.index_optional if node.optional else access.index, node.index.span.start
+            return placed(make(compile_node(node.operand, types), compile_node(node.index, types), offset), offset)
+        case Call():
+            return _call(node, types)
+        case ListOf():
+            places = [_place(element) for element in node.elements]
+            elements = [compile_node(element, types) for element in node.elements]
+            return placed(_list(elements, node.optional, places), node.span.start)
+        case MapOf():
+            entries = [(compile_node(key, types), compile_node(value, types)) for key, value in node.entries]
+            return placed(_map(entries, node.optional), node.span.start)
+        case Bind():
+            bound = bind(node.name, compile_node(node.value, types), compile_node(node.body, types))
+            return placed(bound, node.span.start)
+        case Comprehension():
+            return _comprehension(node, types)
+
+
+def _constant(value: Any) -> Code:
+    def run(frame: Frame) -> Any:
+        frame.unpaid += 1
+        return value
+
+    return run
+
+
+def _name(name: str) -> Code:
+    """A variable, or a type."""
+
+    def run(frame: Frame) -> Any:
+        value = frame.names.get(name, MISSING)
+        if value is not MISSING:
+            return value
+        if name in TYPES:
+            return TYPES[name]
+        raise EvalError(EvalKind.OTHER, f"'{name}' has no value")
+
+    return run
+
+
+def _select(node: Select, types: Mapping[int, Type]) -> Code:
+    path = _dotted(node)
+    if path in TYPES:
+        return _constant(TYPES[path])
+    operand, offset = compile_node(node.operand, types), max(node.operand.span.end, node.span.start)
+    if node.test:
+        return placed(access.has(operand, node.field), offset)
+    if node.optional:
+        return placed(access.select_optional(operand, node.field), offset)
+    return access.select(operand, node.field, offset)
+
+
+def _dotted(node: Node) -> str:
+    """``google.protobuf.Timestamp`` of its selections, or nothing."""
+    if isinstance(node, Name):
+        return node.name
+    if isinstance(node, Select) and not node.test and not node.optional:
+        path = _dotted(node.operand)
+        return f"{path}.{node.field}" if path else ""
+    return ""
+
+
+def _call(node: Call, types: Mapping[int, Type]) -> Code:
+    offset, name = node.name_span.start, node.function
+    if name in _LOGIC:
+        # false && (false && x) is false && false && x: long chains are shallow.
+        return placed(_decided([compile_node(each, types) for each in _flat(node, name)], by=_LOGIC[name]), offset)
+    parts = [] if node.target is None else [compile_node(node.target, types)]
+    parts += [compile_node(argument, types) for argument in node.arguments]
+    plain = _operator(name, parts)
+    if plain is None and node.target is not None and name in _LAZY:
+        plain = _LAZY[name](*parts)
+    if plain is None:
+        declared = types.get(id(node.target or node.arguments[0]), DYN) if parts else DYN
+        plain = _function(node, parts, declared)
+    return placed(plain, offset)
+
+
+def _flat(node: Node, name: str) -> list[Node]:
+    """The operands of a chain of one operator, in their order."""
+    if not isinstance(node, Call) or node.function != name:
+        return [node]
+    return [operand for argument in node.arguments for operand in _flat(argument, name)]
+
+
+def _operator(name: str, parts: Sequence[Code]) -> Code | None:
+    if name == "_?_:_":
+        return _conditional(*parts)
+    if name in RELATIONS:
+        return _relation(RELATIONS[name], *parts)
+    if name in OPERATORS:
+        return _arithmetic(OPERATORS[name], *parts)
+    if name == "!_":
+        return _not(*parts)
+    return _negative(*parts) if name == "-_" else None
+
+
+def _conditional(condition: Code, yes: Code, no: Code) -> Code:
+    def run(frame: Frame) -> Any:
+        value = condition(frame)
+        if value is True:
+            return yes(frame)
+        if value is False:
+            return no(frame)
+        raise no_such_overload("_?_:_")
+
+    return run
+
+
+def _decided(operands: Sequence[Code], *, by: bool) -> Code:
+    """``a && b``, decided by a false, or ``a || b``, decided by a true: then errors of others do not count.
+
+    Otherwise the first error does.
+    """
+
+    def run(frame: Frame) -> bool:
+        failure: EvalError | None = None
+        for operand in operands:
+            try:
+                value = operand(frame)
+                if value is by:
+                    return bool(by)
+                if value is not (not by):
+                    raise no_such_overload("_||_" if by else "_&&_")
+            except EvalError as error:
+                if error.kind in EXHAUSTED:
+                    raise
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return not by
+
+    return run
+
+
+def _relation(relation: Relation, left: Code, right: Code) -> Code:
+    return lambda frame: bool(relation(left(frame), right(frame), frame.charge))
+
+
+def _arithmetic(operator: Operator, left: Code, right: Code) -> Code:
+    def run(frame: Frame) -> Any:
+        value = operator(left(frame), right(frame))
+        if type(value) in _SIZED:
+            frame.charge(len(value) >> SHIFT)
+        return value
+
+    return run
+
+
+def _not(operand: Code) -> Code:
+    def run(frame: Frame) -> bool:
+        value = operand(frame)
+        if value is True or value is False:
+            return not value
+        raise no_such_overload("!_")
+
+    return run
+
+
+def _negative(operand: Code) -> Code:
+    return lambda frame: negate(operand(frame))
+
+
+def _or(first: Code, second: Code) -> Code:
+    """``a.or(b)``: b only where a is none."""
+
+    def run(frame: Frame) -> Optional:
+        value = first(frame)
+        if type(value) is Optional and not value.present:
+            value = second(frame)
+        if type(value) is not Optional:
+            raise no_such_overload("or")
+        return value
+
+    return run
+
+
+def _or_value(first: Code, second: Code) -> Code:
+    """``a.orValue(b)``: b only where a is none."""
+
+    def run(frame: Frame) -> Any:
+        value = first(frame)
+        if type(value) is not Optional:
+            raise no_such_overload("orValue")
+        return value.value if value.present else second(frame)
+
+    return run
+
+
+_LAZY: Final[Mapping[str, Callable[[Code, Code], Code]]] = {"or": _or, "orValue": _or_value}
+
+
+def _function(node: Call, parts: list[Code], declared: Type) -> Code:
+    name, member = node.function, node.target is not None
+    if name == "sum" and declared.parameters and declared.parameters[0].name in _ZEROS:
+        parts = [*parts, _constant(_ZEROS[declared.parameters[0].name])]
+        name, member = "@sum", True
+    function = resolve(name, member=member)
+    if function is None:
+        message = f"there is no function '{name}'"
+        length = node.name_span.end - node.name_span.start
+        raise CompileError(CompileKind.UNSUPPORTED, message, node.name_span.start, length)
+    if name in _STRICT and any(each.name == TIMESTAMP.name for each in (declared, *declared.parameters)):
+        function = strict(function)
+    return _called(function, parts)
+
+
+def _called(function: Function, parts: Sequence[Code]) -> Code:
+    """``f(a)`` and ``a.f(b)``."""
+
+    def run(frame: Frame) -> Any:
+        arguments = [part(frame) for part in parts]
+        frame.charge(function.cost(arguments))
+        try:
+            value = function.call(*arguments)
+        except _PYTHON as error:
+            raise EvalError(EvalKind.OTHER, f"{function.name} failed") from error
+        if type(value) in _SIZED:
+            bounded(len(value), function.name)
+        return value
+
+    return run
+
+
+def _list(elements: Sequence[Code], optional: frozenset[int], places: Sequence[int]) -> Code:
+    """``[a, ?b]``."""
+
+    def run(frame: Frame) -> list[Any]:
+        made: list[Any] = []
+        for position, element in enumerate(elements):
+            value = element(frame)
+            if position not in optional:
+                made.append(value)
+            elif type(value) is not Optional:
+                raise EvalError(EvalKind.NO_SUCH_OVERLOAD, "an optional element is no optional", places[position])
+            elif value.present:
+                made.append(value.value)
+        return made
+
+    return run
+
+
+def _map(entries: Sequence[tuple[Code, Code]], optional: frozenset[int]) -> Code:
+    """``{a: b, ?c: d}``."""
+
+    def run(frame: Frame) -> dict[str, Any] | KeyedMap:
+        made: dict[str, Any] | KeyedMap = {}
+        for position, (key_of, value_of) in enumerate(entries):
+            key, value = key_of(frame), value_of(frame)
+            if position in optional:
+                if type(value) is not Optional:
+                    raise EvalError(EvalKind.NO_SUCH_OVERLOAD, "an optional entry is no optional")
+                if not value.present:
+                    continue
+                value = value.value
+            made = entered(made, key, value)
+        return made
+
+    return run
+
+
+def _comprehension(node: Comprehension, types: Mapping[int, Type]) -> Code:
+    if node.macro not in MACROS:
+        raise CompileError(CompileKind.UNSUPPORTED, f"there is no macro '{node.macro}'", node.span.start)
+    target, *parts = (compile_node(part, types) for part in (node.target, *node.arguments))
+    loop = Loop(node.names, parts, _place(node.arguments[0]))
+    return placed(comprehension(node.macro, target, loop), node.span.start)
+
+
+def _place(node: Node) -> int:
+    """Where an error of a part is shown."""
+    if isinstance(node, Call):
+        return node.name_span.start
+    if isinstance(node, Select):
+        return max(node.operand.span.end, node.span.start)
+    return node.index.span.start if isinstance(node, Index) else node.span.start

@@ -1,0 +1,207 @@
+"""Macros as closures: what is evaluated once per element, ``optMap``, and ``cel.bind``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gangctl.policy.cel.evaluation.frame import Code, Frame
+from gangctl.policy.cel.evaluation.numbers import decoded
+from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.policy.cel.library import registry
+from gangctl.policy.cel.library.maps import MISSING, KeyedMap, entered, find
+from gangctl.policy.cel.library.values import NONE, Optional, invalid, no_such_overload
+from gangctl.policy.cel.meter import EXHAUSTED
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A macro's one or two variables, its predicates, if it has any, and what it makes of an element.
+
+    ``offset`` is where a predicate that is no bool is shown.
+    """
+
+    names: tuple[str, ...]
+    parts: Sequence[Code]
+    offset: int
+
+    @property
+    def result(self) -> Code:
+        """The last part."""
+        return self.parts[-1]
+
+
+Macro = Callable[[Frame, Loop, Any], Any]
+
+
+def comprehension(macro: str, target: Code, loop: Loop) -> Code:
+    """A macro over ``target``, with what its variables hid put back afterwards."""
+    body = MACROS[macro]
+
+    def run(frame: Frame) -> Any:
+        value, names = target(frame), frame.names
+        outer = [(name, names.get(name, MISSING)) for name in loop.names]
+        try:
+            return body(frame, loop, value)
+        finally:
+            for name, hidden in outer:
+                if hidden is MISSING:
+                    names.pop(name, None)
+                else:
+                    names[name] = hidden
+
+    return run
+
+
+def bind(name: str, value: Code, body: Code) -> Code:
+    """``cel.bind(name, value, body)``."""
+
+    def run(frame: Frame) -> Any:
+        bound, names = value(frame), frame.names
+        outer = names.get(name, MISSING)
+        names[name] = bound
+        try:
+            return body(frame)
+        finally:
+            if outer is MISSING:
+                del names[name]
+            else:
+                names[name] = outer
+
+    return run
+
+
+def _elements(frame: Frame, loop: Loop, target: Any) -> Iterator[Any]:
+    """Each element, or key of a map, while the variable has its value; of two the index or key goes to the first."""
+    names = frame.names
+    if isinstance(target, Mapping):
+        entries: Any = target.items() if len(loop.names) > 1 else target
+    elif isinstance(target, (list, tuple)):
+        entries = enumerate(target) if len(loop.names) > 1 else target
+    else:
+        raise no_such_overload("a macro over what is neither a list nor a map")
+    if len(loop.names) == 1:
+        (name,) = loop.names
+        for element in entries:
+            names[name] = made = decoded(element)
+            yield made
+        return
+    first, second = loop.names
+    for key, value in entries:
+        names[first], names[second] = key, decoded(value)
+        yield key
+
+
+def _holds(frame: Frame, loop: Loop) -> bool:
+    value = loop.parts[0](frame)
+    if value is True or value is False:
+        return bool(value)
+    raise EvalError(EvalKind.NO_SUCH_OVERLOAD, "the condition of a macro is no bool", loop.offset)
+
+
+def _chosen(frame: Frame, loop: Loop) -> bool:
+    """Whether an element is taken: where there is no predicate beside the result, each is."""
+    return len(loop.parts) == 1 or _holds(frame, loop)
+
+
+def _decided(frame: Frame, loop: Loop, target: Any, *, by: bool) -> bool:
+    """Whether some element's predicate is ``by``: then errors of others do not count, otherwise the first one does."""
+    failure: EvalError | None = None
+    for _ in _elements(frame, loop, target):
+        try:
+            if _holds(frame, loop) is by:
+                return True
+        except EvalError as error:
+            if error.kind in EXHAUSTED:
+                raise
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return False
+
+
+def _all(frame: Frame, loop: Loop, target: Any) -> bool:
+    return not _decided(frame, loop, target, by=False)
+
+
+def _exists(frame: Frame, loop: Loop, target: Any) -> bool:
+    return _decided(frame, loop, target, by=True)
+
+
+def _exists_one(frame: Frame, loop: Loop, target: Any) -> bool:
+    return sum(_holds(frame, loop) for _ in _elements(frame, loop, target)) == 1
+
+
+def _filter(frame: Frame, loop: Loop, target: Any) -> list[Any]:
+    return [element for element in _elements(frame, loop, target) if _holds(frame, loop)]
+
+
+def _map(frame: Frame, loop: Loop, target: Any) -> list[Any]:
+    """``map(x, e)``, ``map(x, p, e)`` and ``transformList``."""
+    return [loop.result(frame) for _ in _elements(frame, loop, target) if _chosen(frame, loop)]
+
+
+def _transform_map(frame: Frame, loop: Loop, target: Any) -> dict[str, Any] | KeyedMap:
+    made: dict[str, Any] | KeyedMap = {}
+    for key in _elements(frame, loop, target):
+        if _chosen(frame, loop):
+            made = entered(made, key, loop.result(frame))
+    return made
+
+
+def _transform_map_entry(frame: Frame, loop: Loop, target: Any) -> dict[str, Any] | KeyedMap:
+    made: dict[str, Any] | KeyedMap = {}
+    for _ in _elements(frame, loop, target):
+        if not _chosen(frame, loop):
+            continue
+        entries = loop.result(frame)
+        if not isinstance(entries, Mapping):
+            raise no_such_overload("transformMapEntry with what is no map")
+        for key, value in entries.items():
+            frame.charge(1)
+            if find(made, key) is not MISSING:
+                raise invalid("transformMapEntry makes the same key twice")
+            made = entered(made, key, value)
+    return made
+
+
+def _sort_by(frame: Frame, loop: Loop, target: Any) -> Any:
+    if type(target) is not list:
+        raise no_such_overload("sortBy")
+    keys = [loop.result(frame) for _ in _elements(frame, loop, target)]
+    return registry.METHODS["@sortByAssociatedKeys"](target, keys)
+
+
+def _opt_map(frame: Frame, loop: Loop, target: Any) -> Optional:
+    if not isinstance(target, Optional):
+        raise no_such_overload("optMap")
+    if not target.present:
+        return NONE
+    frame.names[loop.names[0]] = target.value
+    return Optional(present=True, value=loop.result(frame))
+
+
+def _opt_flat_map(frame: Frame, loop: Loop, target: Any) -> Optional:
+    found = _opt_map(frame, loop, target)
+    if not found.present:
+        return NONE
+    if not isinstance(found.value, Optional):
+        raise no_such_overload("optFlatMap")
+    return found.value
+
+
+MACROS: Final[dict[str, Macro]] = {
+    "all": _all,
+    "exists": _exists,
+    "exists_one": _exists_one,
+    "existsOne": _exists_one,
+    "filter": _filter,
+    "map": _map,
+    "transformList": _map,
+    "transformMap": _transform_map,
+    "transformMapEntry": _transform_map_entry,
+    "sortBy": _sort_by,
+    "optMap": _opt_map,
+    "optFlatMap": _opt_flat_map,
+}

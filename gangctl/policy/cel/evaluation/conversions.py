@@ -1,0 +1,202 @@
+"""``int()``, ``string()``, ``timestamp()``, ... as cel-go converts, and strict where cel-python is not."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from gangctl.policy.cel import times
+from gangctl.policy.cel.evaluation.arithmetic import integer, timestamp, unsigned
+from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.policy.cel.library.string_format import double_text
+from gangctl.policy.cel.library.values import TypeValue, Uint, invalid, kind, no_such_overload
+from gangctl.policy.cel.times import Duration, Timestamp
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
+_UNSIGNED: Final = re.compile(r"[0-9]{1,40}", re.ASCII)
+_DOUBLE: Final = re.compile(
+    r"(?i:nan|[+-]?(?:inf(?:inity)?|(?:[0-9](?:_?[0-9])*\.?(?:[0-9](?:_?[0-9])*)?|\.[0-9](?:_?[0-9])*)(?:e[+-]?[0-9]+)?))",
+    re.ASCII,
+)
+_HEXADECIMAL: Final = re.compile(r"(?i:[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p[+-]?[0-9]{1,5})", re.ASCII)
+_BOOLEANS: Final = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+_LONGEST_NUMBER: Final = 128
+DOUBLE_OVER_INT: Final = 2.0**63
+DOUBLE_OVER_UINT: Final = 2.0**64
+_BELOW_ZERO: Final = -5e-324
+
+
+def to_int(value: Any) -> int:
+    """``int(value)``: of a double without its fraction, of a timestamp the Unix seconds."""
+    cls = type(value)
+    if cls is int:
+        return int(value)
+    if cls is Uint:
+        return integer(int(value))
+    if cls is float:
+        return _truncated(value, -DOUBLE_OVER_INT, DOUBLE_OVER_INT)
+    if cls is str:
+        if not _INTEGER.fullmatch(value):
+            raise invalid("int: the string is no whole number")
+        return _within(int(value), integer, "int: the number has more than 64 bits")
+    if cls is Timestamp:
+        return int(value.nanoseconds // times.SECOND)
+    if cls is Duration:
+        return int(value.nanoseconds)
+    raise no_such_overload("int")
+
+
+def to_uint(value: Any) -> Uint:
+    """``uint(value)``."""
+    cls = type(value)
+    if cls is Uint:
+        return Uint(value)
+    if cls is int:
+        return unsigned(value)
+    if cls is float:
+        return Uint(_truncated(value, _BELOW_ZERO, DOUBLE_OVER_UINT))
+    if cls is str:
+        if not _UNSIGNED.fullmatch(value):
+            raise invalid("uint: the string is no whole number")
+        return Uint(_within(int(value), unsigned, "uint: the number has more than 64 bits"))
+    raise no_such_overload("uint")
+
+
+def _truncated(value: float, least: float, most: float) -> int:
+    """The whole part of a double between two others, which are not among what is taken."""
+    if not least < value < most:
+        raise EvalError(EvalKind.OVERFLOW, "the double is outside of the integers")
+    return int(value)
+
+
+def _within(value: int, check: Callable[[int], int], message: str) -> int:
+    """What a string says, which is a wrong argument where a number would be an overflow."""
+    try:
+        return check(value)
+    except EvalError as error:
+        raise invalid(message) from error
+
+
+def to_double(value: Any) -> float:
+    """``double(value)``; strings as Go's ParseFloat reads them."""
+    cls = type(value)
+    if cls is float or cls is int or cls is Uint:
+        return float(value)
+    if cls is not str:
+        raise no_such_overload("double")
+    if len(value) > _LONGEST_NUMBER:
+        raise invalid("double: the string is too long")
+    if _HEXADECIMAL.fullmatch(value):
+        return _finite(float.fromhex, value)
+    if not _DOUBLE.fullmatch(value):
+        raise invalid("double: the string is no number")
+    if "inf" in value.lower() or value.lower() == "nan":
+        return float(value)
+    return _finite(float, value)
+
+
+def _finite(read: Callable[[str], float], text: str) -> float:
+    try:
+        number = read(text)
+    except OverflowError:
+        number = math.inf
+    if math.isinf(number):
+        raise invalid("double: the number is too large")
+    return number
+
+
+def to_bool(value: Any) -> bool:
+    """``bool(value)``."""
+    if type(value) is bool:
+        return value
+    if type(value) is not str:
+        raise no_such_overload("bool")
+    if value not in _BOOLEANS:
+        raise invalid("bool: the string is neither true nor false")
+    return _BOOLEANS[value]
+
+
+def to_string(value: Any) -> str:
+    """``string(value)`` of CEL's own types."""
+    cls = type(value)
+    if cls is str:
+        return str(value)
+    if cls is bool:
+        return "true" if value else "false"
+    if cls is int or cls is Uint:
+        return str(int(value))
+    if cls is float:
+        return double_text(value)
+    if cls is bytes:
+        try:
+            return str(value, "utf-8")
+        except UnicodeDecodeError as error:
+            raise invalid("string: the bytes are not UTF-8") from error
+    if cls is Timestamp or cls is Duration:
+        return str(value)
+    raise no_such_overload("string")
+
+
+def to_bytes(value: Any) -> bytes:
+    """``bytes(value)``."""
+    if type(value) is bytes:
+        return value
+    if type(value) is not str:
+        raise no_such_overload("bytes")
+    return value.encode()
+
+
+def to_timestamp(value: Any) -> Timestamp:
+    """``timestamp(value)``: RFC 3339, or Unix seconds."""
+    cls = type(value)
+    if cls is Timestamp:
+        return Timestamp(value.nanoseconds, value.offset)
+    if cls is int:
+        return timestamp(value * times.SECOND)
+    if cls is not str:
+        raise no_such_overload("timestamp")
+    try:
+        return times.parse_timestamp(value)
+    except ValueError as error:
+        raise invalid("timestamp: the string is not RFC 3339") from error
+    except OverflowError as error:
+        raise EvalError(EvalKind.OVERFLOW, str(error)) from error
+
+
+def to_duration(value: Any) -> Duration:
+    """``duration(value)``: Go's syntax."""
+    cls = type(value)
+    if cls is Duration:
+        return Duration(value.nanoseconds)
+    if cls is not str:
+        raise no_such_overload("duration")
+    try:
+        return times.parse_duration(value)
+    except ValueError as error:
+        raise invalid("duration: the string is no duration such as 1h30m") from error
+    except OverflowError as error:
+        raise invalid("duration: more than 64 bits of nanoseconds") from error
+
+
+def to_type(value: Any) -> TypeValue:
+    """``type(value)``."""
+    return TypeValue(kind(value))
+
+
+CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
+    "int": to_int,
+    "uint": to_uint,
+    "double": to_double,
+    "bool": to_bool,
+    "string": to_string,
+    "bytes": to_bytes,
+    "timestamp": to_timestamp,
+    "duration": to_duration,
+    "type": to_type,
+    "dyn": lambda value: value,
+}

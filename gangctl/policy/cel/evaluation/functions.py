@@ -1,0 +1,132 @@
+"""Which Python function is behind a name, and how many steps a call of it costs beside the visits of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gangctl.policy.cel.evaluation import optionals, text
+from gangctl.policy.cel.evaluation.conversions import CONVERSIONS
+from gangctl.policy.cel.evaluation.moments import ACCESSORS
+from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.policy.cel.library import registry
+from gangctl.policy.cel.library.regex import compiled
+from gangctl.policy.cel.library.values import no_such_overload
+
+Cost = Callable[[Sequence[Any]], int]
+
+_CHARACTERS_SHIFT: Final = 6
+"""Reading 64 characters is a step."""
+_SEARCHING_SHIFT: Final = 7
+_COMPILING_SHIFT: Final = 4
+LARGEST_SEARCH: Final = 1 << 23
+"""Characters times instructions: at most some 40 nanoseconds for each, though nearly always far less."""
+_SEARCHES: Final = frozenset({"matches", "find", "findAll"})
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """``call`` takes the values of the arguments, of a method the target first."""
+
+    name: str
+    call: Callable[..., Any]
+    cost: Cost
+
+
+_STANDARD_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    **CONVERSIONS,
+    **optionals.FUNCTIONS,
+    "size": text.size,
+}
+_STANDARD_METHODS: Final[Mapping[str, Callable[..., Any]]] = {
+    **ACCESSORS,
+    **optionals.METHODS,
+    "size": text.size,
+    "contains": text.contains,
+    "startsWith": text.starts_with,
+    "endsWith": text.ends_with,
+}
+
+
+def resolve(name: str, *, member: bool) -> Function | None:
+    """The function of an expression's call; None when there is none."""
+    standard = (_STANDARD_METHODS if member else _STANDARD_FUNCTIONS).get(name)
+    library = (registry.METHODS if member else registry.FUNCTIONS).get(name)
+    if standard is None:
+        return None if library is None else Function(name, library, _cost(name))
+    if library is None:
+        return Function(name, standard, _reading)
+    return Function(name, _either(standard, library), _reading)
+
+
+def strict(function: Function) -> Function:
+    """For times by their declaration: the fields of ``namespaceObject`` that are declared so hold text, as natively."""
+
+    def call(value: Any) -> Any:
+        if any(type(each) is str for each in (value if type(value) is list else (value,))):
+            raise no_such_overload(function.name)
+        return function.call(value)
+
+    return Function(function.name, call, function.cost)
+
+
+def _either(standard: Callable[..., Any], library: Callable[..., Any]) -> Callable[..., Any]:
+    """CEL's own overloads, then those for Kubernetes' types (``string(ip)``)."""
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return standard(*arguments)
+        except EvalError as error:
+            if error.kind is not EvalKind.NO_SUCH_OVERLOAD:
+                raise
+        return library(*arguments)
+
+    return call
+
+
+def _cost(name: str) -> Cost:
+    if name in _SEARCHES:
+        return _searching
+    if name.startswith("sets."):
+        return _pairs
+    return _square if name == "distinct" else _each
+
+
+def _reading(arguments: Sequence[Any]) -> int:
+    return sum(len(value) >> _CHARACTERS_SHIFT for value in arguments if isinstance(value, (str, bytes)))
+
+
+def _searching(arguments: Sequence[Any]) -> int:
+    """RE2's time grows with the text and with the program that it makes of the pattern, and so does that of making it.
+
+    EvalError when one search could take much longer than any expression may: it cannot be stopped.
+    """
+    searched, pattern, *_ = arguments
+    if type(searched) is not str or type(pattern) is not str:
+        return 0
+    program = compiled(pattern.encode()).programsize
+    work = len(searched) * program
+    if work > LARGEST_SEARCH:
+        raise EvalError(EvalKind.BUDGET_EXCEEDED, "the text is too long for a pattern of this size")
+    return int((work >> _SEARCHING_SHIFT) + (program >> _COMPILING_SHIFT))
+
+
+def _each(arguments: Sequence[Any]) -> int:
+    """A library function may look at every element."""
+    return _reading(arguments) + sum(len(value) for value in arguments if isinstance(value, (list, Mapping)))
+
+
+def _pairs(arguments: Sequence[Any]) -> int:
+    steps = 1
+    for value in arguments:
+        steps *= max(1, len(value)) if isinstance(value, list) else 1
+    return steps
+
+
+def _square(arguments: Sequence[Any]) -> int:
+    """Lists and maps are compared each with each."""
+    values = arguments[0]
+    if type(values) is list and any(isinstance(value, (list, Mapping)) for value in values):
+        return len(values) ** 2
+    return _each(arguments)

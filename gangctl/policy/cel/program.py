@@ -1,0 +1,54 @@
+"""Compiled expressions: what was checked, as closures that are called for each request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gangctl.policy.cel.checked import Checked
+from gangctl.policy.cel.evaluation.compile import compile_node
+from gangctl.policy.cel.evaluation.frame import Code, Frame
+from gangctl.policy.cel.faults import CompileError, CompileKind, EvalError, EvalKind
+from gangctl.policy.cel.meter import StepMeter
+
+Bindings = Mapping[str, Any]
+"""JSON values by variable name (``object``, ``oldObject``, ``request``, ``gang``, ...); None is null. Never changed."""
+
+_PYTHON: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+class Program:
+    """A compiled expression; any number of threads may share it."""
+
+    __slots__ = ("_code",)
+
+    def __init__(self, code: Code) -> None:
+        """See :func:`compile_expression`."""
+        self._code = code
+
+    def evaluate(self, bindings: Bindings, variables: Mapping[str, Any], meter: StepMeter) -> Any:
+        """The expression's value, or EvalError: Python's messages, which may hold whole objects, stay here.
+
+        ``variables`` is what ``variables.x`` reads: a mapping that computes what it is asked for, and may raise
+        EvalError. It is read only where the expression gets there.
+        """
+        frame = Frame(bindings, variables, meter)
+        try:
+            try:
+                return self._code(frame)
+            finally:
+                frame.settle()
+        except RecursionError:
+            raise EvalError(EvalKind.BUDGET_EXCEEDED, "a value is nested too deeply") from None
+        except MemoryError:
+            raise EvalError(EvalKind.BUDGET_EXCEEDED, "out of memory") from None
+        except _PYTHON:
+            raise EvalError(EvalKind.OTHER, "the evaluation failed") from None
+
+
+def compile_expression(checked: Checked) -> Program:
+    """A program; CompileError where a function is missing, or the expression is nested too deeply for Python."""
+    try:
+        return Program(compile_node(checked.node, checked.types))
+    except RecursionError as error:
+        raise CompileError(CompileKind.LIMIT, "the expression is nested too deeply", 0) from error

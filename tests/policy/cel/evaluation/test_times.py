@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from gangctl.policy.cel.faults import EvalKind
+from gangctl.policy.cel.library.values import INT_MAX, INT_MIN
+from gangctl.policy.cel.times import EARLIEST, LATEST, Duration, Timestamp, parse_duration, parse_timestamp
+from tests.policy.cel.evaluation.evaluating import check, evaluate
+from tests.rows import each
+
+WRONG = EvalKind.INVALID_ARGUMENT
+OVERFLOW = EvalKind.OVERFLOW
+MISFIT = EvalKind.NO_SUCH_OVERLOAD
+
+
+@each(
+    ("text", "expected"),
+    [
+        ("timestamp(object.ts).getFullYear()", 2021),
+        ("timestamp(object.ts).getMonth()", 2),
+        ("timestamp(object.ts).getDate()", 4),
+        ("timestamp(object.ts).getDayOfMonth()", 3),
+        ("timestamp(object.ts).getDayOfWeek()", 4),
+        ("timestamp(object.ts).getDayOfYear()", 62),
+        ("timestamp(object.ts).getHours()", 5),
+        ("timestamp(object.ts).getMinutes()", 6),
+        ("timestamp(object.ts).getSeconds()", 7),
+        ("timestamp(object.ts).getMilliseconds()", 89),
+        ("timestamp('2021-02-28T00:00:00Z').getDayOfWeek()", 0),
+        ("timestamp(object.ts).getHours('America/New_York')", 0),
+        ("timestamp(object.ts).getDayOfWeek('Asia/Tokyo')", 4),
+        ("timestamp(object.ts).getHours('-02:30')", 2),
+        ("timestamp(object.ts).getMinutes('-02:30')", 36),
+        ("timestamp(object.ts).getMinutes('02:30')", 36),
+        ("timestamp(object.ts).getMinutes('+2:30')", 36),
+        ("timestamp(object.ts).getDate('+25:00')", 5),
+        ("timestamp(object.ts).getMilliseconds('Asia/Kolkata')", 89),
+        ("timestamp(object.ts).getHours('')", 5),
+        ("timestamp(object.ts).getHours('Nope/Zone')", WRONG),
+        ("timestamp(object.ts).getHours('../etc/passwd')", WRONG),
+        ("timestamp(object.ts).getHours('/etc/passwd')", WRONG),
+        ("timestamp(object.ts).getHours('Europe')", WRONG),
+        ("timestamp(object.ts).getHours('02:60')", 8),
+        ("timestamp(object.ts).getHours(object.i)", MISFIT),
+        ("timestamp('9999-12-31T23:59:59Z').getFullYear('+01:00')", 10000),
+        ("timestamp('2021-01-01T00:00:00+02:30').getHours()", 21),
+        ("object.ts.getHours()", MISFIT),
+        ("duration('1h1.5s').getHours()", 1),
+        ("duration('1h1.5s').getMilliseconds()", 3_601_500),
+        ("duration('-1h30m').getHours()", -1),
+        ("duration('-1.5s').getSeconds()", -1),
+        ("duration('1h').getMinutes('UTC')", MISFIT),
+        ("duration('1h').getFullYear()", MISFIT),
+    ],
+)
+def test_accessors(text: str, expected: object) -> None:
+    check(text, expected)
+
+
+@each(
+    ("text", "expected"),
+    [
+        ("string(timestamp(object.ts) + duration(object.d))", "2021-03-04T06:08:10.589Z"),
+        ("string(duration(object.d) + timestamp(object.ts))", "2021-03-04T06:08:10.589Z"),
+        ("string(timestamp(object.ts) - duration(object.d))", "2021-03-04T04:04:03.589Z"),
+        ("string(timestamp('2021-01-01T00:00:01Z') - timestamp('2021-01-01T00:00:00.5Z'))", "0.5s"),
+        ("string(timestamp(0))", "1970-01-01T00:00:00Z"),
+        ("timestamp('9999-12-31T23:59:59Z') + duration('1s')", OVERFLOW),
+        ("timestamp('0001-01-01T00:00:00Z') - duration('1ns')", OVERFLOW),
+        ("timestamp('9999-12-31T23:59:59Z') - timestamp('0001-01-01T00:00:00Z')", OVERFLOW),
+        ("duration('2562047h47m16.854775807s') + duration('1ns')", OVERFLOW),
+        ("-duration('-2562047h47m16.854775808s')", OVERFLOW),
+        ("timestamp(-62135596801)", OVERFLOW),
+        ("timestamp(253402300800)", OVERFLOW),
+        ("timestamp(object.ts) + timestamp(object.ts)", MISFIT),
+        ("duration('1s') - timestamp(object.ts)", MISFIT),
+        ("duration('1s') * 2", MISFIT),
+        ("duration(object.d) < duration('2h')", True),
+        ("timestamp(object.ts) < timestamp('2022-01-01T00:00:00Z')", True),
+        ("timestamp(object.s)", WRONG),
+        ("timestamp(object.f)", MISFIT),
+        ("duration(object.u)", WRONG),
+        ("duration(object.i)", MISFIT),
+        ("[duration('1s'), duration('2ns')].sum() == duration('1.000000002s')", True),
+    ],
+)
+def test_arithmetic(text: str, expected: object) -> None:
+    check(text, expected)
+
+
+@each(
+    ("text", "canonical"),
+    [
+        ("2021-01-01T00:00:00Z", "2021-01-01T00:00:00Z"),
+        ("2021-01-01T00:00:00.100Z", "2021-01-01T00:00:00.1Z"),
+        ("2021-01-01T00:00:00.123456789123Z", "2021-01-01T00:00:00.123456789Z"),
+        ("2021-01-01T00:00:00+02:30", "2021-01-01T00:00:00+02:30"),
+        ("2021-01-01T00:00:00-24:60", "2021-01-01T00:00:00-25:00"),
+        ("2021-01-01T00:00:00-00:00", "2021-01-01T00:00:00Z"),
+        ("2021-01-01T1:00:00,5Z", "2021-01-01T01:00:00.5Z"),
+        ("0000-12-31T23:00:00-01:00", "0000-12-31T23:00:00-01:00"),
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+        ("9999-12-31T23:59:59.999999999Z", "9999-12-31T23:59:59.999999999Z"),
+        ("2024-02-29T00:00:00Z", "2024-02-29T00:00:00Z"),
+    ],
+)
+def test_timestamps(text: str, canonical: str) -> None:
+    assert str(parse_timestamp(text)) == canonical
+
+
+@each(
+    "text",
+    [
+        "",
+        "now",
+        "12:00",
+        "2021-01-01",
+        "2021-01-01T00:00:00",
+        "2021-01-01 00:00:00Z",
+        "2021-01-01t00:00:00z",
+        "2021-02-29T00:00:00Z",
+        "2021-13-01T00:00:00Z",
+        "2021-01-01T24:00:00Z",
+        "2021-01-01T23:59:60Z",
+        "2021-01-01T00:00:00.Z",
+        "2021-01-01T00:00:00+25:00",
+        "2021-01-01T00:00:00+01:61",
+        "2021-02-29T00:00:00+01:00",
+        "2021-01-01T001:00:00Z",
+        "2021-01-01T00:00:00+0200",
+        "21-01-01T00:00:00Z",
+        "0000-01-01T00:00:00Z",
+        "0001-01-01T00:00:00+01:00",
+        "9999-12-31T23:59:59-01:00",
+        "2021-01-01T00:00:00Z\n",
+        "\u0662021-01-01T00:00:00Z",
+        "2021-01-01T00:00:00." + "1" * 64 + "Z",
+    ],
+)
+def test_no_timestamps(text: str) -> None:
+    with pytest.raises((ValueError, OverflowError)):
+        parse_timestamp(text)
+
+
+@each(
+    ("text", "canonical"),
+    [
+        ("1h2m3.5s", "3723.5s"),
+        ("-1.5s", "-1.5s"),
+        ("+5s", "5s"),
+        (".5s", "0.5s"),
+        ("1.s", "1s"),
+        ("0", "0s"),
+        ("1ns", "0.000000001s"),
+        ("1us2\u00b5s3\u03bcs", "0.000006s"),
+        ("1ms", "0.001s"),
+        ("1m1m", "120s"),
+        ("2562047h47m16.854775807s", "9223372036.854776s"),
+    ],
+)
+def test_durations(text: str, canonical: str) -> None:
+    assert str(parse_duration(text)) == canonical
+
+
+@each(
+    "text",
+    [
+        "",
+        "-",
+        "1",
+        "1d",
+        "s",
+        ".s",
+        "1h 2m",
+        "--5s",
+        "1h-2m",
+        "5S",
+        "1e3s",
+        "\u0661s",
+        "2562047h47m16.854775808s",
+        "1" * 64 + "s",
+    ],
+)
+def test_no_durations(text: str) -> None:
+    with pytest.raises((ValueError, OverflowError)):
+        parse_duration(text)
+
+
+@given(st.integers(EARLIEST, LATEST))
+def test_a_timestamp_is_its_text(nanoseconds: int) -> None:
+    assert parse_timestamp(str(Timestamp(nanoseconds))) == Timestamp(nanoseconds)
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_a_duration_is_its_text_as_far_as_a_double_goes(microseconds: int) -> None:
+    assert parse_duration(str(Duration(microseconds * 1000))).nanoseconds == pytest.approx(
+        microseconds * 1000, abs=1000
+    )
+
+
+@given(st.integers(EARLIEST, LATEST), st.integers(-12 * 60, 14 * 60))
+def test_accessors_are_those_of_python(nanoseconds: int, offset: int) -> None:
+    try:
+        there = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=nanoseconds // 10**9 + offset * 60)
+    except OverflowError:
+        assume(condition=False)
+    zone = f"{'-' if offset < 0 else ''}{abs(offset) // 60:02d}:{abs(offset) % 60:02d}"
+    names = ("getFullYear", "getMonth", "getDate", "getHours", "getMinutes", "getSeconds")
+    parts = evaluate(f"[{', '.join(f't.{name}(zone)' for name in names)}]", t=Timestamp(nanoseconds), zone=zone)
+    assert parts == [there.year, there.month - 1, there.day, there.hour, there.minute, there.second]
+
+
+@given(st.text(alphabet="0123456789.hmsnu-+", max_size=12))
+def test_durations_are_refused_or_fit(text: str) -> None:
+    try:
+        found = parse_duration(text)
+    except (ValueError, OverflowError):
+        return
+    assert INT_MIN <= found.nanoseconds <= INT_MAX
