@@ -65,6 +65,14 @@ class StepMeter:
             meter._spend(count)  # noqa: SLF001 - the same class
             meter = meter._parent  # noqa: SLF001 - the same class
 
+    def look(self) -> None:
+        """Look at the clock now, here and of every meter above; EvalError DEADLINE_EXCEEDED when it is too late."""
+        meter: StepMeter | None = self
+        while meter is not None:
+            meter._unlooked = STEPS_PER_LOOK  # noqa: SLF001 - the same class
+            meter._spend(0)  # noqa: SLF001 - the same class
+            meter = meter._parent  # noqa: SLF001 - the same class
+
     def _spend(self, count: int) -> None:
         self.spent += count
         if self.spent > self._steps:

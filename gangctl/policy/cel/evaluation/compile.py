@@ -267,7 +267,7 @@ def _called(function: Function, parts: Sequence[Code]) -> Code:
         arguments = [part(frame) for part in parts]
         frame.charge(function.cost(arguments))
         try:
-            value = function.call(*arguments)
+            value = function.call(frame, *arguments) if function.metered else function.call(*arguments)
         except _PYTHON as error:
             raise EvalError(EvalKind.OTHER, f"{function.name} failed") from error
         if type(value) in _SIZED:

@@ -40,6 +40,11 @@ class Frame:
         if steps:
             self.meter.step(steps)
 
+    def look(self) -> None:
+        """Look at the clock now, whatever has been spent."""
+        self.settle()
+        self.meter.look()
+
 
 Code = Callable[[Frame], Any]
 """A compiled expression: its value in a frame, or EvalError."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gangctl.policy.cel.evaluation import optionals, text
@@ -27,11 +27,16 @@ _SEARCHES: Final = frozenset({"matches", "find", "findAll"})
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """``call`` takes the values of the arguments, of a method the target first."""
+    """``call`` takes the values of the arguments, of a method the target first.
+
+    A ``metered`` one takes a :class:`~gangctl.policy.cel.library.overload.Spending` before them: a
+    :class:`~gangctl.policy.cel.evaluation.frame.Frame` is one.
+    """
 
     name: str
     call: Callable[..., Any]
     cost: Cost
+    metered: bool = False
 
 
 _STANDARD_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
@@ -54,7 +59,7 @@ def resolve(name: str, *, member: bool) -> Function | None:
     standard = (_STANDARD_METHODS if member else _STANDARD_FUNCTIONS).get(name)
     library = (registry.METHODS if member else registry.FUNCTIONS).get(name)
     if standard is None:
-        return None if library is None else Function(name, library, _cost(name))
+        return None if library is None else Function(name, library.call, _cost(name), metered=True)
     if library is None:
         return Function(name, standard, _reading)
     return Function(name, _either(standard, library), _reading)
@@ -63,12 +68,13 @@ def resolve(name: str, *, member: bool) -> Function | None:
 def strict(function: Function) -> Function:
     """For times by their declaration: the fields of ``namespaceObject`` that are declared so hold text, as natively."""
 
-    def call(value: Any) -> Any:
+    def call(*arguments: Any) -> Any:
+        value = arguments[-1]
         if any(type(each) is str for each in (value if type(value) is list else (value,))):
             raise no_such_overload(function.name)
-        return function.call(value)
+        return function.call(*arguments)
 
-    return Function(function.name, call, function.cost)
+    return replace(function, call=call)
 
 
 def _either(standard: Callable[..., Any], library: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,11 +92,7 @@ def _either(standard: Callable[..., Any], library: Callable[..., Any]) -> Callab
 
 
 def _cost(name: str) -> Cost:
-    if name in _SEARCHES:
-        return _searching
-    if name.startswith("sets."):
-        return _pairs
-    return _square if name == "distinct" else _each
+    return _searching if name in _SEARCHES else _each
 
 
 def _reading(arguments: Sequence[Any]) -> int:
@@ -115,18 +117,3 @@ def _searching(arguments: Sequence[Any]) -> int:
 def _each(arguments: Sequence[Any]) -> int:
     """A library function may look at every element."""
     return _reading(arguments) + sum(len(value) for value in arguments if isinstance(value, (list, Mapping)))
-
-
-def _pairs(arguments: Sequence[Any]) -> int:
-    steps = 1
-    for value in arguments:
-        steps *= max(1, len(value)) if isinstance(value, list) else 1
-    return steps
-
-
-def _square(arguments: Sequence[Any]) -> int:
-    """Lists and maps are compared each with each."""
-    values = arguments[0]
-    if type(values) is list and any(isinstance(value, (list, Mapping)) for value in values):
-        return len(values) ** 2
-    return _each(arguments)

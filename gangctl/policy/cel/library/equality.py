@@ -17,6 +17,8 @@ _ORDERED: Final = frozenset(
 )
 _HASHABLE: Final = frozenset({"bool", "string", "bytes", "null_type"})
 _LISTS: Final = (list, tuple)
+_CHARACTERS_SHIFT: Final = 6
+"""Comparing 64 characters is a step."""
 _EXACT: Final = 2**53
 """Where doubles begin to be equal to more than one integer."""
 
@@ -32,6 +34,8 @@ def same(left: Any, right: Any, charge: Charge = _free) -> bool | None:
     """
     cls, other = type(left), type(right)
     if cls is other and (cls is str or cls is int or cls is bool):
+        if cls is str and len(left) == len(right):
+            charge(len(left) >> _CHARACTERS_SHIFT)
         return bool(left == right)
     if cls in NUMBERS:
         return other in NUMBERS and order(left, right) == 0
@@ -71,9 +75,10 @@ def _same_maps(left: Mapping[Any, Any], right: Mapping[Any, Any], charge: Charge
     return True
 
 
-def equal(left: object, right: object) -> bool:
+def equal(left: object, right: object, charge: Charge = _free) -> bool:
     """Whether ``left == right``; values that cannot be compared are unlike."""
-    return same(left, right) is True
+    charge(1)
+    return same(left, right, charge) is True
 
 
 def order(left: Any, right: Any) -> int | None:

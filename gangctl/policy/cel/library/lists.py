@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.library.equality import compare, equal, key_of, ordered
-from gangctl.policy.cel.library.overload import Overload, function, method
+from gangctl.policy.cel.library.overload import Overload, Spending, function, metered, method
 from gangctl.policy.cel.library.values import (
     INT_MAX,
     INT_MIN,
@@ -25,8 +25,6 @@ from gangctl.policy.cel.times import Duration
 
 LONGEST_RANGE: Final = 100_000
 """Elements of ``lists.range``. The API server makes ten times as many, and charges their cost."""
-LONGEST_DISTINCT: Final = 500
-"""Lists and maps in a list, each of which is compared with each."""
 
 
 def _first_must_be_ordered(values: Sequence[Any], name: str) -> None:
@@ -98,18 +96,19 @@ def _max(values: Sequence[Any]) -> object:
     return _extreme(values, "max", -1)
 
 
-def _index_of(values: Sequence[Any], sought: object) -> int:
-    return next((index for index, value in enumerate(values) if equal(value, sought)), -1)
+def _index_of(spending: Spending, values: Sequence[Any], sought: object) -> int:
+    return next((index for index, value in enumerate(values) if equal(value, sought, spending.charge)), -1)
 
 
-def _last_index_of(values: Sequence[Any], sought: object) -> int:
-    return next((index for index in range(len(values) - 1, -1, -1) if equal(values[index], sought)), -1)
+def _last_index_of(spending: Spending, values: Sequence[Any], sought: object) -> int:
+    backwards = range(len(values) - 1, -1, -1)
+    return next((index for index in backwards if equal(values[index], sought, spending.charge)), -1)
 
 
-def _includes(values: object, sought: object) -> bool:
+def _includes(spending: Spending, values: object, sought: object) -> bool:
     if isinstance(values, Sequence) and kind(values) == "list":
-        return _index_of(values, sought) >= 0
-    return equal(values, sought)
+        return _index_of(spending, values, sought) >= 0
+    return equal(values, sought, spending.charge)
 
 
 def _slice(values: Sequence[Any], start: int, end: int) -> list[Any]:
@@ -139,7 +138,8 @@ def _reverse(values: Sequence[Any]) -> list[Any]:
     return list(values)[::-1]
 
 
-def _distinct(values: Sequence[Any]) -> list[Any]:
+def _distinct(spending: Spending, values: Sequence[Any]) -> list[Any]:
+    """Lists and maps are compared each with each."""
     found: list[Any] = []
     keys: set[object] = set()
     compared: list[Any] = []
@@ -149,12 +149,10 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
             if key in keys:
                 continue
             keys.add(key)
-        elif any(equal(value, other) for other in compared):
+        elif any(equal(value, other, spending.charge) for other in compared):
             continue
         else:
             compared.append(value)
-            if len(compared) > LONGEST_DISTINCT:
-                raise EvalError(EvalKind.BUDGET_EXCEEDED, "distinct compares too many elements")
         found.append(value)
     return found
 
@@ -200,16 +198,16 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     method("@sum", _sum, "list", "dyn"),
     method("min", _min, "list"),
     method("max", _max, "list"),
-    method("indexOf", _index_of, "list", "dyn"),
-    method("lastIndexOf", _last_index_of, "list", "dyn"),
-    method("includes", _includes, "dyn", "dyn"),
+    metered(method("indexOf", _index_of, "list", "dyn")),
+    metered(method("lastIndexOf", _last_index_of, "list", "dyn")),
+    metered(method("includes", _includes, "dyn", "dyn")),
     method("first", _first, "list"),
     method("last", _last, "list"),
     method("slice", _slice, "list", "int", "int"),
     method("flatten", _flatten_once, "list"),
     method("flatten", _flatten, "list", "int"),
     method("reverse", _reverse, "list"),
-    method("distinct", _distinct, "list"),
+    metered(method("distinct", _distinct, "list")),
     method("sort", _sort, "list"),
     method("@sortByAssociatedKeys", _sort_by_keys, "list", "list"),
     function("lists.range", _range, "int"),

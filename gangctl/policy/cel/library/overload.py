@@ -3,22 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
 
 from gangctl.policy.cel.library.values import kind, no_such_overload
 
 ANY: Final = "dyn"
 
 
+class Spending(Protocol):
+    """What a call may spend while it is at work."""
+
+    def charge(self, steps: int) -> None:
+        """Spend steps; EvalError when they, or the time, are used up."""
+
+    def look(self) -> None:
+        """Look at the clock now; EvalError when the time is used up."""
+
+
+class Free:
+    """Spends nothing."""
+
+    def charge(self, steps: int) -> None:
+        """Nothing is counted."""
+
+    def look(self) -> None:
+        """There is all the time."""
+
+
+FREE: Final = Free()
+
+
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """``call`` for arguments of these kinds, as ``values.kind`` names them; of a method, the target is the first."""
+    """``call`` for arguments of these kinds, as ``values.kind`` names them; of a method, the target is the first.
+
+    A ``metered`` one takes a :class:`Spending` before them, because its work does not follow from their sizes.
+    """
 
     name: str
     member: bool
     parameters: tuple[str, ...]
     call: Callable[..., Any]
+    metered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +55,7 @@ class Function:
     name: str
     member: bool
     overloads: tuple[Overload, ...]
-    _chosen: dict[tuple[str, ...], Callable[..., Any] | None] = field(default_factory=dict, compare=False, repr=False)
+    _chosen: dict[tuple[str, ...], Overload | None] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def arities(self) -> tuple[int, ...]:
@@ -36,6 +63,11 @@ class Function:
         return tuple(sorted({len(overload.parameters) for overload in self.overloads}))
 
     def __call__(self, *arguments: object) -> Any:
+        """The value, whatever it costs."""
+        return self.call(FREE, *arguments)
+
+    def call(self, spending: Spending, *arguments: object) -> Any:
+        """The value, for what it costs."""
         kinds = tuple(map(kind, arguments))
         try:
             chosen = self._chosen[kinds]
@@ -43,14 +75,14 @@ class Function:
             chosen = self._chosen[kinds] = self._choose(kinds)
         if chosen is None:
             raise no_such_overload(self.name)
-        return chosen(*arguments)
+        return chosen.call(spending, *arguments) if chosen.metered else chosen.call(*arguments)
 
-    def _choose(self, kinds: tuple[str, ...]) -> Callable[..., Any] | None:
+    def _choose(self, kinds: tuple[str, ...]) -> Overload | None:
         for overload in self.overloads:
             if len(overload.parameters) == len(kinds) and all(
                 expected in {ANY, actual} for expected, actual in zip(overload.parameters, kinds, strict=True)
             ):
-                return overload.call
+                return overload
         return None
 
 
@@ -62,6 +94,11 @@ def function(name: str, call: Callable[..., Any], *parameters: str) -> Overload:
 def method(name: str, call: Callable[..., Any], *parameters: str) -> Overload:
     """``a.name(b)``; the first parameter is the target."""
     return Overload(name, member=True, parameters=parameters, call=call)
+
+
+def metered(overload: Overload) -> Overload:
+    """The same, for a ``call`` that takes a :class:`Spending` first."""
+    return replace(overload, metered=True)
 
 
 def table(overloads: Iterable[Overload], *, member: bool) -> Mapping[str, Function]:

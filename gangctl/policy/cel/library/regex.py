@@ -8,11 +8,13 @@ from typing import Any, Final
 import re2
 
 from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.overload import Overload, function, method
+from gangctl.policy.cel.library.overload import Overload, Spending, function, metered, method
 from gangctl.policy.cel.library.values import bounded, invalid
 
 LONGEST_PATTERN: Final = 512
 """Bytes of a pattern."""
+SHORT: Final = 256
+"""Characters that are searched in less time than a look at the clock takes."""
 _MEMORY: Final = 1 << 20
 """Bytes of a compiled pattern: ``((a{99}){99}){99}`` is short, too."""
 _PATTERNS: Final = 512
@@ -45,13 +47,19 @@ def _find(text: str, pattern: str) -> str:
     return "" if match is None else str(match.group(), "utf-8")
 
 
-def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    """Matches that do not overlap; an empty one next to the one before it does not count."""
+def _find_all(spending: Spending, text: str, pattern: str, limit: int = -1) -> list[str]:
+    """Matches that do not overlap; an empty one next to the one before it does not count.
+
+    Each may take a look at all that is left of the text (``a.*z|a``), so that the clock is looked at before it.
+    """
     found: list[str] = []
     end = -1
     for match in compiled(pattern).finditer(text):
         if 0 <= limit <= len(found):
             break
+        spending.charge(1)
+        if len(text) - match.start() > SHORT:
+            spending.look()
         start, stop = match.span()
         if start == stop == end:
             continue
@@ -65,6 +73,6 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     function("matches", _matches, "string", "string"),
     method("matches", _matches, "string", "string"),
     method("find", _find, "string", "string"),
-    method("findAll", _find_all, "string", "string"),
-    method("findAll", _find_all, "string", "string", "int"),
+    metered(method("findAll", _find_all, "string", "string")),
+    metered(method("findAll", _find_all, "string", "string", "int")),
 )

@@ -93,7 +93,25 @@ def test_comparing_and_searching_cost_steps() -> None:
     meter = limited()
     assert error("object.exists(x, [-1] in object)", object=numbers, meter=meter).kind is TOO_MUCH
     assert error("object == other", object=numbers * 3, other=[*numbers] * 3, meter=limited()).kind is TOO_MUCH
-    assert error("sets.contains(object, object)", object=list(range(1000)), meter=limited()).kind is TOO_MUCH
+    assert error("sets.contains(object, object)", object=numbers[:1000], meter=limited()).kind is TOO_MUCH
+    assert evaluate("sets.contains(object, object)", object=list(range(1000)), meter=limited()) is True
+
+
+@each(
+    ("text", "value"),
+    [
+        ("size(object.map(c, c.args).distinct()) > 0", [{"args": ["x" * 1000, str(n)]} for n in range(1000)]),
+        ("sets.contains(object.a, object.b)", {"a": [[n] for n in range(1000)], "b": [[n] for n in range(999, 0, -1)]}),
+        ("object.indexOf([object[0][0], 'z']) == 0", [["x" * 60_000, "y"]] * 20),
+        ("size(object.findAll('a.*z|a')) > 0", "a" * 20_000),
+    ],
+)
+def test_a_deadline_holds_within_a_call(text: str, value: object) -> None:
+    """The clock goes on by a second at each look: the second one is too late."""
+    ticks = iter(range(100))
+    meter = StepMeter(10**9, 2.0, lambda: float(next(ticks)))
+    assert error(text, object=value, meter=meter).kind is EvalKind.DEADLINE_EXCEEDED
+    assert next(ticks) == 3
 
 
 @each("pattern", ["(.*a.{50}b.{50}){3}c", "(a|b)*a(a|b){100}c"])

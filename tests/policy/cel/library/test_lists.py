@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangctl.policy.cel.evaluation.frame import STEPS_PER_PAYMENT, Frame
 from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.library.equality import compare, equal
 from gangctl.policy.cel.library.maps import entered
 from gangctl.policy.cel.library.quantity import parse
 from gangctl.policy.cel.library.registry import FUNCTIONS, METHODS
 from gangctl.policy.cel.library.values import INT_MAX, NONE, UINT_MAX, Optional, Uint
+from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.cel.times import Duration
 from tests.rows import each
 
@@ -97,14 +99,25 @@ def test_first_and_last_are_optional() -> None:
 @each(
     ("name", "arguments"),
     [
-        ("sets.contains", ([[1]] * 1000, [[2]] * 1000)),
-        ("sets.intersects", ([{"a": 1}] * 1000, [{"a": 2}] * 1000)),
-        ("lists.range", (10**9,)),
+        ("sets.contains", ([[n] for n in range(150)], [[n] for n in range(149, 0, -1)])),
+        ("sets.intersects", ([{"a": 1}] * 100, [{"a": 2}] * 100)),
+        ("distinct", ([[number] for number in range(150)],)),
+        ("indexOf", ([["a" * 64_000 + str(number % 10)] for number in range(10)], ["a" * 64_000 + "x"])),
+        ("lastIndexOf", ([["a" * 64_000 + str(number % 10)] for number in range(10)], ["a" * 64_000 + "x"])),
     ],
 )
-def test_work_is_bounded(name: str, arguments: tuple[object, ...]) -> None:
+def test_each_comparison_is_charged(name: str, arguments: tuple[object, ...]) -> None:
+    meter = StepMeter(10_000, 1.0, lambda: 0.0)
+    function = FUNCTIONS[name] if name in FUNCTIONS else METHODS[name]
     with pytest.raises(EvalError) as caught:
-        FUNCTIONS[name](*arguments)
+        function.call(Frame({}, {}, meter), *arguments)
+    assert caught.value.kind is EvalKind.BUDGET_EXCEEDED
+    assert meter.spent <= 10_000 + 1_000 + STEPS_PER_PAYMENT
+
+
+def test_a_range_is_bounded() -> None:
+    with pytest.raises(EvalError) as caught:
+        FUNCTIONS["lists.range"](10**9)
     assert caught.value.kind is EvalKind.BUDGET_EXCEEDED
 
 

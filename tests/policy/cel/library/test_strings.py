@@ -33,6 +33,13 @@ def test_positions_are_where_the_part_is(text: str, part: str) -> None:
         assert index == -1 if part not in text else text[index:].startswith(part)
 
 
+@given(texts, texts, st.integers(0, 40))
+def test_the_last_position_is_that_of_python(text: str, part: str, start: int) -> None:
+    assert METHODS["lastIndexOf"](text, part) == text.rfind(part)
+    before = min(start, len(text)) if not part else text.rfind(part, 0, start + len(part)) if start < len(text) else -1
+    assert METHODS["lastIndexOf"](text, part, start) == before
+
+
 def test_ascii_alone_changes_its_case() -> None:
     assert METHODS["lowerAscii"]("\u00c0B\u0130K\u212a") == "\u00c0b\u0130k\u212a"
     assert METHODS["upperAscii"]("\u00e0b\u00df") == "\u00e0B\u00df"
