@@ -201,30 +201,33 @@ class Judge:
         return [hearing.outcomes[entry.key] for entry in entries]
 
     def _place(self, hearing: Hearing, evaluation: Evaluation) -> None:
-        """Judge at once what is cheap, and put the rest where it belongs."""
+        """Evaluate a small review at once as far as its time slice goes, and put the rest where it belongs.
+
+        A policy that is kept apart because it took too much of another review is tried here, too: what one user makes
+        large delays no small review of another.
+        """
         size = size_of(hearing.review)
         for entry in [each for each in hearing.pending.values() if not self._school.teachable(each)]:
             hearing.fail(entry, EvalKind.OTHER, UNTEACHABLE)
         pending = [*hearing.pending.values()]
         seconds = {entry.key: self._pace.evaluating(_steps(entry, hearing.review, size)) for entry in pending}
-        patience = self._options.patience_seconds
-        slow = [e for e in pending if self._is_apart(e) or seconds[e.key] > patience]
+        if size.text <= self._options.inline_text and self._pace.reading(size) <= self._options.inline_seconds:
+            # The cheapest first: one that needs the whole slice leaves none to the others.
+            pending.sort(key=lambda entry: (self._is_apart(entry), seconds[entry.key]))
+            pending = self._try_here(hearing, evaluation, pending)
+        slow = [e for e in pending if self._is_apart(e) or seconds[e.key] > self._options.patience_seconds]
         fast = [entry for entry in pending if entry not in slow]
         hearing.lanes = {entry.key: "fast" for entry in fast}
         for entry in slow:
             self._appeal(hearing, entry)
-        if size.text <= self._options.inline_text and self._pace.reading(size) <= self._options.inline_seconds:
-            # The cheapest first: one that needs the whole turn leaves none to the others.
-            fast = self._try_here(hearing, evaluation, sorted(fast, key=lambda entry: seconds[entry.key]))
         if fast and not self._fast.put(hearing, fast):
             self._refuse(hearing, fast, "fast")
 
     def _try_here(self, hearing: Hearing, evaluation: Evaluation, entries: Sequence[Entry]) -> list[Entry]:
         """Begin on the event loop, where most things take no time; returns what is left.
 
-        A meter ends the turn when it is over, and the policy at hand is judged anew elsewhere. What C++ does between
-        two looks at the clock is bounded by its own count; a policy that takes more than the turn there does not
-        begin here again for a while.
+        A meter ends the turn when it is over, and the policy at hand is judged anew elsewhere. A policy that takes much
+        more than the turn between two looks at the clock does not begin here again for a while.
         """
         turn = Turn(self._options.inline_seconds, time.thread_time)
         left: list[Entry] = []
@@ -255,6 +258,9 @@ class Judge:
     def _strike(self, entry: Entry, lane: LaneName, why: str) -> None:
         """Keep a policy apart that took too much."""
         seconds = self._quarantine.strike(entry.key, self._clock.now())
+        if why in {"memory", "crash"} or (lane, why) == ("slow", "time"):
+            # Whatever is small: it may end this process, or cannot be stopped.
+            self._too_long.strike(entry.key, self._clock.now())
         if why != "slow":
             self._observer.killed(entry.policy.name, lane, why)
         # In the slow lane it is apart already, and may have to be killed as often as it is asked.

@@ -292,6 +292,37 @@ async def test_a_slow_policy_is_heard_out_apart_from_others() -> None:
     assert seen.lanes.count(("slow", "slow")) == 2
 
 
+async def test_what_one_user_makes_large_delays_no_small_review_of_another() -> None:
+    """A policy that took too long for a text of 400,000 letters is tried on the event loop with a small one."""
+    rule = "object.metadata.annotations.all(k, object.metadata.annotations[k].findAll('a.*z|a').size() < 9)"
+    seen, large = Seen(), jobset_review(a="a" * 400_000)
+    options = JudgeOptions(inline_seconds=30.0, waiting_each=1, ahead=False)
+    async with judge_of(options, document("searching", rule), observer=seen) as judge:
+        (entry,) = judge._docket.entries
+        judge._strike(entry, "fast", "time")
+        flood = [asyncio.create_task(judge.judge(large)) for _ in range(6)]
+        await asyncio.wait(flood, return_when=asyncio.FIRST_COMPLETED)
+        assert ("slow", "full") in seen.refusals
+        (outcome,) = await judge.judge(jobset_review(a="small"))
+        assert (seen.lanes[-1], outcome.violations) == (("searching", "inline"), ())
+        assert judge._is_apart(entry)
+        await asyncio.gather(*flood)
+
+
+async def test_what_ended_a_worker_is_not_tried_on_the_event_loop() -> None:
+    seen = Seen()
+    async with judge_of(replace(INLINE, request_seconds=600, lesson_seconds=300), FINE, observer=seen) as judge:
+        (entry,) = judge._docket.entries
+        for lane, why in (("slow", "time"), ("fast", "memory"), ("fast", "crash")):
+            await judge.judge(jobset_review())
+            assert seen.lanes[-1] == ("fine", "inline")
+            judge._strike(entry, lane, why)  # type: ignore[arg-type] # of the table
+            await judge.judge(jobset_review())
+            assert seen.lanes[-1] == ("fine", "slow")
+            judge._too_long.retain(())
+            judge._quarantine.retain(())
+
+
 @pytest.mark.usefixtures("_hostile")
 async def test_others_are_answered_while_a_hostile_policy_hangs() -> None:
     async with judge_of(replace(HOSTILE_OPTIONS, policy_seconds=600), FINE, document("hang", "true")) as judge:
