@@ -53,6 +53,15 @@ def test_without_restarts_left_there_are_none() -> None:
     assert names(some_plan(jobset("js", rj("w", 2, 1, 1, mode="Gang")))) == []
 
 
+def test_a_restart_in_place_is_of_the_same_attempt() -> None:
+    """JobSet 0.12 counts it apart from ``status.restarts``, and keeps Jobs and pods."""
+    policy = {"maxRestarts": 1, "restartStrategy": "InPlaceRestart"}
+    raw = jobset("js", rj("w", 2, 1, 1, mode="Gang"), uid=FIXTURE_UID, failurePolicy=policy)
+    status = {"previousInPlaceRestartAttempt": 1, "currentInPlaceRestartAttempt": 2}
+    before, after = some_plan(raw), some_plan({**raw, "status": status})
+    assert (after.groups, names(after)) == (before.groups, names(before))
+
+
 def test_a_job_that_is_a_gang_and_may_restart_by_itself_has_a_group_for_that() -> None:
     jobs = (rj("w", 2, 1, 1, mode="ReplicatedGang"), rj("v", 2, 1, 1, mode="ReplicatedGang"))
     raw = jobset("js", *jobs, uid=FIXTURE_UID, **ALONE)
