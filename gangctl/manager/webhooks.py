@@ -227,19 +227,16 @@ class WebhookPart:
     def _wanted(self, authorities: bytes) -> list[dict[str, Any]]:
         """What makes JobSets and Jobs pass by gangctl, or the latter by the API server's own policy.
 
-        Where manifests made all of it, a webhook for Jobs that is there beside the policy is kept working.
+        What names the groups of Jobs comes first: a write that fails ends the registration, and no gang may be
+        promised before. Where manifests made all of it, a webhook for Jobs that is there beside the policy is kept
+        working.
         """
-        state = self._gangs.state
-        needed = not state.by_policy
-        wanted = self._for_jobsets(authorities)
-        if self._settings.webhook_registration == "manage":
-            if state.policies:
-                wanted += self._job_policy
-            if state.by_policy and not self._noticed_everywhere():
-                return wanted
-        else:
-            needed = needed and state.available
-        return [*wanted, build_job_webhooks(self._configuration, authorities, needed=needed)]
+        state, managed = self._gangs.state, self._settings.webhook_registration == "manage"
+        for_jobs = list(self._job_policy) if managed and state.policies else []
+        if not (managed and state.by_policy) or self._noticed_everywhere():
+            needed = not state.by_policy and (managed or state.available)
+            for_jobs.append(build_job_webhooks(self._configuration, authorities, needed=needed))
+        return [*for_jobs, *self._for_jobsets(authorities)]
 
     def _noticed_everywhere(self) -> bool:
         return self._everywhere is not None and asyncio.get_running_loop().time() >= self._everywhere
