@@ -12,6 +12,8 @@ _MAX_RULES: Final = 20
 """As the definition of JobSets has it."""
 
 _CONDITIONS: Final = ("targetReplicatedJobs", "onJobFailureReasons", "onJobFailureMessagePatterns")
+"""Fields that narrow a rule; one without any is for all failures."""
+
 _DEFAULT: Final = "RestartJobSet"
 """The action where no rule matches a failed Job."""
 
@@ -55,11 +57,7 @@ def _actions(policy: Reader) -> Iterator[tuple[str, tuple[str, ...]]]:
         targets = rule.value.get("targetReplicatedJobs")
         names = tuple(map(str, targets)) if isinstance(targets, list) else ()
         yield rule.string("action"), names
-        if (
-            not names
-            and not rule.value.get("onJobFailureReasons")
-            and not rule.value.get("onJobFailureMessagePatterns")
-        ):
+        if not any(rule.value.get(condition) for condition in _CONDITIONS):
             return
     yield _DEFAULT, ()
 
