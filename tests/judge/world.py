@@ -19,6 +19,7 @@ from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Outcome
+from tests.controlplane.wait import wait_for
 from tests.judge.scripted import review
 
 INLINE = JudgeOptions(inline_seconds=1e6, inline_text=10**9, patience_seconds=1e6, ahead=False)
@@ -58,6 +59,8 @@ def jobset_review(jobs: int = 3, **annotations: str) -> Review:
     }
     return replace(review(), object=obj)
 
+
+FINE = document("fine", "object.spec.replicatedJobs.all(j, j.replicas >= 0)")
 
 POLICIES = (
     document("all", "object.spec.replicatedJobs.all(j, j.replicas >= 0)"),
@@ -117,3 +120,11 @@ async def judge_of(
     async with Judge(options, observer=observer, clock=clock) as judge:
         await judge.install(PolicySet(1, tuple([await judge.load(each) for each in documents])))
         yield judge
+
+
+async def until_warm(judge: Judge) -> None:
+    async def warm() -> bool:
+        [outcome] = await judge.judge(jobset_review(), {"fine"})
+        return not outcome.violations and all(workers.idle == 1 for workers in judge._workers.values())
+
+    await wait_for(warm, what="a worker and spares")

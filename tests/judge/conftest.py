@@ -1,0 +1,14 @@
+"""Fixtures of tests that start a judge."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.runtime.test_workers import children
+
+
+@pytest.fixture
+def nobody_is_left() -> Iterator[None]:
+    """No worker outlives the test."""
+    yield
+    assert not children()
