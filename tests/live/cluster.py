@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from tests.cases import object_name
 from tests.controlplane.api import UNREACHABLE, ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
@@ -13,6 +15,12 @@ from tests.jobsets import REF, jobset, rj
 
 JOBSETS = "jobset.x-k8s.io/v1alpha2"
 VERSIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
+
+
+def on(*minors: str) -> pytest.MarkDecorator:
+    """Run a test on the planes of these minors, and on no others."""
+    params = [pytest.param(minor, marks=pytest.mark.minor(minor), id=minor) for minor in minors]
+    return pytest.mark.parametrize("plane", params, indirect=True, scope="session")
 
 
 @dataclass
@@ -62,6 +70,11 @@ class Cluster:
         self.minor = plane.minor.name
         self.version = VERSIONS[self.minor]
         self.has_groups = self.minor != "1.35"
+
+    @property
+    def room(self) -> dict[str, dict[str, str]]:
+        """What a pod's spec says to be placed on the nodes of this namespace alone."""
+        return {"nodeSelector": {"room": self.namespace}}
 
     def path(self, api_version: str, plural: str, name: str | None = None) -> str:
         """Path of a collection or object in the namespace."""

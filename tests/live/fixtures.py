@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from tests.controlplane.kubelet import Kubelet
+from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import RUNNING, ControlPlane
 from tests.live.bareplane import BarePlane
 from tests.live.cluster import Cluster
@@ -39,6 +41,15 @@ def cluster(plane: ControlPlane, namespace: str, running: Gangctl) -> Cluster:
     """A namespace of the test's own on a plane with gangctl."""
     assert running.process.running, "an earlier test left gangctl stopped"
     return Cluster(plane, namespace)
+
+
+@pytest.fixture
+async def kubelet(cluster: Cluster) -> AsyncIterator[Kubelet]:
+    """Capacity for small gangs, for pods in the room of the namespace, and what runs them."""
+    nodes = await add_nodes(cluster.api, 2, cpu="8", labels=cluster.room["nodeSelector"])
+    async with Kubelet(cluster.api) as kubelet:
+        yield kubelet
+    await remove_nodes(cluster.api, nodes)
 
 
 class BarePlanes:

@@ -6,7 +6,7 @@ import asyncio
 import copy
 import re
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import pytest
@@ -20,7 +20,7 @@ from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
-from tests.live.cluster import Cluster, reference_of, refused
+from tests.live.cluster import Cluster, on, reference_of, refused
 from tests.live.gangctl import POLICY, Gangctl, create_namespaces, has_policies, path_to, prepare
 from tests.live.observe import gang_of, jobs_with_references, running_pods
 
@@ -32,20 +32,6 @@ CALLS: Final = re.compile(
     r'^apiserver_admission_webhook_request_total\{.*name="jobs(?:-repair)?\.gangs\.gangctl\.dev".*\} (\S+)$',
     re.MULTILINE,
 )
-
-
-def on(*minors: str) -> pytest.MarkDecorator:
-    params = [pytest.param(minor, marks=pytest.mark.minor(minor), id=minor) for minor in minors]
-    return pytest.mark.parametrize("plane", params, indirect=True, scope="session")
-
-
-@pytest.fixture
-async def kubelet(cluster: Cluster) -> AsyncIterator[Kubelet]:
-    """Capacity for two pods that select it, and what runs them."""
-    nodes = await add_nodes(cluster.api, 1, cpu="8", labels={"room": cluster.namespace})
-    async with Kubelet(cluster.api) as kubelet:
-        yield kubelet
-    await remove_nodes(cluster.api, nodes)
 
 
 async def calls(cluster: Cluster) -> float:
@@ -64,7 +50,7 @@ async def test_a_gang_restarts_as_a_whole_while_gangctl_is_away(
     cluster: Cluster, kubelet: Kubelet, running: Gangctl, mode: str
 ) -> None:
     before = await calls(cluster)
-    pod: Object = {"nodeSelector": {"room": cluster.namespace}}
+    pod: Object = cluster.room
     raw = jobset("js", rj("w", 2, 1, 1, mode=mode, pod=pod), failurePolicy={"maxRestarts": 2})
     uid = (await cluster.create_jobset(raw))["metadata"]["uid"]
     scopes = ["rj/w"] * 2 if mode == "Gang" else ["job/w/0", "job/w/1"]
@@ -202,8 +188,8 @@ async def test_a_restart_in_the_tail_is_whole_whatever_gangctl_does(
     cluster: Cluster, running: Gangctl, rounds: int
 ) -> None:
     """gangctl has lowered the minCount of one attempt, and stands still while the next one finds too little room."""
-    (node,) = await add_nodes(cluster.api, 1, cpu="3", labels={"room": cluster.namespace})
-    pod: Object = {"nodeSelector": {"room": cluster.namespace}}
+    (node,) = await add_nodes(cluster.api, 1, cpu="3", labels=cluster.room["nodeSelector"])
+    pod: Object = cluster.room
     workers = rj("w", 1, 3, 3, mode="Gang", cpu="1", pod=pod)
     async with Kubelet(cluster.api) as kubelet:
         raw = jobset("js", workers, failurePolicy={"maxRestarts": rounds})

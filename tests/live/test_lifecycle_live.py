@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.cases import object_name
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.kubelet import Kubelet
-from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import REF, jobset, rj
 from tests.live.cluster import JOBSETS, Cluster, Gangs, reference_of, refused
@@ -27,19 +25,6 @@ from tests.live.observe import (
 )
 
 pytestmark = pytest.mark.controlplane
-
-
-@pytest.fixture
-async def kubelet(cluster: Cluster) -> AsyncIterator[Kubelet]:
-    """Capacity for small gangs, for pods that select it as `room` has it, and somebody who runs them."""
-    nodes = await add_nodes(cluster.api, 2, cpu="8", labels={"room": cluster.namespace})
-    async with Kubelet(cluster.api) as kubelet:
-        yield kubelet
-    await remove_nodes(cluster.api, nodes)
-
-
-def room(cluster: Cluster) -> Object:
-    return {"nodeSelector": {"room": cluster.namespace}}
 
 
 async def wrote(cluster: Cluster, since: int, *expected: str) -> None:
@@ -69,7 +54,7 @@ async def test_p19_created_suspended(cluster: Cluster) -> None:
 
 @pytest.mark.usefixtures("kubelet")
 async def test_p20_suspended_while_running_and_resumed(cluster: Cluster) -> None:
-    created = await cluster.create_jobset(jobset("js", rj("w", 1, 4, 4, mode="Gang", pod=room(cluster))))
+    created = await cluster.create_jobset(jobset("js", rj("w", 1, 4, 4, mode="Gang", pod=cluster.room)))
     await running_pods(cluster, 4)
     before = await gang_of(cluster, "js")
     await cluster.patch_jobset("js", {"spec": {"suspend": True}})
@@ -94,7 +79,7 @@ async def test_p20_suspended_while_running_and_resumed(cluster: Cluster) -> None
 async def test_p21_a_restart_is_a_gang_of_its_own(cluster: Cluster, kubelet: Kubelet, running: Gangctl) -> None:
     plane = cluster.plane
     created = await cluster.create_jobset(
-        jobset("js", rj("w", 2, 2, 2, mode="Gang", pod=room(cluster)), failurePolicy={"maxRestarts": 1})
+        jobset("js", rj("w", 2, 2, 2, mode="Gang", pod=cluster.room), failurePolicy={"maxRestarts": 1})
     )
     uid = created["metadata"]["uid"]
     pods = await running_pods(cluster, 4)
@@ -172,7 +157,7 @@ async def test_p23_foreign_workload_is_respected(cluster: Cluster) -> None:
 @pytest.mark.usefixtures("kubelet")
 async def test_p25_elastic_resize(cluster: Cluster) -> None:
     created = await cluster.create_jobset(
-        jobset("js", rj("w", 1, 4, 4, mode="Gang", pod=room(cluster)), rj("free", 1, 1, 1, pod=room(cluster)))
+        jobset("js", rj("w", 1, 4, 4, mode="Gang", pod=cluster.room), rj("free", 1, 1, 1, pod=cluster.room))
     )
     await running_pods(cluster, 5)
     before = await gang_of(cluster, "js")
@@ -205,7 +190,7 @@ async def test_the_writes_of_a_whole_life(cluster: Cluster, kubelet: Kubelet, ru
     """From CREATE over a restart to the end: two writes to begin, one to be ready for each restart that is left."""
     position = cluster.plane.audit_position
     created = await cluster.create_jobset(
-        jobset("js", rj("w", 1, 2, 2, mode="Gang", pod=room(cluster)), failurePolicy={"maxRestarts": 2})
+        jobset("js", rj("w", 1, 2, 2, mode="Gang", pod=cluster.room), failurePolicy={"maxRestarts": 2})
     )
     first, second, third = (object_name("js", created["metadata"]["uid"], "rj/w", n) for n in range(3))
     pods = await running_pods(cluster, 2)
@@ -244,7 +229,7 @@ async def restarted(cluster: Cluster, attempt: int) -> None:
 
 
 async def test_finished_jobset_leaves_nothing(cluster: Cluster, kubelet: Kubelet) -> None:
-    await cluster.create_jobset(jobset("js", rj("w", 1, 2, 2, mode="Gang", pod=room(cluster))))
+    await cluster.create_jobset(jobset("js", rj("w", 1, 2, 2, mode="Gang", pod=cluster.room)))
     await gang_of(cluster, "js")
     for pod in await running_pods(cluster, 2):
         await kubelet.finish(pod)
@@ -254,7 +239,7 @@ async def test_finished_jobset_leaves_nothing(cluster: Cluster, kubelet: Kubelet
 
 @pytest.mark.usefixtures("kubelet")
 async def test_deleted_jobset_leaves_nothing_and_its_name_can_be_used_again(cluster: Cluster) -> None:
-    raw = jobset("js", rj("w", 1, 2, 2, mode="ReplicatedGang", pod=room(cluster)))
+    raw = jobset("js", rj("w", 1, 2, 2, mode="ReplicatedGang", pod=cluster.room))
     await cluster.create_jobset(raw)
     first = await gang_of(cluster, "js")
     await running_pods(cluster, 2)
@@ -309,7 +294,7 @@ async def test_tail_a_replacement_late_in_the_gang_runs(cluster: Cluster, kubele
     created = await cluster.create_jobset(
         jobset(
             "js",
-            rj("w", 1, 3, 3, mode="Gang", pod=room(cluster), job={"backoffLimit": 6}),
+            rj("w", 1, 3, 3, mode="Gang", pod=cluster.room, job={"backoffLimit": 6}),
             failurePolicy={"maxRestarts": 0},
         )
     )

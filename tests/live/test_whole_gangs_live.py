@@ -15,7 +15,7 @@ from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
-from tests.live.cluster import Cluster, refused
+from tests.live.cluster import Cluster, on, refused
 from tests.live.observe import gang_of, jobs_with_references, no_gang, running_pods, said
 
 pytestmark = pytest.mark.controlplane
@@ -24,23 +24,8 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 POLICIES = "admissionregistration.k8s.io/v1"
 
 
-def on(*minors: str) -> pytest.MarkDecorator:
-    """Where minCount can change (1.37), or where there are PodGroups (1.36, too)."""
-    params = [pytest.param(minor, marks=pytest.mark.minor(minor), id=minor) for minor in minors]
-    return pytest.mark.parametrize("plane", params, indirect=True, scope="session")
-
-
-@pytest.fixture
-async def kubelet(cluster: Cluster) -> AsyncIterator[Kubelet]:
-    """Capacity for small gangs, for pods that select it, and somebody who runs them."""
-    nodes = await add_nodes(cluster.api, 1, cpu="8", labels={"room": cluster.namespace})
-    async with Kubelet(cluster.api) as kubelet:
-        yield kubelet
-    await remove_nodes(cluster.api, nodes)
-
-
 def workers(cluster: Cluster, name: str, pods: int, **job: object) -> Object:
-    return rj(name, 1, pods, pods, pod={"nodeSelector": {"room": cluster.namespace}}, job=job)
+    return rj(name, 1, pods, pods, pod=cluster.room, job=job)
 
 
 async def pod_of(cluster: Cluster, index: int, *, not_: str = "") -> Object:
@@ -214,7 +199,7 @@ async def test_exclusive_placement_as_pod_affinity_gives_each_job_of_a_gang_a_ra
         for node in await add_nodes(cluster.api, 2, cpu="8", labels={"room": cluster.namespace, key: rack})
     ]
     racks = dict(zip(nodes, "aabb", strict=True))
-    pod = {"nodeSelector": {"room": cluster.namespace}}
+    pod = cluster.room
     raw = jobset("js", rj("w", 2, 3, 3, pod=pod), mode="Gang", annotations={EXCLUSIVE_TOPOLOGY: key})
     assert "deadlocks with the gang" in (await refused(cluster.create_jobset(raw))).message
     async with Kubelet(cluster.api):
