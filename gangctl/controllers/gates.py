@@ -81,14 +81,7 @@ class GateKeeper:
         self._report_ignored(observed.jobset, decision)
         if not is_opened(decision, observed.standing):
             return await_change()
-        try:
-            opened = await self._apply(observed.jobset)
-        except ApiError as error:
-            self._report_refused(observed.jobset, error)
-            raise
-        if opened is True and decision.move is Move.OPEN:
-            self._report_opened(observed)
-        return await_change() if opened is not False else requeue(CHANGED_RETRY_SECONDS)
+        return await self._apply(observed, decision)
 
     def _observe(self, key: Key) -> _Observed | None:
         """A JobSet with the gate, Kueue's Workload for it, the newest if there are several, and its gang."""
@@ -99,24 +92,25 @@ class GateKeeper:
         workload = max(found, key=lambda each: (each.created, each.name), default=None)
         return _Observed(jobset, workload, self._standings.of_objects(jobset))
 
-    async def _apply(self, jobset: JobSet) -> bool | None:
-        """Take the gate off: True when it is done, None where there is no gate any more, False to try again.
-
-        Raises ApiError when the API server refuses it.
-        """
+    async def _apply(self, observed: _Observed, decision: GateDecision) -> Action:
+        """Take the gate off, and report it; raises ApiError when the API server refuses that."""
+        jobset = observed.jobset
         try:
             await self._writer.json_patch(JOBSETS, jobset.name, ungate_patch(jobset), jobset.namespace)
         except NotFoundError:
-            return None
-        except ApiError:
+            return await_change()
+        except ApiError as error:
             live = await self._live(jobset)
             if live is None:
-                return None
+                return await_change()
             if live.gates != jobset.gates:
                 # The list was changed, and the cache does not have it yet.
-                return False
+                return requeue(CHANGED_RETRY_SECONDS)
+            self._report_refused(jobset, error)
             raise
-        return True
+        if decision.move is Move.OPEN:
+            self._report_opened(observed)
+        return await_change()
 
     def _report_ignored(self, jobset: JobSet, decision: GateDecision) -> None:
         if decision.move is Move.TELL:

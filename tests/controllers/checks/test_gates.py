@@ -17,13 +17,13 @@ from gangctl.client.resources import JOBSETS, NAMESPACES
 from gangctl.client.transport import Transport
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.gates import GateKeeper
-from gangctl.errors import InvalidError
+from gangctl.errors import ApiError, InvalidError
 from gangctl.gang.reasons import Notice
 from gangctl.kueue.checks import Progress, Standing
 from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import Condition, QueuedWorkload
 from gangctl.runtime.store import Entry, Store
-from gangctl.sandbox.faults import Match, error
+from gangctl.sandbox.faults import Match, conflict, error
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import wait_for
 from tests.jobsets import jobset, rj
@@ -197,6 +197,16 @@ async def test_a_refusal_is_told_and_tried_again(yard: Yard) -> None:
     assert (await yard.gates(), yard.events) == (GATE, ["FailedCreate"])
     await yard.keeper.reconcile(KEY)
     assert (await yard.gates(), yard.events) == (None, ["FailedCreate", "AdmissionGateRemoved"])
+
+
+async def test_a_failed_look_is_not_taken_for_a_refusal_of_the_patch(yard: Yard) -> None:
+    await yard.create()
+    yard.queue(GATE)
+    for verb, answer in (("patch", conflict()), ("get", error(403, "Forbidden", "no look"))):
+        yard.sandbox.faults.add(Match("admin", frozenset({verb}), "jobsets.jobset.x-k8s.io"), answer)
+    with pytest.raises(ApiError, match="no look"):
+        await yard.keeper.reconcile(KEY)
+    assert yard.events == []
 
 
 async def test_who_is_gone_or_finished_is_left_alone(yard: Yard) -> None:
