@@ -1,9 +1,9 @@
 """What other policies' reviews wait while hostile policies are at work: latency with and without them, in one run.
 
-A judge holds twenty ordinary policies. Reviews come at a steady pace, first alone, then while other reviews meet a
-policy that never ends (an endless loop where its evaluation should be, as no expression should ever manage) and one
-that spends all it may (three nested loops over a long list). All are new to the judge when it begins: being found
-out is part of it.
+A policy evaluator has twenty ordinary policies. Reviews come at a steady pace, first alone, then while other reviews
+meet a policy that never ends (an endless loop where its evaluation should be, as no expression should ever manage) and
+one that spends all it may (three nested loops over a long list). All are new to the evaluator when it begins: finding
+them out is part of it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from unittest.mock import patch
 from benchmarks.budgets import limit_of
 from benchmarks.result import Figure, Findings, Observed
 from benchmarks.table import Table
-from gangctl.judge.judge import Judge
-from gangctl.judge.options import JudgeOptions
-from gangctl.judge.policyset import PolicySet
+from gangctl.evaluation.evaluator import PolicyEvaluator
+from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.policy.review import Review
-from tests.judge.world import document, jobset_review
+from gangctl.policy.snapshot import PolicySet
+from tests.evaluation.evaluators import document, jobset_review
 
 SECONDS, QUICK_SECONDS = 10.0, 1.0
 PACE_SECONDS = 0.05
@@ -87,19 +87,19 @@ async def _awaited(ask: Callable[[], Awaitable[None]]) -> None:
     await ask()
 
 
-async def measure(judge: Judge, review: Review, *, hostile: bool, seconds: float) -> Run:
+async def measure(evaluator: PolicyEvaluator, review: Review, *, hostile: bool, seconds: float) -> Run:
     """One phase."""
     run, until, bad = Run(), time.monotonic() + seconds, hostile_review()
 
     async def ask() -> None:
         began = time.perf_counter()
-        outcomes = await judge.judge(review)
+        outcomes = await evaluator.evaluate(review)
         run.latencies.append(time.perf_counter() - began)
         run.errors += any(outcome.violations for outcome in outcomes)
 
     async def attack() -> None:
         began = time.perf_counter()
-        await judge.judge(bad)
+        await evaluator.evaluate(bad)
         run.hostile.append(time.perf_counter() - began)
 
     async def watch() -> None:
@@ -117,24 +117,24 @@ async def measure(judge: Judge, review: Review, *, hostile: bool, seconds: float
 
 
 @asynccontextmanager
-async def judging() -> AsyncIterator[Judge]:
-    """A judge with all policies, and workers that are up."""
-    async with Judge(JudgeOptions(inline_seconds=0.0)) as judge:
-        await judge.install(PolicySet(1, tuple([await judge.load(each) for each in documents()])))
+async def evaluating() -> AsyncIterator[PolicyEvaluator]:
+    """An evaluator with all policies, and workers that are up."""
+    async with PolicyEvaluator(EvaluatorOptions(slice_seconds=0.0)) as evaluator:
+        await evaluator.install(PolicySet(1, tuple([await evaluator.load(each) for each in documents()])))
         deadline = time.monotonic() + 30
-        while any(outcome.violations for outcome in await judge.judge(jobset_review())):
+        while any(outcome.violations for outcome in await evaluator.evaluate(jobset_review())):
             if time.monotonic() > deadline:
                 raise RuntimeError("no worker came up")
-        yield judge
+        yield evaluator
 
 
 async def compare(jobs: int, seconds: float) -> tuple[Run, Run]:
-    """Both phases on one judge."""
-    async with judging() as judge:
+    """Both phases on one evaluator."""
+    async with evaluating() as evaluator:
         review = jobset_review(jobs)
-        await measure(judge, review, hostile=False, seconds=seconds / 4)
-        alone = await measure(judge, review, hostile=False, seconds=seconds)
-        return alone, await measure(judge, review, hostile=True, seconds=seconds)
+        await measure(evaluator, review, hostile=False, seconds=seconds / 4)
+        alone = await measure(evaluator, review, hostile=False, seconds=seconds)
+        return alone, await measure(evaluator, review, hostile=True, seconds=seconds)
 
 
 def main(quick: bool = False) -> Findings:
@@ -143,7 +143,7 @@ def main(quick: bool = False) -> Findings:
     table = Table("hostile", [*headings, "loop lag p99", "hostile p50", "refused"])
     seconds = QUICK_SECONDS if quick else SECONDS
     runs: list[tuple[Run, Run]] = []
-    with patch("gangctl.judge.school.SERVICE", "tests.judge.hostile:Service"):
+    with patch("gangctl.evaluation.loader.SERVICE", "tests.evaluation.hostile:Service"):
         for jobs in SIZES[:1] if quick else SIZES:
             alone, beside = asyncio.run(compare(jobs, seconds))
             runs.append((beside, alone))

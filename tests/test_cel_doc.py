@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.policy.cel import growth, limits, meter
+from gangctl.policy.cel import limits, meter
 from gangctl.policy.cel.check import check
 from gangctl.policy.cel.declarations import FUNCTIONS
 from gangctl.policy.cel.environments import admission
 from gangctl.policy.cel.faults import CompileError
+from gangctl.policy.cel.library import lists, values
 from tests.parity.corpus import cases
 from tests.policy.cel.test_compile_answers import NARROWER
 from tests.rows import each
@@ -44,9 +45,8 @@ def test_its_numbers_are_those_of_the_code() -> None:
         limits.CHARACTERS,
         limits.NODES,
         limits.NESTING,
-        limits.LOOPS,
-        growth.CHARACTERS_FACTOR,
-        growth.CONSTANT,
+        values.LARGEST,
+        lists.LONGEST_RANGE,
         meter.EXPRESSION_STEPS,
         meter.POLICY_STEPS,
     ):

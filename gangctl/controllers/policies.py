@@ -15,10 +15,10 @@ import structlog
 from gangctl.controllers.parameters import Parameters, wanted_by
 from gangctl.controllers.policy_sources import NOBODY, Identity, Object, PolicySources, identity
 from gangctl.errors import ConfigError, ValidationError, one_line
-from gangctl.judge.policyset import PolicySet
 from gangctl.policy.exemptions import LoadedException, load_exception
 from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicyError, Problem
 from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND, GangPolicySpec
+from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Action
 
 _log = structlog.get_logger(__name__)
@@ -33,7 +33,7 @@ UNREADABLE: Final = "InternalError"
 
 
 class Bench(Protocol):
-    """The part of a :class:`~gangctl.judge.judge.Judge` that is needed here."""
+    """The part of a :class:`~gangctl.evaluation.evaluator.PolicyEvaluator` that is needed here."""
 
     async def load(self, document: Object) -> LoadedPolicy:
         """Load a policy without holding the event loop up; :class:`PolicyError`."""

@@ -72,9 +72,9 @@ class Parts:
     ]:
         return self.gangs, self.queues, self.policies, self.checks, self.readiness, self.pathways
 
-    def judging(self) -> AbstractAsyncContextManager[None]:
+    def evaluating(self) -> AbstractAsyncContextManager[None]:
         """Policies are judged for as long as the block runs."""
-        return self.policies.judging() if self.policies is not None else nullcontext()
+        return self.policies.evaluating() if self.policies is not None else nullcontext()
 
 
 def compose(outside: Outside) -> Parts:

@@ -1,4 +1,4 @@
-"""The policy part of the process: sources, judge, what is in force, its status, and the view of the webhooks."""
+"""The policy part of the process: sources, evaluator, what is in force, its status, and the view of the webhooks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from gangctl.controllers.policy_sources import Object, PolicySources
 from gangctl.controllers.policy_status import PolicyStatusWriter
 from gangctl.controllers.reports import Reports
 from gangctl.controllers.scan import PolicyScan, ScanOptions
+from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
-from gangctl.judge.options import JudgeOptions
-from gangctl.judge.policyset import PolicySet
 from gangctl.manager.gangs import Clients, GangPart, error_policy
 from gangctl.manager.policymetrics import PolicyMetrics
 from gangctl.manager.scans import ScanMetrics, Sight
@@ -31,6 +30,7 @@ from gangctl.policy.fitvariable import Fit, unknown_fit
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import ParamCatalogue
 from gangctl.policy.review import Review
+from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.controller import Controller, ControllerOptions
 from gangctl.runtime.listener import Refusal
@@ -40,7 +40,7 @@ from gangctl.webhooks.policies import demand_of
 from gangctl.webhooks.policy_configurations import Demand
 
 if TYPE_CHECKING:
-    from gangctl.judge.judge import Judge
+    from gangctl.evaluation.evaluator import PolicyEvaluator
 
 NAME: Final = "policies"
 
@@ -48,43 +48,43 @@ NAME: Final = "policies"
 log = structlog.get_logger(__name__)
 
 
-class _Bench:
-    """A judge that is made when there is something to judge by: a cluster without policies has no workers."""
+class _LazyEvaluator:
+    """A policy evaluator that is made for the first policy: a cluster without policies has no workers."""
 
-    def __init__(self, options: JudgeOptions, metrics: PolicyMetrics) -> None:
+    def __init__(self, options: EvaluatorOptions, metrics: PolicyMetrics) -> None:
         self._options = options
         self._metrics = metrics
         self._stack = AsyncExitStack()
-        self._judge: Judge | None = None
+        self._evaluator: PolicyEvaluator | None = None
         self._closed = False
 
     async def load(self, document: Object) -> LoadedPolicy:
         return await (await self._made()).load(document)
 
     async def install(self, policies: PolicySet) -> None:
-        if self._judge is not None or policies.policies or policies.broken:
-            judge = await self._made()
-            # Whoever asks right after a start, or after many changes at once, would wait for that and be refused.
-            await judge.prepare(policies)
-            await judge.install(policies)
+        if self._evaluator is not None or policies.policies or policies.broken:
+            evaluator = await self._made()
+            # A request right after a start, or after many changes at once, would wait for the workers and be refused.
+            await evaluator.prepare(policies)
+            await evaluator.install(policies)
 
-    async def judge(self, review: Review, policies: Collection[str] | None) -> tuple[Outcome, ...]:
+    async def evaluate(self, review: Review, policies: Collection[str] | None) -> tuple[Outcome, ...]:
         if self._closed:
-            # Whoever is still asked must not say yes for that.
+            # Without policies a request would be allowed.
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "gangctl is ending")
-        return () if self._judge is None else await self._judge.judge(review, policies)
+        return () if self._evaluator is None else await self._evaluator.evaluate(review, policies)
 
     async def close(self) -> None:
-        self._closed, self._judge = True, None
+        self._closed, self._evaluator = True, None
         await self._stack.aclose()
 
-    async def _made(self) -> Judge:
-        if self._judge is None:
-            from gangctl.judge.judge import Judge  # noqa: PLC0415 -- it is large, and most clusters may do without
+    async def _made(self) -> PolicyEvaluator:
+        if self._evaluator is None:
+            from gangctl.evaluation.evaluator import PolicyEvaluator  # noqa: PLC0415 -- it is large, and most clusters may do without
 
-            made = Judge(self._options, observer=self._metrics)
-            self._judge = await self._stack.enter_async_context(made)
-        return self._judge
+            made = PolicyEvaluator(self._options, observer=self._metrics)
+            self._evaluator = await self._stack.enter_async_context(made)
+        return self._evaluator
 
 
 def without_queues(raw: Object, namespace: str, *, new: bool = True) -> FitReport:  # noqa: ARG001
@@ -114,11 +114,11 @@ class PolicyPart:
         self.fit = fit
         self._metrics = PolicyMetrics(registry)
         self._on_swap: list[Callable[[], None]] = []
-        self._bench = _Bench(JudgeOptions(), self._metrics)
+        self._lazy = _LazyEvaluator(EvaluatorOptions(), self._metrics)
         self._sources = PolicySources(clients.reader, self._wake, observer=metrics.informer_observer)
         self._parameters = Parameters(clients.reader, self._parameters_changed, observer=metrics.informer_observer)
         self._keeper = PolicyKeeper(
-            self._sources, self._parameters, self._bench, on_swap=self._swapped, on_news=self._enqueue
+            self._sources, self._parameters, self._lazy, on_swap=self._swapped, on_news=self._enqueue
         )
         writer = PolicyStatusWriter(clients.writer, self._sources, self._keeper, self._parameters, self.now)
         self._controller: Controller[Key] = Controller(
@@ -133,7 +133,7 @@ class PolicyPart:
             self._keeper,
             self._sources,
             self._parameters,
-            judge=self._bench.judge,
+            evaluate=self._lazy.evaluate,
             rules=self.cluster_rules,
             fit=fit,
             webhooks=webhook_settings(settings, own_namespace),
@@ -175,11 +175,11 @@ class PolicyPart:
         """A namespace by name."""
         return await self._sources.namespace(name)
 
-    async def judge(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
+    async def evaluate(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
         """What each policy in force says, or each that is named."""
-        outcomes = await self._bench.judge(review, policies)
+        outcomes = await self._lazy.evaluate(review, policies)
         if policies is None:
-            self._metrics.judged_request(outcomes)
+            self._metrics.evaluated_request(outcomes)
         return outcomes
 
     def demand(self) -> Demand:
@@ -191,23 +191,23 @@ class PolicyPart:
         self._on_swap.append(call)
 
     def unready(self) -> str | None:
-        """What is still missing before requests can be judged."""
+        """What is still missing before requests can be evaluated."""
         if self._keeper.synced.is_set():
             return None
         missing = self._sources.unsynced()
         return f"waiting for {', '.join(missing)}" if missing else "loading the policies"
 
     async def synced(self) -> None:
-        """Wait until requests can be judged."""
+        """Wait until requests can be evaluated."""
         await self._keeper.synced.wait()
 
     @asynccontextmanager
-    async def judging(self) -> AsyncIterator[None]:
-        """Judge for as long as the block runs: until the last request is answered, longer than anything is watched."""
+    async def evaluating(self) -> AsyncIterator[None]:
+        """Evaluate until the last request is answered: longer than anything is watched."""
         try:
             yield
         finally:
-            await self._bench.close()
+            await self._lazy.close()
 
     async def watch(self) -> None:
         """Keep policies and what they need current until cancelled: every replica does."""

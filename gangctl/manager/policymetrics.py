@@ -12,8 +12,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from gangctl.judge.options import JudgeObserver, Lane
-from gangctl.judge.policyset import PolicySet
+from gangctl.evaluation.options import EvaluatorObserver, Queue
+from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Action, Outcome, Result
 
 MOST_POLICIES: Final = 200
@@ -23,12 +23,12 @@ _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1, 2.5)
 _RESULTS: Final = ("pass", "fail", "error", "exempt")
 _ACTIONS: Final = ("deny", "warn", "audit", "none")
 _WHYS: Final = ("time", "memory", "crash", "start")
-_LANES: Final = ("fast", "slow")
+_QUEUES: Final = ("small", "large", "penalized")
 _UNANSWERED: Final = ("full", "late")
 
 
-class PolicyMetrics(JudgeObserver):
-    """The collectors, in one registry; also what a judge tells of its work."""
+class PolicyMetrics(EvaluatorObserver):
+    """The collectors, in one registry, and the observer of the policy evaluator."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Register every family at once."""
@@ -41,8 +41,9 @@ class PolicyMetrics(JudgeObserver):
         )
         self._seconds = Histogram(
             "gangctl_policy_evaluation_duration_seconds",
-            "Seconds one policy took for one request, by where it was evaluated: inline, fast, slow.",
-            ["lane"],
+            "Seconds one policy took for one request, by where it was evaluated: local (on the event loop), or in a "
+            "worker: small, large, penalized.",
+            ["queue"],
             buckets=_SECONDS,
             registry=registry,
         )
@@ -55,11 +56,14 @@ class PolicyMetrics(JudgeObserver):
         self._unanswered = Counter(
             "gangctl_policy_unanswered",
             "Evaluations that did not happen because too many waited (full) or their time was over (late).",
-            ["lane", "why"],
+            ["queue", "why"],
             registry=registry,
         )
         self._waiting = Gauge(
-            "gangctl_policy_waiting", "Reviews that wait for a worker, by lane.", ["lane"], registry=registry
+            "gangctl_policy_waiting",
+            "Reviews that wait for a worker, by class.",
+            ["queue"],
+            registry=registry,
         )
         self._worker_deaths = Counter(
             "gangctl_policy_worker_deaths", "Workers that ended by themselves, by why.", ["why"], registry=registry
@@ -68,8 +72,8 @@ class PolicyMetrics(JudgeObserver):
         self._exceptions = Gauge("gangctl_policy_exceptions", "Exceptions that can be used.", registry=registry)
         self._names: frozenset[str] = frozenset()
         # What has not happened yet is 0: the first time is an increase, too.
-        for lane, why in product(_LANES, _UNANSWERED):
-            self._unanswered.labels(lane, why)
+        for queue, why in product(_QUEUES, _UNANSWERED):
+            self._unanswered.labels(queue, why)
 
     def in_force(self, policies: PolicySet) -> None:
         """Tell what is in force from now on."""
@@ -83,29 +87,28 @@ class PolicyMetrics(JudgeObserver):
         for name, why in product(kept, _WHYS):
             self._kills.labels(name, why)
 
-    def judged_request(self, outcomes: Iterable[Outcome]) -> None:
+    def evaluated_request(self, outcomes: Iterable[Outcome]) -> None:
         """Count what the policies said of one request; those that did not apply are not counted."""
         for outcome in outcomes:
             if outcome.matched:
                 self._evaluations.labels(self._label(outcome.policy), _result(outcome), _action(outcome)).inc()
 
-    def judged(self, policy: str, lane: Lane, seconds: float) -> None:
-        """Tell of one policy and one request."""
+    def evaluated(self, policy: str, queue: Queue, seconds: float) -> None:
+        """Record the evaluation of one policy for one request."""
         del policy
-        self._seconds.labels(lane).observe(seconds)
+        self._seconds.labels(queue).observe(seconds)
 
-    def killed(self, policy: str, lane: Lane, why: str) -> None:
-        """Tell of one policy that ended its worker."""
-        del lane
+    def killed(self, policy: str, why: str) -> None:
+        """Record that one policy ended its worker."""
         self._kills.labels(self._label(policy), why).inc()
 
-    def refused(self, lane: Lane, why: str) -> None:
-        """Tell of one policy without an answer."""
-        self._unanswered.labels(lane, why).inc()
+    def unanswered(self, queue: Queue, why: str) -> None:
+        """Record that one policy was not evaluated."""
+        self._unanswered.labels(queue, why).inc()
 
-    def waiting(self, lane: Lane, count: int) -> None:
-        """Tell how many wait."""
-        self._waiting.labels(lane).set(count)
+    def waiting(self, queue: Queue, count: int) -> None:
+        """Record how many wait."""
+        self._waiting.labels(queue).set(count)
 
     def died(self, why: str) -> None:
         """Tell that a worker ended by itself."""

@@ -217,7 +217,7 @@ class Process:
         async with (
             _task(recorder.run(), "events"),
             self._measured(own_namespace),
-            parts.judging(),
+            parts.evaluating(),
             parts.webhooks.serving(),
         ):
             try:

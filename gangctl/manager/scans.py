@@ -39,7 +39,7 @@ class Sight:
         sources: PolicySources,
         catalogue: ParamCatalogue,
         *,
-        judge: Callable[[Review, Collection[str]], Awaitable[tuple[Outcome, ...]]],
+        evaluate: Callable[[Review, Collection[str]], Awaitable[tuple[Outcome, ...]]],
         rules: Callable[[], ClusterRules],
         fit: Fit,
         webhooks: WebhookSettings,
@@ -49,7 +49,7 @@ class Sight:
         self._keeper = keeper
         self._sources = sources
         self._catalogue = catalogue
-        self._judge = judge
+        self._evaluate = evaluate
         self._rules = rules
         self._fit = fit
         self._now = now
@@ -73,7 +73,7 @@ class Sight:
         plan = gang_of(jobset, self._rules()) if "gang" in reads else None
         fit = self._fit(jobset, jobset["metadata"]["namespace"], new=False) if "fit" in reads else None
         review = review_of_existing(jobset, namespace, plan, self._now(), fit)
-        return await self._judge(
+        return await self._evaluate(
             with_params(review, policies, self._catalogue), frozenset(policy.name for policy in policies)
         )
 

@@ -75,7 +75,7 @@ class Evaluation:
             }
         return self._bound
 
-    def judge(self, policy: LoadedPolicy, meter: StepMeter, exceptions: Sequence[LoadedException] = ()) -> Outcome:
+    def evaluate(self, policy: LoadedPolicy, meter: StepMeter, exceptions: Sequence[LoadedException] = ()) -> Outcome:
         """What one policy says; ``meter`` is the request's."""
         review = self.review
         if reason := matches(policy, review):
@@ -83,15 +83,15 @@ class Evaluation:
         if (missing := review.param_errors.get(policy.name)) is not None:
             return _exempted(_without_params(policy, missing), exceptions, review)
         if not takes_params(policy.spec):
-            return self._judge_with(policy, (None,), meter, exceptions)
+            return self._evaluate_with(policy, (None,), meter, exceptions)
         params = review.params.get(policy.name, ())
         if params:
-            return self._judge_with(policy, params, meter, exceptions)
+            return self._evaluate_with(policy, params, meter, exceptions)
         if policy.spec.param_ref is not None and policy.spec.param_ref.parameter_not_found_action == "Deny":
             return _exempted(_without_params(policy, NOT_FOUND), exceptions, review)
         return Outcome(policy.name, matched=False, skipped="paramRef", actions=policy.actions)
 
-    def _judge_with(
+    def _evaluate_with(
         self,
         policy: LoadedPolicy,
         params: Sequence[Object | None],
@@ -101,7 +101,7 @@ class Evaluation:
         own = meter.policy()
         runs = [_Run(self, policy, one, own) for one in params]
         for run in runs:
-            run.judge()
+            run.evaluate()
         findings = tuple(finding for run in runs for finding in run.findings)
         applied = [run for run in runs if not run.skipped]
         outcome = Outcome(
@@ -124,7 +124,7 @@ def evaluate(
     exceptions: Sequence[LoadedException] = (),
 ) -> Outcome:
     """What one policy says of one request; several policies share an :class:`Evaluation` instead."""
-    return Evaluation(review).judge(policy, meter, exceptions)
+    return Evaluation(review).evaluate(policy, meter, exceptions)
 
 
 def refused_by_broken(policy: BrokenPolicy, review: Review, exceptions: Sequence[LoadedException] = ()) -> Outcome:
@@ -250,7 +250,7 @@ class _Run:
     bindings: Bindings = field(default_factory=dict)
     variables: Mapping[str, Any] = field(default_factory=dict)
 
-    def judge(self) -> None:
+    def evaluate(self) -> None:
         """Fill the findings, or say why there are none."""
         values: dict[str, Any] = {} if self.params is None else {"params": self.params}
         bindings = self.evaluation.bindings

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 from gangctl.errors import ValidationError
 from gangctl.policy.cel.check import check
 from gangctl.policy.cel.environments import admission
-from gangctl.policy.cel.extent import Extent
 from gangctl.policy.cel.faults import CompileError
 from gangctl.policy.cel.program import compile_expression
 from gangctl.policy.cel.types import BOOL, DYN, NULL, STRING, Type
@@ -42,7 +41,7 @@ def load_policy(document: Mapping[str, Any]) -> LoadedPolicy:
     """A GangPolicy as it can be evaluated, with the CEL of Kubernetes 1.37 whatever the cluster has.
 
     :class:`PolicyError` with all problems: fields that are wrong, expressions that Kubernetes
-    or gangctl refuses, and those that may cost too much.
+    or gangctl refuses.
     """
     try:
         model = read_model(document, GangPolicy)
@@ -124,7 +123,6 @@ class _Compiler:
     environment: EnvironmentOf
     problems: list[Problem]
     variables: dict[str, Type] = field(default_factory=dict)
-    extents: dict[str, Extent] = field(default_factory=dict)
 
     def programs(self, spec: GangPolicySpec) -> Programs:
         """Everything that can be compiled."""
@@ -139,7 +137,6 @@ class _Compiler:
             self.variables[variable.name] = DYN if compiled is None else stored(compiled.checked.type)
             if compiled is not None:
                 variables[variable.name] = compiled
-                self.extents[variable.name] = compiled.checked.extent
         rules = [self._rule(each, index) for index, each in enumerate(spec.validations)]
         annotations = [
             (each.key, self._compile(each.value_expression, _value_path(index), STRING, NULL))
@@ -168,8 +165,7 @@ class _Compiler:
         if not text.strip():
             return None  # told by its field
         try:
-            environment = replace(self.environment(self.variables), extents=dict(self.extents))
-            checked = check(text, environment, returns=returns)
+            checked = check(text, self.environment(self.variables), returns=returns)
             return Expression(path, checked, compile_expression(checked))
         except CompileError as error:
             self.problems.append(problem_of_expression(path, text, error))

@@ -174,7 +174,3 @@ class LoadedPolicy:
     def reads(self) -> frozenset[str]:
         """The CEL variables that any expression reads: without ``gang``, no plan has to be made for it."""
         return frozenset[str]().union(*(each.checked.reads for each in self.programs.expressions()))
-
-    def bound(self, elements: int) -> int:
-        """Steps that one evaluation takes at most, for objects whose longest list or map has so many elements."""
-        return sum(each.checked.profile.bound(elements) for each in self.programs.expressions())

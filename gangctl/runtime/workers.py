@@ -1,9 +1,7 @@
-"""A supply of worker processes: started ahead, handed out one by one, replaced when they end.
+"""A fixed number of worker processes: started ahead, lent one at a time, replaced when they end.
 
-Whoever takes a worker has it alone, and gives it up with :meth:`Workers.discard` or
-:meth:`Workers.give_back`. So who
-kills one has the next at once, and nobody waits for the start of a process unless several
-end together. One that ends by itself is replaced with a growing delay.
+A caller that takes a worker has it alone until it calls :meth:`Workers.give_back` or :meth:`Workers.discard`. A worker
+that ends by itself is replaced after a delay that grows.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _CALM_SECONDS: Final = 30.0
 """After so long without a death the delay begins anew."""
 
 Prepare = Callable[[WorkerProcess], Awaitable[None]]
-"""Tells a worker what it will need, before anybody takes it; may be called again after :meth:`Workers.refresh`."""
+"""Sends a worker what it will need, before it is taken, and again after :meth:`Workers.refresh`."""
 
 
 class WorkersObserver:
@@ -58,26 +56,28 @@ class Workers:
         self,
         spec: WorkerSpec,
         *,
-        spares: int = 1,
+        size: int = 1,
         ahead: bool = True,
         prepare: Prepare = _unprepared,
         observer: WorkersObserver | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Keep ``spares`` in reserve, from the beginning or, without ``ahead``, from when the first one is taken."""
+        """Keep ``size`` processes, from the beginning or, without ``ahead``, from when the first one is taken."""
         self._spec = spec
-        self._spares = spares
+        self._size = size
         self._in_use = ahead
         self._prepare = prepare
         self._observer = observer or WorkersObserver()
         self._clock = clock or Clock()
         self._backoff = Backoff(_BACKOFF_BASE, _BACKOFF_CAP)
         self._last_death: float | None = None
+        self._version = 0
         self._ready: deque[WorkerProcess] = deque()
         self._stale: deque[WorkerProcess] = deque()
-        self._lent: set[WorkerProcess] = set()
+        self._lent: dict[WorkerProcess, int] = {}
         self._waiters: deque[asyncio.Future[WorkerProcess]] = deque()
         self._changed = asyncio.Event()
+        self._offered = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -92,29 +92,32 @@ class Workers:
         if keeper is not None:
             keeper.cancel()
             await asyncio.wait([keeper])
-        for lent in self._lent:
-            lent.kill()
-        everybody = [*self._ready, *self._stale, *self._lent]
-        await asyncio.shield(asyncio.gather(*(process.close() for process in everybody)))
+        for process in self._lent:
+            process.kill()
+        await asyncio.shield(
+            asyncio.gather(*(process.close() for process in (*self._ready, *self._stale, *self._lent)))
+        )
 
     @property
     def idle(self) -> int:
-        """How many are prepared and wait to be taken."""
+        """How many are prepared and not lent."""
         return len(self._ready)
 
-    @property
-    def wanted(self) -> bool:
-        """Whether somebody waits for one."""
-        return bool(self._waiters)
+    async def until_prepared(self, count: int) -> None:
+        """Wait until so many, lent or not, are prepared since the last :meth:`refresh`."""
+        while self.idle + sum(version == self._version for version in self._lent.values()) < min(count, self._size):
+            self._offered.clear()
+            await self._offered.wait()
 
     async def take(self) -> WorkerProcess:
-        """Have one alone, waiting until one is prepared; :meth:`discard` must follow."""
+        """Have one alone: a prepared one, or any that is idle; :meth:`give_back` or :meth:`discard` must follow."""
         if self._keeper is None or self._keeper.done():
             raise WorkersClosedError(f"worker {self._spec.name}: closed")
         self._in_use = True
-        while self._ready:
-            if (process := self._ready.popleft()).alive:
-                return self._lend(process)
+        for idle, version in ((self._ready, self._version), (self._stale, -1)):
+            while idle:
+                if (process := idle.popleft()).alive:
+                    return self._lend(process, version)
         waiter: asyncio.Future[WorkerProcess] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         self._changed.set()
@@ -122,7 +125,7 @@ class Workers:
             return await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self._offer(self._take_back(waiter.result()))
+                self.give_back(waiter.result())
             raise
         finally:
             if waiter in self._waiters:
@@ -130,44 +133,46 @@ class Workers:
 
     async def discard(self, process: WorkerProcess) -> None:
         """End a worker that was taken: kill it, if it is not gone already."""
-        self._take_back(process)
         process.kill()
         ended = await asyncio.shield(process.exited)
         if not ended.killed:
             self._died("memory" if ended.for_memory else "time" if ended.for_time else "crash")
 
     def give_back(self, process: WorkerProcess) -> None:
-        """Return a worker that was taken and has answered everything: it goes to the next, or into reserve."""
-        self._take_back(process)
+        """Return a worker that was taken and has answered everything."""
+        version = self._lent.pop(process, -1)
         if self._keeper is None:
             process.kill()
         elif process.alive:
-            self._offer(process)
-            self._changed.set()
+            self._offer(process, version)
+        self._changed.set()
 
     def refresh(self) -> None:
-        """Prepare those in reserve again: what they will need has changed."""
+        """Prepare all of them again, those that are lent when they are back: what they need has changed."""
+        self._version += 1
         self._stale.extend(self._ready)
         self._ready.clear()
         self._changed.set()
 
-    def _lend(self, process: WorkerProcess) -> WorkerProcess:
-        self._lent.add(process)
+    def _lend(self, process: WorkerProcess, version: int) -> WorkerProcess:
+        self._lent[process] = version
         self._changed.set()
         return process
 
-    def _take_back(self, process: WorkerProcess) -> WorkerProcess:
-        self._lent.discard(process)
-        return process
-
-    def _offer(self, process: WorkerProcess) -> None:
-        """Give a prepared worker to who waits longest, or keep it in reserve."""
+    def _offer(self, process: WorkerProcess, version: int) -> None:
+        """Give an idle worker to the caller that waits longest, or keep it."""
+        self._offered.set()
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
-                waiter.set_result(self._lend(process))
+                waiter.set_result(self._lend(process, version))
                 return
-        self._ready.append(process)
+        (self._ready if version == self._version else self._stale).append(process)
+
+    def _exited(self, process: WorkerProcess) -> None:
+        """Make room for another one: a worker that was taken counts until it is gone."""
+        self._lent.pop(process, None)
+        self._changed.set()
 
     def _died(self, why: str) -> None:
         now = self._clock.now()
@@ -177,7 +182,7 @@ class Workers:
         self._observer.died(why)
 
     def _kept(self, keeper: asyncio.Task[None]) -> None:
-        """Let nobody wait for workers that will not come: closed, or a preparation failed as none should."""
+        """Let no caller wait for workers that will not come: closed, or a preparation failed as none should."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_exception(WorkersClosedError(f"worker {self._spec.name}: closed"))
@@ -185,28 +190,27 @@ class Workers:
             _log.error("no more workers are started", worker=self._spec.name, exc_info=error)
 
     async def _keep(self) -> None:
-        """Start what is missing, one process at a time, until cancelled."""
+        """Start and prepare what is missing, one process at a time, until cancelled."""
         waited_for: float | None = None
         while True:
+            self._changed.clear()
             if self._last_death is not None and self._last_death != waited_for:
                 waited_for = self._last_death
                 await self._clock.sleep(self._backoff.next())
             await self._bury()
             if self._stale:
                 await self._prepared(self._stale.popleft())
-            elif len(self._ready) < max(self._spares * self._in_use, len(self._waiters)):
+            elif self._in_use and len(self._ready) + len(self._lent) < self._size:
                 await self._start()
-            elif len(self._ready) > self._spares:
-                await self._ready.popleft().close()
             else:
                 await self._changed.wait()
-            self._changed.clear()
 
     async def _bury(self) -> None:
-        """Forget those in reserve that ended by themselves."""
-        for process in [each for each in self._ready if not each.alive]:
-            self._ready.remove(process)
-            await self.discard(process)
+        """Forget idle ones that ended by themselves."""
+        for idle in (self._ready, self._stale):
+            for process in [each for each in idle if not each.alive]:
+                idle.remove(process)
+                await self.discard(process)
 
     async def _start(self) -> None:
         try:
@@ -216,10 +220,11 @@ class Workers:
             self._died("start")
             return
         self._observer.started(process.started_seconds)
-        process.exited.add_done_callback(lambda _: self._changed.set())
+        process.exited.add_done_callback(lambda _: self._exited(process))
         await self._prepared(process)
 
     async def _prepared(self, process: WorkerProcess) -> None:
+        version = self._version
         try:
             await self._prepare(process)
         except (GangctlError, TimeoutError) as error:
@@ -232,4 +237,4 @@ class Workers:
             await asyncio.shield(process.exited)
             raise
         else:
-            self._offer(process)
+            self._offer(process, version)

@@ -52,7 +52,7 @@ class DefaultsAdmission:
         conditional = [each for each in policies if each.spec.match_conditions]
         review = review_of(request, self._view, namespace, conditional)
         asked = {each.name for each in conditional if not matches(each, review)}
-        outcomes = await self._view.judge(review, asked) if asked else ()
+        outcomes = await self._view.evaluate(review, asked) if asked else ()
         unanswered = {outcome.policy: finding for outcome in outcomes for finding in without_answer(outcome)}
         for policy in conditional:
             if policy.fail_closed and policy.name in unanswered:

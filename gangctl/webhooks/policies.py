@@ -16,12 +16,12 @@ from typing import Any, Final, Protocol
 from gangctl.errors import one_line
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
-from gangctl.judge.policyset import PolicySet
 from gangctl.policy.gangvariable import gang_of
 from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy
 from gangctl.policy.match import JOBSET_RULES
 from gangctl.policy.params import ParamCatalogue, with_params
 from gangctl.policy.review import Object, Review
+from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Outcome, Verdict, cause, merge, show
 from gangctl.webhooks.endpoints import Handler
 from gangctl.webhooks.policy_configurations import OPERATIONS, VALIDATE_FAIL, VALIDATE_IGNORE, Demand
@@ -56,7 +56,7 @@ class PolicyView(Protocol):
     async def namespace(self, name: str) -> Object | None:
         """A namespace by name; None where it is not known even after a moment."""
 
-    async def judge(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
+    async def evaluate(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
         """What each policy in force says, or each that is named; in bounded time."""
 
 
@@ -89,7 +89,7 @@ class PolicyAdmission:
         # Others may be in force by now; from here on nothing is waited for until the judge has taken the review.
         in_force = self._view.in_force
         review = review_of(request, self._view, namespace, in_force.policies)
-        verdict = merge(await self._view.judge(review))
+        verdict = merge(await self._view.evaluate(review))
         return answer(verdict, skipped(verdict.outcomes, in_force.broken))
 
 

@@ -170,10 +170,10 @@ def _cost() -> list[dashboard.Panel]:
     return [
         graph(
             "One policy and one request",
-            "inline is evaluated where the request came in, fast and slow in worker processes. Seconds here are waited "
-            "for by whoever creates a JobSet.",
+            "local is evaluated on the event loop, small and large reviews and penalized policies in worker processes. "
+            "The creation of a JobSet waits for these seconds.",
             [
-                Query(promql.quantile(share, "lane", seconds), f"{{{{lane}}}} {name}")
+                Query(promql.quantile(share, "queue", seconds), f"{{{{queue}}}} {name}")
                 for share, name in ((0.5, "p50"), (0.99, "p99"))
             ],
             unit="s",
@@ -186,8 +186,8 @@ def _cost() -> list[dashboard.Panel]:
             "that were killed: failurePolicy decided in their place.",
             [
                 Query(
-                    promql.total("lane, why", promql.increase(promql.target("gangctl_policy_unanswered_total"))),
-                    "{{lane}} {{why}}",
+                    promql.total("queue, why", promql.increase(promql.target("gangctl_policy_unanswered_total"))),
+                    "{{queue}} {{why}}",
                 ),
                 Query(
                     promql.total("policy, why", promql.increase(promql.target("gangctl_policy_kills_total"))),
@@ -206,8 +206,8 @@ def _cost() -> list[dashboard.Panel]:
         ),
         graph(
             "Reviews that wait for a worker",
-            "A line that stays above 0 is a policy that is slower than requests come.",
-            [Query(promql.total("lane", promql.target("gangctl_policy_waiting")), "{{lane}}")],
+            "A value that stays above 0 means that requests come faster than workers evaluate them.",
+            [Query(promql.total("queue", promql.target("gangctl_policy_waiting")), "{{queue}}")],
             unit="short",
             width=8,
         ),

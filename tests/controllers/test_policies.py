@@ -21,12 +21,12 @@ from gangctl.controllers.policies import Key, PolicyKeeper
 from gangctl.controllers.policy_sources import GANG_POLICIES, GANG_POLICY_EXCEPTIONS, Object, PolicySources
 from gangctl.controllers.policy_status import PolicyStatusWriter
 from gangctl.errors import NotFoundError
-from gangctl.judge.policyset import PolicySet
 from gangctl.policy.crd import definitions
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import ParamsError
 from gangctl.policy.reports import SEVERITY, severity_of
+from gangctl.policy.snapshot import PolicySet
 from gangctl.runtime.controller import Controller, ControllerOptions
 from gangctl.runtime.informer import InformerOptions
 from gangctl.sandbox.server import Sandbox, SandboxOptions

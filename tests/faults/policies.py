@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from gangctl.judge.options import JudgeOptions
+from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.policy.crd import definitions
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.caller import Caller
@@ -50,10 +50,10 @@ async def define(api: Api, caller: Caller) -> None:
 
 
 @contextmanager
-def judged_here() -> Iterator[None]:
-    """Let judges need no processes, which know nothing of virtual time; the policies here are cheap enough."""
-    options = partial(JudgeOptions, ahead=False, inline_seconds=60.0, patience_seconds=60.0)
-    with patch("gangctl.manager.policies.JudgeOptions", options):
+def evaluated_locally() -> Iterator[None]:
+    """Let the evaluator need no processes, which know nothing of virtual time; the policies here are cheap enough."""
+    options = partial(EvaluatorOptions, ahead=False, slice_seconds=60.0)
+    with patch("gangctl.manager.policies.EvaluatorOptions", options):
         yield
 
 

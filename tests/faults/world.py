@@ -324,7 +324,7 @@ async def world(minor: str, directory: Path, *, about: frozenset[str] = frozense
         # A process that looks four times a second how late it is would keep the clock from jumping further than that.
         seldom = patch.object(processmetrics, "LoopLag", partial(LoopLag, period_seconds=3600))
         try:
-            with policies.judged_here() if built.has_policies else nullcontext(), seldom:
+            with policies.evaluated_locally() if built.has_policies else nullcontext(), seldom:
                 yield built
         finally:
             await built.close()

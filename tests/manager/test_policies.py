@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gangctl.judge.options import JudgeOptions
-from gangctl.judge.policyset import PolicySet
-from gangctl.manager.policies import _Bench
+from gangctl.evaluation.options import EvaluatorOptions
+from gangctl.manager.policies import _LazyEvaluator
 from gangctl.manager.policymetrics import MOST_POLICIES, OTHERS, PolicyMetrics
 from gangctl.manager.settings import load_settings
 from gangctl.manager.webhooks import _unready
 from gangctl.policy.review import Review
+from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 from gangctl.runtime.listener import Refusal
 from gangctl.webhooks.policy_configurations import MUTATE_DEFAULTS, VALIDATE_FAIL, VALIDATE_IGNORE
@@ -46,10 +46,10 @@ def test_requests_are_counted_by_the_worst_result_and_what_followed(registry: Co
     metrics = PolicyMetrics(registry)
     metrics.in_force(policies("a", "b"))
     skipped = Outcome("b", matched=False, skipped="operation")
-    metrics.judged_request([outcome("a", Result.FAIL, Action.AUDIT, Action.DENY), skipped])
-    metrics.judged_request([outcome("a", Result.PASS, Action.DENY)])
-    metrics.judged_request([outcome("a", Result.EXEMPT, Action.DENY)])
-    metrics.judged_request([outcome("a", Result.ERROR, Action.WARN)])
+    metrics.evaluated_request([outcome("a", Result.FAIL, Action.AUDIT, Action.DENY), skipped])
+    metrics.evaluated_request([outcome("a", Result.PASS, Action.DENY)])
+    metrics.evaluated_request([outcome("a", Result.EXEMPT, Action.DENY)])
+    metrics.evaluated_request([outcome("a", Result.ERROR, Action.WARN)])
     expected = [("fail", "deny"), ("pass", "none"), ("exempt", "none"), ("error", "warn")]
     assert [value(registry, "a", *labels) for labels in expected] == [1, 1, 1, 1]
     evaluations = (family for family in registry.collect() if family.name == "gangctl_policy_evaluations")
@@ -60,18 +60,18 @@ def test_the_first_evaluation_that_is_ended_or_does_not_happen_is_an_increase(re
     metrics = PolicyMetrics(registry)
     metrics.in_force(policies("a"))
     ended = ("gangctl_policy_kills_total", {"policy": "a", "why": "time"})
-    lost = ("gangctl_policy_unanswered_total", {"lane": "slow", "why": "full"})
+    lost = ("gangctl_policy_unanswered_total", {"queue": "penalized", "why": "full"})
     assert [registry.get_sample_value(*each) for each in (ended, lost)] == [0, 0]
-    metrics.killed("a", "slow", "time")
-    metrics.refused("slow", "full")
+    metrics.killed("a", "time")
+    metrics.unanswered("penalized", "full")
     assert [registry.get_sample_value(*each) for each in (ended, lost)] == [1, 1]
 
 
 def test_policies_that_are_gone_leave_no_series(registry: CollectorRegistry) -> None:
     metrics = PolicyMetrics(registry)
     metrics.in_force(policies("a", "b"))
-    metrics.judged_request([outcome("a", Result.FAIL, Action.DENY), outcome("b", Result.PASS)])
-    metrics.killed("a", "slow", "time")
+    metrics.evaluated_request([outcome("a", Result.FAIL, Action.DENY), outcome("b", Result.PASS)])
+    metrics.killed("a", "time")
     metrics.in_force(policies("b"))
     labels = {sample.labels.get("policy") for family in registry.collect() for sample in family.samples}
     assert "a" not in labels
@@ -82,7 +82,7 @@ def test_beyond_many_policies_the_rest_is_counted_together(registry: CollectorRe
     metrics = PolicyMetrics(registry)
     names = [f"p{number:04}" for number in range(MOST_POLICIES + 50)]
     metrics.in_force(policies(*names))
-    metrics.judged_request([outcome(name, Result.PASS) for name in names])
+    metrics.evaluated_request([outcome(name, Result.PASS) for name in names])
     labels = {sample.labels["policy"] for sample in _samples(registry)}
     assert len(labels) == MOST_POLICIES + 1
     assert value(registry, OTHERS, "pass", "none") == 50
@@ -106,12 +106,12 @@ def test_before_policies_are_known_each_path_says_what_it_stands_for() -> None:
 
 
 async def test_who_is_asked_at_the_end_does_not_say_yes_for_that(registry: CollectorRegistry) -> None:
-    bench = _Bench(JudgeOptions(), PolicyMetrics(registry))
+    bench = _LazyEvaluator(EvaluatorOptions(), PolicyMetrics(registry))
     review = Review("CREATE", datetime.now(UTC), {})
-    assert await bench.judge(review, None) == ()
+    assert await bench.evaluate(review, None) == ()
     await bench.close()
     with pytest.raises(Refusal, match="ending"):
-        await bench.judge(review, None)
+        await bench.evaluate(review, None)
 
 
 DOCUMENT: dict[str, Any] = {

@@ -7,7 +7,7 @@ import pytest
 import gangctl
 from gangctl.api.quantity import parse_quantity
 from gangctl.errors import ConfigError
-from gangctl.judge.options import JudgeOptions
+from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.manager.process import EVENT_DRAIN_SECONDS
 from gangctl.manager.settings import ControllerSettings, load_settings, split_address
 from gangctl.runtime.listener import ListenerOptions
@@ -186,7 +186,7 @@ def test_resources_are_asked_for_and_memory_is_bounded(container: Object) -> Non
 
 def test_a_policy_that_fills_its_process_up_leaves_room_for_the_others(container: Object) -> None:
     limit = parse_quantity(container["resources"]["limits"]["memory"])
-    assert limit >= 400_000_000 + 2 * JudgeOptions().memory_bytes
+    assert limit >= 400_000_000 + EvaluatorOptions().workers * EvaluatorOptions().memory_bytes
 
 
 def test_image_is_this_release_and_can_be_replaced_by_name(container: Object) -> None:

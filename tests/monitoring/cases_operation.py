@@ -363,15 +363,15 @@ POLICIES: Final = (
     Case(
         "GangPolicyUnanswered",
         "too many wait",
-        {'gangctl_policy_unanswered_total{lane="slow",why="full"}': "0x4 0+10x30"},
+        {'gangctl_policy_unanswered_total{queue="large",why="full"}': "0x4 0+10x30"},
         fires=11,
-        labels={"lane": "slow", "why": "full"},
-        says="60 evaluations of policies did not take place within 10 minutes (slow lane: full).",
+        labels={"queue": "large", "why": "full"},
+        says="60 evaluations of policies did not take place within 10 minutes (queue large: full).",
     ),
     Case(
         "GangPolicyUnanswered",
         "all are answered",
-        {'gangctl_policy_unanswered_total{lane="slow",why="full"}': "5x30"},
+        {'gangctl_policy_unanswered_total{queue="large",why="full"}': "5x30"},
         silent=30,
     ),
     Case(

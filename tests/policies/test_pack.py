@@ -8,11 +8,11 @@ from pathlib import Path
 import yaml
 
 from gangctl.cli.policy.suite import FILE_NAME, Expected
-from gangctl.judge.policyset import PolicySet
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import GangPolicy
 from gangctl.policy.reading import read_exception
+from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import merge
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings
 from gangctl.webhooks.policies import demand_of

@@ -15,15 +15,15 @@ import orjson
 from gangctl.cli.policy.admitted import as_admitted
 from gangctl.controllers.policies import PolicyKeeper
 from gangctl.controllers.policy_sources import PolicySources
+from gangctl.evaluation.evaluator import PolicyEvaluator
+from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
-from gangctl.judge.judge import Judge
-from gangctl.judge.options import JudgeOptions
-from gangctl.judge.policyset import PolicySet
 from gangctl.manager.scans import Sight
 from gangctl.policy.exemptions import load_exception
 from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.review import Object, Review
+from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Outcome, merge, show
 from gangctl.sandbox.patches import json_patch
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings
@@ -136,14 +136,14 @@ def outcome_of(outcome: Outcome) -> dict[str, Any]:
 
 @dataclass
 class View:
-    """What webhooks and scan know, of a judge that is admission's."""
+    """What webhooks and scan know, of a policy evaluator that is admission's."""
 
-    judging: Judge
+    evaluator: PolicyEvaluator
     outcomes: tuple[Outcome, ...] = ()
 
     @property
     def in_force(self) -> PolicySet:
-        return self.judging.policies
+        return self.evaluator.policies
 
     current = in_force
 
@@ -163,19 +163,21 @@ class View:
     async def namespace(self, name: str) -> Object | None:
         return NAMESPACE if name == "t" else None
 
-    async def judge(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
-        self.outcomes = await self.judging.judge(review, policies)
+    async def evaluate(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
+        self.outcomes = await self.evaluator.evaluate(review, policies)
         return self.outcomes
 
 
 @asynccontextmanager
 async def in_force() -> AsyncIterator[View]:
     """Judged on this loop, with the ordinary budgets."""
-    options = JudgeOptions(ahead=False, inline_seconds=60.0, patience_seconds=60.0)
-    async with Judge(options) as judge:
-        loaded = tuple([await judge.load(each) for each in sorted(POLICIES, key=lambda each: each["metadata"]["name"])])
-        await judge.install(PolicySet(1, loaded, exceptions=tuple(map(load_exception, EXCEPTIONS))))
-        yield View(judge)
+    options = EvaluatorOptions(ahead=False, slice_seconds=60.0)
+    async with PolicyEvaluator(options) as evaluator:
+        loaded = tuple(
+            [await evaluator.load(each) for each in sorted(POLICIES, key=lambda each: each["metadata"]["name"])]
+        )
+        await evaluator.install(PolicySet(1, loaded, exceptions=tuple(map(load_exception, EXCEPTIONS))))
+        yield View(evaluator)
 
 
 def request_for(raw: Object) -> bytes:
@@ -222,7 +224,7 @@ async def scanned(view: View, stored: dict[str, Any]) -> list[dict[str, Any]]:
         cast("PolicyKeeper", view),
         cast("PolicySources", view),
         view.catalogue,
-        judge=view.judge,
+        evaluate=view.evaluate,
         rules=view.cluster_rules,
         fit=view.fit,
         webhooks=WebhookSettings(Endpoint(url="https://gangctl.example")),

@@ -195,7 +195,7 @@ def ours(policy: Object, binding: Object, obj: Object, namespace: Object, params
         "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
     }
     review = with_params(replace(review, request=request), [loaded], ConfigMaps(params))
-    verdict = merge([Evaluation(review).judge(loaded, StepMeter.request(time.monotonic))])
+    verdict = merge([Evaluation(review).evaluate(loaded, StepMeter.request(time.monotonic))])
     warnings = tuple(each.partition("': ")[2] for each in verdict.warnings)
     if verdict.allowed:
         return Answer(warnings=warnings)

@@ -12,12 +12,12 @@ import orjson
 
 from gangctl.controllers.policy_status import exception_status, policy_status
 from gangctl.errors import ValidationError
-from gangctl.judge.policyset import PolicySet, docket
 from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.evaluate import Evaluation, refused_by_broken
 from gangctl.policy.exemptions import LoadedException, covers, load_exception
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy, PolicyError
+from gangctl.policy.snapshot import PolicySet, snapshot_of
 from gangctl.policy.status import Condition
 from gangctl.policy.verdict import merge
 from gangctl.webhooks.policies import answer, demand_of, skipped
@@ -117,7 +117,7 @@ def _check_policy(document: dict[str, Any]) -> bool:
     try:
         held = load_policy(document)
         in_force = PolicySet(1, (held,))
-        outcome = Evaluation(review).judge(held, StepMeter.request(time.monotonic))
+        outcome = Evaluation(review).evaluate(held, StepMeter.request(time.monotonic))
     except PolicyError as error:
         held = error
         in_force = PolicySet(1, broken=(error.broken,))
@@ -126,7 +126,7 @@ def _check_policy(document: dict[str, Any]) -> bool:
         assert held.problems
         assert outcome.violations or not (outcome.matched and held.broken.fail_closed)
     _check_status(policy_status(held, 1))
-    assert docket(in_force).policies is in_force
+    assert snapshot_of(in_force).policies is in_force
     assert demand_of(in_force).fail <= {"CREATE", "UPDATE", "DELETE"}
     answer(merge([outcome]), skipped([outcome], in_force.broken)).message.encode()
     return isinstance(held, LoadedPolicy)
@@ -137,7 +137,7 @@ def _check_exception(document: dict[str, Any]) -> bool:
     try:
         held = load_exception(document)
         assert covers(held, "p", "r", review_of({"metadata": {"name": "b1", "namespace": "a"}})) in {True, False}
-        docket(PolicySet(1, exceptions=(held,)))
+        snapshot_of(PolicySet(1, exceptions=(held,)))
     except ValidationError as error:
         held = error
     _check_status(exception_status(held, 1, NOW, ["p"]))

@@ -278,20 +278,23 @@ class Seen(WorkersObserver):
         self.deaths.append(why)
 
 
+async def until_idle(workers: Workers, count: int) -> None:
+    async def idle() -> bool:
+        return workers.idle == count
+
+    await wait_for(idle, what=f"{count} idle workers")
+
+
 async def test_the_next_worker_is_there_when_one_is_killed() -> None:
     seen = Seen()
-    async with Workers(SPEC, spares=1, observer=seen) as workers:
+    async with Workers(SPEC, size=2, observer=seen) as workers:
         first = await workers.take()
-
-        async def spare() -> bool:
-            return workers.idle == 1
-
-        await wait_for(spare, what="a spare worker")
+        await until_idle(workers, 1)
         await first.send(["hang"])
         await workers.discard(first)
-        spares = children()
+        idle = children()
         second = await workers.take()
-        assert second.pid in spares
+        assert second.pid in idle
         assert await ask(second, "echo", 1) == [1]
     assert gone(first.pid)
     assert gone(second.pid)
@@ -299,43 +302,24 @@ async def test_the_next_worker_is_there_when_one_is_killed() -> None:
     assert not seen.deaths
 
 
-async def test_without_spares_nothing_is_started_until_somebody_waits() -> None:
-    async with Workers(SPEC, spares=0) as workers:
+async def test_nothing_is_started_before_the_first_is_taken_if_not_ahead() -> None:
+    async with Workers(SPEC, ahead=False) as workers:
         assert not children()
         process = await workers.take()
         assert children() == [process.pid]
 
 
-async def test_a_worker_that_is_given_back_is_taken_again_and_one_too_many_is_ended() -> None:
-    async with Workers(SPEC, spares=1) as workers:
+async def test_there_are_never_more_and_one_that_is_given_back_is_taken_again() -> None:
+    async with Workers(SPEC, size=2) as workers:
         one, two = await workers.take(), await workers.take()
-
-        async def spare() -> bool:
-            return workers.idle == 1
-
-        await wait_for(spare, what="a spare worker")
-        assert len(children()) == 3
+        third = asyncio.create_task(workers.take())
+        await asyncio.sleep(0)
         workers.give_back(one)
+        assert await third is one
         workers.give_back(two)
-
-        async def ended() -> bool:
-            return len(children()) == 1 and workers.idle == 1
-
-        await wait_for(ended, what="the two that are too many to be gone")
-        assert (await workers.take()).pid in {one.pid, two.pid}
-
-
-async def test_spares_may_begin_with_the_first_that_is_taken() -> None:
-    async with Workers(SPEC, spares=1, ahead=False) as workers:
-        assert not children()
-        process = await workers.take()
-
-        async def spare() -> bool:
-            return workers.idle == 1
-
-        await wait_for(spare, what="a spare worker")
-        assert len(children()) == 2
-        assert process.pid in children()
+        workers.give_back(one)
+        assert sorted(children()) == sorted([one.pid, two.pid])
+        assert await workers.take() is two
 
 
 async def test_a_nice_worker_lets_others_go_first() -> None:
@@ -353,15 +337,27 @@ async def test_workers_are_prepared_before_they_are_taken_and_again_when_it_chan
         assert await ask(process, "echo", 1) == [1]
         told.append(process.pid)
 
-    async with Workers(SPEC, prepare=prepare) as workers:
-
-        async def times(count: int) -> bool:
-            return len(told) == count and workers.idle == 1
-
-        await wait_for(lambda: times(1), what="the first preparation")
+    async with Workers(SPEC, size=2, prepare=prepare) as workers:
+        await workers.until_prepared(2)
+        lent = await workers.take()
         workers.refresh()
-        await wait_for(lambda: times(2), what="the second preparation")
-        assert (await workers.take()).pid == told[0] == told[1]
+        await workers.until_prepared(1)
+        assert len(told) == 3, "one that is lent is left alone"
+        assert told[2] != lent.pid
+        workers.give_back(lent)
+        await workers.until_prepared(2)
+        assert told[3] == lent.pid
+        assert set(told) == set(children())
+
+
+async def test_a_worker_that_is_not_prepared_any_more_can_be_taken() -> None:
+    async with Workers(SPEC) as workers:
+        process = await workers.take()
+        workers.refresh()
+        waiting = asyncio.create_task(workers.take())
+        await asyncio.sleep(0)
+        workers.give_back(process)
+        assert await waiting is process
 
 
 async def test_one_that_ends_by_itself_is_replaced_and_told() -> None:
@@ -410,7 +406,7 @@ async def test_who_waits_is_told_that_there_will_be_none() -> None:
 
 
 async def test_a_cancelled_taker_leaves_the_worker_to_the_next() -> None:
-    async with Workers(SPEC, spares=0) as workers:
+    async with Workers(SPEC, ahead=False) as workers:
         for steps in range(4):
             taker = asyncio.create_task(workers.take())
             for _ in range(steps):

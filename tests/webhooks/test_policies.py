@@ -9,9 +9,8 @@ from typing import Any
 
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
-from gangctl.judge.policyset import PolicySet
 from gangctl.policy.cel.ast import Literal, Span
-from gangctl.policy.cel.checked import Checked, Profile
+from gangctl.policy.cel.checked import Checked
 from gangctl.policy.cel.evaluation.frame import Frame
 from gangctl.policy.cel.program import Program
 from gangctl.policy.cel.types import BOOL
@@ -21,6 +20,7 @@ from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, Progra
 from gangctl.policy.model import GangPolicy
 from gangctl.policy.params import Scope
 from gangctl.policy.review import Object, Review
+from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 from gangctl.webhooks.defaults import DefaultsAdmission
 from gangctl.webhooks.policies import PolicyAdmission, annotation_key, demand_of
@@ -48,8 +48,7 @@ def never(frame: Frame) -> object:
 def loaded(name: str, reads: str = "object", **spec: Any) -> LoadedPolicy:
     """A policy as the webhooks see it; what its expressions say is up to the view."""
     span, none = Span(0, 4), frozenset[str]()
-    profile = Profile(1, (1,), (0,))
-    checked = Checked("true", Literal(span, "bool", value=True), BOOL, frozenset({reads}), none, none, profile)
+    checked = Checked("true", Literal(span, "bool", value=True), BOOL, frozenset({reads}), none, none)
     rule = Rule("0", Expression("spec.validations[0].expression", checked, Program(never)), "", None, "Invalid")
     return LoadedPolicy(name, model(name, **spec).spec, {}, native=False, programs=Programs(rules=(rule,)))
 
@@ -100,7 +99,7 @@ class View:
         self.in_force = self.meanwhile or self.in_force
         return self.known
 
-    async def judge(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
+    async def evaluate(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
         self.reviews.append(review)
         self.asked = policies
         return self.outcomes

@@ -14,7 +14,7 @@ from gangctl.cli.inputs import read_documents
 from gangctl.cli.output import Section, Table, print_objects, print_sections
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import FileCatalogue, check_names, sort_documents
-from gangctl.cli.policy.court import now
+from gangctl.cli.policy.evaluator import now
 from gangctl.cli.policy.loading import Loaded, is_parameter, load
 from gangctl.cli.policy.measuring import Measured, Timing, measure, measure_binding, measure_policy
 from gangctl.cli.policy.pathways import sent_for
@@ -58,8 +58,7 @@ def command(
     """Measure what policies cost.
 
     For each rule and object the median and the 99th percentile of one evaluation in
-    microseconds, with the variables that the rule reads; the steps that it took, and those
-    that it may take at most (BOUND) on lists as long as the longest of the object. What this
+    microseconds, with the variables that the rule reads, and the steps that it took. What this
     machine measures is no verdict: there is no threshold, and the exit code is 0.
 
     \b
@@ -119,9 +118,9 @@ class _Run:
             f"compiling {policies} {'policy' if policies == 1 else 'policies'}: {_us(self._compiling.median)} us",
             *(f"binding {title}: {_us(timing.median)} us" for title, timing in self._binding),
         ]
-        headers = ("POLICY", "RULE", "OBJECT", "MEDIAN", "P99", "STEPS", "BOUND", "RESULT")
+        headers = ("POLICY", "RULE", "OBJECT", "MEDIAN", "P99", "STEPS", "RESULT")
         rows = tuple(_row(each) for each in self._measured)
-        table = Table(headers, rows, right=frozenset({3, 4, 5, 6}))
+        table = Table(headers, rows, right=frozenset({3, 4, 5}))
         return Section("microseconds", tuple(lines), table)
 
     def data(self) -> dict[str, Any]:
@@ -139,7 +138,6 @@ class _Run:
                     "object": each.object,
                     **_timing(each.timing),
                     "steps": each.steps,
-                    "bound": each.bound,
                     "result": each.result,
                 }
                 for each in self._measured
@@ -156,7 +154,6 @@ def _row(each: Measured) -> tuple[str, ...]:
         _us(timing.median),
         _us(timing.p99),
         str(each.steps),
-        str(each.bound),
         each.result,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gangctl.cli.policy.court import Court
+from gangctl.cli.policy.evaluator import CommandEvaluator
 from gangctl.cli.policy.requests import Request, Setting, request_of
 from gangctl.errors import FieldError
 from gangctl.policy.defaults import Source, defaults_of
@@ -42,7 +42,7 @@ class Met:
 class Admission:
     """The way of requests to the policies."""
 
-    court: Court
+    evaluator: CommandEvaluator
     policies: Sequence[LoadedPolicy]
     setting: Setting
     catalogue: ParamCatalogue
@@ -54,7 +54,7 @@ class Admission:
         if not giving or operation != "CREATE" or request.review.object is None:
             return Met(request)
         asked = [policy.name for policy in giving if policy.spec.match_conditions]
-        outcomes = self.court.judge(request.review, asked) if asked else ()
+        outcomes = self.evaluator.evaluate(request.review, asked) if asked else ()
         applied = defaults_of(giving, request.review, outcomes)
         if applied.conflicts or not applied.patch:
             return Met(request, conflicts=applied.conflicts)

@@ -26,8 +26,8 @@ from gangctl.cli.policy.bundle import (
     name_of,
     sort_documents,
 )
-from gangctl.cli.policy.court import Court, now
 from gangctl.cli.policy.defaulting import Admission
+from gangctl.cli.policy.evaluator import CommandEvaluator, now
 from gangctl.cli.policy.explain import variables_of
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, orphans
 from gangctl.cli.policy.pathways import Sent, sent_for
@@ -218,13 +218,13 @@ def judge_all(loaded: Loaded, subjects: Sequence[Sent], inquiry: Inquiry) -> lis
     """What all policies say of each object."""
     found = []
     setting = inquiry.setting
-    with Court(setting.generation.kubernetes) as court:
-        court.install(loaded.policies, loaded.exceptions)
-        admission = Admission(court, loaded.policies, setting, inquiry.catalogue)
+    with CommandEvaluator(setting.generation.kubernetes) as evaluator:
+        evaluator.install(loaded.policies, loaded.exceptions)
+        admission = Admission(evaluator, loaded.policies, setting, inquiry.catalogue)
         for sent in subjects:
             met = admission.meet(sent.obj, inquiry.operation, inquiry.before(sent.document))
             review = met.request.review
-            verdict = merge([met.refusal()] if met.conflicts else court.judge(review))
+            verdict = merge([met.refusal()] if met.conflicts else evaluator.evaluate(review))
             if sent.only_if_matched and not any(outcome.matched for outcome in verdict.outcomes):
                 continue
             values = variables_of(loaded.policies, review) if inquiry.explain else {}

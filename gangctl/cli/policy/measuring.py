@@ -11,8 +11,6 @@ from functools import partial
 from typing import Any, Final
 
 from gangctl.cli.policy.explain import Variables
-from gangctl.judge.size import size_of
-from gangctl.policy.cel.checked import Checked
 from gangctl.policy.cel.evaluation.plain import plain
 from gangctl.policy.cel.faults import EvalError
 from gangctl.policy.cel.meter import StepMeter
@@ -42,8 +40,7 @@ class Timing:
 class Measured:
     """One rule, or a policy as a whole, on one object.
 
-    ``bound`` are the steps that it may take at most for lists as long as the longest of the
-    object, ``steps`` those that it took; ``result`` is what it said.
+    ``steps`` are those that it took; ``result`` is what it said.
     """
 
     policy: str
@@ -51,7 +48,6 @@ class Measured:
     object: str
     timing: Timing
     steps: int
-    bound: int
     result: str
 
 
@@ -74,15 +70,13 @@ def measure_policy(policy: LoadedPolicy, review: Review, title: str, rounds: int
     evaluation = Evaluation(review)
     params = review.params.get(policy.name, ())
     bindings = {**evaluation.bindings, "params": params[0]} if params else evaluation.bindings
-    elements = size_of(review).elements
     found = []
     for rule in policy.programs.rules:
         condition = rule.condition
         run = partial(_evaluate, policy, condition, bindings)
         timing = measure(run, rounds)
         result, steps = run()
-        bound = condition.checked.profile.bound(elements) + _bound_of_variables(policy, condition.checked, elements)
-        found.append(Measured(policy.name, rule.id, title, timing, steps, bound, result))
+        found.append(Measured(policy.name, rule.id, title, timing, steps, result))
     return [*found, _measure_whole(policy, evaluation, title, rounds)]
 
 
@@ -97,27 +91,14 @@ def _evaluate(policy: LoadedPolicy, condition: Expression, bindings: Bindings) -
     return "pass" if value is True else "fail", meter.spent
 
 
-def _bound_of_variables(policy: LoadedPolicy, checked: Checked, elements: int) -> int:
-    """Steps of the variables that an expression reads, and of those that they read."""
-    needed: set[str] = set()
-    waiting = list(checked.variables)
-    while waiting:
-        name = waiting.pop()
-        if name not in needed and name in policy.programs.variables:
-            needed.add(name)
-            waiting += policy.programs.variables[name].checked.variables
-    return sum(policy.programs.variables[name].checked.profile.bound(elements) for name in needed)
-
-
 def _measure_whole(policy: LoadedPolicy, evaluation: Evaluation, title: str, rounds: int) -> Measured:
     def run() -> Any:
-        return evaluation.judge(policy, StepMeter.request(time.monotonic))
+        return evaluation.evaluate(policy, StepMeter.request(time.monotonic))
 
     timing = measure(run, rounds)
     outcome = run()
     result = ("fail" if outcome.violations else "pass") if outcome.matched else f"skipped: {outcome.skipped}"
-    bound = policy.bound(size_of(evaluation.review).elements)
-    return Measured(policy.name, WHOLE, title, timing, outcome.steps, bound, result)
+    return Measured(policy.name, WHOLE, title, timing, outcome.steps, result)
 
 
 def measure_binding(review: Review, rounds: int) -> Timing:

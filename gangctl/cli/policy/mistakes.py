@@ -12,6 +12,7 @@ from gangctl.cli.policy.loading import Loaded
 from gangctl.cli.policy.places import Remark, Severity
 from gangctl.policy.cel.ast import Call, Literal, Node
 from gangctl.policy.cel.meter import EXPRESSION_STEPS, POLICY_STEPS
+from gangctl.policy.cel.profile import profile_of
 from gangctl.policy.cel.walk import walk
 from gangctl.policy.loaded import Expression, LoadedPolicy
 
@@ -140,7 +141,7 @@ class Inspection:
     def _costs(self) -> Iterator[Remark]:
         hint = "fewer loops within each other, or a variable for what does not change within one"
         for expression in self.policy.programs.expressions():
-            longest = _longest(expression.checked.profile.bound, EXPRESSION_STEPS)
+            longest = _longest(profile_of(expression.checked).bound, EXPRESSION_STEPS)
             if longest < LISTS:
                 message = f"may cost more than its {EXPRESSION_STEPS} steps where a list is longer than {longest}"
                 yield self.remark("Costly", expression.path, message, hint=hint, node=expression.checked.node)
@@ -152,7 +153,8 @@ class Inspection:
                 ):
                     message = "the pattern is computed, and compiled anew for each object"
                     yield self.remark("ComputedPattern", expression.path, message, node=node.arguments[-1])
-        longest = _longest(self.policy.bound, POLICY_STEPS)
+        profiles = [profile_of(each.checked) for each in self.policy.programs.expressions()]
+        longest = _longest(lambda elements: sum(each.bound(elements) for each in profiles), POLICY_STEPS)
         if longest < LISTS:
             message = (
                 f"its expressions together may cost more than {POLICY_STEPS} steps for lists longer than {longest}"

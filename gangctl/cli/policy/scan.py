@@ -27,16 +27,15 @@ from gangctl.cli.policy.cluster import (
     policies_of,
     typed,
 )
-from gangctl.cli.policy.court import now, options_of
+from gangctl.cli.policy.evaluator import now, options_of
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, try_to_load
 from gangctl.cli.policy.queues import Fit, fit_of_existing
 from gangctl.cli.policy.verdicts import finding_data
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
+from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.gang.resolve import ClusterRules
-from gangctl.judge.judge import Judge
-from gangctl.judge.policyset import PolicySet
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.policy.existing import review_of_existing
 from gangctl.policy.fitvariable import unknown_fit
@@ -44,6 +43,7 @@ from gangctl.policy.gangvariable import gang_of
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import with_params
 from gangctl.policy.review import Object
+from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Finding, Outcome, Result
 
 VIOLATED: Final = 1
@@ -147,7 +147,7 @@ async def _scan(client: Client, own_namespace: str, scope: Scope) -> Report:
     fit = await _fit(client, loaded.policies)
     report = Report(results={policy.name: Counter() for policy in loaded.policies})
     place = None if scope.everywhere else scope.namespace or own_namespace
-    async with Judge(options_of(generation.kubernetes)) as judge:
+    async with PolicyEvaluator(options_of(generation.kubernetes)) as judge:
         await judge.install(PolicySet(1, policies=loaded.policies, exceptions=loaded.exceptions))
         async with aclosing(_jobsets(client, place)) as jobsets:
             async for jobset in jobsets:
@@ -157,7 +157,7 @@ async def _scan(client: Client, own_namespace: str, scope: Scope) -> Report:
                     continue
                 plan, answer = gang_of(jobset, rules), fit(jobset, home)
                 review = review_of_existing(jobset, namespaces.get(home), plan, scope.now, answer)
-                report.add(jobset, await judge.judge(with_params(review, loaded.policies, catalogue)))
+                report.add(jobset, await judge.evaluate(with_params(review, loaded.policies, catalogue)))
     return report
 
 

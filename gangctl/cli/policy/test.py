@@ -14,7 +14,7 @@ from gangctl.cli import options
 from gangctl.cli.messages import note
 from gangctl.cli.output import Section, Table, print_objects, print_sections
 from gangctl.cli.policy import flags
-from gangctl.cli.policy.court import now
+from gangctl.cli.policy.evaluator import now
 from gangctl.cli.policy.junit import Reported, junit
 from gangctl.cli.policy.suitefiles import find_suite_files, read_suite_file
 from gangctl.cli.policy.testing import Ground, Tested, Tests, run_tests

@@ -11,8 +11,8 @@ from datetime import datetime
 from gangctl.api.documents import Document
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.policy.bundle import FileCatalogue, name_of
-from gangctl.cli.policy.court import Court
 from gangctl.cli.policy.defaulting import Admission, Met
+from gangctl.cli.policy.evaluator import CommandEvaluator
 from gangctl.cli.policy.expectation import Actual, Coverage, actual, difference
 from gangctl.cli.policy.explain import fault_of_message
 from gangctl.cli.policy.loading import Loaded, load
@@ -96,7 +96,7 @@ class Ground:
         return self.generation.kubernetes
 
 
-def run_file(file: SuiteFile, court: Court, ground: Ground, tests: Tests) -> None:
+def run_file(file: SuiteFile, evaluator: CommandEvaluator, ground: Ground, tests: Tests) -> None:
     """Run the rows of a file and add to ``tests``; InputError when it names what does not exist."""
     chosen = list(_chosen(file, ground.run))
     if not chosen:
@@ -104,8 +104,8 @@ def run_file(file: SuiteFile, court: Court, ground: Ground, tests: Tests) -> Non
     loaded = load(file.bundle, ground.minor)
     for policy in loaded.policies:
         tests.coverage.expect(tests.label(policy, loaded.documents[policy.name]), policy.rules)
-    court.install(loaded.policies, loaded.exceptions)
-    run = _Run(file, loaded, court, ground, tests)
+    evaluator.install(loaded.policies, loaded.exceptions)
+    run = _Run(file, loaded, evaluator, ground, tests)
     for index, subject in chosen:
         run.test(index, subject)
 
@@ -123,7 +123,7 @@ class _Run:
 
     file: SuiteFile
     loaded: Loaded
-    court: Court
+    evaluator: CommandEvaluator
     ground: Ground
     tests: Tests
     known: dict[tuple[object, ...], Met] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class _Run:
                     self._tell_of_message(index, policy, finding.rule, met)
 
     def _outcome(self, policy: LoadedPolicy, met: Met) -> Outcome:
-        (outcome,) = self.court.judge(met.request.review, [policy.name])
+        (outcome,) = self.evaluator.evaluate(met.request.review, [policy.name])
         return outcome
 
     def _compare(self, index: int, subject: Subject, policy: LoadedPolicy, outcome: Outcome, start: float) -> None:
@@ -181,7 +181,7 @@ class _Run:
             if file.queues is not None:
                 setting = replace(setting, fit=fit_of(file.queues, setting))
             catalogue = FileCatalogue([document.value for document in file.params])
-            admission = Admission(self.court, self.loaded.policies, setting, catalogue)
+            admission = Admission(self.evaluator, self.loaded.policies, setting, catalogue)
             old = _old(file, index, subject).value if row.old is not None else None
             self.known[asked] = admission.meet(subject.value, row.operation, old)
         return self.known[asked]
@@ -219,9 +219,9 @@ def _policies(file: SuiteFile, index: int, loaded: Loaded) -> list[LoadedPolicy]
 def run_tests(files: Sequence[SuiteFile], ground: Ground) -> Tests:
     """Run all files; InputError when there is nothing to run."""
     tests = Tests()
-    with Court(ground.minor) as court:
+    with CommandEvaluator(ground.minor) as evaluator:
         for file in files:
-            run_file(file, court, ground, tests)
+            run_file(file, evaluator, ground, tests)
     if not tests.tested:
         what = f" that match {ground.run.pattern!r}" if ground.run is not None else ""
         raise InputError(f"no tests{what} in {len(files)} test file{'' if len(files) == 1 else 's'}")

@@ -1,4 +1,4 @@
-"""Refuses at load what kube-apiserver refuses, and what breaks gangctl's own limits."""
+"""Refuses at load what kube-apiserver refuses, and text that is too long or nested too deeply to be read."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from gangctl.policy.cel.ast import Node
 from gangctl.policy.cel.checked import Checked, Environment
 from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.growth import check_growth
 from gangctl.policy.cel.infer import Inference
 from gangctl.policy.cel.literal_checks import check_literals
 from gangctl.policy.cel.parser import parse
-from gangctl.policy.cel.profile import profile_of
 from gangctl.policy.cel.types import Type
 from gangctl.policy.cel.unify import same
 
@@ -27,7 +25,6 @@ def check(text: str, environment: Environment, *, returns: Sequence[Type] = ()) 
     type_ = inference.infer(node)
     check_literals(node, inference.types)
     _check_result(node, type_, returns)
-    extent = check_growth(node, inference.types, environment.extents)
     return Checked(
         text=text,
         node=node,
@@ -35,9 +32,7 @@ def check(text: str, environment: Environment, *, returns: Sequence[Type] = ()) 
         reads=frozenset(inference.reads),
         variables=frozenset(inference.variables),
         functions=frozenset(inference.functions),
-        profile=profile_of(node, inference.types),
         types=inference.types,
-        extent=extent,
     )
 
 

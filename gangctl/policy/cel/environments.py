@@ -8,7 +8,6 @@ from typing import Final
 
 from gangctl.policy.cel.checked import Checked, Environment
 from gangctl.policy.cel.declarations.kubernetes import AUTHORIZER as AUTHORIZER_FUNCTIONS
-from gangctl.policy.cel.extent import Extent
 from gangctl.policy.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, Type, list_of, map_of
 
 _KIND: Final = Type("kubernetes.GroupVersionKind", fields={"group": STRING, "version": STRING, "kind": STRING})
@@ -87,14 +86,11 @@ def admission(
     params: bool = True,
     computed: Mapping[str, Type] = _NOTHING,
     minor: str = "1.37",
-    extents: Mapping[str, Extent] | None = None,
 ) -> Environment:
     """The environment of matchConditions, variables, validations, messages and audit annotations.
 
     ``params`` exists where the policy has a paramKind. ``computed`` are the types of what
-    gangctl adds: nothing for a native policy. ``variables`` are those declared before, and
-    ``extents`` how large their values can be (:attr:`Checked.extent`): without them, variables
-    that each double the one before get by the limits.
+    gangctl adds: nothing for a native policy. ``variables`` are those declared before.
     """
     roots = {
         "object": DYN,
@@ -106,13 +102,9 @@ def admission(
     if params:
         roots["params"] = DYN
     roots |= computed
-    return Environment(roots, dict(variables or {}), minor, dict(extents or {}))
+    return Environment(roots, dict(variables or {}), minor)
 
 
 def with_variable(environment: Environment, name: str, checked: Checked) -> Environment:
-    """The environment of what comes after ``variables.name``: its type, and how large its value can be."""
-    return replace(
-        environment,
-        variables={**environment.variables, name: checked.type},
-        extents={**environment.extents, name: checked.extent},
-    )
+    """The environment of what comes after ``variables.name``."""
+    return replace(environment, variables={**environment.variables, name: checked.type})

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gangctl.policy.cel.ast import Comprehension, Node
+from gangctl.policy.cel.ast import Node
 from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.macros import LOOPS as LOOPING
 from gangctl.policy.cel.tokens import Token
 from gangctl.policy.cel.walk import children
 
@@ -21,8 +20,6 @@ DEPTH: Final = 100
 """Of the tree: ``a + b + c`` is one deeper than ``a + b``; ``&&`` and ``||`` are balanced, so they hardly count."""
 GRAMMAR_DEPTH: Final = 340
 """Of cel-python's own tree of it, whose evaluator takes up to six Python frames for each."""
-LOOPS: Final = 3
-"""Macros within macros."""
 
 _OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 
@@ -58,21 +55,13 @@ def too_deep(what: str, offset: int) -> CompileError:
 
 
 def check_tree(node: Node) -> None:
-    """Refuse trees with too many nodes, and macros within macros within macros."""
+    """Refuse trees with too many nodes."""
     count = 0
-    waiting = [(node, 0)]
+    waiting = [node]
     while waiting:
-        each, loops = waiting.pop()
+        each = waiting.pop()
         count += 1
         if count > NODES:
             message = f"the expression has more than {NODES} parts"
             raise CompileError(CompileKind.LIMIT, message, each.span.start, hint="put parts of it into variables")
-        inner = loops
-        if isinstance(each, Comprehension) and each.macro in LOOPING:
-            inner += 1
-            if inner > LOOPS:
-                raise too_deep(f"more than {LOOPS} loops within each other", each.span.start)
-            waiting.append((each.target, loops))
-            waiting += [(argument, inner) for argument in reversed(each.arguments)]
-        else:
-            waiting += [(child, loops) for child in reversed(children(each))]
+        waiting += reversed(children(each))

@@ -1,12 +1,16 @@
-"""What an expression may cost: how many of its parts run once, per element, per pair of elements, ..."""
+"""What an expression may cost: how many of its parts run once, per element, per pair of elements, ...
+
+An estimate for people who write policies; what an expression does cost is counted while it runs (``meter.py``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from gangctl.policy.cel.ast import Call, Comprehension, Literal, Node
-from gangctl.policy.cel.checked import Profile
+from gangctl.policy.cel.ast import Call, Comprehension, Literal
+from gangctl.policy.cel.checked import Checked
 from gangctl.policy.cel.declarations import FUNCTIONS
 from gangctl.policy.cel.macros import LOOPS
 from gangctl.policy.cel.types import Type
@@ -22,8 +26,31 @@ _PER_ELEMENT: Final = frozenset({"distinct", "sets.contains", "sets.equivalent",
 """Functions that compare each element with others: one more level."""
 
 
-def profile_of(node: Node, types: Mapping[int, Type]) -> Profile:
-    """The profile of an expression; ``types`` are those of its nodes by ``id``."""
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What an expression may cost at most, for objects of any size.
+
+    ``nodes`` is the size of the tree. Each entry of ``work`` is the number of nodes that are
+    evaluated once per element of so many nested lists: ``work[0]`` once, ``work[1]`` per
+    element, ``work[2]`` per pair, ... ``scans`` counts calls whose time grows with a string
+    or list (``matches``, ``contains``, ``in``), in the same form.
+    """
+
+    nodes: int
+    work: tuple[int, ...]
+    scans: tuple[int, ...]
+
+    def bound(self, elements: int) -> int:
+        """Steps for objects whose longest list or map has so many elements."""
+        steps = 0
+        for depth, (work, scans) in enumerate(zip(self.work, self.scans, strict=True)):
+            steps += (work + 8 * scans) * max(1, elements) ** depth
+        return steps
+
+
+def profile_of(checked: Checked) -> Profile:
+    """The profile of an expression."""
+    node, types = checked.node, checked.types
     work: dict[int, int] = {}
     scans: dict[int, int] = {}
     waiting = [(node, 0)]

@@ -38,9 +38,8 @@ def test_every_rule_on_every_specimen(tmp_path: Path) -> None:
     for each in data["rules"]:
         assert 0 < each["median"] <= each["p99"]
         assert each["rounds"] == 5
-        assert 0 < each["steps"] <= each["bound"]
-    # The names are compared with each other: the bound knows, and so does the clock.
-    assert measured["unique", "50"]["bound"] > 10 * measured["unique", "3"]["bound"]
+        assert each["steps"] > 0
+    # The names are compared with each other.
     assert measured["unique", "50"]["steps"] > 10 * measured["unique", "3"]["steps"]
     assert measured["few-pods", "50"]["result"] == "fail"
 
@@ -57,7 +56,7 @@ def test_a_table_for_given_objects(tmp_path: Path) -> None:
     assert lines[0] == "microseconds"
     assert lines[1].startswith("  compiling 1 policy: ")
     rows = [line.split() for line in lines[3:7]]
-    assert rows[0] == ["POLICY", "RULE", "OBJECT", "MEDIAN", "P99", "STEPS", "BOUND", "RESULT"]
+    assert rows[0] == ["POLICY", "RULE", "OBJECT", "MEDIAN", "P99", "STEPS", "RESULT"]
     assert [row[:3] for row in rows[1:]] == [
         ["p", "queued", "JobSet"],
         ["p", "r", "JobSet"],

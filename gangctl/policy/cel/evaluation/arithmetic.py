@@ -11,8 +11,6 @@ from gangctl.policy.cel.library.values import INT_MAX, INT_MIN, UINT_MAX, Uint, 
 from gangctl.policy.cel.times import Duration, Timestamp, duration_of, timestamp_of
 
 Operator = Callable[[Any, Any], Any]
-SHIFT: Final = 6
-"""Copying 64 characters or elements is a step."""
 
 
 def integer(value: int) -> int:

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from gangctl.policy.cel.ast import Bind, Call, Comprehension, Index, ListOf, Literal, MapOf, Name, Node, Select
 from gangctl.policy.cel.evaluation import access
-from gangctl.policy.cel.evaluation.arithmetic import OPERATORS, SHIFT, Operator, negate
+from gangctl.policy.cel.evaluation.arithmetic import OPERATORS, Operator, negate
 from gangctl.policy.cel.evaluation.comprehensions import MACROS, Loop, bind, comprehension
 from gangctl.policy.cel.evaluation.frame import Code, Frame, placed
 from gangctl.policy.cel.evaluation.functions import Function, resolve, strict
 from gangctl.policy.cel.evaluation.relations import RELATIONS, Relation
 from gangctl.policy.cel.faults import CompileError, CompileKind, EvalError, EvalKind
 from gangctl.policy.cel.library.maps import MISSING, KeyedMap, entered
-from gangctl.policy.cel.library.values import Optional, TypeValue, Uint, bounded, no_such_overload
+from gangctl.policy.cel.library.values import COPIED_SHIFT, Optional, TypeValue, Uint, bounded, no_such_overload
 from gangctl.policy.cel.meter import EXHAUSTED
 from gangctl.policy.cel.times import Duration
 from gangctl.policy.cel.types import DOUBLE, DURATION, DYN, TIMESTAMP, UINT, Type
@@ -194,10 +194,10 @@ def _relation(relation: Relation, left: Code, right: Code) -> Code:
 
 def _arithmetic(operator: Operator, left: Code, right: Code) -> Code:
     def run(frame: Frame) -> Any:
-        value = operator(left(frame), right(frame))
-        if type(value) in _SIZED:
-            frame.charge(len(value) >> SHIFT)
-        return value
+        one, other = left(frame), right(frame)
+        if type(one) in _SIZED and type(other) in _SIZED:
+            frame.charge((len(one) + len(other)) >> COPIED_SHIFT)
+        return operator(one, other)
 
     return run
 

@@ -170,7 +170,7 @@ def _sort_by(frame: Frame, loop: Loop, target: Any) -> Any:
     if type(target) is not list:
         raise no_such_overload("sortBy")
     keys = [loop.result(frame) for _ in _elements(frame, loop, target)]
-    return registry.METHODS["@sortByAssociatedKeys"](target, keys)
+    return registry.METHODS["@sortByAssociatedKeys"].call(frame, target, keys)
 
 
 def _opt_map(frame: Frame, loop: Loop, target: Any) -> Optional:

@@ -117,20 +117,18 @@ def _slice(values: Sequence[Any], start: int, end: int) -> list[Any]:
     return list(values[start:end])
 
 
-def _flatten_once(values: Sequence[Any]) -> list[Any]:
-    return _flatten(values, 1)
-
-
-def _flatten(values: Sequence[Any], depth: int) -> list[Any]:
+def _flatten(spending: Spending, values: Sequence[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
         raise invalid("flatten: level must be non-negative")
     flat: list[Any] = []
     for value in values:
         if depth and kind(value) == "list":
-            flat.extend(_flatten(value, depth - 1))
+            # The same list may stand in another one any number of times.
+            spending.charge(len(value))
+            flat.extend(_flatten(spending, value, depth - 1))
+            bounded(len(flat), "flatten")
         else:
             flat.append(value)
-    bounded(len(flat), "flatten")
     return flat
 
 
@@ -165,11 +163,11 @@ def _last(values: Sequence[Any]) -> Optional:
     return Optional(True, values[-1]) if values else NONE
 
 
-def _sort(values: Sequence[Any]) -> list[Any]:
-    return _sort_by_keys(values, values)
+def _sort(spending: Spending, values: Sequence[Any]) -> list[Any]:
+    return _sort_by_keys(spending, values, values)
 
 
-def _sort_by_keys(values: Sequence[Any], keys: Sequence[Any]) -> list[Any]:
+def _sort_by_keys(spending: Spending, values: Sequence[Any], keys: Sequence[Any]) -> list[Any]:
     if len(values) != len(keys):
         raise invalid("sortBy: as many keys as elements are needed")
     if not keys:
@@ -179,16 +177,18 @@ def _sort_by_keys(values: Sequence[Any], keys: Sequence[Any]) -> list[Any]:
         raise no_such_overload("sort")
     if any(kind(key) != name for key in keys):
         raise invalid("sort: the elements must have the same type")
+    spending.charge(len(keys) * len(keys).bit_length())
     by_key = cmp_to_key(lambda one, other: compare(one, other) or 0)
     indexes = sorted(range(len(values)), key=lambda index: by_key(keys[index]))
     return [values[index] for index in indexes]
 
 
-def _range(length: int) -> list[int]:
+def _range(spending: Spending, length: int) -> list[int]:
     if length < 0:
         raise invalid("lists.range: the size must not be negative")
     if length > LONGEST_RANGE:
         raise EvalError(EvalKind.BUDGET_EXCEEDED, f"lists.range makes at most {LONGEST_RANGE} elements")
+    spending.charge(length)
     return list(range(length))
 
 
@@ -204,11 +204,11 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     method("first", _first, "list"),
     method("last", _last, "list"),
     method("slice", _slice, "list", "int", "int"),
-    method("flatten", _flatten_once, "list"),
-    method("flatten", _flatten, "list", "int"),
+    metered(method("flatten", _flatten, "list")),
+    metered(method("flatten", _flatten, "list", "int")),
     method("reverse", _reverse, "list"),
     metered(method("distinct", _distinct, "list")),
-    method("sort", _sort, "list"),
-    method("@sortByAssociatedKeys", _sort_by_keys, "list", "list"),
-    function("lists.range", _range, "int"),
+    metered(method("sort", _sort, "list")),
+    metered(method("@sortByAssociatedKeys", _sort_by_keys, "list", "list")),
+    metered(function("lists.range", _range, "int")),
 )

@@ -12,7 +12,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.values import TypeValue, bounded, invalid, kind
+from gangctl.policy.cel.library.overload import Spending
+from gangctl.policy.cel.library.values import COPIED_SHIFT, TypeValue, bounded, invalid, kind
 
 WIDEST: Final = 1000
 """Digits or columns that a precision may ask for."""
@@ -34,11 +35,13 @@ _ESCAPES: Final = {
     "\\": "\\\\",
     '"': '\\"',
 }
+_QUOTED_SHIFT: Final = 2
+"""Writing four characters in quotation marks is a step."""
 _SEVEN_BITS: Final = 0x80
 _BASIC_PLANE: Final = 0x10000
 
 
-def format_string(template: str, arguments: Sequence[Any]) -> str:
+def format_string(spending: Spending, template: str, arguments: Sequence[Any]) -> str:
     """``template`` with each clause replaced by the next argument, or EvalError where it does not take that."""
     parts: list[str] = []
     size = position = used = 0
@@ -51,10 +54,12 @@ def format_string(template: str, arguments: Sequence[Any]) -> str:
         if used >= len(arguments):
             raise invalid("format: fewer arguments than clauses")
         precision, verb, position = _clause(template, percent + 1)
-        parts.append(_VERBS[verb](arguments[used], precision))
+        value = arguments[used]
+        parts.append(_text(spending, value) if verb == "s" else _VERBS[verb](value, precision))
         used += 1
         size += len(parts[-1])
         bounded(size, "format")
+        spending.charge(1 + (len(parts[-1]) >> COPIED_SHIFT))
     return "".join((*parts, template[position:]))
 
 
@@ -71,7 +76,7 @@ def _clause(template: str, position: int) -> tuple[int | None, str, int]:
         precision = min(int(digits), WIDEST + 1) if len(digits) < WIDEST else WIDEST + 1
         position = end
     verb = template[position : position + 1]
-    if verb not in _VERBS:
+    if verb != "s" and verb not in _VERBS:
         raise invalid("format: a clause is not known")
     if precision is not None and precision > WIDEST:
         raise EvalError(EvalKind.BUDGET_EXCEEDED, f"format: a precision is above {WIDEST}")
@@ -82,7 +87,7 @@ def _unfit(verb: str, value: object) -> EvalError:
     return invalid(f"format: %{verb} does not take a {kind(value)}")
 
 
-def _string(value: object, _: int | None) -> str:
+def _text(spending: Spending, value: object) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):
@@ -90,7 +95,7 @@ def _string(value: object, _: int | None) -> str:
     if isinstance(value, float):
         return double_text(value)
     if kind(value) in {"list", "map"}:
-        return _literal(value)
+        return _literal(spending, value)
     if kind(value) in {"bool", "int", "uint", "null_type", "type", *_TIMES}:
         return _scalar(value)
     raise _unfit("s", value)
@@ -133,9 +138,13 @@ def double_text(value: float) -> str:
     return f"{'-' if value < 0 else ''}{digits[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"
 
 
-def _literal(value: object) -> str:
-    """A value inside of a list or map, as CEL writes it, with six digits for a double."""
+def _literal(spending: Spending, value: object) -> str:
+    """A value inside of a list or map, as CEL writes it, with six digits for a double.
+
+    It is paid for as it is walked through: what is written in a few characters may be a list of a list of ...
+    """
     name = kind(value)
+    spending.charge(1 + (len(value) >> _QUOTED_SHIFT if isinstance(value, str | bytes) else 0))
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, bytes):
@@ -145,22 +154,23 @@ def _literal(value: object) -> str:
     if name in _TIMES:
         return f"{_TIMES[name]}({quoted(str(value))})"
     if isinstance(value, Mapping):
-        entries = sorted((_key(key), _literal(entry)) for key, entry in value.items())
+        entries = sorted((_key(spending, key), _literal(spending, entry)) for key, entry in value.items())
         text = "{" + ", ".join(f"{key}:{entry}" for key, entry in entries) + "}"
     elif isinstance(value, Sequence):
-        text = f"[{', '.join(map(_literal, value))}]"
+        text = f"[{', '.join(_literal(spending, each) for each in value)}]"
     elif name in {"bool", "int", "uint", "null_type", "type"}:
         return _scalar(value)
     else:
         raise _unfit("s", value)
     bounded(len(text), "format")
+    spending.charge(len(text) >> COPIED_SHIFT)
     return text
 
 
-def _key(value: object) -> str:
+def _key(spending: Spending, value: object) -> str:
     if kind(value) not in {"string", "bool", "int", "uint"}:
         raise _unfit("s", value)
-    return _literal(value)
+    return _literal(spending, value)
 
 
 def _fixed_literal(value: float) -> str:
@@ -243,7 +253,6 @@ def _hexadecimal(letter: str) -> Callable[[object, int | None], str]:
 
 
 _VERBS: Final[Mapping[str, Callable[[object, int | None], str]]] = {
-    "s": _string,
     "d": _decimal,
     "f": _fixed,
     "e": _scientific,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.overload import Overload, function, method
+from gangctl.policy.cel.library.overload import Overload, Spending, function, metered, method
 from gangctl.policy.cel.library.string_format import format_string
-from gangctl.policy.cel.library.values import bounded, no_such_overload
+from gangctl.policy.cel.library.values import COPIED_SHIFT, bounded, no_such_overload
 
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 """Unicode's White_Space, which has neither U+001C nor U+200B."""
@@ -28,6 +28,9 @@ _ESCAPES: Final = {
         '"': '\\"',
     }.items()
 }
+
+_PIECES_SHIFT: Final = 3
+"""Making eight strings is a step."""
 
 
 def _out_of_range(name: str, index: int) -> EvalError:
@@ -60,15 +63,19 @@ def _last_index_of_before(text: str, sought: str, start: int) -> int:
     return _last_index_of(text[: start + len(sought)], sought) if start < len(text) else -1
 
 
-def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+def _replace(spending: Spending, text: str, old: str, new: str, limit: int = -1) -> str:
     count = text.count(old) if limit < 0 else min(limit, text.count(old))
-    bounded(len(text) + count * (len(new) - len(old)), "replace")
+    size = len(text) + count * (len(new) - len(old))
+    bounded(size, "replace")
+    spending.charge(size >> COPIED_SHIFT)
     return text.replace(old, new, count)
 
 
-def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+def _split(spending: Spending, text: str, separator: str, limit: int = -1) -> list[str]:
     if not limit:
         return []
+    pieces = text.count(separator) + 1
+    spending.charge((pieces if limit < 0 else min(pieces, limit)) >> _PIECES_SHIFT)
     if separator:
         return text.split(separator, -1 if limit < 0 else limit - 1)
     if limit < 0 or limit >= len(text):
@@ -91,10 +98,12 @@ def _substring_between(text: str, start: int, end: int) -> str:
     return text[start:end]
 
 
-def _join(values: Sequence[Any], separator: str = "") -> str:
+def _join(spending: Spending, values: Sequence[Any], separator: str = "") -> str:
     if not all(isinstance(value, str) for value in values):
         raise no_such_overload("join")
-    bounded(sum(map(len, values)) + len(separator) * len(values), "join")
+    size = sum(map(len, values)) + len(separator) * len(values)
+    bounded(size, "join")
+    spending.charge(size >> COPIED_SHIFT)
     return separator.join(values)
 
 
@@ -110,15 +119,15 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     method("lastIndexOf", _last_index_of_before, "string", "string", "int"),
     method("lowerAscii", lambda text: text.translate(_LOWER), "string"),
     method("upperAscii", lambda text: text.translate(_UPPER), "string"),
-    method("replace", _replace, "string", "string", "string"),
-    method("replace", _replace, "string", "string", "string", "int"),
-    method("split", _split, "string", "string"),
-    method("split", _split, "string", "string", "int"),
+    metered(method("replace", _replace, "string", "string", "string")),
+    metered(method("replace", _replace, "string", "string", "string", "int")),
+    metered(method("split", _split, "string", "string")),
+    metered(method("split", _split, "string", "string", "int")),
     method("substring", _substring, "string", "int"),
     method("substring", _substring_between, "string", "int", "int"),
     method("trim", lambda text: text.strip(_SPACE), "string"),
-    method("join", _join, "list"),
-    method("join", _join, "list", "string"),
-    method("format", format_string, "string", "list"),
+    metered(method("join", _join, "list")),
+    metered(method("join", _join, "list", "string")),
+    metered(method("format", format_string, "string", "list")),
     function("strings.quote", _quote, "string"),
 )

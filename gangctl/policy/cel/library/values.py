@@ -24,6 +24,8 @@ from gangctl.policy.cel.faults import EvalError, EvalKind
 
 LARGEST: Final = 1024 * 1024
 """Bytes of a string or elements of a list that a function may make."""
+COPIED_SHIFT: Final = 6
+"""Copying 64 characters or elements is a step."""
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
 UINT_MAX: Final = 2**64 - 1

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.policy.cel.checked import Checked, Profile
+from gangctl.policy.cel.checked import Checked
 from gangctl.policy.cel.faults import EvalError, EvalKind
 from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.cel.parser import parse
@@ -40,7 +40,7 @@ OBJECT: Final[dict[str, Any]] = {
 
 def program(text: str) -> Program:
     """Compiled as if it had been checked: types are found out when it runs."""
-    checked = Checked(text, parse(text), DYN, frozenset(), frozenset(), frozenset(), Profile(0, (), ()))
+    checked = Checked(text, parse(text), DYN, frozenset(), frozenset(), frozenset())
     return compile_expression(checked)
 
 

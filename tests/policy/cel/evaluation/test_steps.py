@@ -3,6 +3,7 @@ from __future__ import annotations
 from gangctl.policy.cel.check import check
 from gangctl.policy.cel.environments import admission
 from gangctl.policy.cel.meter import StepMeter
+from gangctl.policy.cel.profile import profile_of
 from gangctl.policy.cel.program import compile_expression
 from tests.rows import each
 
@@ -42,4 +43,4 @@ def test_an_expression_takes_no_more_steps_than_its_profile_says(text: str) -> N
     checked = check(text, admission())
     meter = StepMeter(10**9, 1.0, lambda: 0.0)
     assert compile_expression(checked).evaluate({"object": JOBSET}, {}, meter) is True
-    assert 0 < meter.spent <= checked.profile.bound(20)
+    assert 0 < meter.spent <= profile_of(checked).bound(20)

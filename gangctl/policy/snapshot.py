@@ -1,4 +1,4 @@
-"""The policies in force together."""
+"""The policies that are in force together, and a key for the content of each."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gangctl.policy.review import Object
 
 @dataclass(frozen=True, slots=True)
 class PolicySet:
-    """What a review is judged by: all of one set or none of it. ``generation`` counts the sets of one source.
+    """Each review is evaluated by exactly one set. ``generation`` counts the sets of one source.
 
-    ``broken`` are those that could not be loaded: their failurePolicy is all that speaks.
+    ``broken`` are policies that could not be loaded: their failurePolicy decides.
     """
 
     generation: int = 0
@@ -28,18 +28,17 @@ class PolicySet:
 
 
 class Source(NamedTuple):
-    """A policy as another process loads it again."""
+    """What another process loads a policy from."""
 
     document: Object
     native: bool
 
 
 class Entry(NamedTuple):
-    """A policy, its key, which is the same for the same content, and the functions that it calls."""
+    """A policy, and a key that is the same for the same content."""
 
     key: str
     policy: LoadedPolicy
-    functions: frozenset[str]
 
     @property
     def source(self) -> Source:
@@ -47,8 +46,8 @@ class Entry(NamedTuple):
         return Source(self.policy.source, self.policy.native)
 
 
-class Docket(NamedTuple):
-    """A set with its keys: made once, when it is installed."""
+class Snapshot(NamedTuple):
+    """A set with its keys."""
 
     policies: PolicySet
     entries: tuple[Entry, ...]
@@ -56,19 +55,15 @@ class Docket(NamedTuple):
 
     @property
     def keys(self) -> frozenset[str]:
-        """Of everything in it."""
+        """Of all its policies and of its exceptions."""
         return frozenset([*(entry.key for entry in self.entries), self.exceptions_key])
 
 
-def docket(policies: PolicySet) -> Docket:
-    """Find out the keys."""
-    entries = tuple(Entry(_policy_key(policy), policy, _functions(policy)) for policy in policies.policies)
+def snapshot_of(policies: PolicySet) -> Snapshot:
+    """Compute the keys; done once for each set."""
+    entries = tuple(Entry(_policy_key(policy), policy) for policy in policies.policies)
     digest = hashlib.sha256(pickle.dumps([_text(each.source) for each in policies.exceptions]))
-    return Docket(policies, entries, f"exceptions:{digest.hexdigest()}")
-
-
-def _functions(policy: LoadedPolicy) -> frozenset[str]:
-    return frozenset[str]().union(*(each.checked.functions for each in policy.programs.expressions()))
+    return Snapshot(policies, entries, f"exceptions:{digest.hexdigest()}")
 
 
 def _policy_key(policy: LoadedPolicy) -> str:

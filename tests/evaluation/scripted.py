@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from gangctl.judge.messages import BOUND, LATE, MEMORY, Lesson, Question, Setup, Statement
-from gangctl.judge.policyset import Docket, PolicySet, docket
+from gangctl.evaluation.messages import LATE, MEMORY, READ, Evaluate, Evaluated, Load
 from gangctl.policy.loaded import LoadedPolicy, Programs
 from gangctl.policy.model import GangPolicySpec
 from gangctl.policy.review import Review
+from gangctl.policy.snapshot import PolicySet, Snapshot, snapshot_of
 from gangctl.policy.verdict import Outcome
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -35,8 +35,8 @@ def policy(name: str, **spec: Any) -> LoadedPolicy:
     return LoadedPolicy(name, GangPolicySpec.model_validate(spec), document, native=False, programs=Programs())
 
 
-def docket_of(*names: str) -> Docket:
-    return docket(PolicySet(1, tuple(policy(name) for name in names)))
+def snapshot_with(*names: str) -> Snapshot:
+    return snapshot_of(PolicySet(1, tuple(policy(name) for name in names)))
 
 
 def work_for(seconds: float) -> None:
@@ -53,31 +53,28 @@ class Service:
         self.known: set[str] = set()
         self.names: dict[str, str] = {}
 
-    def __call__(self, request: Setup | Lesson | Question) -> Iterator[Any]:
-        if isinstance(request, Lesson):
-            yield from self.learn(request)
-        elif isinstance(request, Question):
-            yield from self.judge(request)
+    def __call__(self, message: Load | Evaluate) -> Iterator[Any]:
+        return self.load(message) if isinstance(message, Load) else self.evaluate(message)
 
-    def learn(self, lesson: Lesson) -> Iterator[str]:
-        self.known -= lesson.forget
-        for key, (name, _) in lesson.policies.items():
+    def load(self, message: Load) -> Iterator[str]:
+        self.known -= message.forget
+        for key, (name, _) in message.policies.items():
             self.names[key] = name
-            if name.startswith("unteachable"):
+            if name.startswith("unloadable"):
                 raise RuntimeError("no such policy")
             self.known.add(key)
             yield key
 
-    def judge(self, question: Question) -> Iterator[Statement | str]:
-        end = time.monotonic() + question.seconds
-        if question.review.request["name"] == "unreadable":
+    def evaluate(self, message: Evaluate) -> Iterator[Evaluated | str]:
+        end = time.monotonic() + message.seconds
+        if message.review.request["name"] == "unreadable":
             os.kill(os.getpid(), signal.SIGABRT)
-        yield BOUND
-        for key in question.policies:
+        yield READ
+        for key in message.policies:
             assert key in self.known
             began = time.thread_time()
             outcome = LATE if time.monotonic() >= end else self.outcome(self.names[key], end)
-            yield Statement(outcome, time.thread_time() - began)
+            yield Evaluated(outcome, time.thread_time() - began)
 
     def outcome(self, name: str, end: float) -> Outcome | str:
         match name.partition("-")[0]:

@@ -1,4 +1,4 @@
-"""The judge's own service, except that some policies do by their names what no expression should be able to."""
+"""The real service of a worker, except that some policies do by their names what no expression should be able to."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import os
 import signal
 from collections.abc import Sequence
 
-from gangctl.judge.service import Service as RealService
+from gangctl.evaluation.worker import Service as RealService
 from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.verdict import Outcome
-from tests.judge.scripted import work_for
+from tests.evaluation.scripted import work_for
 
 
 class HostileEvaluation(Evaluation):
-    def judge(
+    def evaluate(
         self,
         policy: LoadedPolicy,
         meter: StepMeter,
@@ -32,7 +32,7 @@ class HostileEvaluation(Evaluation):
                 bytearray(1 << 34)
             case "slow":
                 work_for(0.5)
-        return super().judge(policy, meter, exceptions)
+        return super().evaluate(policy, meter, exceptions)
 
 
 class Service(RealService):

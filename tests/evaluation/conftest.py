@@ -1,4 +1,4 @@
-"""Fixtures of tests that start a judge."""
+"""Fixtures of tests that start a policy evaluator."""
 
 from collections.abc import Iterator
 

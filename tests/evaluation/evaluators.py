@@ -1,4 +1,4 @@
-"""Policies and requests for tests of the judge, with real engines."""
+"""Policies, reviews and policy evaluators for tests."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from gangctl.client.pacing import Clock
-from gangctl.judge.judge import Judge
-from gangctl.judge.options import JudgeObserver, JudgeOptions, Lane
-from gangctl.judge.policyset import PolicySet
+from gangctl.evaluation.evaluator import PolicyEvaluator
+from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions, Queue
 from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.evaluate import evaluate
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.review import Review
+from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Outcome
 from tests.controlplane.wait import wait_for
-from tests.judge.scripted import review
+from tests.evaluation.scripted import review
 
-INLINE = JudgeOptions(inline_seconds=1e6, inline_text=10**9, patience_seconds=1e6, ahead=False)
-FAST = JudgeOptions(
-    inline_seconds=0,
-    patience_seconds=1e6,
+LOCAL = EvaluatorOptions(slice_seconds=1e6, local_text=10**9, local_values=10**9, ahead=False)
+PATIENT = EvaluatorOptions(
+    slice_seconds=0,
+    shared_seconds=30,
     policy_seconds=30,
     request_seconds=600,
-    lesson_seconds=300,
-    fair_seconds=600,
+    load_seconds=300,
+    slow_seconds=600,
+    workers=2,
 )
-SLOW = replace(FAST, patience_seconds=0, fair_seconds=0)
+"""Everything goes to a worker, and has all the time."""
 
 
 def document(name: str, *expressions: str, **spec: Any) -> dict[str, Any]:
@@ -80,23 +80,23 @@ POLICIES = (
 )
 
 
-class Seen(JudgeObserver):
-    """Everything a judge tells."""
+class Seen(EvaluatorObserver):
+    """Everything that an evaluator reports."""
 
     def __init__(self) -> None:
-        self.lanes: list[tuple[str, Lane]] = []
-        self.kills: list[tuple[str, Lane, str]] = []
-        self.refusals: list[tuple[Lane, str]] = []
+        self.queues: list[tuple[str, Queue]] = []
+        self.kills: list[tuple[str, str]] = []
+        self.missing: list[tuple[Queue, str]] = []
 
-    def judged(self, policy: str, lane: Lane, seconds: float) -> None:
+    def evaluated(self, policy: str, queue: Queue, seconds: float) -> None:
         assert seconds >= 0
-        self.lanes.append((policy, lane))
+        self.queues.append((policy, queue))
 
-    def killed(self, policy: str, lane: Lane, why: str) -> None:
-        self.kills.append((policy, lane, why))
+    def killed(self, policy: str, why: str) -> None:
+        self.kills.append((policy, why))
 
-    def refused(self, lane: Lane, why: str) -> None:
-        self.refusals.append((lane, why))
+    def unanswered(self, queue: Queue, why: str) -> None:
+        self.missing.append((queue, why))
 
 
 def directly(
@@ -111,20 +111,20 @@ def loaded(*documents: dict[str, Any]) -> tuple[LoadedPolicy, ...]:
 
 
 @asynccontextmanager
-async def judge_of(
-    options: JudgeOptions,
-    *documents: dict[str, Any],
-    observer: JudgeObserver | None = None,
-    clock: Clock | None = None,
-) -> AsyncIterator[Judge]:
-    async with Judge(options, observer=observer, clock=clock) as judge:
-        await judge.install(PolicySet(1, tuple([await judge.load(each) for each in documents])))
-        yield judge
+async def evaluator_of(
+    options: EvaluatorOptions, *documents: dict[str, Any], observer: EvaluatorObserver | None = None
+) -> AsyncIterator[PolicyEvaluator]:
+    async with PolicyEvaluator(options, observer=observer) as evaluator:
+        await evaluator.install(PolicySet(1, tuple([await evaluator.load(each) for each in documents])))
+        yield evaluator
 
 
-async def until_warm(judge: Judge) -> None:
+async def until_warm(evaluator: PolicyEvaluator) -> None:
+    """Until all workers have loaded what is in force."""
+    options = evaluator._options
+    workers = evaluator.pool.workers
+
     async def warm() -> bool:
-        [outcome] = await judge.judge(jobset_review(), {"fine"})
-        return not outcome.violations and all(workers.idle == 1 for workers in judge._workers.values())
+        return workers.idle == options.workers + options.spares
 
-    await wait_for(warm, what="a worker and spares")
+    await wait_for(warm, what="workers and spares")

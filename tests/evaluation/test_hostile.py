@@ -10,17 +10,18 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
-from gangctl.judge.judge import TOO_MANY, Judge
-from gangctl.judge.options import JudgeOptions
-from gangctl.judge.policyset import PolicySet
+from gangctl.evaluation.evaluator import PolicyEvaluator
+from gangctl.evaluation.options import EvaluatorOptions
+from gangctl.evaluation.pool import TOO_MANY
 from gangctl.policy.loaded import PolicyError
 from gangctl.policy.review import Review
+from gangctl.policy.snapshot import PolicySet
 from tests.controlplane.wait import wait_for
-from tests.judge.world import document, jobset_review, judge_of
+from tests.evaluation.evaluators import document, evaluator_of, jobset_review
 from tests.rows import each
 
 FINE: Final = document("fine", "object.spec.replicatedJobs.all(j, j.replicas >= 0)")
-OPTIONS: Final = JudgeOptions(request_seconds=600, lesson_seconds=300, policy_seconds=2.0, memory_bytes=400 << 20)
+OPTIONS: Final = EvaluatorOptions(request_seconds=600, load_seconds=300, policy_seconds=2.0, memory_bytes=400 << 20)
 """What is hostile ends with its CPU time, which no pause of the machine uses up, and not with its review."""
 
 
@@ -142,40 +143,40 @@ POLICIES: Final = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def judge() -> AsyncIterator[Judge]:
-    """One judge for all of them: what one has done to it the next has to live with, as in a cluster."""
-    async with judge_of(OPTIONS, FINE) as made:
+async def evaluator() -> AsyncIterator[PolicyEvaluator]:
+    """One evaluator for all of them: what one has done to it the next has to live with, as in a cluster."""
+    async with evaluator_of(OPTIONS, FINE) as made:
         yield made
 
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("topic", POLICIES)
-async def test_a_hostile_policy_is_refused_or_answered_in_time(topic: str, judge: Judge) -> None:
+async def test_a_hostile_policy_is_refused_or_answered_in_time(topic: str, evaluator: PolicyEvaluator) -> None:
     @each("name", POLICIES[topic])
     async def all_of_them(name: str) -> None:
-        await harmless(judge, POLICIES[topic][name])
+        await harmless(evaluator, POLICIES[topic][name])
 
     await all_of_them()
 
 
-async def harmless(judge: Judge, hostile_policy: dict[str, Any]) -> None:
-    fine = next(each for each in judge.policies.policies if each.name == "fine")
+async def harmless(evaluator: PolicyEvaluator, hostile_policy: dict[str, Any]) -> None:
+    fine = next(each for each in evaluator.policies.policies if each.name == "fine")
     try:
-        policy = await judge.load(hostile_policy)
+        policy = await evaluator.load(hostile_policy)
     except PolicyError as error:
         assert error.problems  # noqa: PT017 - refused when it is loaded, which is as good
         return
-    await judge.install(PolicySet(judge.policies.generation + 1, (fine, policy)))
+    await evaluator.install(PolicySet(evaluator.policies.generation + 1, (fine, policy)))
 
     async def warm() -> bool:
-        return not any(outcome.violations for outcome in await judge.judge(bait(), {"fine"}))
+        return not any(outcome.violations for outcome in await evaluator.evaluate(bait(), {"fine"}))
 
     await wait_for(warm, what="a worker")
     for _ in range(2):
-        hostile = asyncio.create_task(judge.judge(bait()))
+        hostile = asyncio.create_task(evaluator.evaluate(bait()))
         await asyncio.sleep(0)
-        [other] = await judge.judge(jobset_review(), {"fine"})
+        [other] = await evaluator.evaluate(jobset_review(), {"fine"})
         assert not other.violations
-        companion, judged = await hostile
+        companion, ended = await hostile
         assert not companion.violations, "the policy beside it in the same review"
-        assert not any(TOO_MANY in each.message for each in judged.violations), "it was not even begun"
+        assert not any(TOO_MANY in each.message for each in ended.violations), "it was not even begun"

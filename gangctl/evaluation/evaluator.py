@@ -1,0 +1,188 @@
+"""The policy evaluator: outcomes of all policies in force for a review, in bounded time whatever the policies are.
+
+Small reviews get a time slice on the event loop, the cheapest policies first. What is left of them, and large reviews,
+go to a pool of worker processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Final, Self
+
+import structlog
+
+from gangctl.client.pacing import Clock
+from gangctl.evaluation.local import TimeSlice, size_of
+from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions
+from gangctl.evaluation.pool import TOO_LATE, UNLOADABLE, Pool
+from gangctl.evaluation.request import EvaluationRequest
+from gangctl.evaluation.worker import meter_of
+from gangctl.policy.cel.faults import EvalKind
+from gangctl.policy.evaluate import Evaluation, refused_by_broken
+from gangctl.policy.load import load_policy
+from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.match import matches
+from gangctl.policy.native import load_native
+from gangctl.policy.review import Object, Review
+from gangctl.policy.snapshot import PolicySet, snapshot_of
+from gangctl.policy.verdict import Outcome
+
+_log = structlog.get_logger(__name__)
+
+_GRACE_SECONDS: Final = 0.1
+"""The pool has settled everything by then; what it has not is settled here."""
+_OVERRUN: Final = 2.0
+"""Looks at the clock are a tenth of a millisecond apart: a policy that is this much later spent it in one call."""
+
+
+class PolicyEvaluator:
+    """An async context; :meth:`install` puts policies in force, :meth:`evaluate` asks them."""
+
+    def __init__(
+        self,
+        options: EvaluatorOptions | None = None,
+        *,
+        observer: EvaluatorObserver | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Start without policies."""
+        self._options = options or EvaluatorOptions()
+        self._observer = observer or EvaluatorObserver()
+        self._clock = clock or Clock()
+        self._snapshot = snapshot_of(PolicySet())
+        self._seconds: dict[str, float] = {}
+        self._stack = AsyncExitStack()
+        self._load_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="policy-loader")
+        self.pool = Pool(self._options, self._observer, self._clock)
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            stack.callback(self._load_thread.shutdown, wait=False, cancel_futures=True)
+            await stack.enter_async_context(self.pool)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def policies(self) -> PolicySet:
+        """What is in force."""
+        return self._snapshot.policies
+
+    async def load(self, document: Object) -> LoadedPolicy:
+        """Load a GangPolicy, one at a time, in a thread; :class:`~gangctl.policy.loaded.PolicyError`."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._load_thread, load_policy, document)
+
+    async def load_native(self, documents: Sequence[Object]) -> list[LoadedPolicy]:
+        """Load ValidatingAdmissionPolicies with their bindings; :class:`~gangctl.policy.loaded.PolicyError`."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._load_thread, load_native, documents, self._options.minor)
+
+    async def prepare(self, policies: PolicySet) -> None:
+        """Have the workers load a set that is to be installed next, so that no review waits for that.
+
+        It takes no longer than the options' ``ahead_seconds``, and returns at once where workers are not started ahead.
+        """
+        coming = snapshot_of(policies)
+        if not self._options.ahead or coming.keys <= self._snapshot.keys:
+            return
+        self.pool.loader.coming = coming
+        self.pool.workers.refresh()
+        try:
+            async with asyncio.timeout(self._options.ahead_seconds):
+                await self.pool.workers.until_prepared(self._options.workers)
+        except TimeoutError:
+            _log.warning("workers go on loading policies that are in force", policies=len(policies.policies))
+
+    async def install(self, policies: PolicySet) -> None:
+        """Put a set in force from the next review on; workers load it in the background."""
+        snapshot = snapshot_of(policies)
+        loader = self.pool.loader
+        # Workers that have loaded what was coming, which is now in force, have nothing to do.
+        prepared = loader.coming is not None and snapshot.keys <= loader.coming.keys
+        self._snapshot = loader.current = snapshot
+        loader.coming = None
+        self._seconds = {key: self._seconds[key] for key in snapshot.keys & self._seconds.keys()}
+        self.pool.retain(snapshot.keys)
+        if not prepared:
+            self.pool.workers.refresh()
+
+    async def evaluate(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
+        """The outcome of each policy in force now, in the set's order; only of the named ones, if names are given.
+
+        Never later than the options' ``request_seconds`` and a moment: a policy without an outcome by then is an error.
+        """
+        snapshot = self._snapshot
+        exceptions = snapshot.policies.exceptions
+        entries = [entry for entry in snapshot.entries if policies is None or entry.policy.name in policies]
+        deadline = self._clock.now() + self._options.request_seconds
+        request = EvaluationRequest(review, snapshot, entries, deadline)
+        try:
+            self._begin(request)
+            async with asyncio.timeout_at(deadline + _GRACE_SECONDS):
+                await request.wait()
+        except TimeoutError:
+            for entry in [*request.pending.values()]:
+                self._observer.unanswered(request.queues[entry.key], "late")
+                request.fail(entry, EvalKind.DEADLINE_EXCEEDED, TOO_LATE)
+        finally:
+            request.close()
+        broken = [each for each in snapshot.policies.broken if policies is None or each.name in policies]
+        refused = [refused_by_broken(each, review, exceptions) for each in broken]
+        return (*(request.outcomes[entry.key] for entry in entries), *refused)
+
+    def _begin(self, request: EvaluationRequest) -> None:
+        """Settle what takes no time, evaluate a small review as far as its time slice goes, and submit the rest."""
+        review, exceptions = request.review, request.snapshot.policies.exceptions
+        evaluation = Evaluation(review)
+        for entry in [*request.pending.values()]:
+            if matches(entry.policy, review):
+                meter = meter_of(self._options.policy_seconds, self._options.request_seconds)
+                request.settle(entry, evaluation.evaluate(entry.policy, meter, exceptions))
+            elif not self.pool.loader.loadable(entry):
+                request.fail(entry, EvalKind.OTHER, UNLOADABLE)
+        if request.over:
+            return
+        request.size = size_of(review, self._options)
+        if request.size == "small":
+            self._evaluate_locally(request, evaluation)
+        self.pool.submit(request, [*request.pending.values()])
+
+    def _evaluate_locally(self, request: EvaluationRequest, evaluation: Evaluation) -> None:
+        """Evaluate policies on the event loop until the time slice is over.
+
+        The policy at hand is then evaluated from its beginning in the pool. One with a penalty is tried, too, after all
+        others: it may have got that for another object of the same size.
+        """
+        time_slice = TimeSlice(self._options.slice_seconds, time.thread_time)
+        exceptions = request.snapshot.policies.exceptions
+        # One that needs the whole slice leaves none to those behind it.
+        order = sorted(
+            request.pending.values(),
+            key=lambda entry: (self.pool.penalized(entry, "small"), self._seconds.get(entry.key, 0.0)),
+        )
+        for entry in order:
+            if time_slice.over:
+                return
+            if self.pool.harmful(entry):
+                continue
+            before = time_slice.spent
+            try:
+                outcome = evaluation.evaluate(entry.policy, time_slice.meter(), exceptions)
+            except Exception:  # noqa: BLE001, S110 -- the slice is over, or it fails: the pool reports that
+                pass
+            else:
+                request.settle(entry, outcome)
+                self._observer.evaluated(entry.policy.name, "local", time_slice.spent - before)
+            self._seconds[entry.key] = time_slice.spent - before
+            if time_slice.spent > _OVERRUN * self._options.slice_seconds:
+                self.pool.ban_locally(entry)

@@ -1,0 +1,109 @@
+"""Loads policies into worker processes, and knows which worker has which."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Final
+
+from gangctl.client.pacing import Clock
+from gangctl.errors import GangctlError
+from gangctl.evaluation.messages import CLASSES, Load
+from gangctl.evaluation.options import EvaluatorOptions
+from gangctl.evaluation.penalties import Penalties
+from gangctl.policy.snapshot import Entry, Snapshot
+from gangctl.runtime.workerprocess import WorkerDiedError, WorkerProcess, WorkerSpec
+
+_RETRY_SECONDS: Final = 5.0
+_RETRY_CAP_SECONDS: Final = 300.0
+"""A policy that a worker could not load is not tried again for so long."""
+_NICENESS: Final = 5
+"""The event loop goes first: it answers everybody."""
+SERVICE: Final = "gangctl.evaluation.worker:Service"
+
+
+def worker_spec(options: EvaluatorOptions) -> WorkerSpec:
+    """What worker processes run, and their limits."""
+    return WorkerSpec(
+        "policy-worker",
+        SERVICE,
+        CLASSES,
+        memory_bytes=options.memory_bytes,
+        # The pool kills it long before, unless this process is gone and the kernel does not kill its children.
+        cpu_seconds=max(options.request_seconds, options.load_seconds) * 4,
+        niceness=_NICENESS,
+    )
+
+
+class PolicyLoadError(GangctlError):
+    """A worker could not load a policy; the worker has to be ended."""
+
+    code = "PolicyNotLoaded"
+
+    def __init__(self, entry: Entry) -> None:
+        """Name the policy."""
+        super().__init__(f"a worker cannot load policy {entry.policy.name}")
+        self.entry = entry
+
+
+class WorkerLoader:
+    """Sends each policy to a worker once."""
+
+    def __init__(self, options: EvaluatorOptions, clock: Clock) -> None:
+        """Start with workers that have nothing loaded."""
+        self._options = options
+        self._clock = clock
+        self._unloadable: Penalties[str] = Penalties(_RETRY_SECONDS, _RETRY_CAP_SECONDS)
+        self._loaded: dict[WorkerProcess, set[str]] = {}
+        self.current: Snapshot | None = None
+        """What is in force: workers keep nothing else for longer than one task."""
+        self.coming: Snapshot | None = None
+        """What will be in force next."""
+
+    def loadable(self, entry: Entry) -> bool:
+        """Whether workers could load the policy, or have not tried lately."""
+        return not self._unloadable.holds(entry.key, self._clock.now())
+
+    def loaded(self, worker: WorkerProcess) -> frozenset[str]:
+        """Keys that the worker has."""
+        return frozenset(self._loaded.get(worker, ()))
+
+    async def load_all(self, worker: WorkerProcess) -> None:
+        """Load everything in force, and everything that will be, one policy at a time."""
+        for snapshot in (self.current, self.coming):
+            if snapshot is not None:
+                await self.load(worker, snapshot, ())
+                for entry in filter(self.loadable, snapshot.entries):
+                    await self.load(worker, snapshot, [entry])
+
+    async def load(self, worker: WorkerProcess, snapshot: Snapshot, entries: Collection[Entry]) -> None:
+        """Make sure that the worker has these entries and the snapshot's exceptions.
+
+        :class:`PolicyLoadError` when one cannot be loaded in time: only :meth:`WorkerProcess.kill` remains.
+        """
+        if worker not in self._loaded:
+            self._loaded[worker] = set()
+            worker.exited.add_done_callback(lambda _: self._loaded.pop(worker, None))
+        loaded = self._loaded[worker]
+        missing = [entry for entry in entries if entry.key not in loaded]
+        exceptions_key = snapshot.exceptions_key
+        exceptions = {} if exceptions_key in loaded else {exceptions_key: snapshot.policies.exceptions}
+        if not missing and not exceptions:
+            return
+        kept = {entry.key for entry in entries} | {exceptions_key}
+        for each in (self.current, self.coming):
+            kept |= each.keys if each is not None else frozenset()
+        policies = {entry.key: (entry.policy.name, entry.source) for entry in missing}
+        await worker.send(Load(self._options.minor, policies, exceptions, frozenset(loaded - kept)))
+        for entry in missing:
+            try:
+                async with asyncio.timeout(self._options.load_seconds):
+                    await worker.receive()
+            except (WorkerDiedError, TimeoutError) as error:
+                self._unloadable.add(entry.key, self._clock.now())
+                raise PolicyLoadError(entry) from error
+            loaded.add(entry.key)
+        async with asyncio.timeout(self._options.load_seconds):
+            await worker.receive()
+        loaded &= kept
+        loaded.add(exceptions_key)

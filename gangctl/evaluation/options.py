@@ -1,0 +1,67 @@
+"""Limits of a policy evaluator, and the interface for its metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gangctl.policy.cel.meter import POLICY_SECONDS, REQUEST_SECONDS
+from gangctl.runtime.workers import WorkersObserver
+
+Size = Literal["small", "large"]
+"""Small reviews are tried on the event loop first."""
+Queue = Literal["local", "small", "large", "penalized"]
+"""Where a policy is evaluated: on the event loop, or in a worker from one of three classes of the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorOptions:
+    """Limits in seconds, counts, characters and bytes.
+
+    ``minor`` is the Kubernetes minor whose CEL libraries native policies get.
+    A review with at most ``local_values`` values and no text longer than ``local_text`` is small: it gets
+    ``slice_seconds`` of CPU time on the event loop. The rest of its policies, and all policies of a large review, are
+    evaluated together in one worker, each for at most ``shared_seconds`` of CPU time. A policy that takes longer is
+    killed there and evaluated by itself for at most ``policy_seconds``. A policy that took ``slow_seconds`` gets a
+    penalty: for ``penalty_seconds``, doubled each time up to ``penalty_cap_seconds``, it is evaluated by itself for
+    reviews of that size. All of a review takes ``request_seconds`` of wall-clock time at most.
+
+    ``workers`` processes evaluate: the first serves small reviews only, the last one serves all. ``spares`` more are
+    ready to replace them. With ``ahead`` they are started at once and load policies before these are in force, for at
+    most ``ahead_seconds``; otherwise they are started when they are needed. A worker may take ``load_seconds`` to load
+    one policy. At most ``waiting`` reviews of a namespace wait in each class of the queue.
+    """
+
+    minor: str = "1.37"
+    local_text: int = 16 << 10
+    local_values: int = 20_000
+    slice_seconds: float = 0.004
+    slow_seconds: float = 0.1
+    shared_seconds: float = 0.25
+    policy_seconds: float = POLICY_SECONDS
+    request_seconds: float = REQUEST_SECONDS
+    load_seconds: float = 5.0
+    ahead_seconds: float = 60.0
+    workers: int = 3
+    spares: int = 1
+    ahead: bool = True
+    waiting: int = 64
+    memory_bytes: int = 384 << 20
+    penalty_seconds: float = 60.0
+    penalty_cap_seconds: float = 3600.0
+
+
+class EvaluatorObserver(WorkersObserver):
+    """Receives measurements; the default ignores them."""
+
+    def evaluated(self, policy: str, queue: Queue, seconds: float) -> None:
+        """Record the evaluation of one policy for one review, without the time it waited."""
+
+    def killed(self, policy: str, why: str) -> None:
+        """Record that one policy ended its worker: time, memory or crash."""
+
+    def unanswered(self, queue: Queue, why: str) -> None:
+        """Record that one policy was not evaluated: full (too many waited) or late."""
+
+    def waiting(self, queue: Queue, count: int) -> None:
+        """Record how many tasks wait."""

@@ -1,0 +1,320 @@
+"""A pool of worker processes with one fair queue: evaluates what takes long, and kills what takes too long.
+
+A task is some policies of one review. Small reviews, large ones, and policies with a penalty are separate classes of
+the queue. The first worker serves small reviews only, the last one serves all classes, so that small reviews never wait
+for others. A worker that has to be killed, or ends by itself, is blamed on the policy it was evaluating; the other
+policies of the task go on with another worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+import structlog
+
+from gangctl.client.pacing import Clock
+from gangctl.errors import GangctlError
+from gangctl.evaluation.loader import PolicyLoadError, WorkerLoader, worker_spec
+from gangctl.evaluation.messages import LATE, MEMORY, READ, Evaluate, Evaluated
+from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions, Queue, Size
+from gangctl.evaluation.penalties import Penalties
+from gangctl.evaluation.queue import FairQueue, Group
+from gangctl.evaluation.request import EvaluationRequest
+from gangctl.policy.cel.faults import EvalKind
+from gangctl.policy.snapshot import Entry
+from gangctl.policy.verdict import Outcome
+from gangctl.runtime.frames import FrameError
+from gangctl.runtime.workerprocess import Answer, Exit, WorkerDiedError, WorkerProcess
+from gangctl.runtime.workers import Workers
+
+_log = structlog.get_logger(__name__)
+
+_GRACE_SECONDS: Final = 0.05
+"""A worker looks at the clock itself; it is killed when it is this much later."""
+_POLL_SECONDS: Final = 0.005
+"""Looks at a worker's CPU time are no closer together."""
+_MINIMUM_SECONDS: Final = 0.03
+"""A policy that was killed at the end of its review gets no penalty for less CPU time than this."""
+_ATTEMPTS: Final = 3
+"""How often a task is sent when workers end before they have read it."""
+
+TOO_MANY: Final = "too many requests wait to be evaluated"
+TOO_LATE: Final = "it was not evaluated in the time that a request may take"
+TIMED_OUT: Final = "it took longer than it may"
+OUT_OF_MEMORY: Final = "it used more memory than it may"
+CRASHED: Final = "it ended the process that evaluated it"
+UNREADABLE: Final = "the request could not be read in the memory and time there is"
+UNLOADABLE: Final = "it could not be loaded for evaluation"
+
+_CLASSES: Final[tuple[Queue, ...]] = ("small", "large", "penalized")
+
+
+@dataclass(eq=False)
+class Task:
+    """Policies of a review that are evaluated together; ``unread`` counts workers that ended before they read it."""
+
+    request: EvaluationRequest
+    entries: deque[Entry]
+    unread: int = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether its outcomes are not needed any more."""
+        return self.request.over
+
+
+class _Ended(Exception):  # noqa: N818 - it states what happened
+    """A worker ended: at which policy (None: before any), how (None: it cannot load it), after how many CPU seconds."""
+
+    def __init__(self, entry: Entry | None, ended: Exit | None, seconds: float = 0.0) -> None:
+        super().__init__("a worker ended")
+        self.entry = entry
+        self.exit = ended
+        self.seconds = seconds
+
+
+class Pool:
+    """An async context; :meth:`submit` queues the policies of a request, which settles as they are evaluated."""
+
+    def __init__(self, options: EvaluatorOptions, observer: EvaluatorObserver, clock: Clock) -> None:
+        """Start nothing yet."""
+        self._options = options
+        self._observer = observer
+        self._clock = clock
+        self.loader = WorkerLoader(options, clock)
+        self._queue: FairQueue[Task] = FairQueue(options.waiting)
+        self._slow: Penalties[tuple[str, Size]] = Penalties(options.penalty_seconds, options.penalty_cap_seconds)
+        self._harmful: Penalties[str] = Penalties(options.penalty_seconds, options.penalty_cap_seconds)
+        self.workers = Workers(
+            worker_spec(options),
+            size=options.workers + options.spares,
+            ahead=options.ahead,
+            prepare=self.loader.load_all,
+            observer=observer,
+            clock=clock,
+        )
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.workers)
+            for number in range(self._options.workers):
+                last = number == self._options.workers - 1
+                serving = self._serve(_CLASSES if last else _CLASSES[: number + 1])
+                task = asyncio.create_task(serving, name="policy-pool")
+                stack.push_async_callback(_cancel, task)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    def penalized(self, entry: Entry, size: Size) -> bool:
+        """Whether a policy took too much of a review of this size lately."""
+        return self._slow.holds((entry.key, size), self._clock.now())
+
+    def harmful(self, entry: Entry) -> bool:
+        """Whether a policy must not run on the event loop: it could not be stopped, or ended its process."""
+        return self._harmful.holds(entry.key, self._clock.now())
+
+    def ban_locally(self, entry: Entry) -> None:
+        """Keep a policy off the event loop for a while."""
+        self._harmful.add(entry.key, self._clock.now())
+
+    def retain(self, keys: frozenset[str]) -> None:
+        """Forget the penalties of all other policies."""
+        self._slow.retain(lambda key: key[0] in keys)
+        self._harmful.retain(lambda key: key in keys)
+
+    def submit(self, request: EvaluationRequest, entries: Iterable[Entry]) -> None:
+        """Queue policies: each with a penalty by itself, the others together."""
+        together: deque[Entry] = deque()
+        for entry in entries:
+            if self.penalized(entry, request.size):
+                self._put(Task(request, deque([entry])), Group("penalized", f"{entry.key}/{request.size}"))
+            else:
+                together.append(entry)
+        if together:
+            self._put(Task(request, together), Group(request.size))
+
+    def _put(self, task: Task, group: Group) -> None:
+        request = task.request
+        request.queues |= {entry.key: group.queue for entry in task.entries}
+        if not self._queue.put(task, group, request.namespace):
+            for entry in task.entries:
+                self._observer.unanswered(group.queue, "full")
+                request.fail(entry, EvalKind.DEADLINE_EXCEEDED, TOO_MANY)
+        self._observer.waiting(group.queue, self._queue.count(group.queue))
+
+    async def _serve(self, classes: tuple[Queue, ...]) -> None:
+        """Run tasks of these classes until cancelled."""
+        while True:
+            group, task = await self._queue.get(classes)
+            self._observer.waiting(group.queue, self._queue.count(group.queue))
+            try:
+                await self._run(group.queue, task)
+            except Exception as error:  # noqa: BLE001 -- one task must not stop all later ones
+                _log.error("policy pool failed unexpectedly", exc_info=error)
+
+    async def _run(self, queue: Queue, task: Task) -> None:
+        """Run one task, with the next worker each time one ends."""
+        for _ in range(_ATTEMPTS + len(task.entries)):
+            self._sort_out(queue, task)
+            if not task.entries or task.over:
+                return
+            worker = await self.workers.take()
+            try:
+                await self._evaluate(worker, queue, task)
+            except _Ended as ended:
+                # Before the worker is gone: no other may be given the same policy meanwhile.
+                self._blame(queue, task, ended)
+                await self.workers.discard(worker)
+            except BaseException:
+                await self.workers.discard(worker)
+                raise
+            else:
+                self.workers.give_back(worker)
+        self._fail_all(task, EvalKind.OTHER, CRASHED)
+
+    def _sort_out(self, queue: Queue, task: Task) -> None:
+        """Keep what still has to be evaluated here: some policies may have got a penalty since the task was queued."""
+        task.entries = deque(entry for entry in task.entries if entry.key in task.request.pending)
+        if queue == "penalized":
+            return
+        penalized = [entry for entry in task.entries if self.penalized(entry, task.request.size)]
+        task.entries = deque(entry for entry in task.entries if entry not in penalized)
+        self.submit(task.request, penalized)
+
+    async def _evaluate(self, worker: WorkerProcess, queue: Queue, task: Task) -> None:
+        """Have one worker evaluate what is left of a task."""
+        request = task.request
+        try:
+            await self.loader.load(worker, request.snapshot, task.entries)
+        except PolicyLoadError as error:
+            raise _Ended(error.entry, None) from error
+        except (GangctlError, TimeoutError) as error:
+            raise _Ended(None, None) from error
+        if request.over:
+            return
+        keys = tuple(entry.key for entry in task.entries)
+        options, seconds = self._options, request.deadline - self._clock.now()
+        try:
+            await worker.send(
+                Evaluate(request.review, keys, request.snapshot.exceptions_key, options.policy_seconds, seconds)
+            )
+        except FrameError:
+            self._fail_all(task, EvalKind.BUDGET_EXCEEDED, UNREADABLE)
+            return
+        except WorkerDiedError as error:
+            raise _Ended(None, error.ended) from error
+        answer = await self._receive(worker, None, options.policy_seconds, request.deadline)
+        if answer is None or answer.value != READ:
+            raise AssertionError("a worker answered something else")
+        limit = options.policy_seconds if queue == "penalized" else options.shared_seconds
+        while task.entries:
+            began = self._clock.now()
+            answer = await self._receive(worker, task.entries[0], limit, request.deadline)
+            if answer is None or not isinstance(answer.value, Evaluated):
+                raise AssertionError("a worker answered something else")
+            self._settle(queue, request, task.entries.popleft(), answer.value, self._clock.now() - began)
+        await self._receive(worker, None, options.policy_seconds, request.deadline)
+
+    async def _receive(
+        self, worker: WorkerProcess, entry: Entry | None, limit: float, deadline: float
+    ) -> Answer | None:
+        """The next answer; the worker is killed when it has used ``limit`` CPU seconds, or at the deadline.
+
+        What began just before the deadline may go on for a moment: killing a worker costs everybody more.
+        """
+        now = self._clock.now()
+        cpu, end, spent = worker.cpu_seconds(), max(deadline, now + self._options.slow_seconds), 0.0
+        receiving = asyncio.ensure_future(worker.receive())
+        try:
+            while not receiving.done():
+                rest = _GRACE_SECONDS + min(limit - spent, end - self._clock.now())
+                if rest <= 0:
+                    worker.kill()
+                    rest = _POLL_SECONDS
+                await asyncio.wait({receiving}, timeout=max(_POLL_SECONDS, rest))
+                spent = worker.cpu_seconds() - cpu if worker.alive else spent
+            return receiving.result()
+        except WorkerDiedError as error:
+            raise _Ended(entry, error.ended, spent) from error
+        finally:
+            receiving.cancel()
+
+    def _settle(
+        self, queue: Queue, request: EvaluationRequest, entry: Entry, answer: Evaluated, seconds: float
+    ) -> None:
+        if answer.outcome == LATE:
+            request.fail(entry, EvalKind.DEADLINE_EXCEEDED, TOO_LATE)
+            return
+        self._observer.evaluated(entry.policy.name, queue, seconds)
+        if answer.outcome == MEMORY:
+            self._penalize(queue, request, entry, "memory")
+            request.fail(entry, EvalKind.BUDGET_EXCEEDED, OUT_OF_MEMORY)
+        elif isinstance(answer.outcome, Outcome):
+            if queue != "penalized" and answer.seconds >= self._options.slow_seconds:
+                self._penalize(queue, request, entry, "slow")
+            request.settle(entry, answer.outcome)
+
+    def _penalize(self, queue: Queue, request: EvaluationRequest, entry: Entry, why: str) -> None:
+        now = self._clock.now()
+        seconds = self._slow.add((entry.key, request.size), now)
+        if why in {"memory", "crash"} or (queue, why) == ("penalized", "time"):
+            self._harmful.add(entry.key, now)
+        if why != "slow":
+            self._observer.killed(entry.policy.name, why)
+        log = _log.debug if queue == "penalized" else _log.warning
+        log("policy is evaluated by itself", policy=entry.policy.name, reviews=request.size, why=why, seconds=seconds)
+
+    def _blame(self, queue: Queue, task: Task, ended: _Ended) -> None:
+        """Settle the policy that a worker ended with."""
+        request, entry, exited = task.request, ended.entry, ended.exit
+        if entry is None:
+            self._unread(task, exited)
+            return
+        task.entries.remove(entry)
+        if exited is None:
+            request.fail(entry, EvalKind.OTHER, UNLOADABLE)
+        elif exited.killed or exited.for_time:
+            if ended.seconds >= _MINIMUM_SECONDS:
+                self._penalize(queue, request, entry, "time")
+            if queue == "penalized" or self._clock.now() >= request.deadline:
+                request.fail(entry, EvalKind.DEADLINE_EXCEEDED, TIMED_OUT)
+            else:
+                self.submit(request, [entry])
+        elif exited.for_memory:
+            self._penalize(queue, request, entry, "memory")
+            request.fail(entry, EvalKind.BUDGET_EXCEEDED, OUT_OF_MEMORY)
+        else:
+            self._penalize(queue, request, entry, "crash")
+            request.fail(entry, EvalKind.OTHER, CRASHED)
+
+    def _unread(self, task: Task, exited: Exit | None) -> None:
+        """Settle a review that no worker could read; the first worker may have ended for its own reasons."""
+        task.unread += 1
+        if exited is None or not (exited.killed or (exited.for_memory and task.unread > 1)):
+            return
+        kind = EvalKind.DEADLINE_EXCEEDED if exited.killed else EvalKind.BUDGET_EXCEEDED
+        self._fail_all(task, kind, UNREADABLE)
+
+    def _fail_all(self, task: Task, kind: EvalKind, message: str) -> None:
+        for entry in task.entries:
+            task.request.fail(entry, kind, message)
+        task.entries.clear()
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()

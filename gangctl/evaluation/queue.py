@@ -1,0 +1,79 @@
+"""A queue that is fair between groups of work, and within a group between sources."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Collection
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from gangctl.evaluation.options import Queue
+
+
+class Group(NamedTuple):
+    """Tasks of one class; of penalized policies, those of one policy and size."""
+
+    queue: Queue
+    policy: str = ""
+
+
+class Waiting(Protocol):
+    """What can be queued."""
+
+    @property
+    def over(self) -> bool:
+        """Whether its result is not needed any more."""
+
+
+T = TypeVar("T", bound=Waiting)
+
+
+class FairQueue(Generic[T]):
+    """Groups take turns; in a group its sources take turns; each source is first in, first out.
+
+    For one event loop, with any number of consumers.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """At most ``limit`` items of one source wait in each group."""
+        self._limit = limit
+        self._groups: OrderedDict[Group, OrderedDict[str, deque[T]]] = OrderedDict()
+        self._changed = asyncio.Event()
+
+    def count(self, queue: Queue) -> int:
+        """How many items of a class wait."""
+        return sum(
+            len(items) for group, sources in self._groups.items() if group.queue == queue for items in sources.values()
+        )
+
+    def put(self, item: T, group: Group, source: str) -> bool:
+        """Add an item; False when too many of its source wait."""
+        sources = self._groups.setdefault(group, OrderedDict())
+        items = sources.setdefault(source, deque())
+        if len(items) >= self._limit:
+            sources[source] = items = deque(each for each in items if not each.over)
+        if len(items) >= self._limit:
+            return False
+        items.append(item)
+        self._changed.set()
+        return True
+
+    async def get(self, queues: Collection[Queue]) -> tuple[Group, T]:
+        """Wait for the next item of one of these classes."""
+        while True:
+            while (group := next((each for each in self._groups if each.queue in queues), None)) is not None:
+                item = self._pop(group)
+                if not item.over:
+                    return group, item
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _pop(self, group: Group) -> T:
+        sources = self._groups.pop(group)
+        source, items = sources.popitem(last=False)
+        item = items.popleft()
+        if items:
+            sources[source] = items
+        if sources:
+            self._groups[group] = sources
+        return item

@@ -1,0 +1,75 @@
+"""Policies are loaded beside the event loop, and workers have them before they are in force."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gangctl.evaluation import evaluator as module
+from gangctl.evaluation.messages import Evaluate
+from gangctl.policy.load import load_policy
+from gangctl.policy.snapshot import PolicySet
+from gangctl.policy.verdict import Result
+from gangctl.runtime.workerprocess import WorkerProcess
+from tests.evaluation.evaluators import FINE, PATIENT, document, evaluator_of, jobset_review
+from tests.runtime.test_workers import children
+
+pytestmark = pytest.mark.usefixtures("nobody_is_left")
+
+
+async def test_policies_are_loaded_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def noted(load: Callable[..., object]) -> Callable[..., object]:
+        def loading(*arguments: object) -> object:
+            threads.append(threading.current_thread())
+            return load(*arguments)
+
+        return loading
+
+    async with evaluator_of(PATIENT, FINE) as evaluator:
+        for name in ("load_policy", "load_native"):
+            monkeypatch.setattr(module, name, noted(getattr(module, name)))
+        await evaluator.load(document("p", "true"))
+        await evaluator.load_native([])
+    assert len(threads) == 2
+    assert threading.current_thread() not in threads
+
+
+async def test_workers_load_many_policies_before_they_are_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = [f"object.spec.replicatedJobs.all(j, j.replicas != {n} || size(j.name) > {n})" for n in range(-40, 0)]
+    sent: list[object] = []
+    send = WorkerProcess.send
+
+    async def noted(worker: WorkerProcess, request: object) -> None:
+        sent.append(request)
+        await send(worker, request)
+
+    # However long it takes.
+    options = replace(PATIENT, ahead_seconds=300, load_seconds=300)
+    async with evaluator_of(options, FINE) as evaluator:
+        many = PolicySet(2, tuple([await evaluator.load(document(f"p{n}", *rules)) for n in range(30)]))
+        await evaluator.prepare(many)
+        [before] = await evaluator.evaluate(jobset_review())
+        assert before.policy == FINE["metadata"]["name"], "what is only being loaded is not in force"
+        monkeypatch.setattr(WorkerProcess, "send", noted)
+        await evaluator.install(many)
+        outcomes = await evaluator.evaluate(jobset_review())
+    assert [type(each) for each in sent] == [Evaluate], "nothing is left to load"
+    assert {each.findings[0].result for each in outcomes} == {Result.PASS}
+
+
+async def test_policies_come_into_force_though_workers_have_not_loaded_them() -> None:
+    async with evaluator_of(replace(PATIENT, ahead_seconds=0.0), FINE) as evaluator:
+        await evaluator.prepare(PolicySet(2, (await evaluator.load(document("p", "true")),)))
+    async with evaluator_of(replace(PATIENT, ahead=False), FINE) as evaluator:
+        await evaluator.prepare(PolicySet(2, (await evaluator.load(document("p", "true")),)))
+        assert not children()
+
+
+def test_policies_load_the_same_from_their_source() -> None:
+    policy = load_policy(FINE)
+    assert load_policy(policy.source).source == policy.source

@@ -1,0 +1,96 @@
+"""The time slice of a small review on the event loop, and which reviews are small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gangctl.evaluation.local import STEPS_PER_LOOK, SliceOverError, TimeSlice, size_of
+from gangctl.evaluation.options import EvaluatorOptions
+from gangctl.policy.cel.faults import EvalError
+from gangctl.policy.cel.meter import REQUEST_STEPS
+from tests.evaluation.scripted import review
+from tests.rows import each
+
+
+class Hand:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def test_a_slice_ends_with_its_time_and_decides_nothing() -> None:
+    clock = Hand()
+    time_slice = TimeSlice(1.0, clock)
+    meter = time_slice.meter()
+    meter.step(STEPS_PER_LOOK)
+    before, clock.time = time_slice.over, 1.0
+    assert (before, time_slice.over) == (False, True)
+    with pytest.raises(SliceOverError):
+        meter.step(STEPS_PER_LOOK)
+
+
+def test_what_is_left_of_the_slice_is_that_of_all_policies() -> None:
+    clock = Hand()
+    time_slice = TimeSlice(1.0, clock)
+    time_slice.meter().step(STEPS_PER_LOOK)
+    clock.time = 2.0
+    with pytest.raises(SliceOverError):
+        time_slice.meter().step(STEPS_PER_LOOK)
+
+
+def test_an_expression_ends_the_slice_of_its_policy() -> None:
+    clock = Hand()
+    expression = TimeSlice(0.05, clock).meter().expression()
+    clock.time = 0.06
+    with pytest.raises(SliceOverError):
+        expression.step(STEPS_PER_LOOK)
+
+
+def test_steps_of_an_expression_are_its_own() -> None:
+    with pytest.raises(EvalError):
+        TimeSlice(1.0, Hand()).meter().expression(steps=10).step(11)
+
+
+def test_no_slice_is_without_end() -> None:
+    with pytest.raises(SliceOverError):
+        TimeSlice(1.0, Hand()).meter().step(REQUEST_STEPS + 1)
+
+
+def nested(levels: int) -> Any:
+    deep: Any = []
+    for _ in range(levels):
+        deep = [deep]
+    return deep
+
+
+OPTIONS = EvaluatorOptions(local_text=8, local_values=100)
+
+
+@each(
+    ("obj", "size"),
+    [
+        ({}, "small"),
+        ({"a": ["x" * 8] * 50, "b": {str(n): n for n in range(30)}}, "small"),
+        ({"a": "x" * 9}, "large"),
+        ({"a": list(range(100))}, "large"),
+        ({"a": {str(n): n for n in range(100)}}, "large"),
+        ({"a": [[n] for n in range(50)]}, "large"),
+        ({"a": nested(100)}, "large"),
+        ({"a": [{"b": ["x" * 9]}]}, "large"),
+    ],
+)
+def test_sizes(obj: Any, size: str) -> None:
+    assert size_of(replace(review(), object=obj, request={}), OPTIONS) == size
+
+
+def test_old_objects_and_params_count_for_the_size() -> None:
+    assert size_of(replace(review(), old_object={"a": "x" * 9}, request={}), OPTIONS) == "large"
+    params = {"p": ({"data": {str(n): "v" for n in range(100)}},)}
+    assert size_of(replace(review(params=params), request={}), OPTIONS) == "large"
