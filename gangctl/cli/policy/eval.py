@@ -36,7 +36,7 @@ from gangctl.cli.policy.requests import GROUPS, NAMESPACE, USER, Setting, is_nam
 from gangctl.cli.policy.verdicts import Judged, verdict_data, verdict_section
 from gangctl.errors import InputError
 from gangctl.policy.review import Object, Operation
-from gangctl.policy.verdict import merge
+from gangctl.policy.verdict import Action, merge
 
 OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE")
 DENIED: Final = 1
@@ -82,6 +82,7 @@ class Asked(NamedTuple):
     type=click.Path(),
     help="Kueue's objects and configuration, for the variable fit; without them, its verdict is unknown.",
 )
+@flags.action
 @click.option("--user", default=USER, show_default=True, metavar="NAME", help="Who asks: request.userInfo.username.")
 @click.option(
     "--group", "groups", multiple=True, metavar="NAME", help=f"Groups of who asks. Default: {', '.join(GROUPS)}."
@@ -101,6 +102,7 @@ def command(
     param_files: tuple[str, ...],
     namespace_files: tuple[str, ...],
     queue_files: tuple[str, ...],
+    action: str | None,
     user: str,
     groups: tuple[str, ...],
     kube: str,
@@ -111,8 +113,9 @@ def command(
     """Judge objects in files: allowed or denied, and why.
 
     Exit code 0 when everything is allowed, 1 when something is denied, 2 when a policy is
-    refused or the input is bad. JobSets are judged with the fields that the API server and
-    JobSet fill in, and see the plan of "gangctl plan" as the variable gang and the answer of
+    refused or the input is bad. The column ACTION is what the policy does as it is applied:
+    Deny, Warn or Audit. With --action Deny, whatever a policy warns of is denied. JobSets are
+    judged with the fields that the API server and JobSet fill in, and see the plan of "gangctl plan" as the variable gang and the answer of
     "gangctl fit" as the variable fit. Bindings, exceptions, parameter objects and Namespaces may
     stand in any of the files. Of a PathwaysJob the JobSet that it becomes is judged and, by
     policies that are about PathwaysJobs, itself.
@@ -120,6 +123,7 @@ def command(
     \b
     Examples:
       gangctl policy eval --policy policy.yaml -f jobset.yaml
+      gangctl policy eval --policy policies/ -f jobset.yaml --action Deny
       gangctl policy eval --policy policies/ -f new.yaml --operation UPDATE --old old.yaml
       gangctl policy eval --policy p.yaml -f jobset.yaml --params limits.yaml --explain
       gangctl policy eval --policy p.yaml -f jobset.yaml --queues queues.yaml
@@ -131,7 +135,7 @@ def command(
         raise InputError("stdin can be read only once", hint="give --queues a file")
     asked = _read(policy_files, filenames, old_files, param_files, namespace_files)
     loaded = load(asked.bundle, kube)
-    _say_what_is_odd(loaded, asked.bundle)
+    _say_what_is_odd(loaded, asked.bundle, action or Action.DENY)
     subjects, params = _subjects(asked, loaded)
     setting = Setting(
         now=now(),
@@ -147,7 +151,9 @@ def command(
     if namespace is not None:
         _check_namespace(subjects, namespace)
     catalogue = FileCatalogue([document.value for document in params], setting.namespace)
-    inquiry = Inquiry(operation, setting, catalogue, tuple(asked.old), explain)
+    inquiry = Inquiry(
+        operation, setting, catalogue, tuple(asked.old), explain, None if action is None else Action(action)
+    )
     judged = judge_all(loaded, sent_for(subjects, operation, setting.generation), inquiry)
     _print(judged, form, explain=explain, no_color=no_color)
     if not all(each.verdict.allowed for each in judged):
@@ -202,6 +208,8 @@ class Inquiry(NamedTuple):
     catalogue: FileCatalogue
     old: tuple[Document, ...] = ()
     explain: bool = False
+    action: Action | None = None
+    """Of all policies, in place of their own."""
 
     def before(self, document: Document) -> Object | None:
         """The object as it was."""
@@ -224,7 +232,10 @@ def judge_all(loaded: Loaded, subjects: Sequence[Sent], inquiry: Inquiry) -> lis
         for sent in subjects:
             met = admission.meet(sent.obj, inquiry.operation, inquiry.before(sent.document))
             review = met.request.review
-            verdict = merge([met.refusal()] if met.conflicts else evaluator.evaluate(review))
+            outcomes = [met.refusal()] if met.conflicts else [*evaluator.evaluate(review)]
+            if inquiry.action is not None:
+                outcomes = [replace(outcome, actions=frozenset({inquiry.action})) for outcome in outcomes]
+            verdict = merge(outcomes)
             if sent.only_if_matched and not any(outcome.matched for outcome in verdict.outcomes):
                 continue
             values = variables_of(loaded.policies, review) if inquiry.explain else {}
@@ -234,9 +245,9 @@ def judge_all(loaded: Loaded, subjects: Sequence[Sent], inquiry: Inquiry) -> lis
     return found
 
 
-def _say_what_is_odd(loaded: Loaded, bundle: Bundle) -> None:
+def _say_what_is_odd(loaded: Loaded, bundle: Bundle, action: str) -> None:
     for name in loaded.unbound:
-        note(f"no binding of {name} among the files: judged as if bound with validationActions [Deny]")
+        note(f"no binding of {name} among the files: judged as if bound with validationActions [{action}]")
     for name in orphans(bundle):
         note(f"binding {name} has no policy among the files")
 

@@ -8,6 +8,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.options import Decorator
+from gangctl.policy.verdict import Action
 
 F = TypeVar("F", bound=Any)
 
@@ -21,6 +22,16 @@ def policies(*, required: bool = True) -> Decorator[Any]:
         required=required,
         about="Policies, and what belongs to them: bindings, exceptions, parameters, Namespaces. Can be repeated.",
     )
+
+
+def action(command: F) -> F:
+    """``--action``: what the policies do instead of what they say."""
+    decorated: F = click.option(
+        "--action",
+        type=click.Choice([each.value for each in Action], case_sensitive=False),
+        help="Evaluate as if all policies had this validationAction. Default: what each policy or its binding says.",
+    )(command)
+    return decorated
 
 
 def files_of_policies(command: F) -> F:

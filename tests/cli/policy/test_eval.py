@@ -92,6 +92,15 @@ class TestVerdicts:
         assert answer.out.startswith("JobSet t/small: allowed, with warnings\n")
         assert "! Validation failed for GangPolicy 'limits': needs a queue" in answer.out
 
+    def test_an_action_takes_the_place_of_those_of_policies_and_bindings(self, tmp_path: Path) -> None:
+        policies = [policy("limits", QUEUED, validationActions=["Warn"]), native("queued", QUEUED)]
+        denied = judge(tmp_path, policies, [SMALL], "--action", "deny")
+        assert (denied.code, denied.out.count(" Deny ")) == (1, 2)
+        warned = judge(tmp_path, policies, [SMALL], "--action", "Warn")
+        assert (warned.code, warned.out.count(" Warn ")) == (0, 2)
+        assert "judged as if bound with validationActions [Warn]" in warned.err
+        assert judge(tmp_path, policies, [SMALL], "--action", "ignore").code == 2
+
     def test_what_is_skipped_and_why(self, tmp_path: Path) -> None:
         never = [{"name": "no", "expression": "false"}]
         policies = [policy("a", QUEUED, matchConditions=never), policy("b", FEW)]
