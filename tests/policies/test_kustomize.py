@@ -49,7 +49,7 @@ async def test_one_alone_is_as_it_stands(policy: Shipped, tmp_path: Path) -> Non
     assert found == policy.document
 
 
-@each(("component", "action"), [("warn", "Warn"), ("deny", "Deny"), ("audit", "Audit")])
+@each(("component", "action"), [("deny", "Deny"), ("audit", "Audit")])
 async def test_an_action_is_that_of_everything_before_it(component: str, action: str, tmp_path: Path) -> None:
     found = actions(await built(overlay(tmp_path / component, "components/kueue", f"components/{component}"), tmp_path))
     kueue = {each.name for each in shipped() if each.annotations[f"{NOTES}category"] == "Kueue"}
