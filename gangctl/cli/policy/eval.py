@@ -114,11 +114,13 @@ def command(
 
     Exit code 0 when everything is allowed, 1 when something is denied, 2 when a policy is
     refused or the input is bad. The column ACTION is what the policy does as it is applied:
-    Deny, Warn or Audit. With --action Deny, whatever a policy warns of is denied. JobSets are
-    judged with the fields that the API server and JobSet fill in, and see the plan of "gangctl plan" as the variable gang and the answer of
-    "gangctl fit" as the variable fit. Bindings, exceptions, parameter objects and Namespaces may
-    stand in any of the files. Of a PathwaysJob the JobSet that it becomes is judged and, by
-    policies that are about PathwaysJobs, itself.
+    Deny, Warn or Audit. With --action Deny, whatever a policy warns of is denied.
+
+    JobSets are judged with the fields that the API server and JobSet fill in, and see the plan
+    of "gangctl plan" as the variable gang and the answer of "gangctl fit" as the variable fit.
+    Bindings, exceptions, parameter objects and Namespaces may stand in any of the files. Of a
+    PathwaysJob the JobSet that it becomes is judged and, by policies that are about
+    PathwaysJobs, itself.
 
     \b
     Examples:
