@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.policy.cel import limits, meter
-from gangctl.policy.cel.check import check
-from gangctl.policy.cel.declarations import FUNCTIONS
-from gangctl.policy.cel.environments import admission
-from gangctl.policy.cel.faults import CompileError
-from gangctl.policy.cel.library import lists, values
+from gangctl.cel import limits, meter
+from gangctl.cel.check import check
+from gangctl.cel.declarations import FUNCTIONS
+from gangctl.cel.environments import admission
+from gangctl.cel.faults import CompileError
+from gangctl.cel.library import lists, values
+from tests.cel.test_compile_answers import NARROWER
 from tests.parity.corpus import cases
-from tests.policy.cel.test_compile_answers import NARROWER
 from tests.rows import each
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "cel.md").read_text(encoding="utf-8")
-NATIVE = json.loads((ROOT / "tests" / "policy" / "cel" / "compile_cases.json").read_text())
+NATIVE = json.loads((ROOT / "tests" / "cel" / "compile_cases.json").read_text())
 
 
 def section(title: str) -> str:

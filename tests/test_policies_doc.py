@@ -10,13 +10,13 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from gangctl.cel.faults import CompileKind
 from gangctl.cli.policy.listing import command as list_command
 from gangctl.cli.policy.scan import command as scan_command
 from gangctl.cli.policy.suite import Expected, Row, Suite
 from gangctl.cli.program import program
 from gangctl.controllers.scan import ScanOptions
 from gangctl.manager.scans import ScanMetrics
-from gangctl.policy.cel.faults import CompileKind
 from gangctl.policy.model import GangPolicyExceptionSpec, GangPolicySpec
 from gangctl.policy.reports import CATEGORY, LABELS, MOST_RESULTS, SEVERITIES, SEVERITY
 from gangctl.policy.status import NEWEST_VIOLATIONS

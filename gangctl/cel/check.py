@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gangctl.policy.cel.ast import Node
-from gangctl.policy.cel.checked import Checked, Environment
-from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.infer import Inference
-from gangctl.policy.cel.literal_checks import check_literals
-from gangctl.policy.cel.parser import parse
-from gangctl.policy.cel.types import Type
-from gangctl.policy.cel.unify import same
+from gangctl.cel.ast import Node
+from gangctl.cel.checked import Checked, Environment
+from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.infer import Inference
+from gangctl.cel.literal_checks import check_literals
+from gangctl.cel.parser import parse
+from gangctl.cel.types import Type
+from gangctl.cel.unify import same
 
 
 def check(text: str, environment: Environment, *, returns: Sequence[Type] = ()) -> Checked:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gangctl.policy.cel.ast import Node
-from gangctl.policy.cel.types import Type
+from gangctl.cel.ast import Node
+from gangctl.cel.types import Type
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final
 
-from gangctl.policy.cel.ast import Call, Comprehension, ListOf, Literal, MapOf, Node
-from gangctl.policy.cel.text import show
+from gangctl.cel.ast import Call, Comprehension, ListOf, Literal, MapOf, Node
+from gangctl.cel.text import show
 
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], object]]] = {
     "_==_": eq,

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from gangctl.policy.cel.ast import Call, Literal, Node
-from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.literals import INT_MAX, INT_MIN, UINT_MAX
-from gangctl.policy.cel.times import Duration, Timestamp, parse_duration, parse_timestamp, timestamp_of
+from gangctl.cel.ast import Call, Literal, Node
+from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.literals import INT_MAX, INT_MIN, UINT_MAX
+from gangctl.cel.times import Duration, Timestamp, parse_duration, parse_timestamp, timestamp_of
 
 _SECOND: Final = 1_000_000_000
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")

@@ -23,9 +23,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.literals import bytes_value, quoted, quoted_bytes, string_value
-from gangctl.policy.cel.tokens import Token, tokens
+from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.literals import bytes_value, quoted, quoted_bytes, string_value
+from gangctl.cel.tokens import Token, tokens
 
 SELECT: Final = "__optional_select"
 INDEX: Final = "__optional_index"

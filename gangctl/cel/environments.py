@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from gangctl.policy.cel.checked import Checked, Environment
-from gangctl.policy.cel.declarations.kubernetes import AUTHORIZER as AUTHORIZER_FUNCTIONS
-from gangctl.policy.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, Type, list_of, map_of
+from gangctl.cel.checked import Checked, Environment
+from gangctl.cel.declarations.kubernetes import AUTHORIZER as AUTHORIZER_FUNCTIONS
+from gangctl.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, Type, list_of, map_of
 
 _KIND: Final = Type("kubernetes.GroupVersionKind", fields={"group": STRING, "version": STRING, "kind": STRING})
 _RESOURCE: Final = Type(

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from gangctl.policy.cel.ast import ListOf, Literal, MapOf, Node, Span
-from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.types import Type
+from gangctl.cel.ast import ListOf, Literal, MapOf, Node, Span
+from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.types import Type
 
 LONGEST_PRECISION: Final = 100
 """Digits after the point that a clause may ask for."""

@@ -1,6 +1,6 @@
 """cel-python's grammar, asked token by token.
 
-Its own lexer is left out: see :mod:`gangctl.policy.cel.tokens`. Positions in the tree are
+Its own lexer is left out: see :mod:`gangctl.cel.tokens`. Positions in the tree are
 indexes of tokens, so that every node leads to the exact place of its operator.
 """
 
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from gangctl.policy.cel.desugar import no_name
-from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.limits import GRAMMAR_DEPTH, too_deep
-from gangctl.policy.cel.tokens import Token
+from gangctl.cel.desugar import no_name
+from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.limits import GRAMMAR_DEPTH, too_deep
+from gangctl.cel.tokens import Token
 
 if TYPE_CHECKING:
     from lark import Lark, Tree

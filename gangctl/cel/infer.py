@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NoReturn
 
-from gangctl.policy.cel import types
-from gangctl.policy.cel.ast import (
+from gangctl.cel import types
+from gangctl.cel.ast import (
     Bind,
     Call,
     Comprehension,
@@ -19,14 +19,14 @@ from gangctl.policy.cel.ast import (
     Select,
     Span,
 )
-from gangctl.policy.cel.checked import Environment
-from gangctl.policy.cel.declarations import FUNCTIONS
-from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.hints import did_you_mean
-from gangctl.policy.cel.mismatch import no_overload, unknown_function
-from gangctl.policy.cel.names import UNSUPPORTED, dotted, type_named
-from gangctl.policy.cel.types import BOOL, DYN, Type, list_of, map_of, optional_of
-from gangctl.policy.cel.unify import Unifier, is_optional, is_variable, more_general, same
+from gangctl.cel.checked import Environment
+from gangctl.cel.declarations import FUNCTIONS
+from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.hints import did_you_mean
+from gangctl.cel.mismatch import no_overload, unknown_function
+from gangctl.cel.names import UNSUPPORTED, dotted, type_named
+from gangctl.cel.types import BOOL, DYN, Type, list_of, map_of, optional_of
+from gangctl.cel.unify import Unifier, is_optional, is_variable, more_general, same
 
 _LITERALS: Final = {
     "null": types.NULL,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gangctl.policy.cel.ast import Node
-from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.tokens import Token
-from gangctl.policy.cel.walk import children
+from gangctl.cel.ast import Node
+from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.tokens import Token
+from gangctl.cel.walk import children
 
 CHARACTERS: Final = 4096
 """Of an expression's text."""

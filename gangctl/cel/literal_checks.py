@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gangctl.policy.cel.ast import Call, Index, ListOf, Literal, MapOf, Node
-from gangctl.policy.cel.conversions import CONVERSIONS, folded
-from gangctl.policy.cel.faults import CompileError, CompileKind, EvalError, EvalKind
-from gangctl.policy.cel.formats import check_format
-from gangctl.policy.cel.library.regex import LONGEST_PATTERN, compiled
-from gangctl.policy.cel.types import Type
-from gangctl.policy.cel.unify import is_optional, same
-from gangctl.policy.cel.walk import children
+from gangctl.cel.ast import Call, Index, ListOf, Literal, MapOf, Node
+from gangctl.cel.conversions import CONVERSIONS, folded
+from gangctl.cel.faults import CompileError, CompileKind, EvalError, EvalKind
+from gangctl.cel.formats import check_format
+from gangctl.cel.library.regex import LONGEST_PATTERN, compiled
+from gangctl.cel.types import Type
+from gangctl.cel.unify import is_optional, same
+from gangctl.cel.walk import children
 
 _NO_KEYS: Final = frozenset({"null_type", "bytes", "type", "google.protobuf.Duration", "google.protobuf.Timestamp"})
 _KEYS: Final = frozenset({"dyn", "string", "int", "uint", "double", "bool"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.tokens import Token
+from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.tokens import Token
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1

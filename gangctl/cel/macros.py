@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gangctl.policy.cel.ast import Bind, Call, Comprehension, Name, Node, Select, Span
-from gangctl.policy.cel.faults import CompileError, CompileKind
+from gangctl.cel.ast import Bind, Call, Comprehension, Name, Node, Select, Span
+from gangctl.cel.faults import CompileError, CompileKind
 
 VARIABLES: Final = {
     ("all", 2): 1,

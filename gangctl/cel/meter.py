@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.cel.faults import EvalError, EvalKind
 
 Clock = Callable[[], float]
 """Monotonic seconds."""

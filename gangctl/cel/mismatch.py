@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gangctl.policy.cel.ast import Call, Span
-from gangctl.policy.cel.declarations.signature import Overload
-from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.hints import did_you_mean
-from gangctl.policy.cel.macros import VARIABLES
-from gangctl.policy.cel.types import Type
+from gangctl.cel.ast import Call, Span
+from gangctl.cel.declarations.signature import Overload
+from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.hints import did_you_mean
+from gangctl.cel.macros import VARIABLES
+from gangctl.cel.types import Type
 
 _SHOWN: Final = 4
 _MACROS: Final = frozenset({*(name for name, _ in VARIABLES), "has"})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from gangctl.policy.cel import types
-from gangctl.policy.cel.ast import Name, Node, Select
-from gangctl.policy.cel.types import DYN, Type, list_of, map_of
+from gangctl.cel import types
+from gangctl.cel.ast import Name, Node, Select
+from gangctl.cel.types import DYN, Type, list_of, map_of
 
 _TYPES: Final = {
     each.name: each

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from gangctl.policy.cel import limits
-from gangctl.policy.cel.ast import Call, Index, ListOf, Literal, MapOf, Name, Node, Select, Span
-from gangctl.policy.cel.declarations import NAMESPACED
-from gangctl.policy.cel.desugar import ENTRY, FIELD, INDEX, SELECT, SUGAR, plain
-from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.grammar import RESERVED, parse_tokens
-from gangctl.policy.cel.literals import bytes_value, double_value, int_value, string_value, uint_value
-from gangctl.policy.cel.macros import expand
-from gangctl.policy.cel.tokens import Token, tokens
+from gangctl.cel import limits
+from gangctl.cel.ast import Call, Index, ListOf, Literal, MapOf, Name, Node, Select, Span
+from gangctl.cel.declarations import NAMESPACED
+from gangctl.cel.desugar import ENTRY, FIELD, INDEX, SELECT, SUGAR, plain
+from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.grammar import RESERVED, parse_tokens
+from gangctl.cel.literals import bytes_value, double_value, int_value, string_value, uint_value
+from gangctl.cel.macros import expand
+from gangctl.cel.tokens import Token, tokens
 
 if TYPE_CHECKING:
     from lark import Token as Terminal

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gangctl.policy.cel.ast import Call, Comprehension, Literal
-from gangctl.policy.cel.checked import Checked
-from gangctl.policy.cel.declarations import FUNCTIONS
-from gangctl.policy.cel.macros import LOOPS
-from gangctl.policy.cel.types import Type
-from gangctl.policy.cel.walk import children
+from gangctl.cel.ast import Call, Comprehension, Literal
+from gangctl.cel.checked import Checked
+from gangctl.cel.declarations import FUNCTIONS
+from gangctl.cel.macros import LOOPS
+from gangctl.cel.types import Type
+from gangctl.cel.walk import children
 
 _BY_TYPE: Final = frozenset({"_==_", "_!=_", "_+_"})
 """Operators that take long only for what is long."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.policy.cel.checked import Checked
-from gangctl.policy.cel.evaluation.compile import compile_node
-from gangctl.policy.cel.evaluation.frame import Code, Frame
-from gangctl.policy.cel.faults import CompileError, CompileKind, EvalError, EvalKind
-from gangctl.policy.cel.meter import StepMeter
+from gangctl.cel.checked import Checked
+from gangctl.cel.evaluation.compile import compile_node
+from gangctl.cel.evaluation.frame import Code, Frame
+from gangctl.cel.faults import CompileError, CompileKind, EvalError, EvalKind
+from gangctl.cel.meter import StepMeter
 
 Bindings = Mapping[str, Any]
 """JSON values by variable name (``object``, ``oldObject``, ``request``, ``gang``, ...); None is null. Never changed."""

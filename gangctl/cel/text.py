@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gangctl.policy.cel.ast import (
+from gangctl.cel.ast import (
     Bind,
     Call,
     Comprehension,
@@ -18,7 +18,7 @@ from gangctl.policy.cel.ast import (
     Node,
     Select,
 )
-from gangctl.policy.cel.literals import quoted, quoted_bytes
+from gangctl.cel.literals import quoted, quoted_bytes
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORDS: Final = frozenset({"in", "true", "false", "null"})

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import ClassVar, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from gangctl.policy.cel.library.values import INT_MAX, INT_MIN, Extension
+from gangctl.cel.library.values import INT_MAX, INT_MIN, Extension
 
 SECOND: Final = 1_000_000_000
 LONGEST_TEXT: Final = 64

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from gangctl.policy.cel.faults import CompileError, CompileKind
+from gangctl.cel.faults import CompileError, CompileKind
 
 Kind = Literal["float", "uint", "int", "string", "bytes", "name", "escaped", "operator"]
 

@@ -2,7 +2,7 @@
 
 Natively that is type checking, whose findings are warnings: at run time ``object`` is dyn, and
 another version of JobSet may have more fields. ``jobset.json`` is written by ``python -m
-tests.policy.cel.jobset_types`` from the CRD and the OpenAPI documents of real API servers.
+tests.cel.jobset_types`` from the CRD and the OpenAPI documents of real API servers.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from functools import lru_cache
 from importlib import resources
 from typing import Final
 
-from gangctl.policy.cel import types
-from gangctl.policy.cel.check import check
-from gangctl.policy.cel.checked import Checked, Environment
-from gangctl.policy.cel.faults import CompileError
-from gangctl.policy.cel.types import Type
+from gangctl.cel import types
+from gangctl.cel.check import check
+from gangctl.cel.checked import Checked, Environment
+from gangctl.cel.faults import CompileError
+from gangctl.cel.types import Type
 
 _SCALARS: Final = {
     "string": types.STRING,
@@ -48,7 +48,7 @@ def for_jobsets(environment: Environment) -> Environment:
 
 
 def typed_check(text: str, environment: Environment) -> Typed:
-    """What type checking says of an expression that :func:`~gangctl.policy.cel.check.check` has accepted.
+    """What type checking says of an expression that :func:`~gangctl.cel.check.check` has accepted.
 
     ``environment`` comes from :func:`for_jobsets`; its variables may have the types that this found for them.
     """

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gangctl.policy.cel.declarations.signature import Overload, is_parameter
-from gangctl.policy.cel.types import DYN, Type
+from gangctl.cel.declarations.signature import Overload, is_parameter
+from gangctl.cel.types import DYN, Type
 
 _PLAIN: Final = frozenset({"bool", "int", "uint", "double", "string", "bytes"})
 _CONTAINERS: Final = frozenset({"list", "map"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gangctl.policy.cel.ast import Bind, Call, Comprehension, Index, ListOf, MapOf, Node, Select
+from gangctl.cel.ast import Bind, Call, Comprehension, Index, ListOf, MapOf, Node, Select
 
 
 def children(node: Node) -> tuple[Node, ...]:

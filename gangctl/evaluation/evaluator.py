@@ -16,13 +16,13 @@ from typing import Final, Self
 
 import structlog
 
+from gangctl.cel.faults import EvalKind
 from gangctl.client.pacing import Clock
 from gangctl.evaluation.local import TimeSlice, size_of
 from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions
 from gangctl.evaluation.pool import TOO_LATE, UNLOADABLE, Pool
 from gangctl.evaluation.request import EvaluationRequest
 from gangctl.evaluation.worker import meter_of
-from gangctl.policy.cel.faults import EvalKind
 from gangctl.policy.evaluate import Evaluation, refused_by_broken
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy

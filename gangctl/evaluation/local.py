@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from gangctl.cel.meter import REQUEST_STEPS, StepMeter
 from gangctl.evaluation.options import EvaluatorOptions, Size
-from gangctl.policy.cel.meter import REQUEST_STEPS, StepMeter
 from gangctl.policy.review import Review
 
 STEPS_PER_LOOK: Final = 128

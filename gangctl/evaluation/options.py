@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gangctl.policy.cel.meter import POLICY_SECONDS, REQUEST_SECONDS
+from gangctl.cel.meter import POLICY_SECONDS, REQUEST_SECONDS
 from gangctl.runtime.workers import WorkersObserver
 
 Size = Literal["small", "large"]

@@ -18,6 +18,7 @@ from typing import Final, Self
 
 import structlog
 
+from gangctl.cel.faults import EvalKind
 from gangctl.client.pacing import Clock
 from gangctl.errors import GangctlError
 from gangctl.evaluation.loader import PolicyLoadError, WorkerLoader, worker_spec
@@ -26,7 +27,6 @@ from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions, Queu
 from gangctl.evaluation.penalties import Penalties
 from gangctl.evaluation.queue import FairQueue, Group
 from gangctl.evaluation.request import EvaluationRequest
-from gangctl.policy.cel.faults import EvalKind
 from gangctl.policy.snapshot import Entry
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.frames import FrameError

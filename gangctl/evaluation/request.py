@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from gangctl.cel.faults import EvalKind
 from gangctl.evaluation.options import Queue, Size
-from gangctl.policy.cel.faults import EvalKind
 from gangctl.policy.evaluate import unanswered
 from gangctl.policy.review import Review
 from gangctl.policy.snapshot import Entry, Snapshot

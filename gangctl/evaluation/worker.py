@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import ClassVar
 
+from gangctl.cel.meter import REQUEST_STEPS, StepMeter
 from gangctl.evaluation.messages import LATE, MEMORY, READ, Evaluate, Evaluated, Load
-from gangctl.policy.cel.meter import REQUEST_STEPS, StepMeter
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.load import load_policy

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gangctl.policy.cel.evaluation.plain import plain
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.meter import StepMeter
-from gangctl.policy.cel.program import Bindings
+from gangctl.cel.evaluation.plain import plain
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.meter import StepMeter
+from gangctl.cel.program import Bindings
 from gangctl.policy.exemptions import LoadedException, covering
 from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, Rule
 from gangctl.policy.match import matches

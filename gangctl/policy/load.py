@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from gangctl.cel.check import check
+from gangctl.cel.environments import admission
+from gangctl.cel.faults import CompileError
+from gangctl.cel.program import compile_expression
+from gangctl.cel.types import BOOL, DYN, NULL, STRING, Type
 from gangctl.errors import ValidationError
-from gangctl.policy.cel.check import check
-from gangctl.policy.cel.environments import admission
-from gangctl.policy.cel.faults import CompileError
-from gangctl.policy.cel.program import compile_expression
-from gangctl.policy.cel.types import BOOL, DYN, NULL, STRING, Type
 from gangctl.policy.constraints import MatchResources
 from gangctl.policy.fitvariable import COMPUTED
 from gangctl.policy.loaded import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from gangctl.cel.checked import Checked
+from gangctl.cel.faults import CompileError
+from gangctl.cel.program import Program
 from gangctl.errors import FieldError, GangctlError
-from gangctl.policy.cel.checked import Checked
-from gangctl.policy.cel.faults import CompileError
-from gangctl.policy.cel.program import Program
 from gangctl.policy.constraints import MatchResources
 from gangctl.policy.model import GangPolicySpec
 from gangctl.policy.review import Object
@@ -20,7 +20,7 @@ class Problem:
     """One thing wrong with a policy: where, and for an expression where in its text.
 
     ``path`` is a field path such as ``spec.validations[0].expression``; ``kind`` is an
-    :class:`~gangctl.errors.ErrorKind` or a :class:`~gangctl.policy.cel.faults.CompileKind`.
+    :class:`~gangctl.errors.ErrorKind` or a :class:`~gangctl.cel.faults.CompileKind`.
     ``offset`` and ``length`` count code points of ``expression`` and are None for other fields.
     ``binding`` is the name of a native policy's binding where the path is in that.
     """

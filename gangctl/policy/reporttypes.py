@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints, is_typeddict
 
-from gangctl.policy.cel.types import BOOL, DYN, INT, STRING, Type, list_of, map_of
+from gangctl.cel.types import BOOL, DYN, INT, STRING, Type, list_of, map_of
 
 TYPE_PREFIX: Final = "gangctl."
 

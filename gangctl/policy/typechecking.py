@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from gangctl.api.meta import JOBSET_GROUP
-from gangctl.policy.cel.checked import Environment
-from gangctl.policy.cel.typed import for_jobsets, typed_check
-from gangctl.policy.cel.types import DURATION, DYN, TIMESTAMP, Type
+from gangctl.cel.checked import Environment
+from gangctl.cel.typed import for_jobsets, typed_check
+from gangctl.cel.types import DURATION, DYN, TIMESTAMP, Type
 from gangctl.policy.constraints import MatchResources
 from gangctl.policy.loaded import Expression, Problem, Programs, problem_of_expression
 from gangctl.policy.match import JOBSETS

@@ -46,7 +46,7 @@ class Finding:
     reason: str = "Invalid"
     params: str = ""
     error: str = ""
-    """The kind of a run-time error (:class:`~gangctl.policy.cel.faults.EvalKind`)."""
+    """The kind of a run-time error (:class:`~gangctl.cel.faults.EvalKind`)."""
     exception: str = ""
     """Name of the exception that covers it."""
     always: bool = False

@@ -1,13 +1,13 @@
-"""Asks real API servers again: ``python -m tests.policy.cel`` rewrites ``compile_cases.json``."""
+"""Asks real API servers again: ``python -m tests.cel`` rewrites ``compile_cases.json``."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 
+from tests.cel.oracle import PLACE, recorded, refused
 from tests.controlplane.minors import MINORS
 from tests.controlplane.plane import ControlPlane
-from tests.policy.cel.oracle import PLACE, recorded, refused
 
 
 async def main() -> None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gangctl.policy.cel.check import check
-from gangctl.policy.cel.environments import admission
-from gangctl.policy.cel.evaluation.plain import plain
-from gangctl.policy.cel.faults import EvalError
-from gangctl.policy.cel.meter import StepMeter
-from gangctl.policy.cel.program import compile_expression
+from gangctl.cel.check import check
+from gangctl.cel.environments import admission
+from gangctl.cel.evaluation.plain import plain
+from gangctl.cel.faults import EvalError
+from gangctl.cel.meter import StepMeter
+from gangctl.cel.program import compile_expression
 
 PLACE: Final = Path(__file__).parent / "answers.json"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from gangctl.policy.cel.declarations import ALL, kubernetes
-from gangctl.policy.cel.declarations.signature import Overload
-from gangctl.policy.cel.tokens import tokens
-from gangctl.policy.cel.types import Type
+from gangctl.cel.declarations import ALL, kubernetes
+from gangctl.cel.declarations.signature import Overload
+from gangctl.cel.tokens import tokens
+from gangctl.cel.types import Type
 
 SAMPLES = {
     "A": "1",

@@ -1,4 +1,4 @@
-"""Writes ``gangctl/policy/cel/jobset.json``, the fields of a JobSet: ``python -m tests.policy.cel.jobset_types``.
+"""Writes ``gangctl/cel/jobset.json``, the fields of a JobSet: ``python -m tests.cel.jobset_types``.
 
 Its source is the table of fields that ``python -m tests.sandbox.fieldtable`` reads from real API
 servers and from the JobSet CRD that they hold; run it after that one.
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from gangctl.policy.cel import typed
+from gangctl.cel import typed
 from gangctl.sandbox.rules.fields import Shape, fields_of
 
 PLACE: Final = Path(typed.__file__).parent / "jobset.json"

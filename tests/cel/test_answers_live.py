@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pytest
 
+from tests.cel.answers import recorded
 from tests.controlplane.api import path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
-from tests.policy.cel.answers import recorded
 
 pytestmark = pytest.mark.controlplane
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.policy.cel.check import check
-from gangctl.policy.cel.environments import NAMESPACE, REQUEST, admission
-from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.profile import profile_of
-from gangctl.policy.cel.text import show
-from gangctl.policy.cel.types import BOOL, DYN, INT, NULL, QUANTITY, STRING, Type, list_of, map_of, optional_of
-from tests.policy.cel.calls import MIXED, fitting
-from tests.policy.cel.oracle import recorded
+from gangctl.cel.check import check
+from gangctl.cel.environments import NAMESPACE, REQUEST, admission
+from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.profile import profile_of
+from gangctl.cel.text import show
+from gangctl.cel.types import BOOL, DYN, INT, NULL, QUANTITY, STRING, Type, list_of, map_of, optional_of
+from tests.cel.calls import MIXED, fitting
+from tests.cel.oracle import recorded
 from tests.rows import each
 
 GANG = Type("gang", fields={"pods": INT, "groups": list_of(Type("group", fields={"name": STRING, "minCount": INT}))})

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from gangctl.policy.cel.check import check
-from gangctl.policy.cel.checked import Environment
-from gangctl.policy.cel.declarations import FUNCTIONS
-from gangctl.policy.cel.environments import admission
-from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.tokens import tokens
-from gangctl.policy.cel.types import BOOL, NULL, STRING, Type
+from gangctl.cel.check import check
+from gangctl.cel.checked import Environment
+from gangctl.cel.declarations import FUNCTIONS
+from gangctl.cel.environments import admission
+from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.tokens import tokens
+from gangctl.cel.types import BOOL, NULL, STRING, Type
+from tests.cel.calls import doubtful, fitting, mixed
+from tests.cel.oracle import Kind, recorded, refused
 from tests.controlplane.minors import MINORS
 from tests.controlplane.plane import ControlPlane
-from tests.policy.cel.calls import doubtful, fitting, mixed
-from tests.policy.cel.oracle import Kind, recorded, refused
 from tests.rows import each
 
 CASES = recorded()

@@ -6,12 +6,12 @@ import pytest
 from celpy.celparser import CELParser
 from lark import Token
 
-from gangctl.policy.cel.check import check
-from gangctl.policy.cel.desugar import desugar, plain
-from gangctl.policy.cel.environments import admission
-from gangctl.policy.cel.faults import CompileError
-from gangctl.policy.cel.grammar import parse_tokens
-from tests.policy.cel.oracle import recorded
+from gangctl.cel.check import check
+from gangctl.cel.desugar import desugar, plain
+from gangctl.cel.environments import admission
+from gangctl.cel.faults import CompileError
+from gangctl.cel.grammar import parse_tokens
+from tests.cel.oracle import recorded
 from tests.rows import each
 
 

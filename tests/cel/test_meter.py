@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.meter import STEPS_PER_LOOK, StepMeter
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.meter import STEPS_PER_LOOK, StepMeter
 
 
 class Clock:

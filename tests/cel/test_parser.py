@@ -10,13 +10,13 @@ from celpy.evaluation import CELEvalError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.policy.cel.ast import Bind, Call, Comprehension, Index, ListOf, Literal, MapOf, Name, Node, Select, Span
-from gangctl.policy.cel.desugar import desugar
-from gangctl.policy.cel.faults import CompileError, CompileKind
-from gangctl.policy.cel.parser import parse
-from gangctl.policy.cel.text import show
-from gangctl.policy.cel.walk import walk
-from tests.policy.cel.oracle import recorded
+from gangctl.cel.ast import Bind, Call, Comprehension, Index, ListOf, Literal, MapOf, Name, Node, Select, Span
+from gangctl.cel.desugar import desugar
+from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.parser import parse
+from gangctl.cel.text import show
+from gangctl.cel.walk import walk
+from tests.cel.oracle import recorded
 from tests.rows import each
 
 NOWHERE = Span(0, 0)

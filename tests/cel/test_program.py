@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from gangctl.policy.cel.check import check
-from gangctl.policy.cel.environments import admission
-from gangctl.policy.cel.evaluation.plain import plain
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.meter import StepMeter
-from gangctl.policy.cel.program import Bindings, compile_expression
-from gangctl.policy.cel.types import Type
-from tests.policy.cel.answers import recorded, said, unlimited
+from gangctl.cel.check import check
+from gangctl.cel.environments import admission
+from gangctl.cel.evaluation.plain import plain
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.meter import StepMeter
+from gangctl.cel.program import Bindings, compile_expression
+from gangctl.cel.types import Type
+from tests.cel.answers import recorded, said, unlimited
 from tests.rows import each
 
 ANSWERS = recorded()

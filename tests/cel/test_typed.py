@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from gangctl.policy.cel.constants import truth
-from gangctl.policy.cel.environments import admission
-from gangctl.policy.cel.parser import parse
-from gangctl.policy.cel.typed import for_jobsets, jobset_type, typed_check
-from tests.policy.cel.jobset_types import PLACE, text
+from gangctl.cel.constants import truth
+from gangctl.cel.environments import admission
+from gangctl.cel.parser import parse
+from gangctl.cel.typed import for_jobsets, jobset_type, typed_check
+from tests.cel.jobset_types import PLACE, text
 from tests.rows import each
 
 ENVIRONMENT = for_jobsets(admission())

@@ -6,8 +6,8 @@ import os
 import signal
 from collections.abc import Sequence
 
+from gangctl.cel.meter import StepMeter
 from gangctl.evaluation.worker import Service as RealService
-from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.loaded import LoadedPolicy

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from gangctl.cel.faults import EvalError
+from gangctl.cel.meter import REQUEST_STEPS
 from gangctl.evaluation.local import STEPS_PER_LOOK, SliceOverError, TimeSlice, size_of
 from gangctl.evaluation.options import EvaluatorOptions
-from gangctl.policy.cel.faults import EvalError
-from gangctl.policy.cel.meter import REQUEST_STEPS
 from tests.evaluation.scripted import review
 from tests.rows import each
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from gangctl.cel.faults import EvalKind
 from gangctl.evaluation.request import EvaluationRequest
-from gangctl.policy.cel.faults import EvalKind
 from gangctl.policy.exemptions import load_exception
 from gangctl.policy.snapshot import PolicySet, snapshot_of
 from gangctl.policy.verdict import Action, Outcome, Result

@@ -4,12 +4,12 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.policy.cel.check import check
-from gangctl.policy.cel.environments import admission
-from gangctl.policy.cel.evaluation.plain import plain
-from gangctl.policy.cel.faults import CompileError, EvalError
-from gangctl.policy.cel.meter import StepMeter
-from gangctl.policy.cel.program import compile_expression
+from gangctl.cel.check import check
+from gangctl.cel.environments import admission
+from gangctl.cel.evaluation.plain import plain
+from gangctl.cel.faults import CompileError, EvalError
+from gangctl.cel.meter import StepMeter
+from gangctl.cel.program import compile_expression
 from tests.parity.corpus import SAMPLE
 from tests.parity.outcomes import Outcome
 from tests.parity.recorded import MINOR

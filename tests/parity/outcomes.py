@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from gangctl.policy.cel.faults import EvalKind
+from gangctl.cel.faults import EvalKind
 
 # What kube-apiserver (cel-go and Kubernetes' own libraries) says, by class; everything else is an argument that some
 # function does not take.

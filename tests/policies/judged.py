@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from gangctl.cel.meter import StepMeter
 from gangctl.cli.policy.bundle import FileCatalogue
 from gangctl.cli.policy.requests import Setting, request_of
-from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.evaluate import evaluate
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy

@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime
 
+from gangctl.cel.profile import profile_of
 from gangctl.cli.policy.suite import FILE_NAME
 from gangctl.cli.policy.suitefiles import read_suite_file
 from gangctl.cli.policy.testing import Ground, run_tests
-from gangctl.policy.cel.profile import profile_of
 from gangctl.policy.load import load_policy
 from gangctl.policy.verdict import Result
 from tests.policies.bare import ACCEPTED, REFUSED

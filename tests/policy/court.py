@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from gangctl.policy.cel.meter import StepMeter
+from gangctl.cel.meter import StepMeter
 from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.evaluate import evaluate
 from gangctl.policy.exemptions import LoadedException, load_exception

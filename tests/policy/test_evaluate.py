@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gangctl.policy.cel.faults import EvalKind
-from gangctl.policy.cel.meter import StepMeter
+from gangctl.cel.faults import EvalKind
+from gangctl.cel.meter import StepMeter
 from gangctl.policy.evaluate import Evaluation, refused_by_broken, unanswered
 from gangctl.policy.exemptions import load_exception
 from gangctl.policy.load import load_policy

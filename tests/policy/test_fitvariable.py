@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gangctl.policy.cel.types import BOOL, INT, STRING
+from gangctl.cel.types import BOOL, INT, STRING
 from gangctl.policy.fitvariable import FIT_TYPE, unknown_fit
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import PolicyError

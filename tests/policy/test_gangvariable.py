@@ -9,9 +9,9 @@ from typing import Any
 from click.testing import CliRunner
 from hypothesis import given
 
+from gangctl.cel.types import BOOL, DYN, INT, STRING, Type
 from gangctl.cli.program import program
 from gangctl.gang.resolve import ClusterRules
-from gangctl.policy.cel.types import BOOL, DYN, INT, STRING, Type
 from gangctl.policy.gangvariable import GANG_TYPE, gang_of
 from tests.jobsets import jobset, rj
 from tests.rows import each

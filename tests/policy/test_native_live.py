@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.policy.cel.meter import StepMeter
+from gangctl.cel.meter import StepMeter
 from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import PolicyError

@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
+from gangctl.cel.meter import StepMeter
 from gangctl.controllers.policy_status import exception_status, policy_status
 from gangctl.errors import ValidationError
-from gangctl.policy.cel.meter import StepMeter
 from gangctl.policy.evaluate import Evaluation, refused_by_broken
 from gangctl.policy.exemptions import LoadedException, covers, load_exception
 from gangctl.policy.load import load_policy

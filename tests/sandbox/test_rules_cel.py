@@ -1,10 +1,10 @@
-"""Rules of schemas that are answered in Python say what cel-python says."""
+"""Rules of schemas that are answered in Python say what CEL says."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from gangctl.sandbox.admission.conditions import Conditions
+from gangctl.sandbox.admission.conditions import holds
 from gangctl.sandbox.objects import walk
 from gangctl.sandbox.rules.celrules import IN_PYTHON
 from gangctl.sandbox.rules.jobset_schema import jobset_schema
@@ -25,8 +25,7 @@ IN_ORDER = {"startupPolicyOrder": "InOrder"}
     ids=["both", "in-order", "dependencies", "no-policy"],
 )
 def test_startup_in_python_is_startup_in_cel(spec: dict[str, Any]) -> None:
-    condition = {"name": "rule", "expression": STARTUP}
-    assert IN_PYTHON[STARTUP](spec, None) is Conditions([condition]).hold({"self": spec})
+    assert IN_PYTHON[STARTUP](spec, None) is holds(STARTUP, spec, None)
 
 
 def test_a_jobset_without_volume_claims_needs_no_cel() -> None:

@@ -150,7 +150,7 @@ async def test_a_definition_is_refused_in_the_words_of_the_real_server(
     ("rule", "why"),
     [
         ("self ><", "compilation failed"),
-        ("self.indexOf('a') > quantity('1')", "the sandbox does not know what it calls: indexOf, quantity"),
+        ("self.indexof('a') > 1", "compilation failed: there is no function 'indexof'"),
     ],
 )
 async def test_a_rule_that_cannot_be_asked_is_refused(api: Api, rule: str, why: str) -> None:

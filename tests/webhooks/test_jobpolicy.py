@@ -15,9 +15,9 @@ from gangctl.gang.generation import names_its_group, stamped_proof_job
 from gangctl.sandbox.admission.conditions import Conditions
 from gangctl.webhooks.configurations import Endpoint, FailurePolicy, WebhookSettings
 from gangctl.webhooks.jobpolicy import BINDING, POLICY, build_job_policy
+from tests.cel.evaluation.evaluating import evaluate
 from tests.gang.pipeline import child_job, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
-from tests.policy.cel.evaluation.evaluating import evaluate
 from tests.rows import each
 from tests.strategies import PROPERTY, gangs
 

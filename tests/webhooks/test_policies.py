@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from gangctl.cel.ast import Literal, Span
+from gangctl.cel.checked import Checked
+from gangctl.cel.evaluation.frame import Frame
+from gangctl.cel.program import Program
+from gangctl.cel.types import BOOL
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
-from gangctl.policy.cel.ast import Literal, Span
-from gangctl.policy.cel.checked import Checked
-from gangctl.policy.cel.evaluation.frame import Frame
-from gangctl.policy.cel.program import Program
-from gangctl.policy.cel.types import BOOL
 from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, Programs, Rule

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gangctl.policy.cel.declarations import extensions, kubernetes, standard
-from gangctl.policy.cel.declarations.signature import Overload
+from gangctl.cel.declarations import extensions, kubernetes, standard
+from gangctl.cel.declarations.signature import Overload
 
 ALL: Final[tuple[Overload, ...]] = (
     *(*standard.OPERATORS, *standard.CONVERSIONS, *standard.FUNCTIONS, *standard.OPTIONALS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gangctl.policy.cel.declarations.signature import Overload, overloads
+from gangctl.cel.declarations.signature import Overload, overloads
 
 _COMPARED: Final = ("bool", "bytes", "double", "int", "string", "uint", "Duration", "Timestamp")
 _NAMED: Final = [

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gangctl.policy.cel import types
-from gangctl.policy.cel.types import Type
+from gangctl.cel import types
+from gangctl.cel.types import Type
 
 _ALIASES: Final = {
     "Duration": types.DURATION,

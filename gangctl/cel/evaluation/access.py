@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gangctl.policy.cel.evaluation.frame import STEPS_PER_PAYMENT, Code, Frame
-from gangctl.policy.cel.evaluation.numbers import decoded
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.maps import KEYS, MISSING, find
-from gangctl.policy.cel.library.values import NONE, Optional, Uint, invalid
+from gangctl.cel.evaluation.frame import STEPS_PER_PAYMENT, Code, Frame
+from gangctl.cel.evaluation.numbers import decoded
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library.maps import KEYS, MISSING, find
+from gangctl.cel.library.values import NONE, Optional, Uint, invalid
 
 
 def select(operand: Code, field: str, offset: int) -> Code:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.values import INT_MAX, INT_MIN, UINT_MAX, Uint, bounded, no_such_overload
-from gangctl.policy.cel.times import Duration, Timestamp, duration_of, timestamp_of
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library.values import INT_MAX, INT_MIN, UINT_MAX, Uint, bounded, no_such_overload
+from gangctl.cel.times import Duration, Timestamp, duration_of, timestamp_of
 
 Operator = Callable[[Any, Any], Any]
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gangctl.policy.cel.evaluation.frame import Code, Frame
-from gangctl.policy.cel.evaluation.numbers import decoded
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library import registry
-from gangctl.policy.cel.library.maps import MISSING, KeyedMap, entered, find
-from gangctl.policy.cel.library.values import NONE, Optional, invalid, no_such_overload
-from gangctl.policy.cel.meter import EXHAUSTED
+from gangctl.cel.evaluation.frame import Code, Frame
+from gangctl.cel.evaluation.numbers import decoded
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library import registry
+from gangctl.cel.library.maps import MISSING, KeyedMap, entered, find
+from gangctl.cel.library.values import NONE, Optional, invalid, no_such_overload
+from gangctl.cel.meter import EXHAUSTED
 
 
 @dataclass(frozen=True, slots=True)

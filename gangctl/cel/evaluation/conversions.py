@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from gangctl.policy.cel import times
-from gangctl.policy.cel.evaluation.arithmetic import integer, timestamp, unsigned
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.string_format import double_text
-from gangctl.policy.cel.library.values import TypeValue, Uint, invalid, kind, no_such_overload
-from gangctl.policy.cel.times import Duration, Timestamp
+from gangctl.cel import times
+from gangctl.cel.evaluation.arithmetic import integer, timestamp, unsigned
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library.string_format import double_text
+from gangctl.cel.library.values import TypeValue, Uint, invalid, kind, no_such_overload
+from gangctl.cel.times import Duration, Timestamp
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 _UNSIGNED: Final = re.compile(r"[0-9]{1,40}", re.ASCII)

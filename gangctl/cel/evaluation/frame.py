@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gangctl.policy.cel.faults import EvalError
-from gangctl.policy.cel.meter import StepMeter
+from gangctl.cel.faults import EvalError
+from gangctl.cel.meter import StepMeter
 
 STEPS_PER_PAYMENT: Final = 64
 """How many steps are counted here before the meter is charged."""
@@ -29,7 +29,7 @@ class Frame:
         self.unpaid = 0
 
     def charge(self, steps: int) -> None:
-        """Spend steps; :class:`~gangctl.policy.cel.faults.EvalError` when they, or the time, are used up."""
+        """Spend steps; :class:`~gangctl.cel.faults.EvalError` when they, or the time, are used up."""
         self.unpaid += steps
         if self.unpaid >= STEPS_PER_PAYMENT:
             self.settle()

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gangctl.policy.cel.evaluation import optionals, text
-from gangctl.policy.cel.evaluation.conversions import CONVERSIONS
-from gangctl.policy.cel.evaluation.moments import ACCESSORS
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library import registry
-from gangctl.policy.cel.library.regex import compiled
-from gangctl.policy.cel.library.values import no_such_overload
+from gangctl.cel.evaluation import optionals, text
+from gangctl.cel.evaluation.conversions import CONVERSIONS
+from gangctl.cel.evaluation.moments import ACCESSORS
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library import registry
+from gangctl.cel.library.regex import compiled
+from gangctl.cel.library.values import no_such_overload
 
 Cost = Callable[[Sequence[Any]], int]
 
@@ -29,8 +29,8 @@ _SEARCHES: Final = frozenset({"matches", "find", "findAll"})
 class Function:
     """``call`` takes the values of the arguments, of a method the target first.
 
-    A ``metered`` one takes a :class:`~gangctl.policy.cel.library.overload.Spending` before them: a
-    :class:`~gangctl.policy.cel.evaluation.frame.Frame` is one.
+    A ``metered`` one takes a :class:`~gangctl.cel.library.overload.Spending` before them: a
+    :class:`~gangctl.cel.evaluation.frame.Frame` is one.
     """
 
     name: str

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
-from gangctl.policy.cel import times
-from gangctl.policy.cel.library.values import invalid, no_such_overload
-from gangctl.policy.cel.times import Duration, Timestamp
+from gangctl.cel import times
+from gangctl.cel.library.values import invalid, no_such_overload
+from gangctl.cel.times import Duration, Timestamp
 
 _MILLISECOND: Final = 1_000_000
 _DATES: Final[dict[str, Callable[[datetime], int]]] = {

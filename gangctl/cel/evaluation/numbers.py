@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangctl.policy.cel.library.values import INT_MAX, INT_MIN
+from gangctl.cel.library.values import INT_MAX, INT_MIN
 
 
 def decoded(value: Any) -> Any:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gangctl.policy.cel.library.values import NONE, Optional, invalid, no_such_overload
-from gangctl.policy.cel.times import EARLIEST, Duration, Timestamp
+from gangctl.cel.library.values import NONE, Optional, invalid, no_such_overload
+from gangctl.cel.times import EARLIEST, Duration, Timestamp
 
 
 def of(value: Any) -> Optional:

@@ -7,12 +7,12 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.policy.cel.evaluation.conversions import to_string
-from gangctl.policy.cel.faults import EvalError
-from gangctl.policy.cel.library import registry
-from gangctl.policy.cel.library.string_format import double_text
-from gangctl.policy.cel.library.values import Optional, TypeValue, Uint, kind
-from gangctl.policy.cel.times import Duration, Timestamp
+from gangctl.cel.evaluation.conversions import to_string
+from gangctl.cel.faults import EvalError
+from gangctl.cel.library import registry
+from gangctl.cel.library.string_format import double_text
+from gangctl.cel.library.values import Optional, TypeValue, Uint, kind
+from gangctl.cel.times import Duration, Timestamp
 
 _STRING: Final = registry.FUNCTIONS["string"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.equality import Charge, order, same
-from gangctl.policy.cel.library.maps import MISSING, NUMBERS, find
-from gangctl.policy.cel.library.values import no_such_overload
-from gangctl.policy.cel.times import Duration, Timestamp
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library.equality import Charge, order, same
+from gangctl.cel.library.maps import MISSING, NUMBERS, find
+from gangctl.cel.library.values import no_such_overload
+from gangctl.cel.times import Duration, Timestamp
 
 Relation = Callable[[Any, Any, Charge], bool]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gangctl.policy.cel.library.values import no_such_overload
+from gangctl.cel.library.values import no_such_overload
 
 
 def contains(text: Any, part: Any) -> bool:

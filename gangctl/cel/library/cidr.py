@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import ClassVar, Final
 
-from gangctl.policy.cel.library import ip
-from gangctl.policy.cel.library.ip import Ip
-from gangctl.policy.cel.library.overload import Overload, function, method
-from gangctl.policy.cel.library.values import Extension, invalid
+from gangctl.cel.library import ip
+from gangctl.cel.library.ip import Ip
+from gangctl.cel.library.overload import Overload, function, method
+from gangctl.cel.library.values import Extension, invalid
 
 _PREFIX: Final = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
 

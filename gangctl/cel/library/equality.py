@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final
 
-from gangctl.policy.cel.library.maps import MISSING, NUMBERS, find
-from gangctl.policy.cel.library.values import INT_MAX, INT_MIN, UINT_MAX, Extension, Optional, Uint, kind
+from gangctl.cel.library.maps import MISSING, NUMBERS, find
+from gangctl.cel.library.values import INT_MAX, INT_MIN, UINT_MAX, Extension, Optional, Uint, kind
 
 Charge = Callable[[int], None]
 """Spends steps."""

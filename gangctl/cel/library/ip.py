@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import ClassVar, Final
 
-from gangctl.policy.cel.library.overload import Overload, function, method
-from gangctl.policy.cel.library.values import Extension, invalid
+from gangctl.cel.library.overload import Overload, function, method
+from gangctl.cel.library.values import Extension, invalid
 
 LONGEST: Final = 64
 """Characters of an address."""

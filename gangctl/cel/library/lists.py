@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from functools import cmp_to_key
 from typing import Any, Final
 
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.equality import compare, equal, key_of, ordered
-from gangctl.policy.cel.library.overload import Overload, Spending, function, metered, method
-from gangctl.policy.cel.library.values import (
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library.equality import compare, equal, key_of, ordered
+from gangctl.cel.library.overload import Overload, Spending, function, metered, method
+from gangctl.cel.library.values import (
     INT_MAX,
     INT_MIN,
     NONE,
@@ -21,7 +21,7 @@ from gangctl.policy.cel.library.values import (
     kind,
     no_such_overload,
 )
-from gangctl.policy.cel.times import Duration
+from gangctl.cel.times import Duration
 
 LONGEST_RANGE: Final = 100_000
 """Elements of ``lists.range``. The API server makes ten times as many, and charges their cost."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gangctl.policy.cel.library.values import INT_MAX, INT_MIN, UINT_MAX, Uint, invalid
+from gangctl.cel.library.values import INT_MAX, INT_MIN, UINT_MAX, Uint, invalid
 
 MISSING: Final = object()
 """What :func:`find` gives for a key that is not there: None is a value."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import ClassVar, Final
 
-from gangctl.policy.cel.library import url
-from gangctl.policy.cel.library.overload import Overload, function, method
-from gangctl.policy.cel.library.string_format import quoted
-from gangctl.policy.cel.library.values import LARGEST, NONE, Extension, Optional
+from gangctl.cel.library import url
+from gangctl.cel.library.overload import Overload, function, method
+from gangctl.cel.library.string_format import quoted
+from gangctl.cel.library.values import LARGEST, NONE, Extension, Optional
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
-from gangctl.policy.cel.library.values import kind, no_such_overload
+from gangctl.cel.library.values import kind, no_such_overload
 
 ANY: Final = "dyn"
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache, total_ordering
 from typing import ClassVar, Final
 
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.overload import Overload, function, method
-from gangctl.policy.cel.library.values import INT_MAX, INT_MIN, Extension, invalid
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library.overload import Overload, function, method
+from gangctl.cel.library.values import INT_MAX, INT_MIN, Extension, invalid
 
 LONGEST: Final = 512
 """Characters of a quantity."""

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import re2
 
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.overload import Overload, Spending, function, metered, method
-from gangctl.policy.cel.library.values import bounded, invalid
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library.overload import Overload, Spending, function, metered, method
+from gangctl.cel.library.values import bounded, invalid
 
 LONGEST_PATTERN: Final = 512
 """Bytes of a pattern."""

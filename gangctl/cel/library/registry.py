@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gangctl.policy.cel.library import (
+from gangctl.cel.library import (
     cidr,
     ip,
     lists,
@@ -26,7 +26,7 @@ from gangctl.policy.cel.library import (
     strings,
     url,
 )
-from gangctl.policy.cel.library.overload import Function, Overload, table
+from gangctl.cel.library.overload import Function, Overload, table
 
 _OVERLOADS: Final[tuple[Overload, ...]] = (
     *cidr.OVERLOADS,

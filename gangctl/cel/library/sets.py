@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from gangctl.policy.cel.library.equality import equal, key_of
-from gangctl.policy.cel.library.overload import Overload, Spending, function, metered
+from gangctl.cel.library.equality import equal, key_of
+from gangctl.cel.library.overload import Overload, Spending, function, metered
 
 
 def _membership(spending: Spending, values: Sequence[Any]) -> Callable[[object], bool]:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.overload import Spending
-from gangctl.policy.cel.library.values import COPIED_SHIFT, TypeValue, bounded, invalid, kind
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library.overload import Spending
+from gangctl.cel.library.values import COPIED_SHIFT, TypeValue, bounded, invalid, kind
 
 WIDEST: Final = 1000
 """Digits or columns that a precision may ask for."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.overload import Overload, Spending, function, metered, method
-from gangctl.policy.cel.library.string_format import format_string
-from gangctl.policy.cel.library.values import COPIED_SHIFT, bounded, no_such_overload
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library.overload import Overload, Spending, function, metered, method
+from gangctl.cel.library.string_format import format_string
+from gangctl.cel.library.values import COPIED_SHIFT, bounded, no_such_overload
 
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 """Unicode's White_Space, which has neither U+001C nor U+200B."""

@@ -7,7 +7,7 @@ bool, int, double, string, bytes    bool, int, float, str, bytes
 uint                                :class:`Uint`
 null                                None
 list, map                           any Sequence, any Mapping
-timestamp, duration                 Timestamp, Duration (:mod:`gangctl.policy.cel.times`)
+timestamp, duration                 Timestamp, Duration (:mod:`gangctl.cel.times`)
 optional                            :class:`Optional`
 type                                :class:`TypeValue`
 Quantity, URL, IP, CIDR, ...        the frozen classes of the modules beside
@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from gangctl.policy.cel.faults import EvalError, EvalKind
+from gangctl.cel.faults import EvalError, EvalKind
 
 LARGEST: Final = 1024 * 1024
 """Bytes of a string or elements of a list that a function may make."""

@@ -11,9 +11,9 @@ from typing import Self
 
 import structlog
 
+from gangctl.cel.meter import POLICY_SECONDS
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
-from gangctl.policy.cel.meter import POLICY_SECONDS
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.review import Review

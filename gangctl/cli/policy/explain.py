@@ -7,10 +7,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gangctl.policy.cel.evaluation.plain import plain
-from gangctl.policy.cel.faults import EvalError
-from gangctl.policy.cel.meter import StepMeter
-from gangctl.policy.cel.program import Bindings
+from gangctl.cel.evaluation.plain import plain
+from gangctl.cel.faults import EvalError
+from gangctl.cel.meter import StepMeter
+from gangctl.cel.program import Bindings
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import matches

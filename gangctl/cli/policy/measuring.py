@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from gangctl.cel.evaluation.plain import plain
+from gangctl.cel.faults import EvalError
+from gangctl.cel.meter import StepMeter
+from gangctl.cel.program import Bindings
 from gangctl.cli.policy.explain import Variables
-from gangctl.policy.cel.evaluation.plain import plain
-from gangctl.policy.cel.faults import EvalError
-from gangctl.policy.cel.meter import StepMeter
-from gangctl.policy.cel.program import Bindings
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import Expression, LoadedPolicy
 from gangctl.policy.review import Review

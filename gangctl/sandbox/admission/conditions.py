@@ -1,22 +1,15 @@
-"""``matchConditions`` of a webhook: CEL expressions that have to be true for it to be called.
-
-cel-python's interpreter evaluates them; it differs from the API server's in corners
-(no optional values such as ``object.?spec``, less strict types), not in what is used here.
-"""
+"""CEL of the API server: ``matchConditions`` of webhooks, and rules of schemas, by the evaluator that policies have."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
 from gangctl.sandbox.objects import Object
 
-# A field that is read and not there.
-_MISSING: Final = re.compile(r"^no such member in mapping: '(.*)'$")
-
-Program = Callable[[Mapping[str, Any]], bool]
+_STEPS: Final = 10_000_000
+"""Of one expression. Time stands still: how fast the machine is does not matter."""
 
 
 class ConditionError(Exception):
@@ -36,13 +29,10 @@ class Conditions:
         One that is false decides, whatever else fails; otherwise :class:`ConditionError`
         tells of the first that fails.
         """
-        if not self._raw:
-            return True
-        values = _values(variables)
         failed: ConditionError | None = None
         for name, expression in self._raw:
             try:
-                if not _compiled(expression)(values):
+                if not _program(expression, rule=False)(variables):
                     return False
             except ConditionError as error:
                 failed = failed or ConditionError(f"expression '{expression}' of match condition {name!r}: {error}")
@@ -51,50 +41,48 @@ class Conditions:
         return True
 
 
-def check(expression: str) -> str:
-    """What is wrong with an expression, "" when it compiles."""
+def check(expression: str, *, rule: bool = False) -> str:
+    """What is wrong with an expression, "" when it compiles; ``rule`` is whether it stands in a schema."""
     try:
-        _compiled(expression)
+        _program(expression, rule=rule)
     except ConditionError as error:
         return str(error)
     return ""
 
 
-def _values(variables: Mapping[str, Any]) -> dict[str, Any]:
-    # It takes a tenth of a second to import, and many servers never need it.
-    from celpy.adapter import json_to_cel  # noqa: PLC0415
-
-    return {name: json_to_cel(value) for name, value in variables.items()}
+def holds(rule: str, value: Any, old: Any) -> bool:
+    """Whether the rule of a schema holds for ``self`` and, if there is one, ``oldSelf``; :class:`ConditionError`."""
+    return _program(rule, rule=True)({"self": value} if old is None else {"self": value, "oldSelf": old})
 
 
 @lru_cache(maxsize=512)
-def _compiled(expression: str) -> Program:
-    import celpy  # noqa: PLC0415
-    from celpy.celparser import CELParseError  # noqa: PLC0415
-    from celpy.evaluation import CELEvalError, CELUnsupportedError  # noqa: PLC0415
+def _program(expression: str, *, rule: bool) -> Callable[[Mapping[str, Any]], bool]:
+    # It takes half a second to load, and many servers never need it.
+    from gangctl.cel.check import check as check_expression  # noqa: PLC0415
+    from gangctl.cel.checked import Environment  # noqa: PLC0415
+    from gangctl.cel.environments import admission  # noqa: PLC0415
+    from gangctl.cel.faults import CompileError, EvalError  # noqa: PLC0415
+    from gangctl.cel.meter import StepMeter  # noqa: PLC0415
+    from gangctl.cel.program import compile_expression  # noqa: PLC0415
+    from gangctl.cel.types import BOOL, DYN  # noqa: PLC0415
 
-    environment = celpy.Environment(runner_class=celpy.InterpretedRunner)
+    # The fields of a schema have types, which are not looked at here.
+    environment = Environment({"self": DYN, "oldSelf": DYN}) if rule else admission(params=False)
     try:
-        program = environment.program(environment.compile(expression))
-    except (CELParseError, CELUnsupportedError, ValueError) as error:
-        raise ConditionError(f"compilation failed: {_first_line(error)}") from error
+        program = compile_expression(check_expression(expression, environment, returns=() if rule else (BOOL,)))
+    except CompileError as error:
+        raise ConditionError(f"compilation failed: {error.message}") from error
 
-    def evaluate(values: Mapping[str, Any]) -> bool:
+    def evaluate(variables: Mapping[str, Any]) -> bool:
         try:
-            answer = program.evaluate(dict(values))
-        except (CELEvalError, CELUnsupportedError, ValueError, TypeError, KeyError) as error:
-            raise ConditionError(_first_line(error)) from error
-        if not isinstance(answer, celpy.celtypes.BoolType):
+            answer = program.evaluate(variables, {}, StepMeter(_STEPS, 1.0, lambda: 0.0))
+        except EvalError as error:
+            raise ConditionError(error.message) from error
+        if answer is not True and answer is not False:
             raise ConditionError("must evaluate to bool")
         return bool(answer)
 
     return evaluate
-
-
-def _first_line(error: Exception) -> str:
-    """The message alone, and the server's words for what is met most: cel-python puts whole objects into the rest."""
-    line = str(error.args[0] if error.args else error).splitlines()[0][:200]
-    return _MISSING.sub(r"no such key: \1", line)
 
 
 def request_variable(request: Object) -> Object:

@@ -10,7 +10,6 @@ from gangctl.sandbox.admission.conditions import check
 from gangctl.sandbox.objects import copy
 from gangctl.sandbox.rules import structural
 from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.celrules import unknown_functions
 
 Schema = Mapping[str, Any]
 
@@ -87,15 +86,12 @@ def _list_type(schema: Schema, path: str, causes: Causes) -> None:
 
 
 def _rule(rule: Mapping[str, Any], path: str, causes: Causes) -> None:
-    """An expression has to compile, and everything it calls has to be known here."""
+    """An expression has to compile."""
     expression = str(rule.get("rule") or "")
     if not expression.strip():
         causes.required(f"{path}.rule", "rule is not specified")
         return
-    problem = check(expression)
-    if not problem and unknown_functions(expression):
-        problem = f"the sandbox does not know what it calls: {', '.join(unknown_functions(expression))}"
-    if problem:
+    if problem := check(expression, rule=True):
         told = {
             "Rule": expression,
             "Message": rule.get("message", ""),

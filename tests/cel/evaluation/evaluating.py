@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.policy.cel.checked import Checked
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.meter import StepMeter
-from gangctl.policy.cel.parser import parse
-from gangctl.policy.cel.program import Program, compile_expression
-from gangctl.policy.cel.types import DYN
+from gangctl.cel.checked import Checked
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.meter import StepMeter
+from gangctl.cel.parser import parse
+from gangctl.cel.program import Program, compile_expression
+from gangctl.cel.types import DYN
 
 OBJECT: Final[dict[str, Any]] = {
     "s": "str",

@@ -7,10 +7,10 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.policy.cel.evaluation.arithmetic import OPERATORS
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.values import INT_MAX, INT_MIN, UINT_MAX, Uint
-from tests.policy.cel.evaluation.evaluating import check, evaluate
+from gangctl.cel.evaluation.arithmetic import OPERATORS
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library.values import INT_MAX, INT_MIN, UINT_MAX, Uint
+from tests.cel.evaluation.evaluating import check, evaluate
 from tests.rows import each
 
 OVERFLOW = EvalKind.OVERFLOW

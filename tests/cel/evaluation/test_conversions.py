@@ -5,10 +5,10 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.policy.cel.faults import EvalKind
-from gangctl.policy.cel.library.string_format import double_text
-from gangctl.policy.cel.library.values import TypeValue, Uint
-from tests.policy.cel.evaluation.evaluating import check
+from gangctl.cel.faults import EvalKind
+from gangctl.cel.library.string_format import double_text
+from gangctl.cel.library.values import TypeValue, Uint
+from tests.cel.evaluation.evaluating import check
 from tests.rows import each
 
 WRONG = EvalKind.INVALID_ARGUMENT

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tracemalloc
 
-from gangctl.policy.cel.check import check
-from gangctl.policy.cel.environments import admission
-from gangctl.policy.cel.faults import EvalKind
-from gangctl.policy.cel.meter import EXPRESSION_STEPS, StepMeter
-from gangctl.policy.cel.program import compile_expression
-from tests.policy.cel.evaluation.evaluating import error
+from gangctl.cel.check import check
+from gangctl.cel.environments import admission
+from gangctl.cel.faults import EvalKind
+from gangctl.cel.meter import EXPRESSION_STEPS, StepMeter
+from gangctl.cel.program import compile_expression
+from tests.cel.evaluation.evaluating import error
 from tests.rows import each
 
 OBJECT = {

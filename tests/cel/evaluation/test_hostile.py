@@ -4,11 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gangctl.policy.cel.evaluation.frame import STEPS_PER_PAYMENT
-from gangctl.policy.cel.faults import CompileError, EvalError, EvalKind
-from gangctl.policy.cel.library.values import LARGEST
-from gangctl.policy.cel.meter import EXPRESSION_STEPS, STEPS_PER_LOOK, StepMeter
-from tests.policy.cel.evaluation.evaluating import error, evaluate, program
+from gangctl.cel.evaluation.frame import STEPS_PER_PAYMENT
+from gangctl.cel.faults import CompileError, EvalError, EvalKind
+from gangctl.cel.library.values import LARGEST
+from gangctl.cel.meter import EXPRESSION_STEPS, STEPS_PER_LOOK, StepMeter
+from tests.cel.evaluation.evaluating import error, evaluate, program
 from tests.rows import each
 
 TOO_MUCH = EvalKind.BUDGET_EXCEEDED

@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.meter import StepMeter
-from tests.policy.cel.evaluation.evaluating import check, error, evaluate
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.meter import StepMeter
+from tests.cel.evaluation.evaluating import check, error, evaluate
 from tests.rows import each
 
 MISFIT = EvalKind.NO_SUCH_OVERLOAD

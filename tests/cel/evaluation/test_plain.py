@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from gangctl.policy.cel.evaluation.plain import plain
-from tests.policy.cel.evaluation.evaluating import evaluate
+from gangctl.cel.evaluation.plain import plain
+from tests.cel.evaluation.evaluating import evaluate
 from tests.rows import each
 
 

@@ -5,11 +5,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.policy.cel.evaluation.relations import contains, equal
-from gangctl.policy.cel.faults import EvalKind
-from gangctl.policy.cel.library.maps import MISSING, KeyedMap, entered, find
-from gangctl.policy.cel.library.values import Uint
-from tests.policy.cel.evaluation.evaluating import check
+from gangctl.cel.evaluation.relations import contains, equal
+from gangctl.cel.faults import EvalKind
+from gangctl.cel.library.maps import MISSING, KeyedMap, entered, find
+from gangctl.cel.library.values import Uint
+from tests.cel.evaluation.evaluating import check
 from tests.rows import each
 
 MISFIT = EvalKind.NO_SUCH_OVERLOAD

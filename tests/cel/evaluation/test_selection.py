@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.values import NONE, Optional
-from tests.policy.cel.evaluation.evaluating import check, error, evaluate
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library.values import NONE, Optional
+from tests.cel.evaluation.evaluating import check, error, evaluate
 from tests.rows import each
 
 MISSING = EvalKind.NO_SUCH_KEY

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from gangctl.policy.cel.check import check
-from gangctl.policy.cel.environments import admission
-from gangctl.policy.cel.meter import StepMeter
-from gangctl.policy.cel.profile import profile_of
-from gangctl.policy.cel.program import compile_expression
+from gangctl.cel.check import check
+from gangctl.cel.environments import admission
+from gangctl.cel.meter import StepMeter
+from gangctl.cel.profile import profile_of
+from gangctl.cel.program import compile_expression
 from tests.rows import each
 
 JOBSET = {

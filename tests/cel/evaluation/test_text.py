@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from gangctl.policy.cel.faults import EvalKind
-from tests.policy.cel.evaluation.evaluating import check
+from gangctl.cel.faults import EvalKind
+from tests.cel.evaluation.evaluating import check
 from tests.rows import each
 
 MISFIT = EvalKind.NO_SUCH_OVERLOAD

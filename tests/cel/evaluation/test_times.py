@@ -6,10 +6,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gangctl.policy.cel.faults import EvalKind
-from gangctl.policy.cel.library.values import INT_MAX, INT_MIN
-from gangctl.policy.cel.times import EARLIEST, LATEST, Duration, Timestamp, parse_duration, parse_timestamp
-from tests.policy.cel.evaluation.evaluating import check, evaluate
+from gangctl.cel.faults import EvalKind
+from gangctl.cel.library.values import INT_MAX, INT_MIN
+from gangctl.cel.times import EARLIEST, LATEST, Duration, Timestamp, parse_duration, parse_timestamp
+from tests.cel.evaluation.evaluating import check, evaluate
 from tests.rows import each
 
 WRONG = EvalKind.INVALID_ARGUMENT

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.policy.cel.evaluation.frame import STEPS_PER_PAYMENT, Frame
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.equality import compare, equal
-from gangctl.policy.cel.library.maps import entered
-from gangctl.policy.cel.library.quantity import parse
-from gangctl.policy.cel.library.registry import FUNCTIONS, METHODS
-from gangctl.policy.cel.library.values import INT_MAX, NONE, UINT_MAX, Optional, Uint
-from gangctl.policy.cel.meter import StepMeter
-from gangctl.policy.cel.times import Duration
+from gangctl.cel.evaluation.frame import STEPS_PER_PAYMENT, Frame
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library.equality import compare, equal
+from gangctl.cel.library.maps import entered
+from gangctl.cel.library.quantity import parse
+from gangctl.cel.library.registry import FUNCTIONS, METHODS
+from gangctl.cel.library.values import INT_MAX, NONE, UINT_MAX, Optional, Uint
+from gangctl.cel.meter import StepMeter
+from gangctl.cel.times import Duration
 from tests.rows import each
 
 scalars = st.one_of(

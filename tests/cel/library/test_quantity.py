@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.quantity import Quantity, parse
-from gangctl.policy.cel.library.registry import FUNCTIONS, METHODS
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library.quantity import Quantity, parse
+from gangctl.cel.library.registry import FUNCTIONS, METHODS
 from tests.rows import each
 
 SUFFIXES = ("", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E-2")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gangctl.policy.cel.declarations import kubernetes
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.regex import compiled
-from gangctl.policy.cel.library.registry import FUNCTIONS, METHODS
-from gangctl.policy.cel.library.values import kind
+from gangctl.cel.declarations import kubernetes
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library.regex import compiled
+from gangctl.cel.library.registry import FUNCTIONS, METHODS
+from gangctl.cel.library.values import kind
 from tests.rows import each
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.policy.cel.faults import EvalError
-from gangctl.policy.cel.library.registry import FUNCTIONS, METHODS
-from gangctl.policy.cel.library.semver import Semver, parse
+from gangctl.cel.faults import EvalError
+from gangctl.cel.library.registry import FUNCTIONS, METHODS
+from gangctl.cel.library.semver import Semver, parse
 from tests.rows import each
 
 ASCENDING = (

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.policy.cel.faults import EvalError, EvalKind
-from gangctl.policy.cel.library.registry import FUNCTIONS, METHODS
-from gangctl.policy.cel.library.values import LARGEST, Uint
+from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library.registry import FUNCTIONS, METHODS
+from gangctl.cel.library.values import LARGEST, Uint
 from tests.rows import each
 
 texts = st.text(max_size=30)
