@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from typing import Final
 
 from gangctl.cel.ast import Call, Literal, Node
-from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.evaluation.conversions import to_double
+from gangctl.cel.faults import CompileError, CompileKind, EvalError
 from gangctl.cel.literals import INT_MAX, INT_MIN, UINT_MAX
 from gangctl.cel.times import Duration, Timestamp, parse_duration, parse_timestamp, timestamp_of
 
 _SECOND: Final = 1_000_000_000
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
-_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_SPECIAL: Final = re.compile(r"[+-]?(?:inf|infinity)|nan", re.IGNORECASE)
 _TRUTH: Final = {
     **dict.fromkeys(("1", "t", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "false", "FALSE", "False"), False),
@@ -78,11 +76,10 @@ def _uint(value: object) -> object:
 
 def _double(value: object) -> object:
     if isinstance(value, str):
-        if _SPECIAL.fullmatch(value):
-            return float(value)
-        if not _DECIMAL.fullmatch(value) or math.isinf(float(value)):
-            raise ValueError
-        return float(value)
+        try:
+            return to_double(value)
+        except EvalError:
+            raise ValueError from None
     return _present(value)
 
 

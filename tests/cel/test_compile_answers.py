@@ -31,8 +31,6 @@ NARROWER = {
     ".size([1])": CompileKind.UNSUPPORTED,
     "has(has(object.a))": CompileKind.SYNTAX,
     "'%.200f'.format([1.0])": CompileKind.LIMIT,
-    "double('0x1p-2')": CompileKind.TYPE,
-    "double('1_0.0')": CompileKind.TYPE,
     "{null: 'a'}": CompileKind.UNSUPPORTED,
     "{[1]: 'a'}": CompileKind.UNSUPPORTED,
 }

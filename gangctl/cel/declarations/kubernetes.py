@@ -6,7 +6,8 @@ from typing import Final
 
 from gangctl.cel.declarations.signature import Overload, overloads
 
-_COMPARED: Final = ("bool", "bytes", "double", "int", "string", "uint", "Duration", "Timestamp")
+_COMPARED: Final = ("int", "uint", "double", "bool", "Duration", "Timestamp", "string", "bytes")
+"""In the order of ``k8s.io/apiserver``, ``pkg/cel/library/lists.go``: of an empty list the first one is taken."""
 _NAMED: Final = [
     "byte",
     "date",

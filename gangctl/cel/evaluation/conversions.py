@@ -16,11 +16,11 @@ from gangctl.cel.times import Duration, Timestamp
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 _UNSIGNED: Final = re.compile(r"[0-9]{1,40}", re.ASCII)
-_DOUBLE: Final = re.compile(
-    r"(?i:nan|[+-]?(?:inf(?:inity)?|(?:[0-9](?:_?[0-9])*\.?(?:[0-9](?:_?[0-9])*)?|\.[0-9](?:_?[0-9])*)(?:e[+-]?[0-9]+)?))",
-    re.ASCII,
-)
-_HEXADECIMAL: Final = re.compile(r"(?i:[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p[+-]?[0-9]{1,5})", re.ASCII)
+_DIGITS: Final = r"[0-9](?:_?[0-9])*"
+_HEX: Final = r"[0-9a-f](?:_?[0-9a-f])*"
+_SPECIAL: Final = re.compile(r"(?i:nan|[+-]?inf(?:inity)?)", re.ASCII)
+_DECIMAL: Final = re.compile(rf"(?i:[+-]?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:e[+-]?{_DIGITS})?)", re.ASCII)
+_HEXADECIMAL: Final = re.compile(rf"(?i:[+-]?0x(?:_?{_HEX}\.?(?:{_HEX})?|\.{_HEX})p[+-]?{_DIGITS})", re.ASCII)
 _BOOLEANS: Final = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
@@ -91,13 +91,12 @@ def to_double(value: Any) -> float:
         raise no_such_overload("double")
     if len(value) > _LONGEST_NUMBER:
         raise invalid("double: the string is too long")
-    if _HEXADECIMAL.fullmatch(value):
-        return _finite(float.fromhex, value)
-    if not _DOUBLE.fullmatch(value):
-        raise invalid("double: the string is no number")
-    if "inf" in value.lower() or value.lower() == "nan":
+    if _SPECIAL.fullmatch(value):
         return float(value)
-    return _finite(float, value)
+    for form, read in ((_DECIMAL, float), (_HEXADECIMAL, float.fromhex)):
+        if form.fullmatch(value):
+            return _finite(read, value.replace("_", ""))
+    raise invalid("double: the string is no number")
 
 
 def _finite(read: Callable[[str], float], text: str) -> float:
