@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
@@ -141,6 +142,41 @@ async def test_denied_warned_audited_and_changed_without_a_restart(policed: Poli
     await cluster.api.patch(status_path, {"status": {"restarts": 0}})
     assert await policed.gangctl.metric("gangctl_policy_evaluations_total", {"policy": name, "action": "deny"}) > 0
     await policed.gone()
+
+
+async def test_a_flood_of_large_jobsets_refuses_no_small_one(policed: Policed) -> None:
+    """Six clients create JobSets with a text of 400,000 letters, in which a policy searches for longer than it may."""
+    containers = "object.spec.replicatedJobs.map(r, r.template.spec.template.spec.containers).flatten()"
+    await policed.policy(
+        "searching",
+        validations=[
+            {"expression": f"{containers}.all(c, c.?args.orValue([]).all(a, a.findAll('a.*z|a').size() >= 0))"},
+            {"expression": "!has(object.metadata.labels)", "message": "no labels"},
+        ],
+    )
+    labelled = {**PLAIN, "metadata": {**PLAIN["metadata"], "labels": {"a": "b"}}}
+    await policed.until(422, labelled, words="no labels")
+    large = json.loads(json.dumps(PLAIN))
+    pod = large["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["containers"][0]["args"] = ["a" * 400_000]
+    calm = asyncio.Event()
+    answers: list[int] = []
+
+    async def flood() -> None:
+        while not calm.is_set():
+            answers.append((await policed.dry(large)).status)
+
+    async with asyncio.TaskGroup() as group:
+        clients = [group.create_task(flood()) for _ in range(6)]
+
+        async def begun() -> bool:
+            return len(answers) >= len(clients)
+
+        await wait_for(begun, what="six answers to large JobSets")
+        small = [(await policed.dry()).status for _ in range(40)]
+        calm.set()
+    assert set(small) == {201}
+    assert set(answers) == {422}, "what is too large for the rule is denied, by the policy's failurePolicy"
 
 
 async def test_parameters_exceptions_and_other_namespaces(policed: Policed) -> None:
