@@ -303,6 +303,23 @@ ROWS: Final = (
         ),
     ),
     Row(
+        "flood",
+        "What small JobSets wait while six clients of another user create ones with a text of 400,000 letters.",
+        (
+            Limit("flood-denied", "flood", "small ones denied, in either flood", _MOST, 0, "creates", worst=True),
+            Limit(
+                *("flood-direct", "flood", "p99 of the evaluation, asked directly", _MOST, 3, "ms"),
+                yardstick="the same while all is calm",
+                relative=True,
+            ),
+            Limit(
+                *("flood-server", "flood", "p99 of creates, through an API server", _MOST, 3, "ms"),
+                yardstick="the same flood without the policy",
+                relative=True,
+            ),
+        ),
+    ),
+    Row(
         "soak",
         "Half an hour of churn.",
         (

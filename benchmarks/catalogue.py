@@ -13,6 +13,7 @@ from benchmarks.contention import main as contention
 from benchmarks.contention import older as contention_older
 from benchmarks.failover import main as failover
 from benchmarks.fit import main as fit
+from benchmarks.flood import main as flood
 from benchmarks.growth import main as growth
 from benchmarks.hostile import main as hostile
 from benchmarks.planning import main as planning
@@ -41,6 +42,7 @@ BENCHES: Final[dict[str, Bench]] = {
     "fit": Bench(fit, 0.7),
     "scrape": Bench(scrape, 0.2),
     "hostile": Bench(hostile, 2),
+    "flood": Bench(flood, 2),
     "steady": Bench(steady, 2.5),
     "failover": Bench(failover, 3.5),
     "contention": Bench(contention, 2),

@@ -335,8 +335,10 @@ CASES: Final[dict[str, tuple[str, ...]]] = {
         "lists.range(object.spec.three) == [0, 1, 2]",
         "lists.range(3000).map(x, 'ab').join().size() == 6000",
         "[].min() == 0",
-        "object.metadata.labels.all(a, object.metadata.labels.all(b, object.metadata.labels.all(c, "
-        "object.metadata.labels.all(d, a + b + c + d != ''))))",
+        (
+            "object.metadata.labels.all(a, object.metadata.labels.all(b, object.metadata.labels.all(c, "
+            "object.metadata.labels.all(d, a + b + c + d != ''))))"
+        ),
         "object.metadata.name" + ".replace('a', 'b')" * 7 + " == 'sbmple'",
         "sets.contains(object.spec.numbers, [1, 2])",
         "sets.contains(object.spec.numbers, [7])",
