@@ -14,7 +14,7 @@ from benchmarks.session import refuse
 
 ROOT = Path(__file__).parent.parent.parent
 IMPORTED = """
-import sys, pathlib, benchmarks.__main__, tests.judge.hostile
+import sys, pathlib, benchmarks.__main__, tests.evaluation.hostile
 files = {pathlib.Path(each.__file__) for each in sys.modules.values() if getattr(each, "__file__", None)}
 root = pathlib.Path.cwd()
 print(*(each.relative_to(root) for each in files if each.is_relative_to(root) and ".venv" not in each.parts))
