@@ -168,12 +168,12 @@ class PolicyEvaluator:
         # One that needs the whole slice leaves none to those behind it.
         order = sorted(
             request.pending.values(),
-            key=lambda entry: (self.pool.penalized(entry, "small"), self._seconds.get(entry.key, 0.0)),
+            key=lambda entry: ((entry.key, "small") in self.pool.slow, self._seconds.get(entry.key, 0.0)),
         )
         for entry in order:
             if time_slice.over:
                 return
-            if self.pool.harmful(entry):
+            if entry.key in self.pool.harmful:
                 continue
             before = time_slice.spent
             try:
@@ -185,4 +185,4 @@ class PolicyEvaluator:
                 self._observer.evaluated(entry.policy.name, "local", time_slice.spent - before)
             self._seconds[entry.key] = time_slice.spent - before
             if time_slice.spent > _OVERRUN * self._options.slice_seconds:
-                self.pool.ban_locally(entry)
+                self.pool.harmful.add(entry.key)

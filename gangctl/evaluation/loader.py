@@ -15,7 +15,6 @@ from gangctl.policy.snapshot import Entry, Snapshot
 from gangctl.runtime.workerprocess import WorkerDiedError, WorkerProcess, WorkerSpec
 
 _RETRY_SECONDS: Final = 5.0
-_RETRY_CAP_SECONDS: Final = 300.0
 """A policy that a worker could not load is not tried again for so long."""
 _NICENESS: Final = 5
 """The event loop goes first: it answers everybody."""
@@ -52,8 +51,7 @@ class WorkerLoader:
     def __init__(self, options: EvaluatorOptions, clock: Clock) -> None:
         """Start with workers that have nothing loaded."""
         self._options = options
-        self._clock = clock
-        self._unloadable: Penalties[str] = Penalties(_RETRY_SECONDS, _RETRY_CAP_SECONDS)
+        self._unloadable: Penalties[str] = Penalties(_RETRY_SECONDS, clock.now)
         self._loaded: dict[WorkerProcess, set[str]] = {}
         self.current: Snapshot | None = None
         """What is in force: workers keep nothing else for longer than one task."""
@@ -62,7 +60,7 @@ class WorkerLoader:
 
     def loadable(self, entry: Entry) -> bool:
         """Whether workers could load the policy, or have not tried lately."""
-        return not self._unloadable.holds(entry.key, self._clock.now())
+        return entry.key not in self._unloadable
 
     def loaded(self, worker: WorkerProcess) -> frozenset[str]:
         """Keys that the worker has."""
@@ -100,7 +98,7 @@ class WorkerLoader:
                 async with asyncio.timeout(self._options.load_seconds):
                     await worker.receive()
             except (WorkerDiedError, TimeoutError) as error:
-                self._unloadable.add(entry.key, self._clock.now())
+                self._unloadable.add(entry.key)
                 raise PolicyLoadError(entry) from error
             loaded.add(entry.key)
         async with asyncio.timeout(self._options.load_seconds):

@@ -23,8 +23,8 @@ class EvaluatorOptions:
     ``slice_seconds`` of CPU time on the event loop. The rest of its policies, and all policies of a large review, are
     evaluated together in one worker, each for at most ``shared_seconds`` of CPU time. A policy that takes longer is
     killed there and evaluated by itself for at most ``policy_seconds``. A policy that took ``slow_seconds`` gets a
-    penalty: for ``penalty_seconds``, doubled each time up to ``penalty_cap_seconds``, it is evaluated by itself for
-    reviews of that size. All of a review takes ``request_seconds`` of wall-clock time at most.
+    penalty: for ``penalty_seconds`` it is evaluated by itself for reviews of that size. All of a review takes
+    ``request_seconds`` of wall-clock time at most.
 
     ``workers`` processes evaluate: the first serves small reviews only, the last one serves all. ``spares`` more are
     ready to replace them. With ``ahead`` they are started at once and load policies before these are in force, for at
@@ -48,7 +48,6 @@ class EvaluatorOptions:
     waiting: int = 64
     memory_bytes: int = 384 << 20
     penalty_seconds: float = 60.0
-    penalty_cap_seconds: float = 3600.0
 
 
 class EvaluatorObserver(WorkersObserver):

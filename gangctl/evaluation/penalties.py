@@ -1,52 +1,29 @@
-"""Penalties with exponential backoff, for policies that took too much time or ended a worker."""
+"""Penalties that end by themselves, for policies that took too much time or ended a worker."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
-
-from gangctl.client.pacing import backoff_delay
 
 K = TypeVar("K", bound=Hashable)
 
 
-@dataclass(slots=True)
-class _Record:
-    count: int
-    until: float
-    forgotten: float
-
-
 class Penalties(Generic[K]):
-    """The first penalty of a key lasts ``base`` seconds, each further one twice as long up to ``cap``.
+    """A key has its penalty for so many seconds since the last time it was added."""
 
-    A key without a penalty for as long again as its last one lasted starts from the beginning.
-    """
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        """Start with none."""
+        self._seconds = seconds
+        self._clock = clock
+        self._until: dict[K, float] = {}
 
-    def __init__(self, base: float, cap: float) -> None:
-        """Start with no penalties."""
-        self._base = base
-        self._cap = cap
-        self._records: dict[K, _Record] = {}
+    def add(self, key: K) -> None:
+        """Give a penalty, or prolong it."""
+        self._until[key] = self._clock() + self._seconds
 
-    def add(self, key: K, now: float) -> float:
-        """Give a penalty; returns its length in seconds."""
-        record = self._records.get(key)
-        count = record.count if record is not None and now < record.forgotten else 0
-        length = backoff_delay(count, self._base, self._cap)
-        self._records[key] = _Record(count + 1, now + length, now + 2 * length)
-        return length
-
-    def holds(self, key: K, now: float) -> bool:
-        """Whether the key has a penalty now."""
-        record = self._records.get(key)
-        if record is None:
-            return False
-        if now >= record.forgotten:
-            del self._records[key]
-        return now < record.until
+    def __contains__(self, key: K) -> bool:
+        return self._until.get(key, 0.0) > self._clock()
 
     def retain(self, wanted: Callable[[K], bool]) -> None:
         """Forget all other keys."""
-        self._records = {key: record for key, record in self._records.items() if wanted(key)}
+        self._until = {key: until for key, until in self._until.items() if wanted(key)}

@@ -89,8 +89,10 @@ class Pool:
         self._clock = clock
         self.loader = WorkerLoader(options, clock)
         self._queue: FairQueue[Task] = FairQueue(options.waiting)
-        self._slow: Penalties[tuple[str, Size]] = Penalties(options.penalty_seconds, options.penalty_cap_seconds)
-        self._harmful: Penalties[str] = Penalties(options.penalty_seconds, options.penalty_cap_seconds)
+        self.slow: Penalties[tuple[str, Size]] = Penalties(options.penalty_seconds, clock.now)
+        """Policies, by key, that took too much of a review of that size lately."""
+        self.harmful: Penalties[str] = Penalties(options.penalty_seconds, clock.now)
+        """Policies that must not run on the event loop: they could not be stopped, or ended their process."""
         self.workers = Workers(
             worker_spec(options),
             size=options.workers + options.spares,
@@ -117,28 +119,16 @@ class Pool:
     ) -> None:
         await self._stack.aclose()
 
-    def penalized(self, entry: Entry, size: Size) -> bool:
-        """Whether a policy took too much of a review of this size lately."""
-        return self._slow.holds((entry.key, size), self._clock.now())
-
-    def harmful(self, entry: Entry) -> bool:
-        """Whether a policy must not run on the event loop: it could not be stopped, or ended its process."""
-        return self._harmful.holds(entry.key, self._clock.now())
-
-    def ban_locally(self, entry: Entry) -> None:
-        """Keep a policy off the event loop for a while."""
-        self._harmful.add(entry.key, self._clock.now())
-
     def retain(self, keys: frozenset[str]) -> None:
         """Forget the penalties of all other policies."""
-        self._slow.retain(lambda key: key[0] in keys)
-        self._harmful.retain(lambda key: key in keys)
+        self.slow.retain(lambda key: key[0] in keys)
+        self.harmful.retain(lambda key: key in keys)
 
     def submit(self, request: EvaluationRequest, entries: Iterable[Entry]) -> None:
         """Queue policies: each with a penalty by itself, the others together."""
         together: deque[Entry] = deque()
         for entry in entries:
-            if self.penalized(entry, request.size):
+            if (entry.key, request.size) in self.slow:
                 self._put(Task(request, deque([entry])), Group("penalized", f"{entry.key}/{request.size}"))
             else:
                 together.append(entry)
@@ -189,7 +179,7 @@ class Pool:
         task.entries = deque(entry for entry in task.entries if entry.key in task.request.pending)
         if queue == "penalized":
             return
-        penalized = [entry for entry in task.entries if self.penalized(entry, task.request.size)]
+        penalized = [entry for entry in task.entries if (entry.key, task.request.size) in self.slow]
         task.entries = deque(entry for entry in task.entries if entry not in penalized)
         self.submit(task.request, penalized)
 
@@ -267,14 +257,13 @@ class Pool:
             request.settle(entry, answer.outcome)
 
     def _penalize(self, queue: Queue, request: EvaluationRequest, entry: Entry, why: str) -> None:
-        now = self._clock.now()
-        seconds = self._slow.add((entry.key, request.size), now)
+        self.slow.add((entry.key, request.size))
         if why in {"memory", "crash"} or (queue, why) == ("penalized", "time"):
-            self._harmful.add(entry.key, now)
+            self.harmful.add(entry.key)
         if why != "slow":
             self._observer.killed(entry.policy.name, why)
         log = _log.debug if queue == "penalized" else _log.warning
-        log("policy is evaluated by itself", policy=entry.policy.name, reviews=request.size, why=why, seconds=seconds)
+        log("policy is evaluated by itself", policy=entry.policy.name, reviews=request.size, why=why)
 
     def _blame(self, queue: Queue, task: Task, ended: _Ended) -> None:
         """Settle the policy that a worker ended with."""

@@ -196,7 +196,7 @@ async def test_what_took_the_event_loop_too_long_begins_in_a_worker_from_then_on
         for _ in range(3):
             [outcome] = await evaluator.evaluate(jobset_review(60))
             assert not outcome.violations
-        assert evaluator.pool.harmful(evaluator._snapshot.entries[0])
+        assert evaluator._snapshot.entries[0].key in evaluator.pool.harmful
     assert seen.queues[1:] == [("costly", "small")] * 2
 
 
@@ -286,7 +286,7 @@ async def test_what_one_user_makes_large_delays_no_small_review_of_another() -> 
 async def test_what_ended_a_worker_is_not_tried_on_the_event_loop(name: str) -> None:
     async with evaluator_of(HOSTILE_OPTIONS, document(name, "true")) as evaluator:
         await evaluator.evaluate(jobset_review())
-        assert evaluator.pool.harmful(evaluator._snapshot.entries[0])
+        assert evaluator._snapshot.entries[0].key in evaluator.pool.harmful
 
 
 @pytest.mark.usefixtures("_hostile")
