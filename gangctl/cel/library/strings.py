@@ -7,28 +7,14 @@ from typing import Any, Final
 
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.library.overload import Overload, Spending, function, metered, method
-from gangctl.cel.library.string_format import format_string
+from gangctl.cel.library.string_format import ESCAPES, format_string
 from gangctl.cel.library.values import COPIED_SHIFT, bounded, no_such_overload
 
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 """Unicode's White_Space, which has neither U+001C nor U+200B."""
 _LOWER: Final = {ord(c): c.lower() for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 _UPPER: Final = {ord(c): c.upper() for c in "abcdefghijklmnopqrstuvwxyz"}
-_ESCAPES: Final = {
-    ord(c): escaped
-    for c, escaped in {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }.items()
-}
-
+_ESCAPES: Final = {ord(c): escaped for c, escaped in ESCAPES.items()}
 _PIECES_SHIFT: Final = 3
 """Making eight strings is a step."""
 
