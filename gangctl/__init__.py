@@ -1,6 +1,6 @@
 """gangctl: gang scheduling for JobSets on Kubernetes.
 
-The tour of the house is ARCHITECTURE.md; the pure functions that everything
+The tour is ARCHITECTURE.md; the pure functions that everything
 else is built on are in :mod:`gangctl.gang`.
 """
 

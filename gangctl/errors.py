@@ -102,7 +102,7 @@ class FieldError:
 class ValidationError(GangctlError):
     """A well-formed object that breaks a rule: HTTP 422, CLI exit code 2, never retried.
 
-    ``errors`` lists every broken rule, first the one to mend first.
+    ``errors`` lists every broken rule, first the one to repair first.
     """
 
     code = "Invalid"

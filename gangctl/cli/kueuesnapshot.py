@@ -210,7 +210,7 @@ def stock_of(documents: Iterable[Document]) -> Stock:
         raise InvalidInputError(lines, f"{len(lines)} error{'' if len(lines) == 1 else 's'} in the queues' files")
     if others:
         note(f"skipped {', '.join(f'{count} {kind}' for kind, count in sorted(others.items()))}")
-    return _judge_completeness(stock)
+    return _evaluate_completeness(stock)
 
 
 _NAMESPACED: Final = frozenset({"LocalQueue", "Workload", "LimitRange", "Pod"})
@@ -224,7 +224,7 @@ def _with_namespace(raw: dict[str, Any]) -> dict[str, Any]:
     return {**raw, "metadata": {**metadata, "namespace": DEFAULT_NAMESPACE}}
 
 
-def _judge_completeness(stock: Stock) -> Stock:
+def _evaluate_completeness(stock: Stock) -> Stock:
     """Files are all there is, but for what nobody has thought of putting into them."""
     if any(queue.groups for queue in stock.of(ClusterQueue)) and not any(True for _ in stock.of(ResourceFlavor)):
         stock.unknown.append("ResourceFlavors (the files have none)")

@@ -32,7 +32,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "top": ("gangctl.cli.gangs.top", "Show what runs and what waits, by queue: trouble first."),
     "fit": ("gangctl.cli.fit", "Say whether a JobSet can be admitted, ever and now."),
     "queue": ("gangctl.cli.queue.group", "Show what waits in a queue, and what it waits for."),
-    "policy": ("gangctl.cli.policy.group", "Judge JobSets by CEL policies, and test the policies."),
+    "policy": ("gangctl.cli.policy.group", "Evaluate JobSets by CEL policies, and test the policies."),
     "pathways": ("gangctl.cli.pathways.group", "Turn a PathwaysJob into a JobSet, and say why it looks like that."),
     "install": ("gangctl.cli.install.command", "Print what makes gangctl run in a cluster, or what to delete."),
     "doctor": ("gangctl.cli.doctor.command", "Say whether this cluster is able to run gangs, and what to do."),
@@ -97,7 +97,7 @@ def exit_code(run: Callable[[], object]) -> int:
     except BrokenPipeError:
         _close_stdout()
         return BROKEN_PIPE
-    except Exception as bug:  # noqa: BLE001 -- a person gets a sentence, whoever mends it asks for the traceback
+    except Exception as bug:  # noqa: BLE001 -- a person gets a sentence, whoever repairs it asks for the traceback
         return _print_bug(bug)
     return 0
 

@@ -164,7 +164,7 @@ class Transport:
         """Open a long answer, without retries; its status is checked before the caller sees a byte.
 
         Reading raises :class:`TimeoutError` after ``read_timeout_seconds`` without a
-        byte: what silence means is for the caller to judge. Reading outside
+        byte: what silence means is for the caller to decide. Reading outside
         :func:`network_errors` raises aiohttp's own errors.
         """
         if throttled:

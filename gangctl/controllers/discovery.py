@@ -23,8 +23,8 @@ from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
 from gangctl.gang.generation import (
     ApiState,
-    judge_proof,
-    judge_unreadable,
+    evaluate_proof,
+    evaluate_unreadable,
     names_its_group,
     pick_generation,
     proof_job,
@@ -50,9 +50,9 @@ async def served_resources(client: Client) -> dict[str, frozenset[str]]:
 
 
 async def prove(client: Client, generation: Generation, namespace: str) -> ApiState:
-    """Create a tiny Job in ``namespace`` as a dry run, and judge what the server would have kept of it."""
+    """Create a tiny Job in ``namespace`` as a dry run, and evaluate what the server would have kept of it."""
     stored = await client.create(JOBS, proof_job(generation, namespace), namespace, dry_run=True)
-    return judge_proof(generation, stored)
+    return evaluate_proof(generation, stored)
 
 
 async def look(client: Client, own_namespace: str) -> ApiState:
@@ -96,7 +96,7 @@ async def _unreadable(client: Client, generation: Generation) -> ApiState | None
             async with aclosing(client.pages(resource, limit=1)) as pages:
                 await anext(pages)
         except ApiError as error:
-            if (verdict := judge_unreadable(error.message)) is not None:
+            if (verdict := evaluate_unreadable(error.message)) is not None:
                 return verdict
             raise
     return None

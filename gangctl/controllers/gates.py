@@ -1,7 +1,7 @@
 """The opt-in gate: JobSets are created with gangctl's name among those that hold Kueue back; here it is taken off.
 
 Not before the gang's objects are there, and not before Kueue has shown that it minds gates at all. Nothing is
-remembered: what the JobSet, its Workload and the gang look like decides, so that a crash at any point is mended by
+remembered: what the JobSet, its Workload and the gang look like decides, so that a crash at any point is repaired by
 the next look.
 """
 

@@ -1,7 +1,7 @@
 """Parameter objects: one informer for whatever some policy reads, no more than it reads, and as long as it does.
 
 A policy that names its object has that one watched and no other of its kind; one that names a namespace has
-only that looked at. Kinds are discovered, so any CustomResourceDefinition will do, also one that comes later.
+only that looked at. Kinds are discovered, so any CustomResourceDefinition is supported, also one that comes later.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Bench(Protocol):
         """Load a policy without holding the event loop up; :class:`PolicyError`."""
 
     async def install(self, policies: PolicySet) -> None:
-        """Judge by this set from now on."""
+        """Evaluate by this set from now on."""
 
 
 class PolicyKeeper:

@@ -1,4 +1,4 @@
-"""What policies are made of and judged by: the policies, their exceptions, and the namespaces.
+"""What policies are made of and evaluated by: the policies, their exceptions, and the namespaces.
 
 All three are few and small, so the whole objects are kept. The definitions of the first two may be
 missing, appear and go while gangctl runs; missing ones are as good as none.

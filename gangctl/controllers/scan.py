@@ -135,7 +135,7 @@ class PolicyScan:
                             jobsets += 1
                             count(outcomes, jobset, tallies)
                             await reports.add(outcomes, jobset)
-                        # What is cheap is judged without any waiting, and requests come meanwhile.
+                        # What is cheap is evaluated without any waiting, and requests come meanwhile.
                         await asyncio.sleep(0)
         refused: ApiError | None = None
         for document in self._view.documents():

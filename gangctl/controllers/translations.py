@@ -19,7 +19,7 @@ class TranslationObserver:
         """Tell what came of one look at a JobSet whose gangs are of this level."""
 
     def repaired(self, kind: Kind, field_class: FieldClass) -> None:
-        """Tell that an object was mended that was not as it should be, and what of it was wrong."""
+        """Tell that an object was repaired that was not as it should be, and what of it was wrong."""
 
 
 def result_of(changes: Sequence[Change], *, before: bool) -> Result:
@@ -35,7 +35,7 @@ def result_of(changes: Sequence[Change], *, before: bool) -> Result:
 
 
 def repairs(changes: Sequence[Change], *, before: bool) -> Iterator[tuple[Kind, FieldClass]]:
-    """What these changes mend: nothing that follows from pods that finished, from a restart or from a new JobSet."""
+    """What these changes repair: nothing that follows from pods that finished, from a restart or from a new JobSet."""
     for change in changes:
         match change:
             case Create(kind=kind, spare=spare):

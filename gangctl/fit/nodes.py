@@ -69,7 +69,7 @@ def node_fit(
     unknown = list(dict.fromkeys(why for each in counted for why in each.unknown))
     floor = Floor(podsets, requests, list(nodes), used)
     gangs = gangs_of(jobset) if len(jobset.replicated_jobs) == len(podsets) else ()
-    verdict, reason, message = _judge(floor, gangs, unknown, in_use=used is not None, fixed_nodes=fixed_nodes)
+    verdict, reason, message = _evaluate(floor, gangs, unknown, in_use=used is not None, fixed_nodes=fixed_nodes)
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -98,7 +98,7 @@ def node_fit(
     }
 
 
-def _judge(
+def _evaluate(
     floor: Floor, gangs: Sequence[Together], unknown: list[str], *, in_use: bool, fixed_nodes: bool
 ) -> tuple[Verdict, str, str]:
     """Verdict, reason and message; what is found not to be known is added."""

@@ -68,7 +68,7 @@ def pick_generation(served: Mapping[str, frozenset[str]]) -> ApiState:
     )
 
 
-def judge_unreadable(message: str) -> ApiState | None:
+def evaluate_unreadable(message: str) -> ApiState | None:
     """The verdict on why objects cannot be listed, None when it is anything but what this is about.
 
     There is no conversion between the generations. Objects that an earlier minor stored cannot be
@@ -128,7 +128,7 @@ def names_its_group(stored: Mapping[str, Any]) -> bool:
     return isinstance(pod, dict) and named_group(pod) == wanted
 
 
-def judge_proof(generation: Generation, stored: Mapping[str, Any]) -> ApiState:
+def evaluate_proof(generation: Generation, stored: Mapping[str, Any]) -> ApiState:
     """The verdict on what the API server would have stored of :func:`proof_job`."""
     field = ADAPTERS[generation].reference_field
     kept: object = stored

@@ -248,7 +248,7 @@ def resolve(jobset: JobSet, rules: ClusterRules) -> Resolution:
     if not config.asks_for_gangs:
         return Resolution(nothing, config, told)
     if jobset.native_scheduling:
-        message = "gangctl stands down: JobSet itself creates the Workload of a JobSet with spec.scheduling."
+        message = "gangctl defers to it: JobSet itself creates the Workload of a JobSet with spec.scheduling."
         return Resolution(nothing, config, (*told, Notice(Reason.UPSTREAM_SCHEDULING, message)))
     draft = _Draft(jobset, config, rules, notices=list(told))
     for step in _STEPS:

@@ -171,7 +171,7 @@ def _deactivated(workload: QueuedWorkload) -> Stuck | None:
     return Stuck(
         Trouble.DEACTIVATED,
         f"evicted {eviction.words}: {eviction.message or eviction.cause}",
-        "mend the cause, then set spec.active of its Workload to true",
+        "repair the cause, then set spec.active of its Workload to true",
     )
 
 

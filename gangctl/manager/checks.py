@@ -79,12 +79,12 @@ class CheckPart:
             await self._check.parameters.run()
 
     async def lead(self) -> None:
-        """Say that checks are active, judge who waits, and open gates, until cancelled: the leader does."""
+        """Say that checks are active, evaluate who waits, and open gates, until cancelled: the leader does."""
         async with asyncio.TaskGroup() as group:
             if self._check is not None:
                 if self._gangs.share.first:
                     group.create_task(self._check.declare(), name=ACTIVITY)
-                group.create_task(self._check.judge(self._known), name=WORKLOADS)
+                group.create_task(self._check.evaluate(self._known), name=WORKLOADS)
             if self._gate is not None:
                 group.create_task(self._open(self._gate), name=GATES)
 
@@ -158,8 +158,8 @@ class _CheckMode:
             self._activity.enqueue(name)
         await self._activity.run()
 
-    async def judge(self, known: Callable[[], Awaitable[None]]) -> None:
-        """Judge Workloads, once all is ``known``."""
+    async def evaluate(self, known: Callable[[], Awaitable[None]]) -> None:
+        """Evaluate Workloads, once all is ``known``."""
         await known()
         await self._checks.synced.wait()
         self.loop.begin()

@@ -27,7 +27,7 @@ class GangMetrics(TranslationObserver):
         )
         self._repairs = Counter(
             "gangctl_drift_repairs",
-            "Objects that were not any more as they should be and were mended, by kind (Workload, PodGroup) and by "
+            "Objects that were not any more as they should be and were repaired, by kind (Workload, PodGroup) and by "
             "what was wrong: existence (it had gone), min_count (edited, or the JobSet was resized), templates, "
             "surplus (nobody needs it).",
             ["kind", "field_class"],

@@ -73,7 +73,7 @@ class Parts:
         return self.gangs, self.queues, self.policies, self.checks, self.readiness, self.pathways
 
     def evaluating(self) -> AbstractAsyncContextManager[None]:
-        """Policies are judged for as long as the block runs."""
+        """Policies are evaluated for as long as the block runs."""
         return self.policies.evaluating() if self.policies is not None else nullcontext()
 
 

@@ -86,7 +86,7 @@ class QueuePart:
         self._on_presence.append(on_presence)
 
     def unready(self) -> str | None:
-        """What may be known in a moment, so that the first who is judged is not judged by less."""
+        """What may be known in a moment, so that the first who is evaluated is not evaluated by less."""
         missing = self.sources.unsettled()
         return f"waiting for {', '.join(missing)}" if missing else None
 
@@ -95,7 +95,7 @@ class QueuePart:
         await self.sources.run()
 
     async def lead(self) -> None:
-        """Judge who waits, until cancelled: the leader does."""
+        """Evaluate who waits, until cancelled: the leader does."""
         if self._gangs is None or self.verdicts is None or self._controller is None:
             raise RuntimeError("there are no JobSets to attend to")
         await self._gangs.caches.jobsets.synced.wait()

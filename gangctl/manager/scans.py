@@ -57,7 +57,7 @@ class Sight:
 
     def scanned(self) -> Sequence[LoadedPolicy]:
         """The policies in force that want what exists to be evaluated."""
-        return [each for each in self._keeper.current.policies if each.judges and each.spec.background]
+        return [each for each in self._keeper.current.policies if each.validates and each.spec.background]
 
     def documents(self) -> Sequence[Object]:
         """Every policy as it was last seen, with its status: also those that are not scanned."""

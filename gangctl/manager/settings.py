@@ -127,8 +127,8 @@ class ControllerSettings(BaseModel):
     )
     policies: Literal["auto", "off"] = Field(
         default="auto",
-        description="Judge JobSets by the GangPolicies that there are (auto; where their definition is missing it is "
-        "looked for), or leave GangPolicies alone.",
+        description="Evaluate JobSets by the GangPolicies that there are (auto; where their definition is missing it "
+        "is looked for), or leave GangPolicies alone.",
     )
     policy_scan_period: Annotated[float, Field(ge=1)] = Field(
         default=600.0,

@@ -96,7 +96,7 @@ class _Ballot:
         wishes = ", ".join(
             f"{author} sets {_shown(value)}" for value, authors in self.votes.items() for author in authors
         )
-        detail = f"policies disagree on the default: {wishes}; write a value of your own, or mend one of the policies"
+        detail = f"policies disagree on the default: {wishes}; write a value of your own, or repair one of the policies"
         return FieldError(path, ErrorKind.INVALID, detail)
 
 
@@ -218,7 +218,7 @@ class _Draft:
             wanted = f"{each_wishes[0].author} sets {each_mode} on each replicated job"
             detail = (
                 f"policies disagree on the default: {wishes[0].author} sets Gang on the JobSet, {wanted}; "
-                "write a mode of your own, or mend one of the policies"
+                "write a mode of your own, or repair one of the policies"
             )
             self.conflicts.append(FieldError(path, ErrorKind.INVALID, detail))
         return mode, each_mode

@@ -166,7 +166,7 @@ class LoadedPolicy:
         return tuple(rule.id for rule in self.programs.rules)
 
     @property
-    def judges(self) -> bool:
+    def validates(self) -> bool:
         """Whether it says anything about a request beyond its defaults."""
         return bool(self.programs.rules or self.programs.audit_annotations)
 

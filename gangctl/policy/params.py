@@ -92,7 +92,7 @@ def name_of(params: Object) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-class Judged(Parametrised, Protocol):
+class Evaluated(Parametrised, Protocol):
     """As :class:`~gangctl.policy.match.Bounded`, with a name."""
 
     @property
@@ -100,7 +100,7 @@ class Judged(Parametrised, Protocol):
         """See there."""
 
 
-def with_params(review: Review, policies: Iterable[Judged], catalogue: ParamCatalogue) -> Review:
+def with_params(review: Review, policies: Iterable[Evaluated], catalogue: ParamCatalogue) -> Review:
     """The review with the parameters of every policy that applies, and with why those of some cannot be had."""
     params: dict[str, tuple[Object, ...]] = dict(review.params)
     errors: dict[str, str] = dict(review.param_errors)

@@ -13,7 +13,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What is asked for: picklable, and complete, so that it can be judged anywhere.
+    """What is asked for: picklable, and complete, so that it can be evaluated anywhere.
 
     ``request`` is the CEL variable of that name: the AdmissionRequest without its objects.
     ``namespace`` is the Namespace object of a namespaced request, None where it is unknown.

@@ -178,7 +178,7 @@ class EventRecorder:
             try:
                 self._observer.recorded(await self._write_once(event))
             except ApiError as error:
-                result = self._judge(event, error, last=attempt == self._options.attempts)
+                result = self._evaluate(event, error, last=attempt == self._options.attempts)
                 if result:
                     self._observer.recorded(result)
                     return
@@ -203,7 +203,7 @@ class EventRecorder:
         series = {"count": count, "lastObservedTime": micro_time(self._clock.wall())}
         await self._client.merge_patch(EVENTS, event.name, {"series": series}, event.namespace)
 
-    def _judge(self, event: Event, error: ApiError, *, last: bool) -> str:
+    def _evaluate(self, event: Event, error: ApiError, *, last: bool) -> str:
         """Say what a failed write means, empty to try again; events are not worth more than a few tries."""
         if error.namespace_terminating or isinstance(error, NotFoundError):
             # The namespace is gone or going: nobody will read the event.

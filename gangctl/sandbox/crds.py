@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Final
 
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.caller import DeleteOptions
-from gangctl.sandbox.caretaker import Caretaker
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ALL_VERBS, ResourceKind
 from gangctl.sandbox.objects import Object, copy, now
@@ -19,12 +18,13 @@ from gangctl.sandbox.rules.catalogue import in_words_of
 from gangctl.sandbox.rules.custom import custom_rules
 from gangctl.sandbox.rules.definitions import FINALIZER, condition, definition_rules, is_established, schema_of
 from gangctl.sandbox.store import Change
+from gangctl.sandbox.storecontroller import StoreController
 
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _NOT_FOUND: Final = 404
 
 
-class DefinitionController(Caretaker[str]):
+class DefinitionController(StoreController[str]):
     """Works on the names of definitions."""
 
     name: ClassVar[str] = "crd-controller"

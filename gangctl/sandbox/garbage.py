@@ -11,11 +11,11 @@ from typing import ClassVar, NamedTuple
 
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.caller import DeleteOptions, Propagation
-from gangctl.sandbox.caretaker import Caretaker
 from gangctl.sandbox.deletion import FOREGROUND, ORPHAN
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.store import Change, Key
+from gangctl.sandbox.storecontroller import StoreController
 
 
 class Node(NamedTuple):
@@ -25,7 +25,7 @@ class Node(NamedTuple):
     key: Key
 
 
-class GarbageCollector(Caretaker[Node]):
+class GarbageCollector(StoreController[Node]):
     """Deletes what nobody owns any more."""
 
     name: ClassVar[str] = "generic-garbage-collector"
@@ -70,9 +70,9 @@ class GarbageCollector(Caretaker[Node]):
             elif FOREGROUND in finalizers:
                 await self._finish(kind, obj)
         elif _owners(obj):
-            await self._judge(kind, obj)
+            await self._evaluate(kind, obj)
 
-    async def _judge(self, kind: ResourceKind, obj: Object) -> None:
+    async def _evaluate(self, kind: ResourceKind, obj: Object) -> None:
         solid: list[Object] = []
         waiting: list[Object] = []
         for owner in _owners(obj):

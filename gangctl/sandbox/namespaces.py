@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import ClassVar
 
 from gangctl.sandbox.caller import DeleteOptions
-from gangctl.sandbox.caretaker import Caretaker
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import copy
 from gangctl.sandbox.store import Change
+from gangctl.sandbox.storecontroller import StoreController
 
 NAMESPACES = "namespaces"
 _NOT_FOUND = 404
 
 
-class NamespaceController(Caretaker[str]):
+class NamespaceController(StoreController[str]):
     """Works on the names of namespaces that are Terminating."""
 
     name: ClassVar[str] = "namespace-controller"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from gangctl.sandbox.caretaker import Caretaker
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.store import Change, Key
+from gangctl.sandbox.storecontroller import StoreController
 
 FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 _PODGROUPS: Final = "podgroups.scheduling.k8s.io"
@@ -18,7 +18,7 @@ _PODS: Final = "pods"
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
-class PodGroupProtection(Caretaker[Key]):
+class PodGroupProtection(StoreController[Key]):
     """Works on PodGroups that are being deleted."""
 
     name: ClassVar[str] = "podgroup-protection-controller"

@@ -20,7 +20,6 @@ from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.audit import Audit
 from gangctl.sandbox.caller import Caller
-from gangctl.sandbox.caretaker import Caretaker
 from gangctl.sandbox.crds import DefinitionController
 from gangctl.sandbox.faults import Faults
 from gangctl.sandbox.garbage import GarbageCollector
@@ -29,6 +28,7 @@ from gangctl.sandbox.kinds import NEWEST
 from gangctl.sandbox.namespaces import NamespaceController
 from gangctl.sandbox.protection import PodGroupProtection
 from gangctl.sandbox.store import REMEMBERED, Store
+from gangctl.sandbox.storecontroller import StoreController
 
 _HOST: Final = "127.0.0.1"
 _LIFETIME: Final = timedelta(days=365)
@@ -68,7 +68,7 @@ class Sandbox:
             admission=self._admission,
             store=store,
         )
-        self._caretakers: tuple[Caretaker[Any], ...] = (
+        self._controllers: tuple[StoreController[Any], ...] = (
             GarbageCollector(self.api),
             NamespaceController(self.api),
             PodGroupProtection(self.api),
@@ -121,7 +121,7 @@ class Sandbox:
             raise
         self._runner = runner
         self._port = int(runner.addresses[0][1])
-        self._upkeep = asyncio.create_task(self._keep_house(), name="caretakers")
+        self._upkeep = asyncio.create_task(self._run_controllers(), name="sandbox-controllers")
 
     async def close(self) -> None:
         """End every watch and stop listening; what is stored stays."""
@@ -137,10 +137,10 @@ class Sandbox:
             await runner.cleanup()
         await self._admission.close()
 
-    async def _keep_house(self) -> None:
+    async def _run_controllers(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            for caretaker in self._caretakers:
-                tasks.create_task(caretaker.run(), name=caretaker.name)
+            for controller in self._controllers:
+                tasks.create_task(controller.run(), name=controller.name)
 
     def token(self, user: str = "admin", groups: Sequence[str] | None = None) -> str:
         """The bearer token of a user, one for each; ``groups`` replace those that the user had."""

@@ -47,7 +47,7 @@ class DefaultsAdmission:
         if request.namespace and namespace is None:
             name = one_line(request.namespace, 63)
             return unready(policies, f"namespace {name} has not been seen yet")
-        # Others may be in force by now; from here on nothing is waited for until the judge has taken the review.
+        # Others may be in force by now; from here on nothing is waited for until the evaluator has taken the review.
         policies = self._policies()
         conditional = [each for each in policies if each.spec.match_conditions]
         review = review_of(request, self._view, namespace, conditional)

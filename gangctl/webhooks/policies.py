@@ -1,7 +1,7 @@
 """Answers to the requests of the ``gangctl-policies`` webhooks: what the policies in force say of a JobSet.
 
-A handler makes a :class:`~gangctl.policy.review.Review` of the request, has it judged, and words the verdict.
-Nothing is looked up but from memory, and nothing is written: a dry run is judged like any other request.
+A handler makes a :class:`~gangctl.policy.review.Review` of the request, has it evaluated, and words the verdict.
+Nothing is looked up but from memory, and nothing is written: a dry run is evaluated like any other request.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class PolicyAdmission:
         return {VALIDATE_FAIL: self.validate_or_refuse, VALIDATE_IGNORE: self.validate_or_pass}
 
     async def validate_or_refuse(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Judge; some policy must not be passed by."""
+        """Evaluate; some policy must not be passed by."""
         return await self._validate(request, VALIDATE_FAIL)
 
     async def validate_or_pass(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Judge; no policy minds being passed by when that is impossible."""
+        """Evaluate; no policy minds being passed by when that is impossible."""
         return await self._validate(request, VALIDATE_IGNORE)
 
     async def _validate(self, request: AdmissionRequest, path: str) -> AdmissionResponse:
@@ -86,7 +86,7 @@ class PolicyAdmission:
         if request.namespace and namespace is None:
             # Whose labels are unknown might be somebody's that no policy leaves alone.
             return unready(path, f"namespace {one_line(request.namespace, _NAME_CHARACTERS)} has not been seen yet")
-        # Others may be in force by now; from here on nothing is waited for until the judge has taken the review.
+        # Others may be in force by now; from here on nothing is waited for until the evaluator has taken the review.
         in_force = self._view.in_force
         review = review_of(request, self._view, namespace, in_force.policies)
         verdict = merge(await self._view.evaluate(review))
@@ -128,7 +128,7 @@ def _fit(request: AdmissionRequest, view: PolicyView) -> FitReport | None:
 
 
 def unready(path: str, why: str = "gangctl has just started and does not know the policies yet") -> AdmissionResponse:
-    """The answer of a path that cannot judge: a refusal that passes, or a warning."""
+    """The answer of a path that cannot evaluate: a refusal that passes, or a warning."""
     if path == VALIDATE_IGNORE:
         return AdmissionResponse.allow(warnings=[f"GangPolicies were not evaluated: {why}"])
     text = f"GangPolicies cannot be evaluated: {why}: try again in a few seconds"
@@ -186,7 +186,9 @@ class _Entry:
 
 def demand_of(in_force: PolicySet) -> Demand:
     """What has to be registered for these policies; one that cannot be used has to be told of."""
-    entries = [_entry(each) for each in in_force.policies if each.judges] + [_entry(each) for each in in_force.broken]
+    entries = [_entry(each) for each in in_force.policies if each.validates] + [
+        _entry(each) for each in in_force.broken
+    ]
     closed = {each.fail_closed for each in in_force.policies if each.spec.defaults is not None}
     return Demand(
         fail=frozenset[str]().union(*(each.operations for each in entries if each.closed)),

@@ -2,8 +2,8 @@
 
 No policy, no webhook: a cluster without GangPolicies never waits for gangctl here. An operation that
 some policy with failurePolicy Fail is about is sent to the entry that fails with gangctl, one that only
-policies with Ignore are about to the other. Never to both: whichever answers judges by all policies, so
-that one answer holds every violation, the first policy by name leads it, and nothing is judged twice.
+policies with Ignore are about to the other. Never to both: whichever answers evaluates by all policies, so
+that one answer holds every violation, the first policy by name leads it, and nothing is evaluated twice.
 Which objects a policy matches (its selectors and matchConditions) gangctl decides itself.
 """
 

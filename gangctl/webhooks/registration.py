@@ -169,7 +169,7 @@ class Registrar:
                 timer.cancel()
 
     async def look(self) -> bool:
-        """Look at every configuration once, and mend what differs; whether anything was written."""
+        """Look at every configuration once, and repair what differs; whether anything was written."""
         if self._mode is Registration.NONE or self._authorities is None:
             return False
         for _ in range(_ATTEMPTS):
@@ -178,7 +178,7 @@ class Registrar:
             if mendable and await self._rotated():
                 continue
             left = [each.difference for each in different if each not in mendable]
-            left += [await self._mend(each) for each in mendable]
+            left += [await self._repair(each) for each in mendable]
             self.looked = True
             self._set_problem(next(filter(None, left), None))
             return bool(mendable)
@@ -226,7 +226,7 @@ class Registrar:
         same = contains(live, wanted if ours else target)
         return _Look(resource, target, "" if same else f"{_title(wanted)} is not as wanted")
 
-    async def _mend(self, look: _Look) -> str:
+    async def _repair(self, look: _Look) -> str:
         """Create, update or delete one configuration; what is still wrong with it."""
         if look.body is None:
             return look.difference
@@ -260,7 +260,7 @@ class _Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What is wrong with a configuration ("" when nothing is), and what would mend it, None when that is not ours."""
+    """What is wrong with a configuration ("" when nothing is), and what would repair it, None when that is not ours."""
 
     resource: Resource
     body: Object | None

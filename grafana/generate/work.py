@@ -39,7 +39,7 @@ def gangs() -> list[dashboard.Panel]:
             links=[links.runbook("GangGroupMissing")],
         ),
         graph(
-            "What was mended",
+            "What was repaired",
             "Workloads and PodGroups that were not any more as they should be, by what was wrong. existence is somebody"
             " who deletes them; min_count is an edit, or a JobSet that was resized.",
             [

@@ -197,7 +197,7 @@ async def test_changes_swap_the_whole_set_and_load_only_what_changed(room: Room)
     assert [each.generation for each in room.bench.sets] == list(range(1, len(room.bench.sets) + 1))
 
 
-async def test_a_broken_policy_is_told_with_its_place_and_mended_without_a_restart(room: Room) -> None:
+async def test_a_broken_policy_is_told_with_its_place_and_repaired_without_a_restart(room: Room) -> None:
     await room.define()
     await room.policy("p", validations=[RULE, {"expression": "true &&\n  objet.spec.x"}])
     await room.policy("good")
@@ -211,8 +211,8 @@ async def test_a_broken_policy_is_told_with_its_place_and_mended_without_a_resta
         good = await room.condition(GANG_POLICIES, "good", "InForce")
         assert (good["status"], good["message"]) == ("True", "In force with 1 rule.")
         await room.client.merge_patch(GANG_POLICIES, "p", {"spec": {"validations": [RULE]}})
-        mended = await room.condition(GANG_POLICIES, "p", "InForce")
-        assert mended["observedGeneration"] == 2
+        repaired = await room.condition(GANG_POLICIES, "p", "InForce")
+        assert repaired["observedGeneration"] == 2
         assert names(room.keeper.current) == ["good", "p"]
 
 

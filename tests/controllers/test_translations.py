@@ -39,7 +39,7 @@ def test_what_a_look_came_to(changes: list[Change], before: bool, result: str) -
 
 
 @each(
-    ("change", "before", "mended"),
+    ("change", "before", "repaired"),
     [
         (WORKLOAD, False, []),
         (WORKLOAD, True, [("Workload", "existence")]),
@@ -50,5 +50,5 @@ def test_what_a_look_came_to(changes: list[Change], before: bool, result: str) -
         (Delete("PodGroup", found("g")), True, [("PodGroup", "surplus")]),
     ],
 )
-def test_what_was_mended(change: Change, before: bool, mended: list[tuple[str, str]]) -> None:
-    assert list(repairs([change], before=before)) == mended
+def test_what_was_repaired(change: Change, before: bool, repaired: list[tuple[str, str]]) -> None:
+    assert list(repairs([change], before=before)) == repaired

@@ -170,7 +170,7 @@ def test_a_restart_in_the_tail_makes_a_whole_group_and_leaves_the_lowered_one_to
     ]
 
 
-def test_a_group_without_a_gang_policy_cannot_be_mended() -> None:
+def test_a_group_without_a_gang_policy_cannot_be_repaired() -> None:
     assert difference(PLAN, group(exists(), A, min_counts=())) == Difference()
 
 

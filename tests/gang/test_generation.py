@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gangctl.gang.generation import judge_unreadable
+from gangctl.gang.generation import evaluate_unreadable
 from tests.rows import each
 
 CAUSE = (
@@ -18,7 +18,7 @@ SEEN = {
 
 @each("minor", SEEN)
 def test_objects_that_an_upgrade_left_unreadable(minor: str) -> None:
-    state = judge_unreadable(SEEN[minor])
+    state = evaluate_unreadable(SEEN[minor])
     assert state is not None
     assert not state.available
     assert "cannot read the Workload objects" in state.reason
@@ -29,4 +29,4 @@ def test_objects_that_an_upgrade_left_unreadable(minor: str) -> None:
 
 @each("message", ["", "storage is (re)initializing", "workloads.scheduling.k8s.io is forbidden"])
 def test_anything_else_may_pass(message: str) -> None:
-    assert judge_unreadable(message) is None
+    assert evaluate_unreadable(message) is None

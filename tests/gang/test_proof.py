@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gangctl.api.scheduling import Generation
-from gangctl.gang.generation import judge_proof, proof_job
+from gangctl.gang.generation import evaluate_proof, proof_job
 from tests.gang.pipeline import GENERATIONS
 from tests.rows import each
 
@@ -18,7 +18,7 @@ FIELDS = {
 
 @each("generation", GENERATIONS)
 def test_a_cluster_that_keeps_the_reference_can_make_gangs(generation: Generation) -> None:
-    state = judge_proof(generation, proof_job(generation, "t"))
+    state = evaluate_proof(generation, proof_job(generation, "t"))
     assert (state.generation, state.available, state.reason) == (generation, True, "")
 
 
@@ -27,7 +27,7 @@ def test_one_that_drops_it_cannot_and_the_gates_to_enable_are_named(generation: 
     stored = proof_job(generation, "t")
     field = FIELDS[generation]
     del stored["spec"]["template"]["spec"][field]
-    state = judge_proof(generation, stored)
+    state = evaluate_proof(generation, stored)
     assert (state.generation, state.available) == (None, False)
     both = "GenericWorkload on" if generation is Generation.V1BETA1 else "GenericWorkload and GangScheduling on"
     assert f"serves {generation.api_version} but drops spec.{field} of pods: enable the feature gate {both}" in (
@@ -37,4 +37,4 @@ def test_one_that_drops_it_cannot_and_the_gates_to_enable_are_named(generation: 
 
 @each("stored", [{}, {"spec": None}, {"spec": []}, {"spec": {"template": {"spec": {"schedulingGroup": {}}}}}])
 def test_an_answer_of_any_shape_keeps_no_reference(stored: dict[str, Any]) -> None:
-    assert not judge_proof(Generation.V1BETA1, stored).available
+    assert not evaluate_proof(Generation.V1BETA1, stored).available

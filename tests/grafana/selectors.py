@@ -1,6 +1,6 @@
 """What a PromQL expression names: selectors with what is around them, and the labels it groups and joins by.
 
-Only for expressions that promtool accepts: this reads names, it does not judge grammar.
+Only for expressions that promtool accepts: this reads names, it does not evaluate grammar.
 """
 
 from __future__ import annotations

@@ -343,7 +343,7 @@ def test_any_webhook_configuration(data: st.DataObject, mode: Registration) -> N
 
 
 @pytest.mark.parametrize("mode", [Registration.MANAGE, Registration.CA_ONLY])
-async def test_a_configuration_without_kind_and_name_is_mended_under_its_own(mode: Registration) -> None:
+async def test_a_configuration_without_kind_and_name_is_repaired_under_its_own(mode: Registration) -> None:
     async def play(client: Client, server: ScriptedServer) -> None:
         paths = [f"{HOOKS}/{each['kind'].lower()}s/{each['metadata']['name']}" for each in WANTED]
         for path in paths:

@@ -92,7 +92,7 @@ def test_a_queue_that_opened_again_blocks_no_longer(message: str) -> None:
         assert phase_of(workload, queue_open=True) is Phase.PENDING
 
 
-def test_an_open_queue_does_not_mend_what_is_wrong_with_the_pods() -> None:
+def test_an_open_queue_does_not_repair_what_is_wrong_with_the_pods() -> None:
     for reason in ("Pending", "Misconfigured"):
         assert phase_of(queued(QuotaReserved=no(reason, INVALID)), queue_open=True) is Phase.BLOCKED
 

@@ -307,7 +307,7 @@ async def why(plane: ControlPlane, namespace: str, name: str = NAME) -> Told:
     status = answer.json["status"]
     causes = status.get("causes") or []
     if status["phase"] == "Ready":
-        # Of what runs there is nothing to explain, but that it is ready by luck: that is for people to read.
+        # Of what runs there is nothing to explain, but that it has no guarantee: that is for people to read.
         text = (await loop.run_in_executor(_ASKER, lambda: run_gangctl(*arguments))).out
         causes = [{"reason": each, "blocking": False, "message": text} for each in _IN_BRACKETS.findall(text)]
     return Told(

@@ -79,7 +79,7 @@ class Policies:
 
         await wait_for(said, f"the status to say {reason}")
 
-    async def untold(self, path: str) -> None:
+    async def without_status(self, path: str) -> None:
         """It has no status."""
         assert "status" not in await self.api.get(path)
 
@@ -167,7 +167,7 @@ async def live(stage: Stage) -> None:
         await made.registered()
 
         async def defaulted() -> bool:
-            answer = await stage.cluster.create_jobset(jobset("judged", rj("w", 1, 1, 1)), dry_run=True)
+            answer = await stage.cluster.create_jobset(jobset("evaluated", rj("w", 1, 1, 1)), dry_run=True)
             return bool(answer["metadata"].get("labels"))
 
         await wait_for(defaulted, what="the API server to ask for defaults")
@@ -198,8 +198,8 @@ async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) ->
             await stage.api.patch(CONFIGURATIONS[right.resource], {"webhooks": []})
         await stage.refused_again(*rights)
         for right in rights:
-            mended = (await stage.api.get(CONFIGURATIONS[right.resource])).get("webhooks")
-            await stage.unseen(bool(mended), right)
+            repaired = (await stage.api.get(CONFIGURATIONS[right.resource])).get("webhooks")
+            await stage.unseen(bool(repaired), right)
         yield
         await made.registered()
 
@@ -261,7 +261,7 @@ async def tells(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None,
         await made.allow()
         await stage.told(rights[0])
         await made.registered()
-        await made.untold(path)
+        await made.without_status(path)
         yield
         await made.told(path)
 

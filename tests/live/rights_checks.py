@@ -170,7 +170,7 @@ async def creates_its_secret(stage: Stage, rights: tuple[Right, ...]) -> AsyncGe
         yield part
 
 
-async def mends_its_secret(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+async def repairs_its_secret(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
     await stage.gangctl.process.stop()
     await stage.api.patch(SECRET, {"data": {"tls.crt": None}})
     async for part in _unready(stage, rights[0]):
@@ -246,14 +246,14 @@ async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) ->
     for path in CONFIGURATIONS:
         await forget_authorities(stage, path)
     await stage.refused_again(*rights)
-    mended_now = [path for path in CONFIGURATIONS if any(await authorities(stage, path))]
-    await stage.unseen(bool(mended_now), *rights)
+    repaired_now = [path for path in CONFIGURATIONS if any(await authorities(stage, path))]
+    await stage.unseen(bool(repaired_now), *rights)
     yield
 
-    async def mended() -> bool:
+    async def repaired() -> bool:
         return all([*await authorities(stage, CONFIGURATIONS[0]), *await authorities(stage, CONFIGURATIONS[1])])
 
-    await wait_for(mended, what="the authorities to be set again")
+    await wait_for(repaired, what="the authorities to be set again")
 
 
 async def proves_the_reference(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:

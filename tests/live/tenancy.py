@@ -133,7 +133,7 @@ class Tenancy:
         await wait_for(denied, what="a policy to be in force")
 
     async def overload(self) -> None:
-        """Have the policy that runs away judge, again and again, more than it can; until cancelled."""
+        """Have the policy that runs away evaluate, again and again, more than it can; until cancelled."""
         words = [f"{'x' * _LETTERS}{number}" for number in range(_WORDS)]
         container = {"name": "main", "image": "none", "args": words}
         raw = jobset("heavy", rj("w", 1, 1, 1, pod={"containers": [container]}), mode="Gang")

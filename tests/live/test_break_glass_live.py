@@ -41,7 +41,7 @@ def test_every_command_belongs_to_a_step_that_is_tested() -> None:
 
 
 class Night:
-    """A cluster whose gangctl was killed, and the two hands of whoever mends it."""
+    """A cluster whose gangctl was killed, and the two hands of whoever repairs it."""
 
     def __init__(self, plane: ControlPlane, kubectl: Kubectl) -> None:
         self.plane = plane

@@ -1,4 +1,4 @@
-"""A year of certificates under load: every admission goes thbare; what others break is mended."""
+"""A year of certificates under load: every admission goes thbare; what others break is repaired."""
 
 from __future__ import annotations
 
@@ -96,19 +96,19 @@ def authorities(secret: dict[str, str]) -> set[str]:
     return {each for each in pem.split("-----END CERTIFICATE-----") if each.strip()}
 
 
-async def test_a_bundle_that_somebody_breaks_is_mended(bare: Cluster) -> None:
+async def test_a_bundle_that_somebody_breaks_is_repaired(bare: Cluster) -> None:
     another = base64.b64encode(bare.plane.ca.read_bytes()).decode()
     async with Gangctl(bare.plane):
         (right,) = await bundles(bare)
         for broken in (another, None):
             await break_bundles(bare, broken)
 
-            async def mended() -> bool:
+            async def repaired() -> bool:
                 if (now := await bundles(bare)) != {right}:
                     raise NotYet(f"{len(now)} bundles")
                 return True
 
-            await wait_for(mended, what="the bundle to be mended")
+            await wait_for(repaired, what="the bundle to be repaired")
             await webhooks_noticed(bare.plane)
             gang = jobset("js", rj("w", 1, 1, 1, mode="Gang"))
             assert REF in str(await bare.create_jobset(gang, dry_run=True))

@@ -1,6 +1,6 @@
 """The conformance cases on real API servers with the real JobSet controller.
 
-All cases of a minor are created at once, each in its own namespace, and judged one by one; then gangctl
+All cases of a minor are created at once, each in its own namespace, and evaluated one by one; then gangctl
 is started again, and the API server's own audit log says that it wrote nothing more.
 """
 
@@ -81,7 +81,7 @@ async def _outcome(plane: ControlPlane, case: Case) -> Outcome:
     try:
         return await wait_for(arrived, what=f"{case.id} on {plane.minor.name}")
     except TimeoutError:
-        # Judged as it is: the test of this case says what is wrong.
+        # Evaluated as it is: the test of this case says what is wrong.
         return Outcome(uid, await cluster.gangs(), await _reasons(cluster))
 
 

@@ -261,7 +261,7 @@ async def test_deleted_jobset_leaves_nothing_and_its_name_can_be_used_again(clus
     await wait_for(replaced, what="new groups instead of the old")
 
 
-async def test_drift_is_mended(cluster: Cluster) -> None:
+async def test_drift_is_repaired(cluster: Cluster) -> None:
     created = await cluster.create_jobset(jobset("js", rj("w", 1, 2, 2, mode="Gang")))
     before = await gang_of(cluster, "js")
     workload = object_name("js", created["metadata"]["uid"], "workload")

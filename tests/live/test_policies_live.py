@@ -66,7 +66,7 @@ def policy_plane() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def judging(policy_plane: ControlPlane) -> Iterator[Gangctl]:
+def evaluating(policy_plane: ControlPlane) -> Iterator[Gangctl]:
     """gangctl that scans all the time; a test that stops it starts it again."""
     gangctl = Gangctl(policy_plane, *SOON)
     asyncio.run(gangctl.process.start())
@@ -76,14 +76,14 @@ def judging(policy_plane: ControlPlane) -> Iterator[Gangctl]:
 
 
 @pytest.fixture
-async def policed(policy_plane: ControlPlane, judging: Gangctl) -> AsyncIterator[Policed]:
+async def policed(policy_plane: ControlPlane, evaluating: Gangctl) -> AsyncIterator[Policed]:
     """A namespace with policies of its own, of which nothing is left in the end."""
     name = f"policed-{secrets.token_hex(3)}"
     await create_namespaces(policy_plane, [name])
-    made = Policed(Cluster(policy_plane, name), judging)
+    made = Policed(Cluster(policy_plane, name), evaluating)
     yield made
-    if not judging.process.running:
-        await judging.process.start()
+    if not evaluating.process.running:
+        await evaluating.process.start()
     await made.gone()
     await made.scans(1)
     assert await policy_plane.api.list(path_of(REPORTS, "policyreports")) == []
@@ -128,7 +128,7 @@ async def test_denied_warned_audited_and_changed_without_a_restart(policed: Poli
     assert annotations[f"fail.policies.gangctl.dev/c-{suffix}_pods"] == "2"
     assert annotations[f"fail.policies.gangctl.dev/c-{suffix}_validation_failure"] == "audited"
     await cluster.create_jobset(PLAIN)
-    # Updates are judged as well; what the JobSet controller writes into the status is nobody's request.
+    # Updates are evaluated as well; what the JobSet controller writes into the status is nobody's request.
     await policed.policy("a", validations=[{"expression": "request.operation != 'UPDATE'", "message": "stays so"}])
 
     async def stays() -> ApiFailure:
@@ -219,8 +219,8 @@ async def test_a_broken_policy_is_reported_and_its_failure_policy_decides(police
     answer = await policed.until(201, words="was left out")
     assert name in answer.headers["Warning"]
     assert await policed.gangctl.metric("gangctl_policies", {"state": "broken"}) == 1
-    await policed.policy("broken", validations=[{"expression": "false", "message": "mended"}])
-    await policed.until(422, words="mended")
+    await policed.policy("broken", validations=[{"expression": "false", "message": "repaired"}])
+    await policed.until(422, words="repaired")
     assert (await policed.in_force(path))["status"] == "True"
 
 

@@ -139,7 +139,7 @@ IN_CLUSTER: Final[tuple[Row, ...]] = (
     ("Role", _LEASES, ("leases",), "update", checks.leads),
     ("Role", _LEASES, ("leases",), "create", checks.leads_first),
     ("Role", "", ("secrets",), "get", checks.starts_unready),
-    ("Role", "", ("secrets",), "update", checks.mends_its_secret),
+    ("Role", "", ("secrets",), "update", checks.repairs_its_secret),
     ("Role", "", ("secrets",), "create", checks.creates_its_secret),
     ("Role", "batch", ("jobs",), "create", checks.proves_the_reference),
 )
@@ -253,7 +253,7 @@ async def test_a_whole_life_uses_every_right_and_is_refused_nothing(
         await _meet_others(cluster, pod)
         await policy_checks.live(Stage(cluster, pod))
         await pod.process.stop()
-        # A Secret that somebody broke is mended at the start.
+        # A Secret that somebody broke is repaired at the start.
         await cluster.api.patch(checks.SECRET, {"data": {"tls.crt": None}})
         stage = Stage(cluster, pod)
         await checks.register_job_webhook(stage)

@@ -194,7 +194,7 @@ SECTIONS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ),
     ("Webhooks and certificates", "Every replica.", ("gangctl_admission_", "gangctl_certificate_")),
     ("PathwaysJobs", "The leader, with `--pathways`.", ("gangctl_pathways_",)),
-    ("Policies", "Every replica judges; the leader scans.", ("gangctl_policies", "gangctl_policy_")),
+    ("Policies", "Every replica evaluates; the leader scans.", ("gangctl_policies", "gangctl_policy_")),
     (
         "Work queues",
         "By the names of client-go, with `gangctl_` before them. A replica that does not lead has no work.",

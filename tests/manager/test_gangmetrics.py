@@ -1,4 +1,4 @@
-"""A process that makes gangs tells what it made, what it mended, and where the gangs stand."""
+"""A process that makes gangs tells what it made, what it repaired, and where the gangs stand."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def registry_of(here: World) -> CollectorRegistry:
     return here._process._registry
 
 
-def test_what_is_made_and_mended_is_counted_once(tmp_path: Path) -> None:
+def test_what_is_made_and_repaired_is_counted_once(tmp_path: Path) -> None:
     async def story() -> None:
         async with world("1.37", tmp_path) as here:
             await here.start_gangctl()

@@ -215,7 +215,7 @@ CASES: Final = (
         "20m 48s from its admission.",
     ),
     Case("GangReadySlow", "all of them are within the objective", starts("0+1x200", "0+1x200"), silent=200),
-    Case("GangReadySlow", "four an hour are too few to judge by", starts("0x200", "0x29 4x170"), silent=200),
+    Case("GangReadySlow", "four an hour are too few to evaluate by", starts("0x200", "0x29 4x170"), silent=200),
     Case(
         "GangMetricsTruncated",
         "a family is full",

@@ -245,7 +245,7 @@ PROCESS: Final = (
     ),
     Case(
         "GangctlWebhookFailing",
-        "what is denied is judged",
+        "what is denied is evaluated",
         {**admissions("0+9x60", "0+9x60"), **admissions("0+5x60", "0+5x60", "denied")},
         silent=60,
     ),
@@ -337,12 +337,12 @@ POLICIES: Final = (
         "a mistake stays",
         {'gangctl_policies{state="broken",instance="a"}': "0x4 1x20"},
         fires=10,
-        says="1 GangPolicies have mistakes: what they are about is refused or let through unjudged, as their "
+        says="1 GangPolicies have mistakes: what they are about is refused or let through, as their "
         "failurePolicy says.",
     ),
     Case(
         "GangPolicyBroken",
-        "it is mended",
+        "it is repaired",
         {'gangctl_policies{state="broken",instance="a"}': "0x4 1x4 0x20"},
         silent=20,
     ),

@@ -104,7 +104,7 @@ def test_alerts_that_are_routed_exist(pattern: str) -> None:
         assert [name for name in NAMES if re.fullmatch(item, name)], item
 
 
-def test_what_no_tenant_can_mend_is_routed_to_the_platform_and_the_rest_to_him() -> None:
+def test_what_no_tenant_can_repair_is_routed_to_the_platform_and_the_rest_to_him() -> None:
     config = yaml.safe_load(PAGE.files["alertmanager.yml"])
     pattern = re.findall(r'"(.*)"', config["route"]["routes"][0]["matchers"][0])[0]
     platform = {name for name in NAMES if re.fullmatch(pattern, name)}

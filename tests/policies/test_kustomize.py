@@ -10,7 +10,7 @@ import yaml
 
 from gangctl.policy.verdict import Result
 from tests.manifests.kubectl import Kubectl
-from tests.policies.judged import judged
+from tests.policies.evaluated import evaluated
 from tests.policies.pack import NOTES, PACK, Object, Shipped, shipped
 from tests.policies.table import README
 from tests.rows import each
@@ -88,8 +88,8 @@ async def test_params_bring_a_reference_and_what_it_leads_to(policy: Shipped, tm
     reference = referring["spec"]["paramRef"]
     assert (params["metadata"]["name"], params["metadata"]["namespace"]) == (reference["name"], reference["namespace"])
     for name, resource in policy.resources.items():
-        with_params = judged(referring, resource, [params])
-        without = judged(policy.document, resource)
+        with_params = evaluated(referring, resource, [params])
+        without = evaluated(policy.document, resource)
         said, due = ([(each.result, each.message) for each in one.findings] for one in (with_params, without))
         assert said == due, f"{name}: the ConfigMap is not the policy's own default"
 
@@ -116,5 +116,5 @@ async def test_params_decide(name: str, data: dict[str, str], resource: str, due
     )
     (params,) = (each for each in found if each["kind"] == "ConfigMap")
     (referring,) = (each for each in found if each["metadata"]["name"] == name and each["kind"] == "GangPolicy")
-    outcome = judged(referring, policy.resources[resource], [{**params, "data": data}])
+    outcome = evaluated(referring, policy.resources[resource], [{**params, "data": data}])
     assert [each.result for each in outcome.findings] == [due]

@@ -18,7 +18,7 @@ from gangctl.webhooks.configurations import Endpoint, WebhookSettings
 from gangctl.webhooks.policies import demand_of
 from gangctl.webhooks.policy_configurations import build_policy_configurations
 from tests.manifests.files import documents
-from tests.policies.judged import judged_by
+from tests.policies.evaluated import evaluated_by
 from tests.policies.pack import NOTES, PACK, Shipped, native, shipped
 from tests.policies.table import CATEGORIES, README, replace_table
 from tests.rows import each
@@ -84,7 +84,7 @@ def test_warns_of_what_its_tests_want_broken(policy: Shipped) -> None:
     broken = [case for case in policy.cases if case.row.result in BROKEN and case.old is None]
     assert broken
     for case in broken:
-        outcome = judged_by(loaded()[policy.name], case.resource, policy.params)
+        outcome = evaluated_by(loaded()[policy.name], case.resource, policy.params)
         verdict = merge([outcome])
         assert (verdict.allowed, bool(verdict.warnings)) == (True, True), case.name
 

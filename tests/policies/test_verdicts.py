@@ -9,7 +9,7 @@ from gangctl.cli.policy.testing import Ground, run_tests
 from gangctl.policy.load import load_policy
 from gangctl.policy.verdict import Result
 from tests.policies.bare import ACCEPTED, REFUSED
-from tests.policies.judged import judged_by
+from tests.policies.evaluated import evaluated_by
 from tests.policies.pack import Shipped, shipped
 from tests.rows import each
 
@@ -43,7 +43,7 @@ def test_has_an_answer_where_everything_is_missing() -> None:
             **({} if spec is None else {"spec": spec}),
         }
         for policy in loaded:
-            outcome = judged_by(policy, obj)
+            outcome = evaluated_by(policy, obj)
             if any(finding.result is Result.ERROR for finding in outcome.findings):
                 unanswered.append(f"{policy.name} of {spec}")
     assert unanswered == []

@@ -33,7 +33,7 @@ from gangctl.webhooks.review import AdmissionResponse, decode_review
 from tests.cli.policy.policies import QUEUE, config_map, exception, files, namespace, policy, rule
 from tests.cli.run import gangctl
 from tests.jobsets import jobset, rj
-from tests.policy.court import Catalogue
+from tests.policy.reviews import Catalogue
 
 NAMES = ("large", "plain", "refused", "small")
 
@@ -170,7 +170,7 @@ class View:
 
 @asynccontextmanager
 async def in_force() -> AsyncIterator[View]:
-    """Judged on this loop, with the ordinary budgets."""
+    """Evaluated on this loop, with the ordinary budgets."""
     options = EvaluatorOptions(ahead=False, slice_seconds=60.0)
     async with PolicyEvaluator(options) as evaluator:
         loaded = tuple(
@@ -263,8 +263,8 @@ def test_the_command_the_webhooks_and_the_scan_agree(tmp_path: Path) -> None:
                 verdict = merge(view.outcomes)
                 assert given(_subject(name), stored) == {each["field"] for each in told[name]["defaults"]}, name
                 # Of what exists nobody asks for defaults.
-                judging = [each for each in by_command if each["policy"] != "given-to-gangs"]
-                assert await scanned(view, stored) == judging, name
+                evaluating = [each for each in by_command if each["policy"] != "given-to-gangs"]
+                assert await scanned(view, stored) == evaluating, name
                 assert (answer.allowed, list(answer.warnings)) == (told[name]["allowed"], told[name]["warnings"])
                 assert answer.message == told[name]["message"]
                 assert answer.allowed or (answer.code, show(verdict.denials[0])) == (told[name]["code"], answer.message)

@@ -14,8 +14,8 @@ from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.verdict import Outcome
 from tests.gang.json_patch import apply
 from tests.jobsets import MODE, OPTIONS, jobset, rj
-from tests.policy.court import loaded
 from tests.policy.documents import Object, policy, review_of, rule
+from tests.policy.reviews import loaded
 from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets, jobsets
 
@@ -78,7 +78,7 @@ def test_only_policies_that_apply_give_defaults() -> None:
     assert labels(result(plain(labels={"a": "b"}), selective))[QUEUE] == "q"
 
 
-def test_conditions_are_judged_elsewhere_and_without_an_outcome_nothing_is_given() -> None:
+def test_conditions_are_evaluated_elsewhere_and_without_an_outcome_nothing_is_given() -> None:
     giver = giving(queue="q", where={"matchConditions": [{"name": "c", "expression": "true"}]})
     review = review_of(plain())
     assert defaults_of([giver], review) == Applied()

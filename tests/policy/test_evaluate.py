@@ -13,15 +13,15 @@ from gangctl.policy.exemptions import load_exception
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import PolicyError
 from gangctl.policy.verdict import Action, Result, merge
-from tests.policy.court import created, judged, loaded, rules
 from tests.policy.documents import Object, exception, review_of
+from tests.policy.reviews import created, evaluated, loaded, rules
 
 FALSE = "object.metadata.name == 'nobody'"
 ERROR = "object.nothing == 1"
 
 
 def test_every_rule_has_a_finding_by_name_or_index() -> None:
-    outcome = judged(
+    outcome = evaluated(
         rules("true", {"name": "named", "expression": FALSE, "message": "no", "reason": "Forbidden"}, ERROR)
     )
     assert [(each.rule, each.result, each.reason, each.error) for each in outcome.findings] == [
@@ -36,27 +36,27 @@ def test_every_rule_has_a_finding_by_name_or_index() -> None:
 
 
 def test_ignored_errors_are_found_without_consequences() -> None:
-    outcome = judged(rules(ERROR, FALSE, failurePolicy="Ignore"))
+    outcome = evaluated(rules(ERROR, FALSE, failurePolicy="Ignore"))
     assert [each.result for each in outcome.findings] == [Result.ERROR, Result.FAIL]
     assert [each.rule for each in outcome.violations] == ["1"]
 
 
 def test_a_policy_that_is_about_something_else_costs_nothing() -> None:
-    outcome = judged(rules(FALSE), created(resource=("", "v1", "pods")))
+    outcome = evaluated(rules(FALSE), created(resource=("", "v1", "pods")))
     assert (outcome.matched, outcome.skipped, outcome.findings, outcome.steps) == (False, "resource", (), 0)
 
 
 def test_a_condition_that_is_false_says_so() -> None:
-    outcome = judged(rules(FALSE, matchConditions=[{"name": "only-x", "expression": "object.metadata.name == 'x'"}]))
+    outcome = evaluated(rules(FALSE, matchConditions=[{"name": "only-x", "expression": "object.metadata.name == 'x'"}]))
     assert (outcome.matched, outcome.skipped) == (False, "matchConditions[only-x]")
     assert outcome.violations == ()
 
 
 def test_a_condition_that_fails_is_an_error_of_the_whole_policy() -> None:
     conditions: Any = [{"name": "c", "expression": ERROR}]
-    closed = judged(rules(FALSE, matchConditions=conditions))
+    closed = evaluated(rules(FALSE, matchConditions=conditions))
     assert [(each.rule, each.error) for each in closed.violations] == [("spec.matchConditions", "NoSuchKey")]
-    opened = judged(rules(FALSE, matchConditions=conditions, failurePolicy="Ignore"))
+    opened = evaluated(rules(FALSE, matchConditions=conditions, failurePolicy="Ignore"))
     assert not opened.matched
     assert opened.violations == ()
     assert [each.result for each in opened.findings] == [Result.ERROR]
@@ -64,15 +64,17 @@ def test_a_condition_that_fails_is_an_error_of_the_whole_policy() -> None:
 
 def test_the_gang_is_null_or_the_plan() -> None:
     policy = rules("gang == null || gang.totalPods < 3")
-    assert judged(policy).violations == ()
-    assert judged(policy, created(gang={"totalPods": 2})).violations == ()
-    assert len(judged(policy, created(gang={"totalPods": 3})).violations) == 1
+    assert evaluated(policy).violations == ()
+    assert evaluated(policy, created(gang={"totalPods": 2})).violations == ()
+    assert len(evaluated(policy, created(gang={"totalPods": 3})).violations) == 1
 
 
 def test_an_object_that_goes_is_the_old_one() -> None:
     constraints = {"resourceRules": [{**_rule(), "operations": ["DELETE"]}]}
     review = review_of(None, "DELETE", old={"metadata": {"name": "js", "namespace": "ns"}})
-    outcome = judged(rules("object == null && oldObject.metadata.name == 'js'", matchConstraints=constraints), review)
+    outcome = evaluated(
+        rules("object == null && oldObject.metadata.name == 'js'", matchConstraints=constraints), review
+    )
     assert [each.result for each in outcome.findings] == [Result.PASS]
 
 
@@ -82,15 +84,15 @@ def _rule() -> Object:
 
 def test_a_variable_is_computed_once_and_only_when_it_is_read() -> None:
     costly = "object.metadata.name.size() + object.metadata.name.size() + object.metadata.name.size() > 0"
-    once = judged(rules("variables.v", variables=[{"name": "v", "expression": costly}])).steps
-    never = judged(rules("true", variables=[{"name": "v", "expression": costly}])).steps
-    often = judged(rules(*["variables.v"] * 10, variables=[{"name": "v", "expression": costly}])).steps
+    once = evaluated(rules("variables.v", variables=[{"name": "v", "expression": costly}])).steps
+    never = evaluated(rules("true", variables=[{"name": "v", "expression": costly}])).steps
+    often = evaluated(rules(*["variables.v"] * 10, variables=[{"name": "v", "expression": costly}])).steps
     assert never < once
     assert often - once < 10 * (once - never) / 2
 
 
 def test_a_failed_variable_is_not_computed_again() -> None:
-    outcome = judged(
+    outcome = evaluated(
         rules("variables.v == 1", "variables.v == 2", variables=[{"name": "v", "expression": "object.no"}])
     )
     words = 'composited variable "v" fails to evaluate: no such key: no'
@@ -100,7 +102,7 @@ def test_a_failed_variable_is_not_computed_again() -> None:
 def test_audit_annotations_are_cut_by_bytes() -> None:
     name = "ä" * 6000
     key = {"key": "k", "valueExpression": "string(object.metadata.name)"}
-    outcome = judged(rules("true", auditAnnotations=[key]), created(name))
+    outcome = evaluated(rules("true", auditAnnotations=[key]), created(name))
     assert outcome.audit_annotations == (("k", "ä" * 5120),)
 
 
@@ -119,37 +121,37 @@ def test_each_parameter_is_an_evaluation_of_its_own() -> None:
     said = {"expression": "params.metadata.name == 'b'", "messageExpression": "'not ' + params.metadata.name"}
     note = {"key": "k", "valueExpression": "'seen ' + params.metadata.name"}
     policy = rules(said, auditAnnotations=[note], **PARAMS)
-    outcome = judged(policy, created(**params("a", "b", "c")))
+    outcome = evaluated(policy, created(**params("a", "b", "c")))
     assert [(each.params, each.message) for each in outcome.violations] == [("ns/a", "not a"), ("ns/c", "not c")]
     assert outcome.audit_annotations == (("k", "seen a, seen b, seen c"),)
 
 
 def test_the_same_note_of_several_parameters_is_one() -> None:
     policy = rules("true", auditAnnotations=[{"key": "k", "valueExpression": "'same'"}], **PARAMS)
-    assert judged(policy, created(**params("a", "b"))).audit_annotations == (("k", "same"),)
+    assert evaluated(policy, created(**params("a", "b"))).audit_annotations == (("k", "same"),)
 
 
 def test_a_condition_may_leave_out_some_parameters() -> None:
     conditions: Any = [{"name": "c", "expression": "params.metadata.name == 'b'"}]
     policy = rules("false", matchConditions=conditions, **PARAMS)
-    outcome = judged(policy, created(**params("a", "b")))
+    outcome = evaluated(policy, created(**params("a", "b")))
     assert outcome.matched
     assert [each.params for each in outcome.violations] == ["ns/b"]
-    assert not judged(policy, created(**params("a", "c"))).matched
+    assert not evaluated(policy, created(**params("a", "c"))).matched
 
 
 def test_parameters_that_are_missing() -> None:
-    assert judged(rules("false", **ALLOWED)).skipped == "paramRef"
-    (violation,) = judged(rules("true", **PARAMS)).violations
+    assert evaluated(rules("false", **ALLOWED)).skipped == "paramRef"
+    (violation,) = evaluated(rules("true", **PARAMS)).violations
     assert violation.message == (
         "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
     )
-    assert judged(rules("false", failurePolicy="Ignore", **PARAMS)).violations == ()
+    assert evaluated(rules("false", failurePolicy="Ignore", **PARAMS)).violations == ()
 
 
 def test_parameters_that_cannot_be_had_deny_whatever_the_actions_are() -> None:
     warned = rules("true", validationActions=["Warn"], **ALLOWED)
-    verdict = merge([judged(warned, created(param_errors={"p": "unknown kind"}))])
+    verdict = merge([evaluated(warned, created(param_errors={"p": "unknown kind"}))])
     assert [each.message for each in verdict.denials] == ["failed to configure binding: unknown kind"]
     assert verdict.warnings == ()
 
@@ -160,7 +162,7 @@ def covering(**more: Any) -> Object:
 
 def test_an_exception_excuses_what_fails_and_what_errs() -> None:
     policy = rules({"name": "a", "expression": FALSE}, {"name": "b", "expression": ERROR})
-    outcome = judged(policy, None, covering())
+    outcome = evaluated(policy, None, covering())
     assert [(each.result, each.exception) for each in outcome.findings] == [(Result.EXEMPT, "x"), (Result.EXEMPT, "x")]
     assert outcome.violations == ()
     assert outcome.findings[1].error == "NoSuchKey"
@@ -168,14 +170,14 @@ def test_an_exception_excuses_what_fails_and_what_errs() -> None:
 
 def test_an_exception_from_one_rule_is_none_from_another() -> None:
     policy = rules({"name": "a", "expression": FALSE}, FALSE)
-    assert [each.rule for each in judged(policy, None, covering(rules=["a"])).violations] == ["1"]
-    assert [each.rule for each in judged(policy, None, covering(rules=["1"])).violations] == ["a"]
+    assert [each.rule for each in evaluated(policy, None, covering(rules=["a"])).violations] == ["1"]
+    assert [each.rule for each in evaluated(policy, None, covering(rules=["1"])).violations] == ["a"]
 
 
 def test_only_an_exception_from_the_whole_policy_covers_what_is_no_rule() -> None:
     policy = rules({"name": "a", "expression": "true"}, **PARAMS)
-    assert judged(policy, None, covering()).violations == ()
-    assert len(judged(policy, None, covering(rules=["a"])).violations) == 1
+    assert evaluated(policy, None, covering()).violations == ()
+    assert len(evaluated(policy, None, covering(rules=["a"])).violations) == 1
 
 
 def broken(**spec: Any) -> PolicyError:
@@ -226,10 +228,10 @@ DEEP = "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, a + b + size(objec
 
 def test_a_rule_that_costs_too_much_is_an_error_and_the_others_go_on() -> None:
     meter = StepMeter(10**9, 1.0, lambda: 0.0)
-    outcome = judged(rules("[1].all(x, x > 0)", "true"), meter=meter)
+    outcome = evaluated(rules("[1].all(x, x > 0)", "true"), meter=meter)
     assert [each.result for each in outcome.findings] == [Result.PASS, Result.PASS]
     short = StepMeter(150, 1.0, lambda: 0.0)
-    outcome = judged(rules("true", DEEP, "object.metadata.name != ''"), meter=short)
+    outcome = evaluated(rules("true", DEEP, "object.metadata.name != ''"), meter=short)
     assert [each.error for each in outcome.findings] == ["", "BudgetExceeded", "BudgetExceeded"]
 
 
@@ -237,7 +239,7 @@ def test_time_runs_out_by_the_clock_that_was_given() -> None:
     ticks = iter(range(10**6))
     meter = StepMeter.request(lambda: float(next(ticks)), seconds=2.0)
     deep = DEEP.replace("[1,2,3,4,5,6,7,8,9]", str(list(range(30))))
-    outcome = judged(rules(deep), meter=meter)
+    outcome = evaluated(rules(deep), meter=meter)
     assert [each.error for each in outcome.findings] == ["DeadlineExceeded"]
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gangctl.policy.exemptions import LoadedException, covering, covers, load_exception
 from gangctl.policy.review import Review
-from tests.policy.court import created
 from tests.policy.documents import Object, exception, review_of
+from tests.policy.reviews import created
 from tests.rows import each
 from tests.strategies import PROPERTY
 

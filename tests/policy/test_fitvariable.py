@@ -9,7 +9,7 @@ from gangctl.policy.fitvariable import FIT_TYPE, unknown_fit
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import PolicyError
 from tests.jobsets import jobset, rj
-from tests.policy.court import created, judged, rules
+from tests.policy.reviews import created, evaluated, rules
 from tests.policy.test_gangvariable import fits
 
 NEVER = "fit.verdict != 'never'"
@@ -28,8 +28,8 @@ def test_the_type_is_that_of_the_report() -> None:
 def test_a_policy_may_forbid_what_never_fits() -> None:
     policy = rules(NEVER)
     unknown = unknown_fit(jobset("js", rj("w")), "t", ["nobody was asked"])
-    assert len(judged(policy, created(fit={**unknown, "verdict": "never"})).violations) == 1
-    assert judged(policy, created(fit=unknown)).violations == ()
+    assert len(evaluated(policy, created(fit={**unknown, "verdict": "never"})).violations) == 1
+    assert evaluated(policy, created(fit=unknown)).violations == ()
     assert unknown["message"] == "It is not known whether this JobSet can be admitted: nobody was asked."
 
 

@@ -10,8 +10,8 @@ import pytest
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import PolicyError, Problem
 from gangctl.policy.verdict import Action
-from tests.policy.court import loaded, rules
 from tests.policy.documents import Object, policy
+from tests.policy.reviews import loaded, rules
 from tests.rows import each
 
 PARAMS: Any = {
@@ -118,9 +118,9 @@ def test_what_is_known_of_a_loaded_policy() -> None:
     assert not found.native
     assert found.generation == 7
     assert "gang" in found.reads
-    assert found.judges
+    assert found.validates
     assert loaded(document).source == document
-    assert not loaded(policy(defaults={"queue": "q"})).judges
+    assert not loaded(policy(defaults={"queue": "q"})).validates
 
 
 @each("document", [{}, {"spec": None}, {"metadata": {"name": 3}, "spec": []}, {"metadata": []}])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gangctl.policy.params import ParamsError, name_of, resolve, with_params
-from tests.policy.court import Catalogue, created, loaded
 from tests.policy.documents import Object, policy, review_of, rule
+from tests.policy.reviews import Catalogue, created, loaded
 from tests.rows import each
 
 

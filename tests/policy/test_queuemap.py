@@ -18,8 +18,8 @@ from gangctl.policy.model import Accelerator, QueueChoice, QueueMatch
 from gangctl.policy.reading import read_policy
 from tests.gang.json_patch import apply
 from tests.jobsets import jobset, rj
-from tests.policy.court import loaded
 from tests.policy.documents import Object, policy, review_of
+from tests.policy.reviews import loaded
 from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets
 

@@ -111,7 +111,7 @@ def _check_status(status: dict[str, Any]) -> None:
 
 
 def _check_policy(document: dict[str, Any]) -> bool:
-    """Load it, say so, judge by it; returns whether it could be loaded."""
+    """Load it, say so, evaluate by it; returns whether it could be loaded."""
     review = review_of({"metadata": {"name": "js", "namespace": "ns"}, "spec": {}})
     held: LoadedPolicy | PolicyError
     try:

@@ -1,4 +1,4 @@
-"""A gang that is ready by luck is told from one that would not have started in part."""
+"""A gang that is ready without the guarantee is told from one that would not have started in part."""
 
 from __future__ import annotations
 

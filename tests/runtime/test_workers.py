@@ -101,7 +101,7 @@ async def test_the_way_a_worker_ends_is_told(worker: WorkerProcess, code: int, m
 
 
 def hold_up_until_ended(pid: int) -> None:
-    """Keep the event loop from hearing that a process ends, until it has."""
+    """Keep the event loop from learning that a process ends, until it has."""
     with contextlib.suppress(ChildProcessError):  # somebody has reaped it
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 

@@ -203,7 +203,7 @@ async def test_a_namespace_that_nobody_has_seen_is_not_taken_for_one_without_lab
     assert view.reviews == []
 
 
-async def test_a_request_that_waited_is_judged_by_what_is_in_force_then() -> None:
+async def test_a_request_that_waited_is_evaluated_by_what_is_in_force_then() -> None:
     parameter = {"metadata": {"name": "limits", "namespace": "t"}, "data": {"max": "3"}}
     reference = {"name": "limits", "parameterNotFoundAction": "Deny"}
     new = loaded("b", "gang", paramKind={"apiVersion": "v1", "kind": "ConfigMap"}, paramRef=reference)

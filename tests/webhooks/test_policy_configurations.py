@@ -44,7 +44,7 @@ def test_an_operation_fails_with_gangctl_if_one_of_its_policies_says_so() -> Non
     said = {path: (hook["failurePolicy"], hook["rules"][0]["operations"]) for path, hook in found.items()}
     assert said == {
         VALIDATE_FAIL: ("Fail", ["CREATE", "UPDATE"]),
-        # What is created is judged by all policies at the other entry.
+        # What is created is evaluated by all policies at the other entry.
         VALIDATE_IGNORE: ("Ignore", ["DELETE"]),
         MUTATE_DEFAULTS: ("Fail", ["CREATE"]),
     }

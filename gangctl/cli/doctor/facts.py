@@ -214,7 +214,7 @@ NOT_READ: Final = Unseen("it was not asked for")
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything there is to judge. ``namespace`` is where dry runs are made, ``now`` in Unix seconds."""
+    """Everything there is to evaluate. ``namespace`` is where dry runs are made, ``now`` in Unix seconds."""
 
     now: float = 0.0
     namespace: str = "default"

@@ -37,10 +37,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """``facts`` are the fields of :class:`Facts` that ``judge`` looks at: nothing else is read for it."""
+    """``facts`` are the fields of :class:`Facts` that ``evaluate`` looks at: nothing else is read for it."""
 
     facts: tuple[str, ...]
-    judge: Callable[[Facts], Outcome]
+    evaluate: Callable[[Facts], Outcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def of_unseen(fact: Unseen) -> Outcome:
 def examine(subject: Subject, check: Check, facts: Facts) -> Result:
     """Carry a check out; every text is a single bounded line."""
     try:
-        found = check.judge(facts)
+        found = check.evaluate(facts)
     except UnseenError as error:
         found = of_unseen(error.unseen)
     evidence = tuple(one_line(line, _CHARACTERS) for line in dict.fromkeys(found.evidence) if line)

@@ -29,7 +29,9 @@ def explanation(gang: Readiness, outcome: str, now: float) -> list[Section]:
     if not gang.causes and not gang.phase.settled:
         lines.append("Nothing is known to be in its way.")
     if gang.phase is GangPhase.READY:
-        lines.append("There is nothing to explain." if gang.lost is None else "It is ready by luck.")
+        lines.append(
+            "There is nothing to explain." if gang.lost is None else "Ready, but without the all-or-nothing guarantee."
+        )
     sections = [Section(headline(gang, now), tuple(lines))]
     return [*sections, *_luck(gang, now), *cause_sections(gang, now)]
 

@@ -45,7 +45,7 @@ def seconds_of(ctx: click.Context, param: click.Parameter, value: str) -> float:
     help="How long: 90s, 1h30m.",
 )
 @click.option(
-    "--fail-fast", is_flag=True, help="Give up on what only a person can mend, such as a gang that never fits."
+    "--fail-fast", is_flag=True, help="Give up on what only a person can repair, such as a gang that never fits."
 )
 @options.output("table", "json", "yaml", "name")
 @options.colour

@@ -25,7 +25,7 @@ Object = Mapping[str, Any]
 def see(name: str, namespace: str | None, kubeconfig: str | None, context: str | None) -> Seen:
     """The PathwaysJob of that name, its JobSet and the pod of its head.
 
-    A JobSet that was rendered and then applied by hand has no PathwaysJob, and will do without. InputError where there
+    A JobSet that was rendered and then applied by hand has no PathwaysJob, and needs none. InputError where there
     is neither, ClusterUnavailableError where there are no PathwaysJobs at all.
     """
 

@@ -2,5 +2,5 @@
 
 One module per verb (``eval``, ``test``, ``lint``, ``bench``, ``list``, ``scan``); the others are
 what the verbs share: reading files (``bundle``), places in them (``places``), requests
-(``requests``), judging (``bench``), printing (``verdicts``, ``junit``).
+(``requests``), evaluating (``bench``), printing (``verdicts``, ``junit``).
 """

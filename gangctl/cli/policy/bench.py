@@ -19,7 +19,7 @@ from gangctl.cli.policy.loading import Loaded, is_parameter, load
 from gangctl.cli.policy.measuring import Measured, Timing, measure, measure_binding, measure_policy
 from gangctl.cli.policy.pathways import sent_for
 from gangctl.cli.policy.requests import Setting, request_of, title_of
-from gangctl.cli.policy.specimens import SIZES, specimen
+from gangctl.cli.policy.samples import SIZES, sample
 from gangctl.errors import InputError
 from gangctl.policy.review import Object, Review
 
@@ -89,7 +89,7 @@ def command(
 
 def _subjects(filenames: Sequence[str], generation: Generation) -> list[Object]:
     if not filenames:
-        return [specimen(size) for size in SIZES]
+        return [sample(size) for size in SIZES]
     documents = sort_documents(read_documents(filenames)).others
     check_names(documents)
     if not documents:

@@ -21,7 +21,7 @@ NATIVE_POLICY: Final = "ValidatingAdmissionPolicy"
 NATIVE_BINDING: Final = "ValidatingAdmissionPolicyBinding"
 
 
-_JUDGED: Final[Mapping[str, frozenset[str]]] = {
+_Evaluated: Final[Mapping[str, frozenset[str]]] = {
     GANGCTL_GROUP: frozenset({POLICY_KIND, EXCEPTION_KIND}),
     NATIVE_GROUP: frozenset({NATIVE_POLICY, NATIVE_BINDING}),
 }
@@ -29,7 +29,7 @@ _OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
     GANGCTL_GROUP: ("Policy", "GangPlan"),
     NATIVE_GROUP: ("ValidatingWebhookConfiguration", "Mutating"),
 }
-"""Beginnings of the other kinds of these groups: tests, reports, and what is not judged by."""
+"""Beginnings of the other kinds of these groups: tests, reports, and what is not evaluated by."""
 _VERSIONS: Final = {GANGCTL_GROUP: "gangctl.dev/v1alpha1", NATIVE_GROUP: "admissionregistration.k8s.io/v1"}
 _SHOWN: Final = 80
 
@@ -101,10 +101,10 @@ def _misspelt(document: Document) -> list[str]:
     group, kind = kind_of(document.value)
     if not kind:
         return []
-    if group in _JUDGED and not kind.startswith(_OTHERS[group]) and kind not in _JUDGED[group]:
-        shown, known = one_line(kind, _SHOWN), ", ".join(sorted(_JUDGED[group]))
+    if group in _Evaluated and not kind.startswith(_OTHERS[group]) and kind not in _Evaluated[group]:
+        shown, known = one_line(kind, _SHOWN), ", ".join(sorted(_Evaluated[group]))
         return [f'{document.where("kind")}: kind: {group} has no kind "{shown}", expected {known}']
-    owner = next((each for each, kinds in _JUDGED.items() if kind in kinds and each != group), "")
+    owner = next((each for each, kinds in _Evaluated.items() if kind in kinds and each != group), "")
     if owner:
         shown = one_line(str(document.value.get("apiVersion")), _SHOWN)
         return [f'{document.where("apiVersion")}: apiVersion: of {kind} it is {_VERSIONS[owner]}, not "{shown}"']
@@ -154,7 +154,7 @@ def check_unique(documents: Iterable[Document], what: str) -> None:
 
 
 def no_policies(bundle: Bundle) -> InputError:
-    """What to say where there is nothing to judge by."""
+    """What to say where there is nothing to evaluate by."""
     kinds = Counter(kind_of(document.value)[1] or "object without kind" for document in bundle.others)
     found = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
     return InputError(

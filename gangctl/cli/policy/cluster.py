@@ -1,4 +1,4 @@
-"""What a cluster holds that policies are made of and judged by."""
+"""What a cluster holds that policies are made of and evaluated by."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def namespaces_of(client: Client) -> dict[str, Object]:
 
 
 def is_left_alone(namespace: str, namespaces: dict[str, Object]) -> bool:
-    """Whether gangctl never judges what is in a namespace."""
+    """Whether gangctl never evaluates what is in a namespace."""
     return namespace == LEFT_ALONE or labels_of(namespaces.get(namespace)).get(SKIP_LABEL) == "true"
 
 

@@ -1,4 +1,4 @@
-"""What policies give a JobSet before any of them judges it: the mutating phase comes first."""
+"""What policies give a JobSet before any of them evaluates it: the mutating phase comes first."""
 
 from __future__ import annotations
 

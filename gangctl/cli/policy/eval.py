@@ -33,7 +33,7 @@ from gangctl.cli.policy.loading import Loaded, is_parameter, load, orphans
 from gangctl.cli.policy.pathways import Sent, sent_for
 from gangctl.cli.policy.queues import fit_of
 from gangctl.cli.policy.requests import GROUPS, NAMESPACE, USER, Setting, is_namespaced, title_of
-from gangctl.cli.policy.verdicts import Judged, verdict_data, verdict_section
+from gangctl.cli.policy.verdicts import Evaluated, verdict_data, verdict_section
 from gangctl.errors import InputError
 from gangctl.policy.review import Object, Operation
 from gangctl.policy.verdict import Action, merge
@@ -43,7 +43,7 @@ DENIED: Final = 1
 
 
 class Asked(NamedTuple):
-    """What is judged: policies and what they need, subjects, and objects as they were."""
+    """What is evaluated: policies and what they need, subjects, and objects as they were."""
 
     bundle: Bundle
     rules: Bundle
@@ -110,16 +110,16 @@ def command(
     explain: bool,
     no_color: bool,
 ) -> None:
-    """Judge objects in files: allowed or denied, and why.
+    """Evaluate objects in files: allowed or denied, and why.
 
     Exit code 0 when everything is allowed, 1 when something is denied, 2 when a policy is
     refused or the input is bad. The column ACTION is what the policy does as it is applied:
     Deny, Warn or Audit. With --action Deny, whatever a policy warns of is denied.
 
-    JobSets are judged with the fields that the API server and JobSet fill in, and see the plan
+    JobSets are evaluated with the fields that the API server and JobSet fill in, and see the plan
     of "gangctl plan" as the variable gang and the answer of "gangctl fit" as the variable fit.
     Bindings, exceptions, parameter objects and Namespaces may stand in any of the files. Of a
-    PathwaysJob the JobSet that it becomes is judged and, by policies that are about
+    PathwaysJob the JobSet that it becomes is evaluated and, by policies that are about
     PathwaysJobs, itself.
 
     \b
@@ -156,9 +156,9 @@ def command(
     inquiry = Inquiry(
         operation, setting, catalogue, tuple(asked.old), explain, None if action is None else Action(action)
     )
-    judged = judge_all(loaded, sent_for(subjects, operation, setting.generation), inquiry)
-    _print(judged, form, explain=explain, no_color=no_color)
-    if not all(each.verdict.allowed for each in judged):
+    evaluated = evaluate_all(loaded, sent_for(subjects, operation, setting.generation), inquiry)
+    _print(evaluated, form, explain=explain, no_color=no_color)
+    if not all(each.verdict.allowed for each in evaluated):
         raise click.exceptions.Exit(DENIED)
 
 
@@ -185,10 +185,10 @@ def _read(
 
 
 def _subjects(asked: Asked, loaded: Loaded) -> tuple[list[Document], list[Document]]:
-    """What is judged, and what is a parameter because a policy says that this kind is."""
+    """What is evaluated, and what is a parameter because a policy says that this kind is."""
     subjects = [document for document in asked.files.others if not is_parameter(document, loaded.policies)]
     if not subjects:
-        raise InputError("nothing to judge: no object in the files of -f besides policies and what belongs to them")
+        raise InputError("nothing to evaluate: no object in the files of -f besides policies and what belongs to them")
     params = [each for each in (*asked.rules.others, *asked.files.others) if is_parameter(each, loaded.policies)]
     check_names([*subjects, *params])
     return subjects, [*asked.params, *params]
@@ -224,7 +224,7 @@ class Inquiry(NamedTuple):
         return same[0].value
 
 
-def judge_all(loaded: Loaded, subjects: Sequence[Sent], inquiry: Inquiry) -> list[Judged]:
+def evaluate_all(loaded: Loaded, subjects: Sequence[Sent], inquiry: Inquiry) -> list[Evaluated]:
     """What all policies say of each object."""
     found = []
     setting = inquiry.setting
@@ -242,25 +242,25 @@ def judge_all(loaded: Loaded, subjects: Sequence[Sent], inquiry: Inquiry) -> lis
                 continue
             values = variables_of(loaded.policies, review) if inquiry.explain else {}
             title = title_of(sent.obj, setting)
-            judged = Judged(title, sent.obj, review, verdict, values, met.defaults)
-            found.append(replace(judged, notes=(*sent.notes, *met.request.notes)))
+            evaluated = Evaluated(title, sent.obj, review, verdict, values, met.defaults)
+            found.append(replace(evaluated, notes=(*sent.notes, *met.request.notes)))
     return found
 
 
 def _say_what_is_odd(loaded: Loaded, bundle: Bundle, action: str) -> None:
     for name in loaded.unbound:
-        note(f"no binding of {name} among the files: judged as if bound with validationActions [{action}]")
+        note(f"no binding of {name} among the files: evaluated as if bound with validationActions [{action}]")
     for name in orphans(bundle):
         note(f"binding {name} has no policy among the files")
 
 
-def _print(judged: Sequence[Judged], form: str, *, explain: bool, no_color: bool) -> None:
+def _print(evaluated: Sequence[Evaluated], form: str, *, explain: bool, no_color: bool) -> None:
     if form == "table":
-        print_sections([verdict_section(each, everything=explain) for each in judged], no_color=no_color)
+        print_sections([verdict_section(each, everything=explain) for each in evaluated], no_color=no_color)
     elif form == "name":
-        print_names([_named(each.subject) for each in judged if not each.verdict.allowed])
+        print_names([_named(each.subject) for each in evaluated if not each.verdict.allowed])
     else:
-        print_objects([verdict_data(each) for each in judged], form)
+        print_objects([verdict_data(each) for each in evaluated], form)
 
 
 def _named(subject: Object) -> dict[str, Any]:

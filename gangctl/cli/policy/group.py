@@ -9,11 +9,11 @@ import click
 from gangctl.cli.lazy import LazyGroup
 
 VERBS: Final[dict[str, tuple[str, str]]] = {
-    "eval": ("gangctl.cli.policy.eval", "Judge objects in files: allowed or denied, and why."),
+    "eval": ("gangctl.cli.policy.eval", "Evaluate objects in files: allowed or denied, and why."),
     "test": ("gangctl.cli.policy.test", "Run the test files of policies."),
     "lint": ("gangctl.cli.policy.lint", "Find mistakes in policies, with their places."),
     "bench": ("gangctl.cli.policy.bench", "Measure what policies cost."),
-    "scan": ("gangctl.cli.policy.scan", "Judge the JobSets of a cluster."),
+    "scan": ("gangctl.cli.policy.scan", "Evaluate the JobSets of a cluster."),
     "list": ("gangctl.cli.policy.listing", "List policies, their rules and their state."),
 }
 """Module and one-line help by name."""
@@ -27,7 +27,7 @@ class Verbs(LazyGroup):
 
 @click.group(cls=Verbs)
 def policy() -> None:
-    """Judge JobSets by CEL policies, and test the policies.
+    """Evaluate JobSets by CEL policies, and test the policies.
 
     Policies are GangPolicies, or ValidatingAdmissionPolicies with their bindings, unchanged.
     eval, test and scan call the functions that admission calls: the answer in an editor, in

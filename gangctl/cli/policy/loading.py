@@ -1,4 +1,4 @@
-"""Policies of files made ready to judge, or everything that is wrong with them, with places."""
+"""Policies of files made ready to evaluate, or everything that is wrong with them, with places."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""PathwaysJobs among what is judged: each is two requests, its own and the one that creates its JobSet.
+"""PathwaysJobs among what is evaluated: each is two requests, its own and the one that creates its JobSet.
 
 A cluster with the controller of PathwaysJobs is sent the PathwaysJob by a person, and the JobSet by the controller.
-Policies are hardly ever about the first, always about the second. So the JobSet is what is judged, and the
+Policies are hardly ever about the first, always about the second. So the JobSet is what is evaluated, and the
 PathwaysJob beside it where a policy says that it is about those. An UPDATE reaches the PathwaysJob alone: its JobSet
 is made once.
 """
@@ -49,7 +49,7 @@ def sent_for(documents: Iterable[Document], operation: Operation, generation: Ge
             continue
         found.append(Sent(document, document.value, only_if_matched=True))
         notes = (
-            f"judged is the JobSet that PathwaysJob {manifest.title} becomes",
+            f"evaluated is the JobSet that PathwaysJob {manifest.title} becomes",
             *(f"{notice.reason}: {notice.message}" for notice in manifest.notices),
         )
         found.append(Sent(document, manifest.raw, notes))

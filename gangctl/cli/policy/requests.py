@@ -51,7 +51,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request ready to be judged, and what a person should know of how it was made."""
+    """A request ready to be evaluated, and what a person should know of how it was made."""
 
     review: Review
     notes: tuple[str, ...] = ()
@@ -70,7 +70,9 @@ def request_of(
     subject, wrong = as_admitted(subject)
     if old is not None:
         old, _ = as_admitted(old)
-    notes = [f"{title_of(subject, setting)} is judged as written, because JobSet refuses it: {wrong}"] if wrong else []
+    notes = (
+        [f"{title_of(subject, setting)} is evaluated as written, because JobSet refuses it: {wrong}"] if wrong else []
+    )
     review = review_of(subject, operation, setting, old)
     namespace = review.request.get("namespace")
     if namespace and namespace not in setting.namespaces and any(map(_asks_for_namespace, policies)):

@@ -113,9 +113,9 @@ def command(
     context: str | None,
     no_color: bool,
 ) -> None:
-    """Judge the JobSets of a cluster.
+    """Evaluate the JobSets of a cluster.
 
-    Each JobSet is judged as if it were created now, by the policies of the cluster or by
+    Each JobSet is evaluated as if it were created now, by the policies of the cluster or by
     those of --policy, before these are applied. Reads page by page, and writes nothing.
     Exit code 0 when no rule is broken, 1 when one is (whatever the action of its policy),
     2 when a policy of a file is refused, 3 when the cluster cannot be reached.
@@ -147,8 +147,8 @@ async def _scan(client: Client, own_namespace: str, scope: Scope) -> Report:
     fit = await _fit(client, loaded.policies)
     report = Report(results={policy.name: Counter() for policy in loaded.policies})
     place = None if scope.everywhere else scope.namespace or own_namespace
-    async with PolicyEvaluator(options_of(generation.kubernetes)) as judge:
-        await judge.install(PolicySet(1, policies=loaded.policies, exceptions=loaded.exceptions))
+    async with PolicyEvaluator(options_of(generation.kubernetes)) as evaluator:
+        await evaluator.install(PolicySet(1, policies=loaded.policies, exceptions=loaded.exceptions))
         async with aclosing(_jobsets(client, place)) as jobsets:
             async for jobset in jobsets:
                 home = str(jobset["metadata"].get("namespace", ""))
@@ -157,7 +157,7 @@ async def _scan(client: Client, own_namespace: str, scope: Scope) -> Report:
                     continue
                 plan, answer = gang_of(jobset, rules), fit(jobset, home)
                 review = review_of_existing(jobset, namespaces.get(home), plan, scope.now, answer)
-                report.add(jobset, await judge.evaluate(with_params(review, loaded.policies, catalogue)))
+                report.add(jobset, await evaluator.evaluate(with_params(review, loaded.policies, catalogue)))
     return report
 
 
@@ -175,12 +175,12 @@ async def _fit(client: Client, policies: Iterable[LoadedPolicy]) -> Fit:
 
 
 async def _load(client: Client, scope: Scope, minor: str) -> Loaded:
-    """The policies to judge by. A broken one of the cluster is told and left out, one in a file is an error."""
+    """The policies to evaluate by. A broken one of the cluster is told and left out, one in a file is an error."""
     if scope.policies is not None:
         return load(scope.policies, minor)
     bundle = await policies_of(client)
     if not bundle.policies:
-        raise InputError("there is no GangPolicy in the cluster", hint="--policy FILE judges by policies of files")
+        raise InputError("there is no GangPolicy in the cluster", hint="--policy FILE evaluates by policies of files")
     loaded = try_to_load(bundle, minor)
     for remark in loaded.remarks:
         note(f"left out: {remark.document.source}: {remark.message}")
@@ -246,7 +246,7 @@ def _sections(report: Report) -> list[Section]:
     rows = tuple((name, *(str(n) for n in _counts(found).values())) for name, found in sorted(report.results.items()))
     headers = ("POLICY", *(result.value.upper() for result in Result))
     left = f", {report.left_alone} left alone" if report.left_alone else ""
-    title = f"{report.jobsets} JobSet{'' if report.jobsets == 1 else 's'} judged{left}"
+    title = f"{report.jobsets} JobSet{'' if report.jobsets == 1 else 's'} evaluated{left}"
     sections = [Section(title, table=Table(headers, rows, right=frozenset(range(1, len(headers)))))]
     if report.violations:
         broken = tuple(

@@ -25,7 +25,7 @@ from gangctl.policy.review import Object
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An object that is judged, and where it was read."""
+    """An object that is evaluated, and where it was read."""
 
     document: Document
     kind: str

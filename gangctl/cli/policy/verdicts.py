@@ -17,7 +17,7 @@ KIND: Final = "PolicyVerdict"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Evaluated:
     """One object, what was asked for it, and what was said.
 
     ``values`` are variables by policy, where asked for, ``defaults`` what policies filled in, by field path.
@@ -32,9 +32,9 @@ class Judged:
     notes: tuple[str, ...] = ()
 
 
-def verdict_data(judged: Judged) -> dict[str, Any]:
+def verdict_data(evaluated: Evaluated) -> dict[str, Any]:
     """What ``-o json`` prints for one object."""
-    verdict, review = judged.verdict, judged.review
+    verdict, review = evaluated.verdict, evaluated.review
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -42,7 +42,7 @@ def verdict_data(judged: Judged) -> dict[str, Any]:
             "name": str(review.request.get("name") or ""),
             "namespace": str(review.request.get("namespace") or ""),
         },
-        "object": {"apiVersion": judged.subject.get("apiVersion"), "kind": judged.subject.get("kind")},
+        "object": {"apiVersion": evaluated.subject.get("apiVersion"), "kind": evaluated.subject.get("kind")},
         "operation": review.operation,
         "allowed": verdict.allowed,
         "code": verdict.code,
@@ -50,12 +50,12 @@ def verdict_data(judged: Judged) -> dict[str, Any]:
         "denials": [finding_data(finding) for finding in verdict.denials],
         "warnings": list(verdict.warnings),
         "auditAnnotations": dict(verdict.audit_annotations),
-        "policies": [outcome_data(outcome, judged.values.get(outcome.policy)) for outcome in verdict.outcomes],
+        "policies": [outcome_data(outcome, evaluated.values.get(outcome.policy)) for outcome in verdict.outcomes],
         "defaults": [
             {"field": path, "value": source.value, "policies": list(source.policies)}
-            for path, source in judged.defaults.items()
+            for path, source in evaluated.defaults.items()
         ],
-        "notes": list(judged.notes),
+        "notes": list(evaluated.notes),
     }
 
 
@@ -86,9 +86,9 @@ def finding_data(finding: Finding) -> dict[str, Any]:
     }
 
 
-def verdict_section(judged: Judged, *, everything: bool = False) -> Section:
+def verdict_section(evaluated: Evaluated, *, everything: bool = False) -> Section:
     """A verdict for a person: what is wrong or, with ``everything``, what each rule said."""
-    verdict = judged.verdict
+    verdict = evaluated.verdict
     shown = [
         (outcome, finding)
         for outcome in verdict.outcomes
@@ -96,16 +96,16 @@ def verdict_section(judged: Judged, *, everything: bool = False) -> Section:
         if everything or finding.result is not Result.PASS
     ]
     rows = tuple(_row(outcome, finding) for outcome, finding in shown)
-    given = [f"{path}: {source}" for path, source in judged.defaults.items()]
-    lines = [*_summary(verdict.outcomes), *given, *_skipped(verdict.outcomes), *_values(judged.values)]
+    given = [f"{path}: {source}" for path, source in evaluated.defaults.items()]
+    lines = [*_summary(verdict.outcomes), *given, *_skipped(verdict.outcomes), *_values(evaluated.values)]
     answer = "allowed" if verdict.allowed else f"denied ({verdict.code})"
     if verdict.allowed and verdict.warnings:
         answer = "allowed, with warnings"
     return Section(
-        title=f"{judged.title}: {answer}",
+        title=f"{evaluated.title}: {answer}",
         lines=tuple(lines),
         table=Table(("POLICY", "RULE", "RESULT", "ACTION", "MESSAGE"), rows) if rows else None,
-        warnings=(*verdict.warnings, *judged.notes),
+        warnings=(*verdict.warnings, *evaluated.notes),
     )
 
 

@@ -98,7 +98,9 @@ class Checks:
             return DEFAULTS
         group, kind, name = check.parameters
         if (group, kind) != (_GROUP, PARAMETERS_KIND):
-            return Fault(f"spec.parameters names a {kind} of {group}, but only {PARAMETERS_KIND} of {_GROUP} will do")
+            return Fault(
+                f"spec.parameters names a {kind} of {group}, but only {PARAMETERS_KIND} of {_GROUP} is supported"
+            )
         if not self._parameters.known:
             return None
         if not self._parameters.defined:

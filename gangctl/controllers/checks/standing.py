@@ -36,7 +36,7 @@ class Policies(Protocol):
 
 
 class Standings:
-    """Answers from the caches; only what policies are to judge is read, as a whole, and only if there are any."""
+    """Answers from the caches; only what policies are to evaluate is read, as a whole, and only if there are any."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Whether the upstream controller of PathwaysJobs runs: its leader holds a Lease, wherever it is installed.
 
-It leads while it renews the Lease. That is judged as its own standby replicas do it: by how long ago, on our clock, the
-Lease was last seen to change. Before it counts as dead it is asked for once more, for a watch may be blind.
+It leads while it renews the Lease. That is decided as its own standby replicas do it: by how long ago, on our clock,
+the Lease was last seen to change. Before it counts as dead it is asked for once more, for a watch may be blind.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What is said of JobSets that wait in a queue already: that they wait for ever, or that their queue is blocked.
 
-Kueue says the same words for never and for not yet. A JobSet is judged when it comes, and again when quotas, flavors,
-limits or Kueue's configuration change, and then only if the change concerns its queue; who uses what of a quota turns
-no verdict into never and none back. The leader does it, with the JobSets that ask for a gang.
+Kueue says the same words for never and for not yet. A JobSet is evaluated when it comes, and again when quotas,
+flavors, limits or Kueue's configuration change, and then only if the change concerns its queue; who uses what of a
+quota turns no verdict into never and none back. The leader does it, with the JobSets that ask for a gang.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Object = Mapping[str, Any]
 DEBOUNCE_SECONDS: Final = 1.0
 """Changes come in flocks: what they concern is looked at once for all of them."""
 UNKNOWN_SECONDS: Final = 60.0
-"""When to look again at what could not be judged, whatever becomes known meanwhile."""
+"""When to look again at what could not be evaluated, whatever becomes known meanwhile."""
 PACE_SECONDS: Final = 0.02
 """A change may concern thousands: they are read so far apart that gangs do not wait for their turn with the API."""
 SAY_SECONDS: Final = 60.0
@@ -134,7 +134,7 @@ class Verdicts:
         self._never.clear()
 
     async def reconcile(self, key: Key) -> Action:
-        """Judge one JobSet, count it, and say what is wrong."""
+        """Evaluate one JobSet, count it, and say what is wrong."""
         jobset = self._jobsets.store.get(*key)
         if jobset is None or not self._waits(jobset):
             self._stand(key, None)
@@ -232,7 +232,7 @@ def reader(client: Client) -> Callable[[Key], Awaitable[Object | None]]:
 
 
 def _may_wait(jobset: JobSet) -> bool:
-    """Whether it is one of those that are judged: suspended, in a queue, with a wish for a gang."""
+    """Whether it is one of those that are evaluated: suspended, in a queue, with a wish for a gang."""
     if not jobset.queue or not jobset.suspend or jobset.finished or jobset.deleting or jobset.managed_elsewhere:
         return False
     config, _ = read_config(jobset)

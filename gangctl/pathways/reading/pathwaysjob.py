@@ -1,7 +1,7 @@
 """From whatever somebody wrote to a PathwaysJob that can be rendered, or to everything that is wrong with it.
 
 Types come first. Where every field has the API's, every rule of :mod:`gangctl.pathways.checks` is looked at, too, so
-that one answer names all that is to be mended.
+that one answer names all that is to be repaired.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ PROMISES: Final[Mapping[Reason, Finder]] = {
     Reason.FIELD_DROPPED: api.field_dropped,
     Reason.SCHEDULING_GATE_OFF: gateoff.scheduling_gate_off,
 }
-"""What breaks the promise that a gang starts whole; gangs that are ready by luck have it, too."""
+"""What breaks the promise that a gang starts whole; gangs that are ready without it have it, too."""
 
 MOST_CAUSES: Final = 16
 """Kept of one JobSet: the likeliest. Hundreds of groups may each be refused in their own words."""

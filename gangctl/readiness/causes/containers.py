@@ -40,7 +40,7 @@ _STARTS: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 _REMEDIES: Final = {
     Reason.IMAGE_PULL: "see that the image exists under this name and for this architecture, and that the pods' "
     "imagePullSecrets may read it",
-    Reason.CONTAINER_CONFIG: "create what the message names (ConfigMap, Secret, volume, device), or mend the command "
+    Reason.CONTAINER_CONFIG: "create what the message names (ConfigMap, Secret, volume, device), or repair the command "
     "in a new JobSet",
     Reason.CRASH_LOOP: "see what it logged before it ended",
 }

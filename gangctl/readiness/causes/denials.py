@@ -42,7 +42,7 @@ def _unanswered(found: re.Match[str]) -> Denial:
         )
     return Denial(
         what,
-        "get the pods behind it to run, or have whoever owns its configuration mend it",
+        "get the pods behind it to run, or have whoever owns its configuration repair it",
         "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
         namespaced=False,
     )

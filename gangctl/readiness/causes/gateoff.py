@@ -19,11 +19,11 @@ def scheduling_gate_off(scene: Scene) -> Iterator[Finding]:
     """
     if scene.capabilities is None or not scene.runs:
         return
-    judge = _partial_since if not scene.capabilities.pod_groups else _unsaid_since
+    evaluate = _partial_since if not scene.capabilities.pod_groups else _unsaid_since
     partly: list[tuple[Group, int]] = []
     whole: list[tuple[Group, int]] = []
     for group in gangs(scene):
-        since = judge(group)
+        since = evaluate(group)
         if not since:
             continue
         partial = _placed(group) < group.minimum and any(not pod.node for pod in group.bound)

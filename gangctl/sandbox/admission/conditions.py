@@ -17,7 +17,7 @@ class ConditionError(Exception):
 
 
 class Conditions:
-    """All conditions of one webhook, compiled when the first request has to be judged."""
+    """All conditions of one webhook, compiled when the first request has to be evaluated."""
 
     def __init__(self, raw: Iterable[Mapping[str, str]]) -> None:
         """Keep ``matchConditions`` as they are written."""

@@ -121,7 +121,7 @@ class JobController(Player[JobKey]):
         if not look.status.get("startTime") and not look.suspended:
             look.status["startTime"] = now()
         self._count(look)
-        self._judge(look)
+        self._evaluate(look)
         error: StatusError | None = None
         if look.ending:
             for pod in look.active:
@@ -155,7 +155,7 @@ class JobController(Player[JobKey]):
             failed = [pod for pod in failed if index_of(pod) in valid]
         look.status["failed"] = look.count("failed") + len(failed)
 
-    def _judge(self, look: _Look) -> None:
+    def _evaluate(self, look: _Look) -> None:
         """See whether the Job has failed."""
         if look.ending:
             return

@@ -1,4 +1,4 @@
-"""The pods of a Job as the Job controller makes and judges them."""
+"""The pods of a Job as the Job controller makes and evaluates them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Changes of a Job's status: what the server refuses of a Job controller that is mistaken.
 
-Most rules look only at what has changed, so that a status from before them can still be mended.
+Most rules look only at what has changed, so that a status from before them can still be repaired.
 """
 
 from __future__ import annotations

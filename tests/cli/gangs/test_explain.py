@@ -50,7 +50,7 @@ def test_one_that_runs_by_luck_is_told_so(tmp_path: Path) -> None:
     answer = ask_about(tmp_path, found, "why", RUNS)
     assert (answer.code, answer.err) == (0, "")
     assert "There is nothing to explain" not in answer.out
-    assert "It is ready by luck" in answer.out
+    assert "Ready, but without the all-or-nothing guarantee" in answer.out
     assert "(SchedulingGateOff, holds nothing back" in answer.out
 
 

@@ -75,7 +75,7 @@ class TestWait:
         assert f"JobSet {TITLE} was deleted" in answer.err
 
     async def test_fail_fast(self, tmp_path: Path) -> None:
-        """A minCount that its pods can never reach is for a person to mend."""
+        """A minCount that its pods can never reach is for a person to repair."""
 
         def shrink(each: Object) -> None:
             each["spec"]["schedulingPolicy"]["gang"]["minCount"] = 60

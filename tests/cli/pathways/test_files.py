@@ -117,7 +117,7 @@ class TestFit:
         assert "cpu" in answer.json["message"]
 
 
-def judged(directory: Path, policies: list[Object], subjects: list[Object], *args: str) -> Answer:
+def evaluated(directory: Path, policies: list[Object], subjects: list[Object], *args: str) -> Answer:
     places = files(directory, policies=policies, subjects=subjects)
     return gangctl("policy", "eval", "--policy", places["policies"], "-f", places["subjects"], *args)
 
@@ -136,28 +136,28 @@ def about_pathways_jobs(*rules: Object) -> Object:
 
 
 class TestPolicyEval:
-    def test_judges_the_jobset(self, tmp_path: Path) -> None:
+    def test_evaluates_the_jobset(self, tmp_path: Path) -> None:
         jobset_rule = rule("object.spec.replicatedJobs.size() == 2 && gang.totalPods == 5 && object.kind == 'JobSet'")
-        answer = judged(tmp_path, [policy("p", jobset_rule)], [pathways_job()], "-o", "json")
+        answer = evaluated(tmp_path, [policy("p", jobset_rule)], [pathways_job()], "-o", "json")
         assert (answer.code, answer.json["allowed"]) == (0, True)
         assert answer.json["object"]["kind"] == "JobSet"
-        assert "judged is the JobSet that PathwaysJob t/pw becomes" in answer.json["notes"]
+        assert "evaluated is the JobSet that PathwaysJob t/pw becomes" in answer.json["notes"]
 
     def test_denied_is_the_jobset(self, tmp_path: Path) -> None:
-        answer = judged(tmp_path, [policy("p", rule("gang.totalPods < 5"))], [pathways_job()], "-o", "name")
+        answer = evaluated(tmp_path, [policy("p", rule("gang.totalPods < 5"))], [pathways_job()], "-o", "name")
         assert (answer.code, answer.out) == (1, "jobset.jobset.x-k8s.io/pw\n")
 
     @pytest.mark.parametrize("operation", ["CREATE", "DELETE"])
-    def test_policies_about_pathwaysjobs_judge_those(self, operation: str, tmp_path: Path) -> None:
+    def test_policies_about_pathwaysjobs_evaluate_those(self, operation: str, tmp_path: Path) -> None:
         own = about_pathways_jobs(rule("request.resource.resource != 'pathwaysjobs'", message="none of those"))
-        answer = judged(tmp_path, [own], [pathways_job()], "-o", "json", "--operation", operation)
+        answer = evaluated(tmp_path, [own], [pathways_job()], "-o", "json", "--operation", operation)
         said = [(each["object"]["kind"], each["allowed"]) for each in answer.json["items"]]
         assert said == [("PathwaysJob", False), ("JobSet", True)]
         assert answer.code == 1
 
     def test_update_reaches_the_pathwaysjob_alone(self, tmp_path: Path) -> None:
         old = write(tmp_path / "old.yaml", pathways_job())
-        answer = judged(
+        answer = evaluated(
             tmp_path,
             [policy("p", rule("false"))],
             [pathways_job()],
@@ -173,7 +173,7 @@ class TestPolicyEval:
 
     def test_sees_the_fit_of_the_jobset(self, tmp_path: Path) -> None:
         place = write(tmp_path / "q.yaml", *queues(cpu="1"))
-        answer = judged(
+        answer = evaluated(
             tmp_path, [policy("p", rule("fit.verdict != 'never'"))], [queued()], "--queues", place, "-o", "json"
         )
         assert answer.code == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gangctl.api.jobset import read_jobset
 from gangctl.cli.policy.measuring import measure
-from gangctl.cli.policy.specimens import SIZES, specimen
+from gangctl.cli.policy.samples import SIZES, sample
 from gangctl.gang.resolve import ClusterRules
 from gangctl.policy.gangvariable import gang_of
 from tests.cli.policy.policies import FEW, QUEUED, files, policy, rule
@@ -17,22 +17,22 @@ VARIABLES = [{"name": "names", "expression": "object.spec.replicatedJobs.map(r, 
 UNIQUE = rule("variables.names.all(n, variables.names.exists_one(m, m == n))", name="unique")
 
 
-def test_specimens_are_jobsets_that_become_gangs() -> None:
+def test_samples_are_jobsets_that_become_gangs() -> None:
     for size in SIZES:
-        jobset_, malformed = read_jobset(specimen(size))
+        jobset_, malformed = read_jobset(sample(size))
         assert malformed == ()
         assert len(jobset_.replicated_jobs) == size
-        plan = gang_of(specimen(size), ClusterRules())
+        plan = gang_of(sample(size), ClusterRules())
         assert plan is not None
         assert plan["gangedPods"] == plan["totalPods"] == 4 * size
 
 
-def test_every_rule_on_every_specimen(tmp_path: Path) -> None:
+def test_every_rule_on_every_sample(tmp_path: Path) -> None:
     path = files(tmp_path, p=[policy("p", FEW, UNIQUE, variables=VARIABLES)])["p"]
     data = fine("policy", "bench", path, "--rounds", "5", "-o", "json").json
     assert data["unit"] == "microseconds"
     assert data["compile"]["median"] > 0
-    assert [each["object"] for each in data["bind"]] == [f"JobSet default/specimen-{size}" for size in SIZES]
+    assert [each["object"] for each in data["bind"]] == [f"JobSet default/sample-{size}" for size in SIZES]
     measured = {(each["rule"], each["object"][-2:].strip("-")): each for each in data["rules"]}
     assert set(measured) == {(name, size) for name in ("few-pods", "unique", "(whole policy)") for size in ("3", "50")}
     for each in data["rules"]:

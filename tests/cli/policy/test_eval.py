@@ -29,13 +29,13 @@ SMALL = jobset("small", rj("a", 1, 2, 2), mode="Gang")
 LARGE = jobset("large", rj("a", 2, 4, 4), mode="Gang")
 
 
-def judge(directory: Path, policies: list[Object], subjects: list[Object], *arguments: str) -> Answer:
+def evaluate(directory: Path, policies: list[Object], subjects: list[Object], *arguments: str) -> Answer:
     paths = files(directory, policies=policies, subjects=subjects)
     return gangctl("policy", "eval", "--policy", paths["policies"], "-f", paths["subjects"], *arguments)
 
 
 def verdict(directory: Path, policies: list[Object], subjects: list[Object], *arguments: str) -> Any:
-    answer = judge(directory, policies, subjects, "-o", "json", *arguments)
+    answer = evaluate(directory, policies, subjects, "-o", "json", *arguments)
     assert answer.code in {0, 1}, answer.err
     assert answer.code == (0 if answer.json["allowed"] else 1)
     return answer.json
@@ -43,12 +43,12 @@ def verdict(directory: Path, policies: list[Object], subjects: list[Object], *ar
 
 class TestVerdicts:
     def test_allowed(self, tmp_path: Path) -> None:
-        answer = judge(tmp_path, [policy("limits", FEW)], [SMALL])
+        answer = evaluate(tmp_path, [policy("limits", FEW)], [SMALL])
         assert (answer.code, answer.err) == (0, "")
         assert answer.out == "JobSet t/small: allowed\n  1 policy, 1 applies: 1 pass\n"
 
     def test_denied_with_every_violated_rule(self, tmp_path: Path) -> None:
-        answer = judge(tmp_path, [policy("limits", FEW, QUEUED)], [SMALL, LARGE])
+        answer = evaluate(tmp_path, [policy("limits", FEW, QUEUED)], [SMALL, LARGE])
         assert answer.code == 1
         assert answer.out == (
             "JobSet t/small: denied (422)\n"
@@ -79,32 +79,34 @@ class TestVerdicts:
         assert data["policies"][0]["steps"] > 0
 
     def test_names_are_those_that_are_denied(self, tmp_path: Path) -> None:
-        answer = judge(tmp_path, [policy("limits", FEW)], [SMALL, LARGE], "-o", "name")
+        answer = evaluate(tmp_path, [policy("limits", FEW)], [SMALL, LARGE], "-o", "name")
         assert (answer.code, answer.out) == (1, "jobset.jobset.x-k8s.io/large\n")
 
     def test_yaml_is_a_stream(self, tmp_path: Path) -> None:
-        answer = judge(tmp_path, [policy("limits", FEW)], [SMALL, LARGE], "-o", "yaml")
+        answer = evaluate(tmp_path, [policy("limits", FEW)], [SMALL, LARGE], "-o", "yaml")
         assert [each["allowed"] for each in answer.documents] == [True, False]
 
     def test_warnings_go_through(self, tmp_path: Path) -> None:
-        answer = judge(tmp_path, [policy("limits", QUEUED, validationActions=["Warn"])], [SMALL])
+        answer = evaluate(tmp_path, [policy("limits", QUEUED, validationActions=["Warn"])], [SMALL])
         assert answer.code == 0
         assert answer.out.startswith("JobSet t/small: allowed, with warnings\n")
         assert "! Validation failed for GangPolicy 'limits': needs a queue" in answer.out
 
     def test_an_action_takes_the_place_of_those_of_policies_and_bindings(self, tmp_path: Path) -> None:
         policies = [policy("limits", QUEUED, validationActions=["Warn"]), native("queued", QUEUED)]
-        denied = judge(tmp_path, policies, [SMALL], "--action", "deny")
+        denied = evaluate(tmp_path, policies, [SMALL], "--action", "deny")
         assert (denied.code, denied.out.count(" Deny ")) == (1, 2)
-        warned = judge(tmp_path, policies, [SMALL], "--action", "Warn")
+        warned = evaluate(tmp_path, policies, [SMALL], "--action", "Warn")
         assert (warned.code, warned.out.count(" Warn ")) == (0, 2)
-        assert "judged as if bound with validationActions [Warn]" in warned.err
-        assert judge(tmp_path, policies, [SMALL], "--action", "ignore").code == 2
+        assert "evaluated as if bound with validationActions [Warn]" in warned.err
+        assert evaluate(tmp_path, policies, [SMALL], "--action", "ignore").code == 2
 
     def test_what_is_skipped_and_why(self, tmp_path: Path) -> None:
         never = [{"name": "no", "expression": "false"}]
         policies = [policy("a", QUEUED, matchConditions=never), policy("b", FEW)]
-        answer = judge(tmp_path, policies, [SMALL, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}])
+        answer = evaluate(
+            tmp_path, policies, [SMALL, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}]
+        )
         assert answer.code == 0
         assert "  2 policies, 1 applies: 1 pass\n  skipped a: matchConditions[no]\n" in answer.out
         assert "Service default/s: allowed\n  2 policies, 0 apply: no rule\n  skipped a: resource\n" in answer.out
@@ -112,7 +114,7 @@ class TestVerdicts:
     def test_errors_count_as_failure_policy_says(self, tmp_path: Path) -> None:
         missing = rule("object.spec.nothing == 1")
         closed, opened = policy("closed", missing), policy("opened", missing, failurePolicy="Ignore")
-        answer = judge(tmp_path, [closed, opened], [SMALL])
+        answer = evaluate(tmp_path, [closed, opened], [SMALL])
         assert answer.code == 1
         assert [
             line.split()[:4] for line in answer.out.splitlines()[3:] if line.split()[0] in {"closed", "opened"}
@@ -128,7 +130,7 @@ class TestVerdicts:
             {"name": "broken", "expression": "object.spec.nothing"},
         ]
         limits = policy("limits", rule("variables.twice > 1"), variables=variables)
-        answer = judge(tmp_path, [limits], [SMALL], "--explain")
+        answer = evaluate(tmp_path, [limits], [SMALL], "--explain")
         assert answer.code == 0
         assert "  limits: variables.pods = 2\n  limits: variables.twice = 4\n" in answer.out
         assert "  limits: variables.broken = NoSuchKey: " in answer.out
@@ -143,12 +145,12 @@ class TestRequests:
         whole = rule("object.spec.replicatedJobs[0].replicas == 1 && object.spec.network.enableDNSHostnames")
         assert verdict(tmp_path, [policy("p", whole)], [bare])["allowed"]
 
-    def test_a_jobset_that_jobset_refuses_is_judged_as_written(self, tmp_path: Path) -> None:
+    def test_a_jobset_that_jobset_refuses_is_evaluated_as_written(self, tmp_path: Path) -> None:
         odd = jobset("odd", {**rj("a"), "replicas": "two"})
         data = verdict(tmp_path, [policy("p", rule("object.spec.replicatedJobs[0].replicas == 'two'"))], [odd])
         assert data["allowed"]
         (note,) = data["notes"]
-        assert note.startswith("JobSet t/odd is judged as written, because JobSet refuses it: ")
+        assert note.startswith("JobSet t/odd is evaluated as written, because JobSet refuses it: ")
 
     def test_who_asks_for_what(self, tmp_path: Path) -> None:
         asks = rule(
@@ -170,7 +172,7 @@ class TestRequests:
         resources = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"]}
         constraints = {"resourceRules": [{**resources, "operations": ["DELETE"]}]}
         keeps = policy("p", rule("object == null && oldObject.spec.suspend"), matchConstraints=constraints)
-        answer = judge(
+        answer = evaluate(
             tmp_path, [keeps], [jobset("a", rj("a"), suspend=True), SMALL], "--operation", "DELETE", "-o", "name"
         )
         assert answer.out == "jobset.jobset.x-k8s.io/small\n"
@@ -190,7 +192,7 @@ class TestRequests:
         homeless = {**SMALL, "metadata": {"name": "small"}}
         here = policy("p", rule("request.namespace == 'ml' && object.metadata.namespace == 'ml'"))
         assert verdict(tmp_path, [here], [homeless], "-n", "ml")["allowed"]
-        answer = judge(tmp_path, [here], [SMALL], "-n", "ml")
+        answer = evaluate(tmp_path, [here], [SMALL], "-n", "ml")
         assert answer.code == 2
         assert 'metadata.namespace: is "t" but --namespace is "ml"' in answer.err
 
@@ -251,22 +253,22 @@ class TestNatives:
         assert len(data["warnings"]) == 1
 
     def test_without_a_binding_they_deny_and_this_is_said(self, tmp_path: Path) -> None:
-        answer = judge(tmp_path, [native("queued", QUEUED)], [SMALL])
+        answer = evaluate(tmp_path, [native("queued", QUEUED)], [SMALL])
         assert answer.code == 1
         assert (
             answer.err
-            == "note: no binding of queued among the files: judged as if bound with validationActions [Deny]\n"
+            == "note: no binding of queued among the files: evaluated as if bound with validationActions [Deny]\n"
         )
 
     def test_a_binding_of_nothing_is_said(self, tmp_path: Path) -> None:
-        answer = judge(tmp_path, [policy("p", FEW), binding("b", "elsewhere")], [SMALL])
+        answer = evaluate(tmp_path, [policy("p", FEW), binding("b", "elsewhere")], [SMALL])
         assert answer.err == "note: binding b has no policy among the files\n"
 
     def test_about_other_kinds(self, tmp_path: Path) -> None:
         resources = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"]}
         closed = native("closed", rule("false"), matchConstraints={"resourceRules": [resources]})
         service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
-        answer = judge(tmp_path, [closed], [service, SMALL], "-o", "name")
+        answer = evaluate(tmp_path, [closed], [service, SMALL], "-o", "name")
         assert answer.out == "service/s\n"
 
 
@@ -279,7 +281,7 @@ class TestExceptions:
         assert (finding["result"], finding["exception"]) == ("exempt", "large-ones")
         ended = exception("large-ones", "limits", expires="2020-01-01T00:00:00Z")
         assert not verdict(tmp_path, [policy("limits", FEW), ended], [LARGE])["allowed"]
-        answer = judge(tmp_path, [policy("limits", FEW), allowed], [LARGE])
+        answer = evaluate(tmp_path, [policy("limits", FEW), allowed], [LARGE])
         assert "allowed by exception large-ones: has 8 pods" in " ".join(answer.out.split())
 
 
@@ -299,7 +301,7 @@ class TestBudgets:
 
 class TestBadInput:
     def test_a_policy_that_is_refused(self, tmp_path: Path) -> None:
-        answer = judge(tmp_path, [policy("p", rule("object.spec.exists(x, y)"), rule("1 + 'a' == 2"))], [SMALL])
+        answer = evaluate(tmp_path, [policy("p", rule("object.spec.exists(x, y)"), rule("1 + 'a' == 2"))], [SMALL])
         assert (answer.code, answer.out) == (2, "")
         lines = answer.err.splitlines()
         assert lines[0].startswith(f"{tmp_path}/policies.yaml:8:")
@@ -311,7 +313,7 @@ class TestBadInput:
         ("policies", "subjects", "arguments", "words"),
         [
             ([SMALL], [SMALL], (), "no policy in the input: found 2 JobSet"),
-            ([policy("p", FEW)], [policy("q", FEW)], (), "nothing to judge"),
+            ([policy("p", FEW)], [policy("q", FEW)], (), "nothing to evaluate"),
             ([policy("p", FEW), policy("p", FEW)], [SMALL], (), 'GangPolicy "p" is also at'),
             ([policy("p", FEW)], [{"kind": "JobSet"}], (), "an object needs apiVersion and kind"),
             ([policy("p", FEW)], [{"apiVersion": "v1", "kind": "Pod"}], (), "metadata.name: Pod needs a name"),
@@ -323,26 +325,26 @@ class TestBadInput:
     def test_one_error_and_exit_code_2(
         self, tmp_path: Path, policies: list[Object], subjects: list[Object], arguments: tuple[str, ...], words: str
     ) -> None:
-        answer = judge(tmp_path, policies, subjects, *arguments)
+        answer = evaluate(tmp_path, policies, subjects, *arguments)
         assert (answer.code, answer.out) == (2, "")
         assert words in answer.err
         assert "Traceback" not in answer.err
 
     def test_the_object_before_an_update_has_to_be_there(self, tmp_path: Path) -> None:
         before = files(tmp_path, old=[LARGE])["old"]
-        answer = judge(tmp_path, [policy("p", FEW)], [SMALL], "--operation", "UPDATE", "--old", before)
+        answer = evaluate(tmp_path, [policy("p", FEW)], [SMALL], "--operation", "UPDATE", "--old", before)
         assert answer.code == 2
         assert "0 objects of --old are JobSet t/small, 1 is wanted" in answer.err
 
     def test_namespace_objects_are_namespaces(self, tmp_path: Path) -> None:
         other = files(tmp_path, other=[SMALL])["other"]
-        answer = judge(tmp_path, [policy("p", FEW)], [SMALL], "--namespace-object", other)
+        answer = evaluate(tmp_path, [policy("p", FEW)], [SMALL], "--namespace-object", other)
         assert answer.code == 2
         assert "--namespace-object takes Namespaces only" in answer.err
 
     def test_what_else_is_in_a_directory_of_policies_does_not_matter(self, tmp_path: Path) -> None:
         kustomization = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-        assert judge(tmp_path, [policy("p", FEW), kustomization, LARGE], [SMALL]).code == 0
+        assert evaluate(tmp_path, [policy("p", FEW), kustomization, LARGE], [SMALL]).code == 0
 
     def test_stdin_is_read_once_for_queues_too(self) -> None:
         answer = gangctl("policy", "eval", "--policy", "p.yaml", "-f", "-", "--queues", "-", stdin="")
@@ -369,7 +371,7 @@ class TestMisspelt:
     )
     def test_a_policy(self, tmp_path: Path, field: str, written: str, told: str) -> None:
         misspelt = {**policy("other", rule("false")), field: written}
-        answer = judge(tmp_path, [policy("limits", FEW), misspelt], [SMALL])
+        answer = evaluate(tmp_path, [policy("limits", FEW), misspelt], [SMALL])
         assert answer.code == 2
         assert told in answer.err
 
@@ -378,7 +380,7 @@ class TestMisspelt:
             {**native("n", QUEUED), "kind": "ValidatingAdmisionPolicy"},
             {**binding("b", "n"), "apiVersion": "admission.k8s.io/v1"},
         ]
-        answer = judge(tmp_path, [policy("limits", FEW), *wrong], [SMALL])
+        answer = evaluate(tmp_path, [policy("limits", FEW), *wrong], [SMALL])
         assert answer.code == 2
         assert 'has no kind "ValidatingAdmisionPolicy"' in answer.err
         assert "of ValidatingAdmissionPolicyBinding it is admissionregistration.k8s.io/v1" in answer.err
@@ -398,7 +400,7 @@ class TestWhoseCel:
 
     def test_a_native_policy_is_read_as_the_cluster_would(self, tmp_path: Path) -> None:
         natives = [native("n", self.BACKTICKS), binding("b", "n")]
-        answer = judge(tmp_path, natives, [SMALL], "--kube", "1.36")
+        answer = evaluate(tmp_path, natives, [SMALL], "--kube", "1.36")
         assert answer.code == 2
         assert "since Kubernetes 1.37" in answer.err
-        assert judge(tmp_path, natives, [SMALL], "--kube", "1.37").code == 1
+        assert evaluate(tmp_path, natives, [SMALL], "--kube", "1.37").code == 1

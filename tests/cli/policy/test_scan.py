@@ -34,14 +34,14 @@ NAMED = rule("object.metadata.name == 'small'")
 PLACES = [namespace("t", team="a"), namespace("u"), namespace("kube-system")]
 
 
-async def test_every_page_is_judged(tmp_path: Path) -> None:
+async def test_every_page_is_evaluated(tmp_path: Path) -> None:
     many = [jobset(f"js-{index}", rj("a", 1, 2, 2), mode="Gang") for index in range(5)]
     async with serving(policies=[policy("limits", FEW)], namespaces=PLACES, jobsets=[*many, LARGE]) as (server, url):
         answer = await ask(tmp_path, url, "scan", "-A")
     assert answer.code == 1
     assert answer.err == ""
     assert answer.out == (
-        "6 JobSets judged\n"
+        "6 JobSets evaluated\n"
         "  POLICY  PASS  FAIL  ERROR  EXEMPT\n"
         "  limits     5     1      0  0\n"
         "\n"
@@ -124,7 +124,7 @@ async def test_what_gangctl_leaves_alone(tmp_path: Path) -> None:
     ) as (_, url):
         answer = await ask(tmp_path, url, "scan", "-A")
     assert answer.code == 0
-    assert answer.out.startswith("1 JobSet judged, 2 left alone\n")
+    assert answer.out.startswith("1 JobSet evaluated, 2 left alone\n")
 
 
 @each(

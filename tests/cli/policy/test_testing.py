@@ -209,7 +209,7 @@ class TestRequests:
         path = suite(tmp_path, row("fail", "odd"), row("fail", "odd", rule="queued"), documents={"resources": [odd]})
         answer = run(path)
         assert answer.err.count("note: ") == 1
-        assert "JobSet t/odd is judged as written, because JobSet refuses it" in answer.err
+        assert "JobSet t/odd is evaluated as written, because JobSet refuses it" in answer.err
 
 
 class TestMessages:

@@ -84,7 +84,7 @@ class Room:
     def _say(self, jobset: JobSet, notice: Notice) -> None:
         self.said.append((jobset.name, notice.reason))
 
-    async def judge(self, name: str) -> Action:
+    async def evaluate(self, name: str) -> Action:
         return await self.verdicts.reconcile(("t", name))
 
     def settled(self) -> list[str]:
@@ -111,45 +111,45 @@ async def test_never_is_told_once_and_counted_until_quota_is_raised(room: Room) 
     room.ground.jobset("big", 5)
     assert room.settled() == ["big"]
     for _ in range(2):
-        assert (await room.judge("big")).after_seconds is None
+        assert (await room.evaluate("big")).after_seconds is None
     assert room.said == [("big", Reason.NEVER_FITS)]
     assert room.counts() == {("q", "cq", "never"): 1}
     room.ground.queue("cq", 5)
     assert room.settled() == ["big"]
-    await room.judge("big")
+    await room.evaluate("big")
     assert room.counts() == {("q", "cq", "waiting"): 1}
     assert room.said == [("big", Reason.NEVER_FITS)]
 
 
 async def test_another_cause_is_told_but_not_too_often(room: Room) -> None:
     room.ground.jobset("big", 5)
-    await room.judge("big")
+    await room.evaluate("big")
     room.ground.queue("cq", 3)
-    action = await room.judge("big")
+    action = await room.evaluate("big")
     assert action.after_seconds == pytest.approx(SAY_SECONDS)
     assert len(room.said) == 1
     room.clock.move(SAY_SECONDS)
-    await room.judge("big")
+    await room.evaluate("big")
     assert room.said == [("big", Reason.NEVER_FITS)] * 2
 
 
 async def test_another_jobset_of_the_same_name_is_told_at_once(room: Room) -> None:
     raw = room.ground.jobset("big", 5)
-    await room.judge("big")
+    await room.evaluate("big")
     raw["metadata"]["uid"] = "another"
     room.ground.jobsets._upsert(raw)
-    await room.judge("big")
+    await room.evaluate("big")
     assert len(room.said) == 2
 
 
 async def test_a_blocked_queue_is_told_and_counted_for_what_it_is(room: Room) -> None:
     room.ground.jobset("js", 1, "nowhere")
-    await room.judge("js")
+    await room.evaluate("js")
     assert room.said == [("js", Reason.QUEUE_BLOCKED)]
     assert room.counts() == {("nowhere", "", "blocked"): 1}
     room.ground.door("nowhere", "cq")
     assert room.settled() == ["js"]
-    await room.judge("js")
+    await room.evaluate("js")
     assert room.counts() == {("nowhere", "cq", "waiting"): 1}
 
 
@@ -158,21 +158,21 @@ async def test_why_it_never_fits_is_kept_and_told_of_when_it_changes(room: Room)
     room.verdicts.follow(lambda key: told.append(key[1]))
     room.ground.jobset("big", 5)
     for _ in range(2):
-        await room.judge("big")
+        await room.evaluate("big")
     why = room.verdicts.never(("t", "big"))
     assert "cpu" in why
     assert told == ["big"]
     room.ground.queue("cq", 5)
-    await room.judge("big")
+    await room.evaluate("big")
     assert room.verdicts.never(("t", "big")) == ""
     assert told == ["big", "big"]
     room.ground.queue("cq", 4)
-    await room.judge("big")
+    await room.evaluate("big")
     room.ground.jobset("big", 5, suspend=False)
-    await room.judge("big")
+    await room.evaluate("big")
     assert room.verdicts.never(("t", "big")) == ""
     room.ground.jobset("big", 5)
-    await room.judge("big")
+    await room.evaluate("big")
     room.verdicts.forget()
     assert room.verdicts.never(("t", "big")) == ""
 
@@ -180,7 +180,7 @@ async def test_why_it_never_fits_is_kept_and_told_of_when_it_changes(room: Room)
 async def test_what_is_not_known_is_looked_at_again_by_itself(room: Room) -> None:
     room.ground.sources.cohorts.informer.synced.clear()
     room.ground.jobset("big", 5)
-    assert (await room.judge("big")).after_seconds == UNKNOWN_SECONDS
+    assert (await room.evaluate("big")).after_seconds == UNKNOWN_SECONDS
     assert room.said == []
     assert room.counts() == {("q", "cq", "unknown"): 1}
 
@@ -208,7 +208,7 @@ async def test_only_those_that_a_change_concerns_are_looked_at_again(room: Room)
 async def test_who_does_not_wait_for_a_gang_is_neither_told_nor_counted(room: Room, spec: dict[str, str]) -> None:
     room.ground.jobset("js", 5, **spec)
     assert room.settled() == []
-    await room.judge("js")
+    await room.evaluate("js")
     assert (room.said, room.counts()) == ([], {})
 
 
@@ -216,13 +216,13 @@ async def test_who_is_admitted_or_gone_is_counted_no_more(room: Room) -> None:
     room.ground.jobset("js", 5)
     room.ground.jobset("gone", 5)
     for name in ("js", "gone"):
-        await room.judge(name)
+        await room.evaluate(name)
     assert room.counts() == {("q", "cq", "never"): 2}
     room.ground.workload("js", reserved=True)
     room.ground.jobsets._forget(room.ground.raws["t", "gone"])
     assert room.settled() == ["gone", "js"]
     for name in ("js", "gone"):
-        await room.judge(name)
+        await room.evaluate(name)
     assert room.counts() == {}
     room.ground.workload("js", reserved=False)
     assert room.settled() == ["js"]
@@ -230,7 +230,7 @@ async def test_who_is_admitted_or_gone_is_counted_no_more(room: Room) -> None:
 
 async def test_who_does_not_lead_any_more_counts_nothing(room: Room) -> None:
     room.ground.jobset("js", 5)
-    await room.judge("js")
+    await room.evaluate("js")
     room.verdicts.forget()
     assert room.counts() == {}
     assert room.verdicts.waiting() == [("t", "js")]

@@ -58,7 +58,7 @@ def test_an_index_that_failed_for_good_makes_a_tail_too(generation: Generation) 
     assert "minCount 4, 0 succeeded and 1 failed for good" in cause.evidence[0]
 
 
-def test_the_tail_is_mended_by_hand_where_the_minimum_can_change() -> None:
+def test_the_tail_is_repaired_by_hand_where_the_minimum_can_change() -> None:
     cause = the(Reason.GANG_TAIL_BLOCKED, tail(Generation.V1BETA1))
     assert '"minCount":2' in cause.command
     assert cause.command.startswith("kubectl -n t patch podgroups.scheduling.k8s.io js-")

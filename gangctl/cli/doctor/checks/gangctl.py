@@ -36,7 +36,7 @@ def registered(facts: Facts) -> Outcome:
         return failed(
             "gangctl's webhooks are not registered as this version wants them",
             different,
-            remedy="run the same version of gangctl here and there; it mends its configurations within seconds, and "
+            remedy="run the same version of gangctl here and there; it repairs its configurations within seconds, and "
             "those of manifests/base are applied anew",
             command=_SHOW,
         )

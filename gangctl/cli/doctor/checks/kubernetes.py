@@ -8,7 +8,7 @@ from typing import Final
 from gangctl.api.scheduling import GROUP, Generation
 from gangctl.cli.doctor.facts import Facts, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
-from gangctl.gang.generation import judge_unreadable, pick_generation
+from gangctl.gang.generation import evaluate_unreadable, pick_generation
 
 _VERSION: Final = re.compile(r"v(\d{1,4}\.\d{1,4})\.")
 _MINORS: Final = tuple(sorted(generation.kubernetes for generation in Generation))
@@ -116,7 +116,7 @@ def stored_objects(facts: Facts) -> Outcome:
         return unknown("no Workloads are served, so none can be read")
     if not broken:
         return ok("all can be read", *(f"a list of {resource} succeeds" for resource in sorted(stored)))
-    verdict = next(filter(None, map(judge_unreadable, broken.values())), None)
+    verdict = next(filter(None, map(evaluate_unreadable, broken.values())), None)
     return failed(
         verdict.reason if verdict is not None else "the API server cannot list the objects of gangs",
         [f"list {resource}: {text}" for resource, text in sorted(broken.items())],

@@ -16,7 +16,7 @@ from gangctl.controllers.discovery import served_resources
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError, ServerError, UnavailableError
 from gangctl.gang.build import ADAPTERS
-from gangctl.gang.generation import judge_proof, names_its_group, pick_generation, proof_job, stamped_proof_job
+from gangctl.gang.generation import evaluate_proof, names_its_group, pick_generation, proof_job, stamped_proof_job
 
 PROBE: Final = "gangctl-doctor"
 """Name of what is sent with dryRun=All."""
@@ -85,7 +85,7 @@ async def _prove(gatherer: Gatherer, generation: Generation) -> PodField | None:
         if denied(error.message):
             return None
         raise UnseenError(unseen(error)) from error
-    kept = judge_proof(generation, answer).available
+    kept = evaluate_proof(generation, answer).available
     how = f"a Job sent with dryRun=All in namespace {namespace} came back {'with' if kept else 'without'} it"
     return PodField(field, kept, how)
 

@@ -1,4 +1,4 @@
-"""Judging requests in tests: documents in, outcomes out."""
+"""Evaluating requests in tests: documents in, outcomes out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def loaded(document: Object) -> LoadedPolicy:
     return load_policy(document)
 
 
-def judged(
+def evaluated(
     document: Object, review: Review | None = None, *exceptions: Object, meter: StepMeter | None = None
 ) -> Outcome:
     """What a policy says of a request; without one, of a JobSet that is created."""

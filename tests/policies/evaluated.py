@@ -18,12 +18,12 @@ from tests.policies.pack import Object
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def judged(policy: Object, obj: Object, params: Sequence[Object] = ()) -> Outcome:
+def evaluated(policy: Object, obj: Object, params: Sequence[Object] = ()) -> Outcome:
     """The outcome of creating the object."""
-    return judged_by(load_policy(policy), obj, params)
+    return evaluated_by(load_policy(policy), obj, params)
 
 
-def judged_by(loaded: LoadedPolicy, obj: Object, params: Sequence[Object] = ()) -> Outcome:
+def evaluated_by(loaded: LoadedPolicy, obj: Object, params: Sequence[Object] = ()) -> Outcome:
     """The same by a policy that is loaded."""
     setting = Setting(now=_NOW)
     request = request_of(obj, "CREATE", setting, [loaded], FileCatalogue(list(params)))

@@ -1,4 +1,4 @@
-"""What keeps house beside the verbs: told of every change in the store, it puts in order what that change calls for."""
+"""A controller inside the sandbox: called for every change in the store, it does what that change calls for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOT_FOUND: Final = 404
 _log = structlog.get_logger("gangctl.sandbox")
 
 
-class Caretaker(ABC, Generic[K]):
+class StoreController(ABC, Generic[K]):
     """One controller of the server's own, known to webhooks as ``system:sandbox:NAME``."""
 
     name: ClassVar[str]
@@ -45,7 +45,7 @@ class Caretaker(ABC, Generic[K]):
         """Bring in order what ``key`` stands for; a :class:`StatusError` but 404 means try again later."""
 
     async def run(self) -> None:
-        """Keep house until cancelled."""
+        """Run until cancelled."""
         while True:
             key = await self.queue.get()
             try:
@@ -53,7 +53,7 @@ class Caretaker(ABC, Generic[K]):
             except StatusError as error:
                 if error.code != _NOT_FOUND:
                     delay = self.queue.add_failed(key)
-                    _log.debug("tried again", caretaker=self.name, key=key, error=str(error), again_in=delay)
+                    _log.debug("tried again", controller=self.name, key=key, error=str(error), again_in=delay)
             else:
                 self.queue.forget(key)
             finally:

@@ -11,13 +11,13 @@ SIZES: Final = (3, 50)
 _VARIABLES: Final = 12
 
 
-def specimen(replicated_jobs: int) -> dict[str, Any]:
+def sample(replicated_jobs: int) -> dict[str, Any]:
     """A training job as people write it, with so many ReplicatedJobs of two containers each."""
     return {
         "apiVersion": JOBSET_API_VERSION,
         "kind": "JobSet",
         "metadata": {
-            "name": f"specimen-{replicated_jobs}",
+            "name": f"sample-{replicated_jobs}",
             "namespace": "default",
             "labels": {QUEUE_NAME: "research", "team": "research", "app.kubernetes.io/name": "training"},
             "annotations": {GANG_MODE: "Gang"},
