@@ -222,11 +222,10 @@ class Inference:
         resolved = self._unifier.resolved(type_)
         if is_optional(resolved):
             return resolved.parameters[0]
-        # kube-apiserver breaks down over dyn here, and an entry that is there or not has to be told from one that is.
+        # kube-apiserver panics over dyn here, except within a format: whether it takes it depends on what is around.
+        kind = CompileKind.UNSUPPORTED if resolved.name == "dyn" else CompileKind.TYPE
         hint = "write object.?field or optional.of(...)"
-        return _refuse(
-            CompileKind.TYPE, f"an entry with '?' takes an optional value, but this is {resolved}", node.span, hint
-        )
+        return _refuse(kind, f"an entry with '?' takes an optional value, but this is {resolved}", node.span, hint)
 
     def _join(self, before: Type | None, type_: Type) -> Type:
         if before is None:

@@ -138,7 +138,7 @@ def test_what_an_expression_uses() -> None:
         ("int('a')", "TYPE", "'a'", "this is not what int() takes", ""),
         ("'%d'.format(['a'])", "TYPE", "'a'", "%d does not show string", ""),
         ("'%s %s'.format(['a'])", "TYPE", "'%s %s'", "the clause %s has no argument", ""),
-        ("[?object.x]", "TYPE", "object.x", "an entry with '?' takes an optional value, but this is dyn", None),
+        ("[?object.x]", "UNSUPPORTED", "object.x", "an entry with '?' takes an optional value, but this is dyn", None),
         (
             "authorizer.group('a')",
             "UNSUPPORTED",
