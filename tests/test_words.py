@@ -37,6 +37,16 @@ WORDS: Final = {
     "be rid of": "uninstall",
     "stands down": "defers to",
     "untold": "unreported",
+    "outsider": "unlinked Job",
+    "outsiders": "unlinked Jobs",
+    "ledger": "aggregates",
+    "agenda": "requeue timers",
+    "tally": "totals",
+    "tallies": "totals",
+    "scene": "context",
+    "scenes": "contexts",
+    "player": "simulated controller",
+    "players": "simulated controllers",
 }
 """The word, and what to write."""
 

@@ -33,8 +33,9 @@ from gangctl.cli.options import KUBERNETES
 def sandbox(kube: str, kubeconfig_out: str | None, nodes: int, port: int) -> None:
     """Run a simulated cluster until Ctrl-C.
 
-    An API server with players for JobSet, Jobs, a scheduler that knows gangs, and kubelets, in memory and on loopback
-    only. kubectl works with it, and so does "gangctl controller". Pods run until they are deleted, containers never.
+    An API server with simulated controllers for JobSet, Jobs, a scheduler that knows gangs, and
+    kubelets, in memory and on loopback only. kubectl works with it, and so does "gangctl
+    controller". Pods run until they are deleted, containers never.
     """
     from gangctl.demo.standing import Standing, stand  # noqa: PLC0415 -- a second that --help need not wait for
 

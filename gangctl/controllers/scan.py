@@ -22,7 +22,7 @@ from gangctl.controllers.policy_sources import GANG_POLICIES, Object
 from gangctl.controllers.reports import Reports
 from gangctl.errors import ApiError, NotFoundError
 from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.tally import Tally, count, tallies_of, withdrawn
+from gangctl.policy.totals import Totals, count, totals_of, withdrawn
 from gangctl.policy.verdict import Outcome, Result
 
 PAGE: Final = 100
@@ -123,7 +123,7 @@ class PolicyScan:
         """
         began = asyncio.get_running_loop().time()
         policies = self._view.scanned()
-        tallies = tallies_of([policy.name for policy in policies])
+        totals = totals_of([policy.name for policy in policies])
         annotations = {policy.name: _annotations(policy.source) for policy in policies}
         jobsets = 0
         async with self._reports.scan(annotations) as reports:
@@ -133,19 +133,19 @@ class PolicyScan:
                         outcomes = await self._view.evaluate(jobset)
                         if outcomes is not None:
                             jobsets += 1
-                            count(outcomes, jobset, tallies)
+                            count(outcomes, jobset, totals)
                             await reports.add(outcomes, jobset)
                         # What is cheap is evaluated without any waiting, and requests come meanwhile.
                         await asyncio.sleep(0)
         refused: ApiError | None = None
         for document in self._view.documents():
             try:
-                await self._write(document, tallies.get(document["metadata"]["name"]))
+                await self._write(document, totals.get(document["metadata"]["name"]))
             except ApiError as error:
                 refused = error
         if refused is not None:
             raise refused
-        results = {name: tally.counts for name, tally in tallies.items()}
+        results = {name: each.counts for name, each in totals.items()}
         self._observer.scan_done(jobsets, asyncio.get_running_loop().time() - began, results)
 
     async def _jobsets(self) -> AsyncGenerator[Object, None]:
@@ -159,10 +159,10 @@ class PolicyScan:
         except NotFoundError:
             return  # a cluster without JobSets has none that break a rule
 
-    async def _write(self, document: Object, tally: Tally | None) -> None:
+    async def _write(self, document: Object, totals: Totals | None) -> None:
         before = document.get("status") or {}
         now = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
-        status = withdrawn(before) if tally is None else tally.status(before, now)
+        status = withdrawn(before) if totals is None else totals.status(before, now)
         if status is None:
             return
         name = document["metadata"]["name"]

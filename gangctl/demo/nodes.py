@@ -15,7 +15,7 @@ from gangctl.client.resources import LEASES, NODES, PODS
 from gangctl.demo import scenario
 from gangctl.demo.cluster import DEMO, Stage
 from gangctl.errors import ConflictError, NotFoundError
-from gangctl.sandbox.players import pod_status
+from gangctl.sandbox.simulated import pod_status
 
 _NODES: Final = 2
 _LEASES: Final = "kube-node-lease"

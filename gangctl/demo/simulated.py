@@ -18,8 +18,8 @@ from gangctl.demo.display import Display
 from gangctl.demo.scenario import CPUS, JOBSETS, PODS, Placement
 from gangctl.demo.standing import write_private
 from gangctl.demo.verdict import Verdict
-from gangctl.sandbox.players import Outcome, Players, add_nodes
 from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.simulated import Outcome, SimulatedControllers, add_nodes
 
 _NAMESPACE: Final = "demo"
 _NODES: Final = 2
@@ -32,8 +32,8 @@ _PAUSE_SECONDS: Final = 0.1
 class _Training:
     """The kubelets' policy: pods work on once all of their JobSet are bound, and end when the demo lets them."""
 
-    def __init__(self, players: Players) -> None:
-        self._players = players
+    def __init__(self, simulated: SimulatedControllers) -> None:
+        self._simulated = simulated
         self._may_finish = False
 
     def __call__(self, _pod: dict[str, Any], jobset: Sequence[dict[str, Any]]) -> Outcome | None:
@@ -43,7 +43,7 @@ class _Training:
         """Let everybody who is whole end, or nobody."""
         before, self._may_finish = self._may_finish, may_finish
         if may_finish and not before:
-            self._players.kubelet.review()
+            self._simulated.kubelet.review()
 
 
 async def play_simulated(minor: str, display: Display) -> Verdict:
@@ -53,10 +53,10 @@ async def play_simulated(minor: str, display: Display) -> Verdict:
         "No real cluster is touched."
     )
     async with Sandbox(SandboxOptions(minor=minor)) as sandbox:
-        players = Players(sandbox.api, work_seconds=_WORK_SECONDS, pause_seconds=_PAUSE_SECONDS)
-        training = _Training(players)
-        players.kubelet.policy = training
-        async with players:
+        simulated = SimulatedControllers(sandbox.api, work_seconds=_WORK_SECONDS, pause_seconds=_PAUSE_SECONDS)
+        training = _Training(simulated)
+        simulated.kubelet.policy = training
+        async with simulated:
             nodes = await add_nodes(sandbox.api, _NODES, cpu=str(CPUS // _NODES))
             with TemporaryDirectory(prefix="gangctl-demo-") as directory:
                 verdict = await _play(sandbox, training, dict.fromkeys(nodes, CPUS // _NODES), Path(directory), display)

@@ -9,8 +9,8 @@ from typing import Any, Final
 from gangctl.api.quantity import milli, parse_quantity
 from gangctl.demo.scenario import CPUS, PODS, Placement
 from gangctl.errors import ClusterUnavailableError
-from gangctl.sandbox.players.capacity import requests_of
-from gangctl.sandbox.players.conditions import is_true
+from gangctl.sandbox.simulated.capacity import requests_of
+from gangctl.sandbox.simulated.conditions import is_true
 
 _NODES: Final = 2
 _SMALLEST: Final = 10

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gangctl.errors import ConfigError
-from gangctl.sandbox.players import Players, add_nodes
 from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.simulated import SimulatedControllers, add_nodes
 
 _PRIVATE = 0o600
 
@@ -35,12 +35,12 @@ async def stand(options: Standing, ready: Callable[[str], None]) -> None:
     except OSError as error:
         raise ConfigError(f"--port {options.port}: {error.strerror or error}") from error
     try:
-        async with Players(sandbox.api) as players:
+        async with SimulatedControllers(sandbox.api) as simulated:
             await add_nodes(sandbox.api, options.nodes)
             write_private(options.kubeconfig, sandbox.kubeconfig())
             try:
                 ready(sandbox.url)
-                await players.play_on()
+                await simulated.play_on()
             finally:
                 options.kubeconfig.unlink(missing_ok=True)
     finally:

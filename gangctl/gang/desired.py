@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from gangctl.api.jobset import JobSet
 from gangctl.api.scheduling import PodGroup
 from gangctl.gang.assess import Assessment, Lifecycle, assess
-from gangctl.gang.outsiders import find_outsiders, tell, without
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress, target_min_counts
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules
 from gangctl.gang.spares import spare_groups
+from gangctl.gang.unlinked import find_unlinked, tell, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ def desire(jobset: JobSet, jobs: Sequence[JobProgress], rules: ClusterRules, sus
     if plan is None:
         return Desired(assessment)
     own = [job for job in jobs if job.jobset_uid == plan.uid]
-    outsiders = find_outsiders(plan, own, rules.generation)
-    notices = () if jobset.finished else tell(outsiders, rules.generation)
+    unlinked = find_unlinked(plan, own, rules.generation)
+    notices = () if jobset.finished else tell(unlinked, rules.generation)
     spares = spare_groups(plan) if rules.generation.capabilities.pod_groups else ()
-    plan = without(plan, outsiders)
+    plan = without(plan, unlinked)
     return Desired(assessment, plan, target_min_counts(plan, own), notices, spares)

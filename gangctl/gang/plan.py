@@ -42,8 +42,8 @@ class GangPlan:
     groups: tuple[PodGroup, ...]
     names: tuple[tuple[str, ...], ...]
     """Names of the groups of each ReplicatedJob: none without a gang, one for each Job, or one for all of them."""
-    outsiders: frozenset[tuple[str, int]] = frozenset()
-    """ReplicatedJob and index of Jobs whose pods name no group although one was planned (:mod:`.outsiders`)."""
+    unlinked: frozenset[tuple[str, int]] = frozenset()
+    """ReplicatedJob and index of Jobs whose pods name no group although one was planned (:mod:`.unlinked`)."""
 
     def jobs(self) -> Iterator[PlannedJob]:
         """Every child Job in JobSet's order."""
@@ -56,7 +56,7 @@ class GangPlan:
                     own = index if stamp.scope is Scope.JOB else None
                     key = replica_key(self.jobset.restarts, own, rj.job_restarts(index))
                     reference = Reference(workload, stamp.template, names[own or 0], key)
-                outside = (rj.name, index) in self.outsiders
+                outside = (rj.name, index) in self.unlinked
                 yield PlannedJob(f"{prefix}{index}", rj.name, index, pods, None if outside else reference)
 
 

@@ -12,7 +12,7 @@ def is_sequenced(jobset: JobSet, members: Sequence[ReplicatedJob]) -> bool:
 
     With startupPolicy InOrder it always does. With dependsOn it does when a member
     depends on another member, be it through ReplicatedJobs that are not in the gang;
-    depending only on outsiders delays the gang without splitting it.
+    depending only on unlinked delays the gang without splitting it.
     """
     if jobset.in_order:
         return True

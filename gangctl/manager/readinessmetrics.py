@@ -1,6 +1,6 @@
 """Where gangs stand, as Prometheus metrics.
 
-Gauges are read from a ledger when they are scraped, so the series of an object end when it goes. Histograms and
+Gauges are read from the aggregates when they are scraped, so the series of an object end when it goes. Histograms and
 counters follow from changes. Labels hold names of queues, namespaces and JobSets, and every family has its most of them
 (docs/metrics.md has the sums): what is beyond is counted under ``(others)``, and per JobSet not at all.
 """
@@ -17,9 +17,9 @@ from prometheus_client.registry import Collector
 
 from gangctl.controllers.readiness.observer import ReadinessObserver
 from gangctl.manager import readinessfamilies as families
+from gangctl.readiness.aggregates import OTHERS, THE_OTHERS, Aggregates, Limits, Queue, queue_of
 from gangctl.readiness.changes import Disruptions, transition
 from gangctl.readiness.lapse import Lapse
-from gangctl.readiness.ledger import OTHERS, THE_OTHERS, Ledger, Limits, Queue, queue_of
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Counts, Readiness
 from gangctl.readiness.starts import Span, Starts
@@ -48,7 +48,7 @@ _CUT_OFF: Final = {
     "reasons": (families.BLOCKED, families.OLDEST),
     "namespaces": (families.LOST,),
 }
-"""Families by the limit of the ledger that cuts them off."""
+"""Families by the limit of the aggregates that cuts them off."""
 _LIMITED: Final = (*chain(*_CUT_OFF.values()), *_HISTOGRAMS.values(), families.DISRUPTIONS, families.DEGRADED)
 """All that are cut off somewhere."""
 
@@ -85,7 +85,7 @@ class ReadinessMetrics(ReadinessObserver):
 
     def forget(self) -> None:
         """End what is about gangs that are there: this replica does not follow them any more."""
-        self.ledger = Ledger(self._limits)
+        self.aggregates = Aggregates(self._limits)
         self._degraded: Lapse[tuple[str, str], Queue] = Lapse(self._limits.queues, THE_OTHERS)
         self._starts: Starts | None = None
         self._found = Disruptions()
@@ -100,8 +100,8 @@ class ReadinessMetrics(ReadinessObserver):
         if stated is None:
             return
         # What it does not know it cannot have counted, whatever others knew before.
-        last = self.ledger.last(stated.key)
-        self.ledger.stands(last, now)
+        last = self.aggregates.last(stated.key)
+        self.aggregates.stands(last, now)
         self._count_time(last, now)
         if (phases := transition(last, now)) is not None:
             self._transitions.labels(*(phase.label for phase in phases)).inc()
@@ -120,7 +120,7 @@ class ReadinessMetrics(ReadinessObserver):
 
     def seconds_degraded(self) -> Iterable[tuple[Queue, float]]:
         """Seconds that gangs of each queue have been degraded; queues without gangs are forgotten."""
-        self._degraded.keep(self.ledger.has)
+        self._degraded.keep(self.aggregates.has)
         return self._degraded.seconds(self._monotonic())
 
     def _measure(self, stated: Readiness, now: Readiness | None) -> None:
@@ -153,8 +153,8 @@ class ReadinessMetrics(ReadinessObserver):
         return OTHERS
 
     def _count_dropped(self) -> None:
-        while self.ledger.dropped:
-            what, times = self.ledger.dropped.popitem()
+        while self.aggregates.dropped:
+            what, times = self.aggregates.dropped.popitem()
             for family in _CUT_OFF[what]:
                 self._dropped.labels(family.name).inc(times)
 
@@ -171,19 +171,19 @@ class _Standing(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """What there is."""
-        ledger = self._metrics.ledger
-        yield from _by_queue(ledger)
-        yield from _by_reason(ledger)
-        yield from _by_jobset(ledger)
+        aggregates = self._metrics.aggregates
+        yield from _by_queue(aggregates)
+        yield from _by_reason(aggregates)
+        yield from _by_jobset(aggregates)
         seconds = list(self._metrics.seconds_degraded())
         yield families.DEGRADED.metric(lambda: seconds)
 
 
-# What is read of the ledger must not change while samples are made of it, elsewhere.
+# What is read of the aggregates must not change while samples are made of it, elsewhere.
 
 
-def _by_queue(ledger: Ledger) -> Iterable[Metric]:
-    rows = [(queue, tuple(row.phases.items()), row.pods) for queue, row in ledger.rows()]
+def _by_queue(aggregates: Aggregates) -> Iterable[Metric]:
+    rows = [(queue, tuple(row.phases.items()), row.pods) for queue, row in aggregates.rows()]
     return (
         families.GANGS.metric(
             lambda: (((*queue, phase.label), count) for queue, phases, _ in rows for phase, count in phases)
@@ -200,8 +200,8 @@ def _states(pods: Counts) -> Iterable[tuple[str, int]]:
     return zip(families.STATES, counts, strict=True)
 
 
-def _by_reason(ledger: Ledger) -> Iterable[Metric]:
-    blocked, lost = ledger.blocked(), ledger.lost()
+def _by_reason(aggregates: Aggregates) -> Iterable[Metric]:
+    blocked, lost = aggregates.blocked(), aggregates.lost()
     return (
         families.BLOCKED.metric(
             lambda: (((*queue, reason.value), found.gangs) for (queue, reason), found in blocked.items())
@@ -213,8 +213,8 @@ def _by_reason(ledger: Ledger) -> Iterable[Metric]:
     )
 
 
-def _by_jobset(ledger: Ledger) -> Iterable[Metric]:
-    gangs, without = ledger.gangs(), ledger.without_row
+def _by_jobset(aggregates: Aggregates) -> Iterable[Metric]:
+    gangs, without = aggregates.gangs(), aggregates.without_row
     return (
         families.INFO.metric(lambda: ((_known_of(gang), 1) for gang in gangs)),
         families.READY_PODS.metric(lambda: ((gang.key, gang.counts.ready) for gang in gangs)),

@@ -23,7 +23,7 @@ from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Counts, GroupReadiness, Readiness
 from gangctl.readiness.rollup import all_done, rolled_up
 from gangctl.readiness.stages import stages_to_come
-from gangctl.readiness.tally import Tally, tally
+from gangctl.readiness.totals import Totals, totals
 
 COUNTING_SECONDS: Final = 5
 """How long a Job may take to count a pod that has succeeded. Finished pods are not followed: until then one that is
@@ -100,7 +100,7 @@ def _finished(jobset: JobSet, groups: Sequence[Group], now: int, before: Readine
     known = _by_name(before)
     found = []
     for group in groups:
-        counts = replace(tally(group, runs=False).counts, wanted=0)
+        counts = replace(totals(group, runs=False).counts, wanted=0)
         phase = GangPhase.SUCCEEDED if succeeded or group.finished else GangPhase.FAILED
         own = known.get(group.name)
         at = own.since if own is not None and own.phase is phase else since
@@ -116,7 +116,7 @@ def _suspended(snapshot: Snapshot, groups: Sequence[Group], now: int, before: Re
     # What has run has not waited since it was made; JobSet is about to write since when.
     made = 0 if jobset.resumed_at else unix(jobset.created)
     since = unix(jobset.suspended_at) or _same(before, phase) or made or now
-    found = [_group(group, phase, since, tally(group, runs=False).counts, None) for group in groups]
+    found = [_group(group, phase, since, totals(group, runs=False).counts, None) for group in groups]
     return _Found(found, phase, since)
 
 
@@ -166,7 +166,7 @@ def _recovered(snapshot: Snapshot) -> bool:
 
 
 def _running_group(group: Group, life: Life, *, deleting: bool, recovered: bool) -> GroupReadiness:
-    sum_ = tally(group, runs=not deleting)
+    sum_ = totals(group, runs=not deleting)
     found = traces(group)
     been = not deleting and _been_ready(group, found, life.before, recovered=recovered)
     missing = _missing_since(group, sum_, life) if been else 0
@@ -197,7 +197,7 @@ def _been_ready(group: Group, found: Traces, before: GroupReadiness | None, *, r
     return found.turned > 0 and shows_readiness(group, found)
 
 
-def _missing_since(group: Group, sum_: Tally, life: Life) -> int:
+def _missing_since(group: Group, sum_: Totals, life: Life) -> int:
     """Since when nothing is wrong but that pods are missing which may have succeeded; 0 where it is not so."""
     counts, before = sum_.counts, life.before
     if before is None or before.phase is not GangPhase.READY or group.leaving:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from gangctl.readiness.membership import Group
 from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.tally import Tally
+from gangctl.readiness.totals import Totals
 
 
-def phase_of_group(group: Group, tally: Tally, attempt: int, *, been_ready: bool, counting: bool) -> GangPhase:
+def phase_of_group(group: Group, totals: Totals, attempt: int, *, been_ready: bool, counting: bool) -> GangPhase:
     """How far it has come; total.
 
     ``been_ready`` says whether it was ready before in this attempt, and ``counting`` that the pods which are missing
     may merely have finished, and keep it from nothing.
     """
-    counts = tally.counts
+    counts = totals.counts
     if group.finished:
         return GangPhase.SUCCEEDED
     if counts.created < counts.wanted and _is_leaving(group, attempt):
@@ -27,11 +27,11 @@ def phase_of_group(group: Group, tally: Tally, attempt: int, *, been_ready: bool
         return GangPhase.READY
     if been_ready:
         return GangPhase.DEGRADED
-    if counts.created == 0 or tally.bound < group.needed:
+    if counts.created == 0 or totals.bound < group.needed:
         made = counts.created > 0 or group.jobs
         return GangPhase.WAITING_FOR_PODS if made else GangPhase.PENDING
-    if tally.bound_placed < group.needed:
-        return _unplaced(group, tally)
+    if totals.bound_placed < group.needed:
+        return _unplaced(group, totals)
     return GangPhase.PARTIALLY_READY if counts.ready else GangPhase.STARTING
 
 
@@ -40,13 +40,13 @@ def _is_leaving(group: Group, attempt: int) -> bool:
     return bool(group.earlier) or any(job.attempt < attempt for job in group.leaving_jobs)
 
 
-def _unplaced(group: Group, tally: Tally) -> GangPhase:
+def _unplaced(group: Group, totals: Totals) -> GangPhase:
     """All pods that it needs exist, and not all of these have nodes."""
-    if tally.free < group.needed:
+    if totals.free < group.needed:
         return GangPhase.GATED
-    if tally.bound_placed:
+    if totals.bound_placed:
         return GangPhase.PARTIALLY_PLACED
     said = group.pod_group.scheduled if group.pod_group is not None else None
-    if tally.refused or (said is not None and not said.status):
+    if totals.refused or (said is not None and not said.status):
         return GangPhase.UNSCHEDULABLE
     return GangPhase.SCHEDULING

@@ -97,7 +97,7 @@ def _begun(group: Group) -> int:
     have lost some.
     """
     known = scheduled_at(group)
-    together = group.scope is not None and not group.outsiders and group.needed >= group.wanted
+    together = group.scope is not None and not group.unlinked and group.needed >= group.wanted
     if not together and not any(job.failed for job in group.jobs):
         return 0
     return known or min((pod.placed_at for pod in group.pods if pod.node and pod.placed_at), default=0)

@@ -17,10 +17,10 @@ from gangctl.api.scheduling import Generation, Observed, Reference
 from gangctl.gang.config import GangOptions
 from gangctl.gang.counting import job_pods
 from gangctl.gang.naming import family
-from gangctl.gang.outsiders import find_outsiders
 from gangctl.gang.plan import GangPlan, PlannedJob, make_plan, stored_stamps
 from gangctl.gang.progress import JobProgress, job_pods_left
 from gangctl.gang.stamp import Scope
+from gangctl.gang.unlinked import find_unlinked
 from gangctl.gang.validate import MAX_JOBS, check_jobs
 from gangctl.readiness.facts import PodFacts, Snapshot
 from gangctl.readiness.reading import unix
@@ -57,7 +57,7 @@ class Group:
     """Of earlier attempts, not finished."""
     over: tuple[PodFacts, ...] = ()
     """Of this attempt and finished; usually not all that have: their Jobs count them."""
-    outsiders: frozenset[JobKey] = frozenset()
+    unlinked: frozenset[JobKey] = frozenset()
     """Jobs whose pods name no group although one was planned: nothing places these with the others."""
     pod_group: Observed | None = None
     """None where it is missing, somebody else's or on its way out; always on 1.35, which has none."""
@@ -85,10 +85,10 @@ class Group:
 
     @property
     def bound(self) -> tuple[PodFacts, ...]:
-        """Those of :attr:`pods` that are placed together: without the outsiders', unless there are no others."""
-        if not self.outsiders or len(self.outsiders) == len(self.planned):
+        """Those of :attr:`pods` that are placed together: without unlinked Jobs' pods, unless there are no others."""
+        if not self.unlinked or len(self.unlinked) == len(self.planned):
             return self.pods
-        return tuple(pod for pod in self.pods if (pod.replicated_job, pod.job_index) not in self.outsiders)
+        return tuple(pod for pod in self.pods if (pod.replicated_job, pod.job_index) not in self.unlinked)
 
 
 def plan_of(snapshot: Snapshot) -> GangPlan | None:
@@ -113,7 +113,7 @@ def members(snapshot: Snapshot) -> tuple[Group, ...]:
     known = _Known(
         snapshot,
         {rj.name: rj for rj in snapshot.jobset.replicated_jobs},
-        _outsiders(snapshot, plan),
+        _unlinked(snapshot, plan),
         stages_to_come(snapshot.jobset, snapshot.jobs),
     )
     return tuple(_group(known, draft) for draft in drafts)
@@ -125,7 +125,7 @@ class _Known:
 
     snapshot: Snapshot
     replicated_jobs: Mapping[str, ReplicatedJob]
-    outsiders: frozenset[JobKey]
+    unlinked: frozenset[JobKey]
     to_come: frozenset[str]
 
 
@@ -218,12 +218,12 @@ class _Roll:
         return 0 < pod.created < self._created
 
 
-def _outsiders(snapshot: Snapshot, plan: GangPlan | None) -> frozenset[JobKey]:
+def _unlinked(snapshot: Snapshot, plan: GangPlan | None) -> frozenset[JobKey]:
     if plan is None:
         return frozenset()
     if snapshot.api.generation is None:
         return frozenset(job.key for job in snapshot.jobs if not job.group)
-    return frozenset(job.key for job in find_outsiders(plan, snapshot.jobs, snapshot.api.generation))
+    return frozenset(job.key for job in find_unlinked(plan, snapshot.jobs, snapshot.api.generation))
 
 
 def _group(known: _Known, draft: _Draft) -> Group:
@@ -240,7 +240,7 @@ def _group(known: _Known, draft: _Draft) -> Group:
         rj = known.replicated_jobs[each.replicated_job]
         left[key] = max(0, job_pods_left(rj, progress.get(key), restarts))
     wanted = sum(left.values())
-    own = frozenset(key for key in left if key in known.outsiders)
+    own = frozenset(key for key in left if key in known.unlinked)
     pod_group = _pod_group(snapshot, draft)
     minimum = _minimum(snapshot, draft, pod_group, own, wanted)
     return Group(
@@ -254,7 +254,7 @@ def _group(known: _Known, draft: _Draft) -> Group:
         leaving=tuple(leaving),
         earlier=tuple(earlier),
         over=tuple(over),
-        outsiders=own,
+        unlinked=own,
         pod_group=pod_group,
         desired=sum(max(0, job.pods) for job in draft.planned),
         minimum=minimum,
@@ -308,23 +308,21 @@ def _pod_group(snapshot: Snapshot, draft: _Draft) -> Observed | None:
 
 
 def _minimum(
-    snapshot: Snapshot, draft: _Draft, pod_group: Observed | None, outsiders: frozenset[JobKey], wanted: int
+    snapshot: Snapshot, draft: _Draft, pod_group: Observed | None, unlinked: frozenset[JobKey], wanted: int
 ) -> int:
-    if draft.scope is None or len(outsiders) == len(draft.planned):
+    if draft.scope is None or len(unlinked) == len(draft.planned):
         return wanted
     if pod_group is not None:
         return dict(pod_group.min_counts).get("", draft.min_count)
     workload = snapshot.workload if snapshot.api.generation is Generation.V1ALPHA1 else None
     if workload is not None and workload.owner_uid == snapshot.jobset.uid:
         return dict(workload.min_counts).get(draft.template, draft.min_count)
-    return draft.min_count - sum(job.pods for job in draft.planned if (job.replicated_job, job.index) in outsiders)
+    return draft.min_count - sum(job.pods for job in draft.planned if (job.replicated_job, job.index) in unlinked)
 
 
-def _needed(
-    known: _Known, draft: _Draft, left: Mapping[JobKey, int], outsiders: frozenset[JobKey], minimum: int
-) -> int:
+def _needed(known: _Known, draft: _Draft, left: Mapping[JobKey, int], unlinked: frozenset[JobKey], minimum: int) -> int:
     if draft.scope is None:
         return sum(count for (name, _), count in left.items() if name not in known.to_come)
-    if not outsiders or len(outsiders) == len(draft.planned):
+    if not unlinked or len(unlinked) == len(draft.planned):
         return min(minimum, sum(left.values()))
-    return min(minimum, sum(count for key, count in left.items() if key not in outsiders))
+    return min(minimum, sum(count for key, count in left.items() if key not in unlinked))

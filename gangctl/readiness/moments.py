@@ -14,7 +14,7 @@ from gangctl.readiness.membership import Group
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.reading import unix
 from gangctl.readiness.result import GroupReadiness
-from gangctl.readiness.tally import Tally, nth
+from gangctl.readiness.totals import Totals, nth
 
 _LASTING: Final = frozenset({GangPhase.DEGRADED, GangPhase.RESTARTING, GangPhase.SUCCEEDED})
 """Phases of which the traces go away while they last: who has seen their beginning knows best."""
@@ -32,37 +32,37 @@ class Life:
     """What was found of it in this very attempt."""
 
 
-def since(phase: GangPhase, group: Group, tally: Tally, found: Traces, life: Life) -> int:
+def since(phase: GangPhase, group: Group, totals: Totals, found: Traces, life: Life) -> int:
     """When it entered its phase."""
     same = life.before.since if life.before is not None and life.before.phase is phase else 0
     if phase in _LASTING and same:
         return same
-    written = _written(phase, group, tally, found, life)
+    written = _written(phase, group, totals, found, life)
     if phase is GangPhase.READY:
         # Once pods finish, the last of those that are left may have become ready earlier.
         return max(written, same) or life.now
     return written or same or life.now
 
 
-def _written(phase: GangPhase, group: Group, tally: Tally, found: Traces, life: Life) -> int:
+def _written(phase: GangPhase, group: Group, totals: Totals, found: Traces, life: Life) -> int:
     """What times in the cluster say, 0 where they say nothing."""
     match phase:
         case GangPhase.PENDING | GangPhase.WAITING_FOR_PODS:
-            return life.begun or (tally.created_at[0] if tally.created_at else 0)
+            return life.begun or (totals.created_at[0] if totals.created_at else 0)
         case GangPhase.SCHEDULING | GangPhase.GATED:
-            return nth(tally.created_at, group.needed)
+            return nth(totals.created_at, group.needed)
         case GangPhase.UNSCHEDULABLE:
             said = group.pod_group.scheduled if group.pod_group is not None else None
             told = unix(said.since) if said is not None and not said.status else 0
-            return tally.refused_at or max(told, nth(tally.created_at, group.needed))
+            return totals.refused_at or max(told, nth(totals.created_at, group.needed))
         case GangPhase.PARTIALLY_PLACED:
-            return nth(tally.placed_at, 1)
+            return nth(totals.placed_at, 1)
         case GangPhase.STARTING:
-            return nth(tally.placed_at, group.needed)
+            return nth(totals.placed_at, group.needed)
         case GangPhase.PARTIALLY_READY:
-            return max(nth(tally.placed_at, group.needed), nth(tally.ready_at, 1))
+            return max(nth(totals.placed_at, group.needed), nth(totals.ready_at, 1))
         case GangPhase.READY:
-            return nth(tally.ready_at, group.wanted)
+            return nth(totals.ready_at, group.wanted)
         case GangPhase.DEGRADED:
             return found.lost_at
         case GangPhase.RESTARTING:
@@ -73,30 +73,30 @@ def _written(phase: GangPhase, group: Group, tally: Tally, found: Traces, life: 
             return max((pod.ready_at for pod in group.over), default=0)
 
 
-def placed_at(group: Group, tally: Tally, been_ready: bool, life: Life) -> int:
+def placed_at(group: Group, totals: Totals, been_ready: bool, life: Life) -> int:
     """When the last pod that was needed got its node, the first time in this attempt; 0 before that."""
     if life.before is not None and life.before.placed_at:
         return life.before.placed_at
     if group.finished:
         return max((pod.placed_at for pod in group.over), default=0)
     decided = scheduled_at(group)
-    now = nth(tally.placed_at, group.needed)
+    now = nth(totals.placed_at, group.needed)
     if now or been_ready:
-        return min(now, decided) if now and decided else now or decided or nth(tally.placed_at, len(tally.placed_at))
+        return min(now, decided) if now and decided else now or decided or nth(totals.placed_at, len(totals.placed_at))
     return 0
 
 
-def first_ready_at(tally: Tally, life: Life) -> int:
+def first_ready_at(totals: Totals, life: Life) -> int:
     """When the first pod became ready."""
     if life.before is not None and life.before.first_ready_at:
         return life.before.first_ready_at
-    return nth(tally.ready_at, 1)
+    return nth(totals.ready_at, 1)
 
 
-def ready_at(group: Group, tally: Tally, been_ready: bool, life: Life) -> int:
+def ready_at(group: Group, totals: Totals, been_ready: bool, life: Life) -> int:
     """When the last pod became ready, the first time in this attempt; 0 until all are."""
     if life.before is not None and life.before.ready_at:
         return life.before.ready_at
     if not been_ready:
         return 0
-    return nth(tally.ready_at, group.wanted) or nth(tally.ready_at, len(tally.ready_at))
+    return nth(totals.ready_at, group.wanted) or nth(totals.ready_at, len(totals.ready_at))

@@ -1,4 +1,4 @@
-"""A Kubernetes API server in memory, and players for the controllers beside it.
+"""A Kubernetes API server in memory, and simulated controllers beside it.
 
 For the demo without a cluster, for experiments (``gangctl sandbox``) and for tests that
 need a fault at a chosen request. It is a simulation: what it does is compared with real

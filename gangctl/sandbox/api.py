@@ -1,4 +1,4 @@
-"""The verbs of an API server, without HTTP: what players call, and what :mod:`http` puts on the wire.
+"""The verbs of an API server, without HTTP: what simulated controllers call, and what :mod:`http` puts on the wire.
 
 Bodies are copied, and so are the objects handed out: both stay the caller's to change.
 Failures are :class:`errors.StatusError`. Warnings for the client are appended to the
@@ -67,7 +67,7 @@ class Api:
 
     @property
     def store(self) -> Store:
-        """What is stored; players use the verbs instead."""
+        """What is stored; simulated controllers use the verbs instead."""
         return self.backend.store
 
     @property

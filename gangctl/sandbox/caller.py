@@ -18,7 +18,7 @@ class Caller:
 
 
 SYSTEM: Final = Caller("system:sandbox", ("system:masters",))
-"""The server's own hands: players and the garbage collector."""
+"""The server's own hands: simulated controllers and the garbage collector."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Faults at chosen requests: "the third write of gangctl is carried out and never answered".
 
 A rule matches requests of one user, counts them in the order in which they arrive, and
-acts at its turns. Only HTTP is touched, so players and the garbage collector never see a fault.
+acts at its turns. Only HTTP is touched, so simulated controllers and the garbage collector never see a fault.
 """
 
 from __future__ import annotations

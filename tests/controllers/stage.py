@@ -1,4 +1,4 @@
-"""What scenes in a sandbox share: a client of it, one who may write only while it leads, and what runs beside."""
+"""What contexts in a sandbox share: a client of it, one who may write only while it leads, and what runs beside."""
 
 from __future__ import annotations
 

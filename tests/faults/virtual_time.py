@@ -1,8 +1,9 @@
 """An event loop whose waiting costs nothing: when nobody has anything to do, its clock jumps to the next timer.
 
 gangctl backs off for seconds, looks again after half a minute, gives a Lease up after fifteen seconds. A thousand
-scenarios that wait for such things really would take a day. Client, server and players share one loop here and talk
-over loopback sockets: when nothing is ready and nothing runs in a thread, only a timer can make a difference.
+scenarios that wait for such things really would take a day. Client, server and simulated controllers share one loop
+here and talk over loopback sockets: when nothing is ready and nothing runs in a thread, only a timer can make a
+difference.
 """
 
 from __future__ import annotations

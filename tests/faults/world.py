@@ -1,4 +1,4 @@
-"""One small cluster in one event loop: the sandbox, its players, and gangctl itself, in virtual time."""
+"""One small cluster in one event loop: the sandbox, its simulated controllers, and gangctl itself, in virtual time."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from gangctl.manager.settings import load_settings
 from gangctl.runtime.looplag import LoopLag
 from gangctl.sandbox.caller import Caller, DeleteOptions
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.players import Players, add_nodes
 from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.simulated import SimulatedControllers, add_nodes
 from gangctl.sandbox.store import Change
 from tests.controlplane.ports import Ports
 from tests.faults import pathways, policies
@@ -69,12 +69,14 @@ class Outcome:
 class World:
     """The administrator's hands, and what there is to see."""
 
-    def __init__(self, sandbox: Sandbox, players: Players, directory: Path, about: frozenset[str]) -> None:
+    def __init__(
+        self, sandbox: Sandbox, simulated: SimulatedControllers, directory: Path, about: frozenset[str]
+    ) -> None:
         self.sandbox = sandbox
         self.has_policies = about >= policies.ABOUT
         self.has_pathways = about >= pathways.ABOUT
         self.api = sandbox.api
-        self.players = players
+        self.simulated = simulated
         self.minor = sandbox.options.minor
         self.has_groups = self.minor != "1.35"
         self.version = VERSIONS[self.minor]
@@ -215,11 +217,11 @@ class World:
     async def finish(self, name: str, pods: int | None = None) -> None:
         """Let running pods of a JobSet succeed, all or the first so many."""
         for pod in (await self._running_pods(name))[:pods]:
-            await self.players.kubelet.finish(pod)
+            await self.simulated.kubelet.finish(pod)
 
     async def fail(self, name: str) -> None:
         """Let the first running pod of a JobSet fail."""
-        await self.players.kubelet.fail((await self._running_pods(name))[0])
+        await self.simulated.kubelet.fail((await self._running_pods(name))[0])
 
     async def create_scheduling(self, plural: str, raw: Object) -> None:
         """Create a Workload or PodGroup by hand."""
@@ -308,7 +310,7 @@ class World:
 @asynccontextmanager
 async def world(minor: str, directory: Path, *, about: frozenset[str] = frozenset()) -> AsyncIterator[World]:
     """A world with room for every scenario; what it is not ``about`` is not defined there, and not looked for."""
-    async with Sandbox(SandboxOptions(minor=minor)) as sandbox, Players(sandbox.api) as players:
+    async with Sandbox(SandboxOptions(minor=minor)) as sandbox, SimulatedControllers(sandbox.api) as simulated:
         await sandbox.api.create(
             sandbox.api.kind("namespaces"),
             "",
@@ -316,7 +318,7 @@ async def world(minor: str, directory: Path, *, about: frozenset[str] = frozense
             ADMIN,
         )
         await add_nodes(sandbox.api, 4, cpu="8")
-        built = World(sandbox, players, directory, about)
+        built = World(sandbox, simulated, directory, about)
         if built.has_policies:
             await policies.define(sandbox.api, ADMIN)
         if built.has_pathways:

@@ -114,7 +114,7 @@ class TestMapping:
         assert "metadata" not in value["spec"]["replicatedJobs"][0]["template"]
         assert converted(value, Notation.ANNOTATIONS) == raw
 
-    def test_sequenced_jobset_gang_with_an_outsider_is_written_as_it_is_split(self) -> None:
+    def test_sequenced_jobset_gang_with_an_unlinked_job_is_written_as_it_is_split(self) -> None:
         raw = jobset("js", rj("a"), rj("b", depends_on="a"), rj("d", mode="Off"), mode="Gang")
         scheduling = converted(raw, Notation.SCHEDULING)["spec"]["scheduling"]
         assert scheduling == {"replicatedJobs": [target("a", **GANG), target("b", **GANG), target("d", **BASIC)]}

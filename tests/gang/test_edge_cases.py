@@ -247,9 +247,9 @@ def test_e30_sequenced_startup_splits_a_jobset_wide_gang() -> None:
     chain = jobset("js", rj("a"), rj("b", mode="Off", depends_on="a"), rj("c", 1, 2, 2, depends_on="b"), mode="Gang")
     assert reasons(resolved(chain)) == [Reason.GANG_SPLIT]
     assert sizes(chain) == {"a": 1, "c": 2}
-    outsider = jobset("js", rj("a", mode="Off"), rj("b", depends_on="a"), rj("c", depends_on="a"), mode="Gang")
-    assert reasons(resolved(outsider)) == []
-    assert sizes(outsider) == {"jobset": 2}
+    unlinked = jobset("js", rj("a", mode="Off"), rj("b", depends_on="a"), rj("c", depends_on="a"), mode="Gang")
+    assert reasons(resolved(unlinked)) == []
+    assert sizes(unlinked) == {"jobset": 2}
     circle = [rj("x", mode="Off", depends_on="y"), rj("y", mode="Off", depends_on="x")]
     assert reasons(resolved(jobset("js", *circle, rj("a", depends_on="x"), rj("b"), mode="Gang"))) == []
     own_groups = jobset("js", rj("a", mode="Gang"), rj("b", 2, mode="ReplicatedGang", depends_on="a"))

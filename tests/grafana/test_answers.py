@@ -30,7 +30,7 @@ def asked(dashboard: str, panel: str, ref: str = "A") -> PanelQuery:
     return found
 
 
-class Scene:
+class Context:
     """Series by the minute, and what queries come to at minute 30."""
 
     def __init__(self, promtool: Path, directory: Path) -> None:
@@ -57,8 +57,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(promtool: Path, tmp_path: Path) -> Scene:
-    return Scene(promtool, tmp_path)
+def context(promtool: Path, tmp_path: Path) -> Context:
+    return Context(promtool, tmp_path)
 
 
 def gauge(metric: str, labels: str = QUEUE, target: str = TARGET) -> str:
@@ -66,12 +66,12 @@ def gauge(metric: str, labels: str = QUEUE, target: str = TARGET) -> str:
 
 
 @each("panel", ["Gangs held back", "Held back for", "Stranded pods", "Degraded", "Guarantee lost"])
-def test_nothing_is_zero_only_while_somebody_leads(panel: str, scene: Scene) -> None:
+def test_nothing_is_zero_only_while_somebody_leads(panel: str, context: Context) -> None:
     """An empty cluster and a gangctl that knows nothing look different."""
     query = asked("overview", panel)
-    scene.answers(query, LEADER, {"{}": 0})
-    scene.answers(query, NOBODY_LEADS, {})
-    scene.answers(query, {}, {})
+    context.answers(query, LEADER, {"{}": 0})
+    context.answers(query, NOBODY_LEADS, {})
+    context.answers(query, {}, {})
 
 
 def leading(shard: int, *leads: int) -> dict[str, str]:
@@ -87,39 +87,39 @@ def leading(shard: int, *leads: int) -> dict[str, str]:
     [("overview", "Shards without leader"), ("health", "Shards led amiss")],
     ids=["overview", "health"],
 )
-def test_shards_without_leader_are_counted_and_none_is_zero(dashboard: str, panel: str, scene: Scene) -> None:
+def test_shards_without_leader_are_counted_and_none_is_zero(dashboard: str, panel: str, context: Context) -> None:
     query = asked(dashboard, panel)
-    scene.answers(query, {**leading(0, 1, 0), **leading(1, 0, 1)}, {"{}": 0})
-    scene.answers(query, {**leading(0, 1, 0), **leading(1, 0, 0), **leading(2, 0, 0)}, {"{}": 2})
-    scene.answers(query, leading(0, 0, 0), {"{}": 1})
-    scene.answers(query, {}, {})
+    context.answers(query, {**leading(0, 1, 0), **leading(1, 0, 1)}, {"{}": 0})
+    context.answers(query, {**leading(0, 1, 0), **leading(1, 0, 0), **leading(2, 0, 0)}, {"{}": 2})
+    context.answers(query, leading(0, 0, 0), {"{}": 1})
+    context.answers(query, {}, {})
 
 
-def test_a_shard_with_two_leaders_is_seen_among_others(scene: Scene) -> None:
+def test_a_shard_with_two_leaders_is_seen_among_others(context: Context) -> None:
     series = {**leading(0, 1, 0), **leading(1, 1, 1)}
-    scene.answers(asked("health", "Shards led amiss"), series, {"{}": 1})
-    scene.answers(asked("overview", "Shards without leader"), series, {"{}": 0})
+    context.answers(asked("health", "Shards led amiss"), series, {"{}": 1})
+    context.answers(asked("overview", "Shards without leader"), series, {"{}": 0})
 
 
-def test_gangs_that_two_replicas_tell_of_count_once(scene: Scene) -> None:
+def test_gangs_that_two_replicas_tell_of_count_once(context: Context) -> None:
     blocked = [gauge("gangctl_gangs_blocked", f'{QUEUE},reason="NeverFits"', target) for target in (TARGET, OTHER)]
     elsewhere = gauge("gangctl_gangs_blocked", 'namespace="team-b",reason="NeverFits"')
     series = {**LEADER, **dict.fromkeys(blocked, "2x60"), elsewhere: "1x60"}
-    scene.answers(asked("overview", "Gangs held back"), series, {"{}": 3})
-    scene.answers(asked("overview", "Gangs held back"), series, {"{}": 2}, {"namespace": "team-a|team-c"})
+    context.answers(asked("overview", "Gangs held back"), series, {"{}": 3})
+    context.answers(asked("overview", "Gangs held back"), series, {"{}": 2}, {"namespace": "team-a|team-c"})
 
 
-def test_the_table_of_causes_says_whose_why_how_many_and_since_when(scene: Scene) -> None:
+def test_the_table_of_causes_says_whose_why_how_many_and_since_when(context: Context) -> None:
     blocked = gauge("gangctl_gangs_blocked", f'{QUEUE},reason="Unschedulable"')
     gone = gauge("gangctl_gangs_blocked", f'{QUEUE},reason="NodeLost"')
     oldest = gauge("gangctl_oldest_blocked_gang_timestamp_seconds", f'{QUEUE},reason="Unschedulable"')
     series = {blocked: "2x60", gone: "0x60", oldest: "600x60"}
     row = f'{{{QUEUE},reason="Unschedulable"}}'
-    scene.answers(asked("overview", "Held back, by queue and cause", "A"), series, {row: 1200})
-    scene.answers(asked("overview", "Held back, by queue and cause", "B"), series, {row: 2})
+    context.answers(asked("overview", "Held back, by queue and cause", "A"), series, {row: 1200})
+    context.answers(asked("overview", "Held back, by queue and cause", "B"), series, {row: 2})
 
 
-def test_the_table_of_gangs_joins_what_is_known_of_each(scene: Scene) -> None:
+def test_the_table_of_gangs_joins_what_is_known_of_each(context: Context) -> None:
     gang, ready = 'namespace="team-a",jobset="train"', 'namespace="team-a",jobset="done"'
     held = 'level="JobSet",phase="unschedulable",reason="Unschedulable"'
     known = f'{gang},local_queue="research",cluster_queue="gpus",{held}'
@@ -134,20 +134,20 @@ def test_the_table_of_gangs_joins_what_is_known_of_each(scene: Scene) -> None:
             gauge("gangctl_gang_wanted_pods", item): "8x60",
         }
     for ref, labels, value in (("A", known, 900), ("B", gang, 3), ("C", gang, 8)):
-        scene.answers(asked("overview", "Gangs that are not ready", ref), series, {f"{{{labels}}}": value})
+        context.answers(asked("overview", "Gangs that are not ready", ref), series, {f"{{{labels}}}": value})
 
 
 @each("phase", GangPhase)
-def test_the_phase_of_a_gang_is_one_number_that_grafana_names(phase: GangPhase, scene: Scene) -> None:
+def test_the_phase_of_a_gang_is_one_number_that_grafana_names(phase: GangPhase, context: Context) -> None:
     info = gauge("gangctl_gang_info", f'namespace="team-a",jobset="train",level="JobSet",phase="{phase.label}"')
     other = gauge("gangctl_gang_info", 'namespace="team-a",jobset="other",level="JobSet",phase="failed"')
     before = gauge("gangctl_gang_info", 'namespace="team-a",jobset="train",level="JobSet",phase="gone"')
     series = {info: "_x20 1x40", other: "1x60", before: "1x19 stale"}
     number = list(GangPhase).index(phase) + 1
-    scene.answers(asked("gang", "Phases"), series, {"{}": number}, {"namespace": "team-a", "jobset": "train"})
+    context.answers(asked("gang", "Phases"), series, {"{}": number}, {"namespace": "team-a", "jobset": "train"})
 
 
-def test_the_three_waits_add_up_to_the_time_to_ready(scene: Scene) -> None:
+def test_the_three_waits_add_up_to_the_time_to_ready(context: Context) -> None:
     """Two gangs: 100 s until admitted, 130 s until scheduled, 190 s until ready, each on average."""
     series = {}
     for metric, mean in (("time_to_ready", 190), ("time_to_scheduled", 130), ("admitted_to_ready", 90)):
@@ -156,12 +156,12 @@ def test_the_three_waits_add_up_to_the_time_to_ready(scene: Scene) -> None:
         series[gauge(f"{name}_count", labels)] = "0x27 2x60"
         series[gauge(f"{name}_sum", labels)] = f"0x27 {2 * mean}x60"
     for ref, wait in (("A", 100), ("B", 30), ("C", 60)):
-        scene.answers(asked("queues", "Mean wait, by what is waited for", ref), series, {"{}": wait})
+        context.answers(asked("queues", "Mean wait, by what is waited for", ref), series, {"{}": wait})
         row = '{cluster_queue="gpus"}'
-        scene.answers(asked("queues", "Mean wait by ClusterQueue, in the time shown", ref), series, {row: wait})
+        context.answers(asked("queues", "Mean wait by ClusterQueue, in the time shown", ref), series, {row: wait})
 
 
-def test_replicas_of_kueue_are_not_added_up(scene: Scene) -> None:
+def test_replicas_of_kueue_are_not_added_up(context: Context) -> None:
     def of_kueue(metric: str, role: str, labels: str = "") -> str:
         return f'{metric}{{job="kueue",instance="{role}",cluster_queue="gpus",replica_role="{role}"{labels}}}'
 
@@ -173,23 +173,23 @@ def test_replicas_of_kueue_are_not_added_up(scene: Scene) -> None:
         series[of_kueue("kueue_cluster_queue_resource_usage", role, quota)] = "6x60"
         series[of_kueue("kueue_cluster_queue_nominal_quota", role, quota)] = "8x60"
     table = "ClusterQueues, in Kueue and here"
-    scene.answers(asked("queues", table, "A"), series, {'{cluster_queue="gpus",root_cohort="all"}': 1})
-    scene.answers(asked("queues", table, "C"), series, {'{cluster_queue="gpus"}': 4})
+    context.answers(asked("queues", table, "A"), series, {'{cluster_queue="gpus",root_cohort="all"}': 1})
+    context.answers(asked("queues", table, "C"), series, {'{cluster_queue="gpus"}': 4})
     row = '{cluster_queue="gpus",flavor="a100",resource="gpu"}'
-    scene.answers(asked("queues", "Use of nominal quota"), series, {row: 0.75})
+    context.answers(asked("queues", "Use of nominal quota"), series, {row: 0.75})
 
 
-def test_a_silent_watch_shows_however_many_others_are_heard_of(scene: Scene) -> None:
+def test_a_silent_watch_shows_however_many_others_are_heard_of(context: Context) -> None:
     contact = "gangctl_informer_last_contact_timestamp_seconds"
     series = {
         gauge(contact, 'resource="pods"'): "1500x60",
         gauge(contact, 'resource="jobs"'): "1795x60",
         gauge(contact, 'resource="never"'): "0x60",
     }
-    scene.answers(asked("health", "Longest silence"), series, {"{}": 300})
+    context.answers(asked("health", "Longest silence"), series, {"{}": 300})
 
 
-def test_the_certificate_that_ends_first_counts_and_none_is_none(scene: Scene) -> None:
+def test_the_certificate_that_ends_first_counts_and_none_is_none(context: Context) -> None:
     expires = "gangctl_certificate_expiration_timestamp_seconds"
     series = {f"{expires}{{{TARGET}}}": "90000x60", f"{expires}{{{OTHER}}}": "0x60"}
-    scene.answers(asked("health", "Certificate ends in"), series, {"{}": 90000 - 1800})
+    context.answers(asked("health", "Certificate ends in"), series, {"{}": 90000 - 1800})

@@ -10,7 +10,7 @@ from tests.live.gangctl import Gangctl
 from tests.live.rights import Right, refusals
 from tests.manifests.files import MANIFESTS, documents
 
-Check = Callable[["Scene"], AsyncGenerator[None, None]]
+Check = Callable[["Context"], AsyncGenerator[None, None]]
 
 
 def granted(component: str) -> list[Right]:
@@ -27,7 +27,7 @@ def granted(component: str) -> list[Right]:
     ]
 
 
-class Scene:
+class Context:
     """A namespace, a gangctl, and the right that is taken from it."""
 
     def __init__(self, queues: Queues, gangctl: Gangctl, right: Right) -> None:
@@ -49,83 +49,83 @@ class Scene:
         await wait_for(seen, what=f"{self.right} to be missed")
 
 
-async def declares(scene: Scene) -> AsyncGenerator[None, None]:
+async def declares(context: Context) -> AsyncGenerator[None, None]:
     """Without it nobody says that a new check is active."""
     yield
-    check = await scene.queues.check("gang")
-    await scene.refused()
-    assert "status" not in await scene.queues.api.get(f"{CHECKS}/{check}")
+    check = await context.queues.check("gang")
+    await context.refused()
+    assert "status" not in await context.queues.api.get(f"{CHECKS}/{check}")
     yield
-    await scene.queues.condition(check, "True", "Active")
+    await context.queues.condition(check, "True", "Active")
 
 
-async def follows_parameters(scene: Scene) -> AsyncGenerator[None, None]:
+async def follows_parameters(context: Context) -> AsyncGenerator[None, None]:
     """Without it a check stays bad although its parameters have come."""
-    check = await scene.queues.check("gang", parameters=f"late-{scene.queues.name[-6:]}")
-    await scene.queues.condition(check, "False", "BadParametersRef")
-    await scene.gangctl.process.stop()
+    check = await context.queues.check("gang", parameters=f"late-{context.queues.name[-6:]}")
+    await context.queues.condition(check, "False", "BadParametersRef")
+    await context.gangctl.process.stop()
     yield
-    await scene.gangctl.process.start()
+    await context.gangctl.process.start()
     # A list follows the fifth refusal of a watch, and shows everything; so does the next one, a long time later.
-    await scene.refused(6 if scene.right.verb == "watch" else 1)
-    since = scene.queues.cluster.plane.audit_position
-    name = await scene.queues.parameters("late")
-    live = await scene.queues.api.get(f"{CHECKS}/{check}")
+    await context.refused(6 if context.right.verb == "watch" else 1)
+    since = context.queues.cluster.plane.audit_position
+    name = await context.queues.parameters("late")
+    live = await context.queues.api.get(f"{CHECKS}/{check}")
     if "BadParametersRef" not in {each["reason"] for each in live["status"]["conditions"]}:
 
         async def listed() -> bool:
             own = (
                 each
-                for each in scene.queues.cluster.plane.audit(since)
-                if each["user"]["username"] == scene.gangctl.user
+                for each in context.queues.cluster.plane.audit(since)
+                if each["user"]["username"] == context.gangctl.user
             )
             resources = {each.get("objectRef", {}).get("resource") for each in own if each["verb"] == "list"}
             return "gangadmissionparameters" in resources
 
         await wait_for(listed, what="the list that has told of them: no watch has")
     yield
-    await scene.queues.condition(check, "True", "Active")
-    await scene.queues.api.delete(f"{PARAMETERS}/{name}")
+    await context.queues.condition(check, "True", "Active")
+    await context.queues.api.delete(f"{PARAMETERS}/{name}")
 
 
-async def says_ready(scene: Scene) -> AsyncGenerator[None, None]:
+async def says_ready(context: Context) -> AsyncGenerator[None, None]:
     """Without it a gang is made, and its JobSet never starts."""
-    check = await scene.queues.check("gang")
-    await scene.queues.condition(check, "True", "Active")
-    await scene.queues.open((check,))
-    await scene.queues.active()
+    check = await context.queues.check("gang")
+    await context.queues.condition(check, "True", "Active")
+    await context.queues.open((check,))
+    await context.queues.active()
     yield
-    await scene.queues.submit()
-    await scene.refused()
-    assert not holds(await scene.queues.workload("js"), "Admitted")
+    await context.queues.submit()
+    await context.refused()
+    assert not holds(await context.queues.workload("js"), "Admitted")
     yield
-    await wait_for(lambda: scene.queues.started("js"), what="the JobSet to start")
+    await wait_for(lambda: context.queues.started("js"), what="the JobSet to start")
 
 
-async def asks_policies(scene: Scene) -> AsyncGenerator[None, None]:
+async def asks_policies(context: Context) -> AsyncGenerator[None, None]:
     """Without it nobody starts whom policies might deny by now."""
-    name = f"fine-{scene.queues.name[-6:]}"
-    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": scene.queues.name}}}
+    name = f"fine-{context.queues.name[-6:]}"
+    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": context.queues.name}}}
     spec = {"matchConstraints": here, "validations": [{"expression": "true"}]}
     body = {"apiVersion": "gangctl.dev/v1alpha1", "kind": "GangPolicy", "metadata": {"name": name}, "spec": spec}
     path = f"/apis/gangctl.dev/v1alpha1/gangpolicies/{name}"
-    await scene.queues.api.patch(path, body, kind="apply", fieldManager="test")
+    await context.queues.api.patch(path, body, kind="apply", fieldManager="test")
 
     async def in_force() -> bool:
-        status = (await scene.queues.api.get(path)).get("status", {})
+        status = (await context.queues.api.get(path)).get("status", {})
         return [each["status"] for each in status.get("conditions", [])] == ["True"]
 
     await wait_for(in_force, what="the policy to be in force")
-    async for part in says_ready(scene):
+    async for part in says_ready(context):
         yield part
-    await scene.queues.api.delete(path)
+    await context.queues.api.delete(path)
 
 
-async def opens(scene: Scene) -> AsyncGenerator[None, None]:
+async def opens(context: Context) -> AsyncGenerator[None, None]:
     """Without it the gate stays closed."""
     yield
-    await scene.queues.submit()
-    await scene.refused()
-    assert await gates_of(scene.queues.cluster, "js") == ["gangctl.dev/gang"]
+    await context.queues.submit()
+    await context.refused()
+    assert await gates_of(context.queues.cluster, "js") == ["gangctl.dev/gang"]
     yield
-    await wait_for(lambda: scene.queues.started("js"), what="the JobSet to start")
+    await wait_for(lambda: context.queues.started("js"), what="the JobSet to start")

@@ -17,7 +17,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.admission import CHECKS, KUEUE, PARAMETERS, Queues, chronicle, holds, install, state_of, wrote
-from tests.live.admission_rights import Check, Scene, asks_policies, declares, follows_parameters, granted, says_ready
+from tests.live.admission_rights import Check, Context, asks_policies, declares, follows_parameters, granted, says_ready
 from tests.live.cluster import Cluster, refused
 from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
 from tests.live.observe import foreign_workload, said
@@ -367,7 +367,7 @@ def test_every_right_has_a_check() -> None:
 @pytest.mark.full("rights of the same kinds are looked at in test_rights_live")
 @pytest.mark.parametrize("right", granted("kueue-check"), ids=str)
 async def test_each_right_is_needed(right: Right, queues: Queues, checking: Gangctl) -> None:
-    act = RIGHTS[right.resource, right.verb](Scene(queues, checking, right))
+    act = RIGHTS[right.resource, right.verb](Context(queues, checking, right))
     await anext(act)
     async with missing(queues.api, USER, [right]):
         await anext(act)

@@ -17,7 +17,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.admission import GATED_BY, KUEUE, QUEUE, Queues, chronicle, gates_of, holds, install, wrote
-from tests.live.admission_rights import Scene, granted, opens
+from tests.live.admission_rights import Context, granted, opens
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.definitions import serve
 from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
@@ -251,7 +251,7 @@ async def test_the_account_can_change_nothing_else_of_a_jobset(queues: Queues, k
 @pytest.mark.full("the first tier has its life once, who is not gated, and what the account may not do")
 async def test_the_right_to_patch_is_needed(queues: Queues, gating: Gangctl) -> None:
     (patch,) = [each for each in granted("kueue-gate") if each.verb == "patch"]
-    act = opens(Scene(queues, gating, patch))
+    act = opens(Context(queues, gating, patch))
     await anext(act)
     async with missing(queues.api, USER, [patch]):
         await anext(act)
@@ -266,9 +266,9 @@ async def test_a_kueue_that_minds_no_gates_is_told_of(request: pytest.FixtureReq
             # Without the right to look whether the gate is there in truth, nobody is told anything.
             (look,) = [each for each in granted("kueue-gate") if each.verb == "get"]
             async with missing(plane.api, USER, [look]):
-                scene = Scene(queues, gangctl, look)
+                context = Context(queues, gangctl, look)
                 await queues.submit()
-                await scene.refused()
+                await context.refused()
                 assert "AdmissionGateNotHonoured" not in await queues.cluster.reasons("js")
             event = await said(queues.cluster, "AdmissionGateNotHonoured")
             assert event["type"] == "Warning"

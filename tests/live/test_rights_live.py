@@ -48,7 +48,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("rights")]
 HASTE: Final = ("--discovery-period=1", "--policy-scan-period=2", "--shutdown-delay=0")
 """Flags that the checks have beside the Deployment's: they wait for looks and scans, and start and stop gangctl."""
 
-OUTSIDER: Final = "outsider"
+STRANGER: Final = "stranger"
 UNUSED: Final = {
     ("workloads", "get"): "only where a name turns out to be taken that no watch has told of yet",
     ("podgroups", "get"): "only where a name turns out to be taken that no watch has told of yet",
@@ -403,10 +403,10 @@ async def outside(rights_plane: ControlPlane, pod: InCluster, cluster: Cluster) 
     for path in (*checks.CONFIGURATIONS, checks.JOB_WEBHOOKS):
         if await _exists(cluster, path):
             await cluster.api.delete(path)
-    await prepare(rights_plane, OUTSIDER)
-    process = Gangctl(rights_plane, *HASTE, "--unregister-on-exit", name=OUTSIDER, user=OUTSIDER)
+    await prepare(rights_plane, STRANGER)
+    process = Gangctl(rights_plane, *HASTE, "--unregister-on-exit", name=STRANGER, user=STRANGER)
     await process.process.start()
-    yield Stage(cluster, process, f":{OUTSIDER}")
+    yield Stage(cluster, process, f":{STRANGER}")
     await process.close()
 
 

@@ -123,16 +123,16 @@ async def play(directory: Path, never: Collection[str]) -> Seen:
             tenancy = Tenancy(plane)
             await prepare(plane)
             await tenancy.prepare()
-        scene = await stack.enter_async_context(_scene(plane, tenancy, directory, seen))
+        context = await stack.enter_async_context(_context(plane, tenancy, directory, seen))
         async with asyncio.TaskGroup() as group:
-            group.create_task(scene.sick_side())
-            group.create_task(scene.main_side())
-        seen.fired, seen.values = scene.watcher.fired, scene.watcher.values
+            group.create_task(context.sick_side())
+            group.create_task(context.main_side())
+        seen.fired, seen.values = context.watcher.fired, context.watcher.values
     return seen
 
 
 @dataclass
-class _Scene:
+class _Context:
     plane: ControlPlane
     tenancy: Tenancy
     network: FaultyProxy
@@ -299,7 +299,7 @@ class _Scene:
 
 
 @asynccontextmanager
-async def _scene(plane: ControlPlane, tenancy: Tenancy, directory: Path, seen: Seen) -> AsyncIterator[_Scene]:
+async def _context(plane: ControlPlane, tenancy: Tenancy, directory: Path, seen: Seen) -> AsyncIterator[_Context]:
     async with AsyncExitStack() as stack:
         sick = await stack.enter_async_context(sick_replicas(plane, directory))
         network = await stack.enter_async_context(FaultyProxy(plane, USER))
@@ -316,7 +316,7 @@ async def _scene(plane: ControlPlane, tenancy: Tenancy, directory: Path, seen: S
         watcher = Watcher([prometheus, beside])
         watching = asyncio.create_task(watcher.run())
         try:
-            yield _Scene(plane, tenancy, network, gangctl, slow, sick, prometheus, beside, watcher, seen)
+            yield _Context(plane, tenancy, network, gangctl, slow, sick, prometheus, beside, watcher, seen)
         finally:
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -16,9 +16,9 @@ from gangctl.manager.families import families
 from gangctl.manager.pathwaysmetrics import MOST_NAMESPACES
 from gangctl.manager.readinessmetrics import MOST_DISRUPTIONS, MOST_STARTS
 from gangctl.pathways.status.facts import Phase
+from gangctl.readiness.aggregates import OTHERS, Limits
 from gangctl.readiness.causes import PROMISES
 from gangctl.readiness.causes.ranking import TIERS
-from gangctl.readiness.ledger import OTHERS, Limits
 from gangctl.readiness.phases import GangPhase
 from gangctl.runtime.families import Family
 from gangctl.runtime.shards import MOST_SHARDS

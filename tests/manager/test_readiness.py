@@ -27,9 +27,9 @@ class Room:
         self.part.controller._stand(KEY, standing("js", namespace="t", local_queue="q", phase=GangPhase.QUEUED))
 
     def marked(self) -> list[tuple[str, str]]:
-        agenda = self.part.controller._agenda
-        found = [*agenda._changed, *agenda._later]
-        agenda.clear()
+        requeue_timers = self.part.controller._requeue_timers
+        found = [*requeue_timers._changed, *requeue_timers._later]
+        requeue_timers.clear()
         return found
 
 

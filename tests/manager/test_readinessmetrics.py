@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 from gangctl.gang.reasons import Reason
 from gangctl.manager.families import families
 from gangctl.manager.readinessmetrics import ReadinessMetrics
-from gangctl.readiness.ledger import OTHERS, Limits
+from gangctl.readiness.aggregates import OTHERS, Limits
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Counts, Readiness
 from gangctl.runtime.probes import ProbeServer

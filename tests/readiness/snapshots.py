@@ -1,8 +1,8 @@
 """Builders of snapshots: what JobSet, its Jobs, pods and groups look like at one moment.
 
-``scene = Scene(jobset("js", rj("w", 2, 4, 4), mode="Gang", uid="u"))`` and then
-``scene.snapshot(scene.pods(READY))``. A JobSet is made at :data:`CREATED`, its pods at :data:`BORN`; they are placed at
-:data:`PLACED_AT` and ready at :data:`READY_AT`; :data:`NOW` is ten minutes after the creation.
+``context = Context(jobset("js", rj("w", 2, 4, 4), mode="Gang", uid="u"))`` and then
+``context.snapshot(context.pods(READY))``. A JobSet is made at :data:`CREATED`, its pods at :data:`BORN`; they are
+placed at :data:`PLACED_AT` and ready at :data:`READY_AT`; :data:`NOW` is ten minutes after the creation.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def condition(kind: str, at: int, *, status: bool = True, reason: str = "", mess
     return {"type": kind, "status": text, "reason": reason, "message": message, "lastTransitionTime": rfc3339(at)}
 
 
-class Scene:
+class Context:
     """One JobSet, stamped as gangctl's webhook does, on one generation; its parts are built from its plan."""
 
     def __init__(

@@ -26,7 +26,7 @@ from tests.readiness.snapshots import (
     READY,
     READY_AT,
     RUNNING,
-    Scene,
+    Context,
     changed,
     condition,
     initially_scheduled,
@@ -65,31 +65,31 @@ def _renewed(pods: Sequence[PodFacts], which: int, at: int, **state: Any) -> lis
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_from_creation_to_readiness(generation: Generation) -> None:
     told = Told()
-    queued = Scene(RAW, generation, queue="main", suspend=True)
+    queued = Context(RAW, generation, queue="main", suspend=True)
     waiting = waits_in(QuotaReserved=no("Pending"))
     told.see(queued.snapshot(jobs=[], groups={}, workload=None, queue=waiting), CREATED + 1, P.QUEUED, CREATED)
 
     admitted_at = CREATED + 30
-    scene = Scene(RAW, generation, queue="main", end=condition("Suspended", admitted_at + 1, status=False))
+    context = Context(RAW, generation, queue="main", end=condition("Suspended", admitted_at + 1, status=False))
     queue = waits_in(Admitted=yes(since=rfc3339(admitted_at)))
-    nothing = scene.snapshot(jobs=[], groups={}, workload=None, queue=queue)
+    nothing = context.snapshot(jobs=[], groups={}, workload=None, queue=queue)
     told.see(nothing, admitted_at + 1, P.PENDING, admitted_at)
-    told.see(scene.snapshot(queue=queue), admitted_at + 2, P.WAITING_FOR_PODS, admitted_at)
-    told.see(scene.snapshot(scene.pods()[:7], queue=queue), BORN, P.WAITING_FOR_PODS, admitted_at)
-    told.see(scene.snapshot(scene.pods(), queue=queue), BORN + 1, P.SCHEDULING, BORN)
+    told.see(context.snapshot(queue=queue), admitted_at + 2, P.WAITING_FOR_PODS, admitted_at)
+    told.see(context.snapshot(context.pods()[:7], queue=queue), BORN, P.WAITING_FOR_PODS, admitted_at)
+    told.see(context.snapshot(context.pods(), queue=queue), BORN + 1, P.SCHEDULING, BORN)
 
-    groups = scene.groups(initially_scheduled())
-    some = [*scene.pods(PLACED)[:3], *scene.pods(PENDING)[3:]]
-    told.see(scene.snapshot(some, queue=queue), PLACED_AT, P.PARTIALLY_PLACED, PLACED_AT)
+    groups = context.groups(initially_scheduled())
+    some = [*context.pods(PLACED)[:3], *context.pods(PENDING)[3:]]
+    told.see(context.snapshot(some, queue=queue), PLACED_AT, P.PARTIALLY_PLACED, PLACED_AT)
 
     def step(pods: list[PodFacts]) -> Snapshot:
-        return scene.snapshot(pods, queue=queue, groups=groups)
+        return context.snapshot(pods, queue=queue, groups=groups)
 
-    placed = told.see(step(scene.pods(RUNNING)), PLACED_AT + 1, P.STARTING, PLACED_AT)
+    placed = told.see(step(context.pods(RUNNING)), PLACED_AT + 1, P.STARTING, PLACED_AT)
     assert (placed.placed_at, placed.first_ready_at, placed.ready_at) == (PLACED_AT, 0, 0)
-    first = changed(scene.pods(RUNNING), 0, ready=True, ready_at=READY_AT - 9)
+    first = changed(context.pods(RUNNING), 0, ready=True, ready_at=READY_AT - 9)
     told.see(step(first), READY_AT - 9, P.PARTIALLY_READY, READY_AT - 9)
-    ready_pods = changed(scene.pods(READY), 0, ready_at=READY_AT - 9)
+    ready_pods = changed(context.pods(READY), 0, ready_at=READY_AT - 9)
     ready = told.see(step(ready_pods), READY_AT, P.READY, READY_AT)
     assert (ready.placed_at, ready.first_ready_at, ready.ready_at) == (PLACED_AT, READY_AT - 9, READY_AT)
     assert (ready.been_ready, ready.causes, ready.look_again) == (True, (), None)
@@ -98,12 +98,12 @@ def test_from_creation_to_readiness(generation: Generation) -> None:
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_from_readiness_over_a_loss_and_a_restart_to_the_end(generation: Generation) -> None:
     told = Told()
-    scene = Scene(RAW, generation)
-    groups = scene.groups(initially_scheduled())
-    ready_pods = scene.pods(READY)
+    context = Context(RAW, generation)
+    groups = context.groups(initially_scheduled())
+    ready_pods = context.pods(READY)
 
     def step(pods: list[PodFacts]) -> Snapshot:
-        return scene.snapshot(pods, groups=groups)
+        return context.snapshot(pods, groups=groups)
 
     told.see(step(ready_pods), READY_AT, P.READY, READY_AT)
     lost = READY_AT + 100
@@ -120,9 +120,9 @@ def test_from_readiness_over_a_loss_and_a_restart_to_the_end(generation: Generat
     assert (back.placed_at, back.ready_at) == (PLACED_AT, READY_AT), "of the first time"
 
     restarted = lost + 40
-    anew = Scene(RAW, generation, restarts=1, end=condition("RestartingJobSet", restarted))
+    anew = Context(RAW, generation, restarts=1, end=condition("RestartingJobSet", restarted))
     old = [replace(pod, deleting=True) for pod in whole]
-    leave = anew.snapshot(old, jobs=scene.jobs(deleting=True), groups=groups)
+    leave = anew.snapshot(old, jobs=context.jobs(deleting=True), groups=groups)
     left = told.see(leave, restarted + 1, P.RESTARTING, restarted)
     assert (left.attempt, left.been_ready, left.placed_at, left.ready_at) == (1, False, 0, 0)
     new = anew.pods(RUNNING, created=restarted + 10, placed_at=restarted + 20)
@@ -131,7 +131,7 @@ def test_from_readiness_over_a_loss_and_a_restart_to_the_end(generation: Generat
     new = anew.pods(READY, created=restarted + 10, placed_at=restarted + 20, ready_at=restarted + 30)
     told.see(anew.snapshot(new, groups=groups), restarted + 30, P.READY, restarted + 30)
 
-    over = Scene(RAW, generation, restarts=1, end=condition("Completed", NOW))
+    over = Context(RAW, generation, restarts=1, end=condition("Completed", NOW))
     done = over.snapshot(jobs=over.jobs(succeeded=3, complete=True), groups={}, workload=None)
     end = told.see(done, NOW, P.SUCCEEDED, NOW)
     assert end.ready_at == restarted + 30
@@ -139,18 +139,18 @@ def test_from_readiness_over_a_loss_and_a_restart_to_the_end(generation: Generat
 
 
 def test_an_eviction_begins_a_new_life() -> None:
-    scene = Scene(RAW, queue="main")
+    context = Context(RAW, queue="main")
     first = waits_in(Admitted=yes(since=rfc3339(CREATED)))
-    groups = scene.groups(initially_scheduled())
-    ready = evaluate(scene.snapshot(scene.pods(READY), queue=first, groups=groups), NOW - 200)
-    evicted = Scene(RAW, queue="main", suspend=True, end=condition("Suspended", NOW - 190))
-    leaving = scene.pods(READY, deleting=True)
+    groups = context.groups(initially_scheduled())
+    ready = evaluate(context.snapshot(context.pods(READY), queue=first, groups=groups), NOW - 200)
+    evicted = Context(RAW, queue="main", suspend=True, end=condition("Suspended", NOW - 190))
+    leaving = context.pods(READY, deleting=True)
     waits = evaluate(evicted.snapshot(leaving, queue=waits_in(), groups=groups), NOW - 180, ready)
     assert (waits.phase, waits.since, waits.been_ready, waits.ready_at) == (P.QUEUED, NOW - 190, False, 0)
     second = waits_in(Admitted=yes(since=rfc3339(NOW - 90)))
-    new = scene.pods(PENDING, created=NOW - 80)
+    new = context.pods(PENDING, created=NOW - 80)
     for before in (ready, waits, None):
-        found = evaluate(scene.snapshot(new, queue=second, groups=groups), NOW, before)
+        found = evaluate(context.snapshot(new, queue=second, groups=groups), NOW, before)
         assert (found.phase, found.since, found.placed_at) == (P.SCHEDULING, NOW - 80, 0)
         assert not found.been_ready
 
@@ -158,7 +158,7 @@ def test_an_eviction_begins_a_new_life() -> None:
 @pytest.mark.parametrize("stamped", [True, False])
 def test_a_jobset_made_anew_begins_a_new_life(*, stamped: bool) -> None:
     raws = [{**RAW, "metadata": {**RAW["metadata"], "uid": uid}} for uid in ("old", "new")]
-    old, new = (Scene(raw, stamped=stamped) for raw in raws)
+    old, new = (Context(raw, stamped=stamped) for raw in raws)
     ready = evaluate(old.snapshot(old.pods(READY)), NOW)
     early = old.pods(READY, deleting=True, created=CREATED - 1)
     found = evaluate(new.snapshot([*early, *new.pods(PENDING)]), NOW, ready)
@@ -167,83 +167,83 @@ def test_a_jobset_made_anew_begins_a_new_life(*, stamped: bool) -> None:
 
 def test_a_gang_that_runs_to_its_end_is_not_degraded() -> None:
     """Pods that succeed are gone from what is followed a moment before their Jobs count them."""
-    scene = Scene(RAW)
-    pods = scene.pods(READY)
-    before = evaluate(scene.snapshot(pods), NOW)
-    one = evaluate(scene.snapshot(pods[1:]), NOW, before)
+    context = Context(RAW)
+    pods = context.pods(READY)
+    before = evaluate(context.snapshot(pods), NOW)
+    one = evaluate(context.snapshot(pods[1:]), NOW, before)
     assert (one.phase, one.since, one.counts.ready, one.counts.wanted) == (P.READY, READY_AT, 7, 8)
     assert one.look_again == NOW + COUNTING_SECONDS
-    jobs = [*scene.jobs(only="a", succeeded=1), *scene.jobs(only="b")]
-    counted = evaluate(scene.snapshot(pods[1:], jobs=jobs), NOW + 2, one)
+    jobs = [*context.jobs(only="a", succeeded=1), *context.jobs(only="b")]
+    counted = evaluate(context.snapshot(pods[1:], jobs=jobs), NOW + 2, one)
     assert (counted.phase, counted.look_again) == (P.READY, None)
-    two = evaluate(scene.snapshot(pods[2:], jobs=jobs), NOW + 4, counted)
+    two = evaluate(context.snapshot(pods[2:], jobs=jobs), NOW + 4, counted)
     assert (two.phase, two.look_again) == (P.READY, NOW + 4 + COUNTING_SECONDS)
-    late = evaluate(scene.snapshot(pods[2:], jobs=jobs), NOW + 4 + COUNTING_SECONDS, two)
+    late = evaluate(context.snapshot(pods[2:], jobs=jobs), NOW + 4 + COUNTING_SECONDS, two)
     assert (late.phase, late.look_again is None or late.look_again > NOW + 4 + COUNTING_SECONDS) == (P.DEGRADED, True)
 
 
 @pytest.mark.parametrize("how", ["terminating", "not ready", "replaced"])
 def test_a_pod_that_is_lost_is_told_at_once(how: str) -> None:
-    scene = Scene(RAW)
-    pods = scene.pods(READY)
-    before = evaluate(scene.snapshot(pods), NOW)
+    context = Context(RAW)
+    pods = context.pods(READY)
+    before = evaluate(context.snapshot(pods), NOW)
     after = {
         "terminating": changed(pods, 0, deleting=True),
         "not ready": changed(pods, 0, ready=False, ready_at=NOW),
         "replaced": _renewed(pods, 0, NOW),
     }
-    assert evaluate(scene.snapshot(after[how]), NOW, before).phase is P.DEGRADED
+    assert evaluate(context.snapshot(after[how]), NOW, before).phase is P.DEGRADED
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_a_pod_that_is_lost_before_all_were_ready_degrades_nothing(generation: Generation) -> None:
-    scene = Scene(RAW, generation)
-    groups = scene.groups(initially_scheduled())
-    pods = _renewed(scene.pods(RUNNING, ready_at=PLACED_AT + 1), 0, PLACED_AT + 50)
-    found = evaluate(scene.snapshot(pods, groups=groups), NOW)
+    context = Context(RAW, generation)
+    groups = context.groups(initially_scheduled())
+    pods = _renewed(context.pods(RUNNING, ready_at=PLACED_AT + 1), 0, PLACED_AT + 50)
+    found = evaluate(context.snapshot(pods, groups=groups), NOW)
     assert (found.phase, found.been_ready) == (P.PARTIALLY_PLACED, False)
-    late = changed(_renewed(scene.pods(READY), 0, PLACED_AT + 50), 1, ready_at=PLACED_AT + 99)
-    assert evaluate(scene.snapshot(late, groups=groups), NOW).phase is P.PARTIALLY_PLACED
+    late = changed(_renewed(context.pods(READY), 0, PLACED_AT + 50), 1, ready_at=PLACED_AT + 99)
+    assert evaluate(context.snapshot(late, groups=groups), NOW).phase is P.PARTIALLY_PLACED
 
 
 @pytest.mark.parametrize(("restarts", "phase"), [(0, P.STARTING), (3, P.DEGRADED)])
 def test_pods_that_start_over_were_up_once(restarts: int, phase: GangPhase) -> None:
-    scene = Scene(RAW)
-    pods = scene.pods(RUNNING, ready_at=PLACED_AT + 10, restarts=restarts)
-    assert evaluate(scene.snapshot(pods), NOW).phase is phase
+    context = Context(RAW)
+    pods = context.pods(RUNNING, ready_at=PLACED_AT + 10, restarts=restarts)
+    assert evaluate(context.snapshot(pods), NOW).phase is phase
 
 
 def test_a_pod_that_has_vanished_is_missed_by_a_controller_that_was_just_started() -> None:
-    scene = Scene(RAW)
-    pods = scene.pods(READY)[1:]
-    found = evaluate(scene.snapshot(pods, groups=scene.groups(initially_scheduled())), NOW)
+    context = Context(RAW)
+    pods = context.pods(READY)[1:]
+    found = evaluate(context.snapshot(pods, groups=context.groups(initially_scheduled())), NOW)
     assert found.phase is P.DEGRADED
-    scattered = Scene(RAW, None)
+    scattered = Context(RAW, None)
     assert evaluate(scattered.snapshot(scattered.pods(READY)[1:]), NOW).phase is P.WAITING_FOR_PODS
     failed = scattered.snapshot(scattered.pods(READY)[1:], jobs=scattered.jobs(failed=1))
     assert evaluate(failed, NOW).phase is P.DEGRADED
 
 
 def test_what_is_over_keeps_its_times_when_its_place_in_the_queue_is_forgotten() -> None:
-    scene = Scene(RAW, queue="main")
+    context = Context(RAW, queue="main")
     queue = waits_in(Admitted=yes(since=rfc3339(CREATED + 9)))
-    ready = evaluate(scene.snapshot(scene.pods(READY), queue=queue), READY_AT)
-    over = Scene(RAW, queue="main", end=condition("Completed", NOW))
+    ready = evaluate(context.snapshot(context.pods(READY), queue=queue), READY_AT)
+    over = Context(RAW, queue="main", end=condition("Completed", NOW))
     found = evaluate(over.snapshot(jobs=over.jobs(complete=True)), NOW, ready)
     assert (found.phase, found.ready_at) == (P.SUCCEEDED, READY_AT)
 
 
 def test_what_an_older_jobset_does_not_tell_of_a_restart_is_remembered() -> None:
     """Before JobSet 0.12 no condition says when a restart began."""
-    first = Scene(RAW)
+    first = Context(RAW)
     ready = evaluate(first.snapshot(first.pods(READY)), NOW - 100)
-    scene = Scene(RAW, restarts=1)
+    context = Context(RAW, restarts=1)
     failed = changed(first.pods(READY), 0, ready=False, ready_at=NOW - 90)
-    begun = evaluate(scene.snapshot(failed, jobs=first.jobs(deleting=True)), NOW - 80, ready)
+    begun = evaluate(context.snapshot(failed, jobs=first.jobs(deleting=True)), NOW - 80, ready)
     assert (begun.phase, begun.since) == (P.RESTARTING, NOW - 90)
     leaving = [pod for pod in failed if pod.ready]
-    still = evaluate(scene.snapshot(leaving, jobs=first.jobs(deleting=True)), NOW - 70, begun)
+    still = evaluate(context.snapshot(leaving, jobs=first.jobs(deleting=True)), NOW - 70, begun)
     assert (still.phase, still.since) == (P.RESTARTING, NOW - 90)
-    waits = evaluate(scene.snapshot(), NOW - 60, still)
+    waits = evaluate(context.snapshot(), NOW - 60, still)
     assert (waits.phase, waits.since) == (P.WAITING_FOR_PODS, NOW - 60)
-    assert evaluate(scene.snapshot(), NOW, waits).since == NOW - 60
+    assert evaluate(context.snapshot(), NOW, waits).since == NOW - 60

@@ -12,7 +12,7 @@ from gangctl.gang.stamp import Scope
 from gangctl.readiness.membership import Group, members
 from tests.gang.pipeline import GENERATIONS
 from tests.jobsets import jobset, rj
-from tests.readiness.snapshots import CREATED, PENDING, READY, Scene, changed
+from tests.readiness.snapshots import CREATED, PENDING, READY, Context, changed
 from tests.rows import each
 
 WHOLE = jobset("js", rj("a", 1, 1, 1), rj("b", 2, 3, 3), mode="Gang")
@@ -40,9 +40,9 @@ def only(groups: tuple[Group, ...]) -> Group:
 def test_pods_are_in_the_group_that_they_name(
     generation: Generation, raw: dict[str, Any], scope: Scope, pods: list[int]
 ) -> None:
-    scene = Scene(raw, generation)
-    groups = members(scene.snapshot(scene.pods(READY)))
-    assert [group.name for group in groups] == [group.name for group in scene.plan.groups]
+    context = Context(raw, generation)
+    groups = members(context.snapshot(context.pods(READY)))
+    assert [group.name for group in groups] == [group.name for group in context.plan.groups]
     assert [len(group.pods) for group in groups] == pods
     assert [group.desired for group in groups] == [group.wanted for group in groups] == pods
     assert [group.minimum for group in groups] == [group.needed for group in groups] == pods
@@ -51,8 +51,8 @@ def test_pods_are_in_the_group_that_they_name(
 
 
 def test_pods_of_a_replicated_job_without_a_gang_are_in_no_group() -> None:
-    scene = Scene(BESIDE)
-    group = only(members(scene.snapshot(scene.pods(READY))))
+    context = Context(BESIDE)
+    group = only(members(context.snapshot(context.pods(READY))))
     assert group.replicated_jobs == ("b",)
     assert {pod.replicated_job for pod in group.pods} == {"b"}
     assert {job.replicated_job for job in group.jobs} == {"b"}
@@ -60,8 +60,8 @@ def test_pods_of_a_replicated_job_without_a_gang_are_in_no_group() -> None:
 
 @each("generation", [None, *GENERATIONS])
 def test_a_jobset_without_a_plan_is_one_group(generation: Generation | None) -> None:
-    scene = Scene(jobset("js", rj("a", 1, 1, 1), rj("b", 2, 3, 3), mode="Gang"), generation, stamped=False)
-    group = only(members(scene.snapshot(scene.pods(READY))))
+    context = Context(jobset("js", rj("a", 1, 1, 1), rj("b", 2, 3, 3), mode="Gang"), generation, stamped=False)
+    group = only(members(context.snapshot(context.pods(READY))))
     assert (group.name, group.template, group.scope) == ("js", "", None)
     assert group.replicated_jobs == ("a", "b")
     assert (len(group.pods), group.desired, group.minimum, group.needed, group.wanted) == (7, 7, 7, 7, 7)
@@ -72,8 +72,8 @@ def test_a_jobset_without_a_plan_is_one_group(generation: Generation | None) -> 
 def test_a_jobset_made_anew_does_not_inherit_pods_of_the_one_before(
     generation: Generation, raw: dict[str, Any]
 ) -> None:
-    old = Scene({**raw, "metadata": {**raw["metadata"], "uid": "0" * 8}}, generation)
-    new = Scene({**raw, "metadata": {**raw["metadata"], "uid": "1" * 8}}, generation, created=CREATED + 60)
+    old = Context({**raw, "metadata": {**raw["metadata"], "uid": "0" * 8}}, generation)
+    new = Context({**raw, "metadata": {**raw["metadata"], "uid": "1" * 8}}, generation, created=CREATED + 60)
     before = old.pods(READY, deleting=True)
     groups = members(new.snapshot([*before, *new.pods(PENDING)], jobs=[*old.jobs(), *new.jobs()]))
     assert not any(group.leaving or group.earlier for group in groups)
@@ -83,44 +83,44 @@ def test_a_jobset_made_anew_does_not_inherit_pods_of_the_one_before(
 
 @pytest.mark.parametrize("stamped", [True, False])
 def test_pods_that_name_no_group_are_told_from_older_ones_by_their_age(stamped: bool) -> None:
-    scene = Scene(WHOLE, None, stamped=stamped)
-    pods = scene.pods(READY, group="")
+    context = Context(WHOLE, None, stamped=stamped)
+    pods = context.pods(READY, group="")
     old = [replace(pod, name=f"old-{pod.name}", created=CREATED - 1) for pod in pods]
-    group = only(members(scene.snapshot([*old, *pods])))
+    group = only(members(context.snapshot([*old, *pods])))
     assert group.pods == tuple(pods)
 
 
 def test_pods_of_another_namespace_or_jobset_are_strange() -> None:
-    scene = Scene(WHOLE)
-    pods = [*scene.pods(READY, namespace="other"), *scene.pods(READY, jobset="js-2")]
-    assert only(members(scene.snapshot(pods))).pods == ()
+    context = Context(WHOLE)
+    pods = [*context.pods(READY, namespace="other"), *context.pods(READY, jobset="js-2")]
+    assert only(members(context.snapshot(pods))).pods == ()
 
 
 def test_pods_by_attempt_and_end() -> None:
-    scene = Scene(WHOLE, restarts=2)
-    now = scene.pods(READY)
-    left = scene.pods(READY, only="a", deleting=True)
-    early = [replace(pod, attempt=1) for pod in scene.pods(READY)]
-    over = changed(scene.pods(READY, only="b", index=0), slice(None), phase="Succeeded", ready=False)
-    gone = [replace(pod, attempt=0, phase="Failed") for pod in scene.pods(READY)]
-    group = only(members(scene.snapshot([*gone, *over, *early, *left, *now])))
+    context = Context(WHOLE, restarts=2)
+    now = context.pods(READY)
+    left = context.pods(READY, only="a", deleting=True)
+    early = [replace(pod, attempt=1) for pod in context.pods(READY)]
+    over = changed(context.pods(READY, only="b", index=0), slice(None), phase="Succeeded", ready=False)
+    gone = [replace(pod, attempt=0, phase="Failed") for pod in context.pods(READY)]
+    group = only(members(context.snapshot([*gone, *over, *early, *left, *now])))
     assert (group.pods, group.leaving, group.earlier, group.over) == tuple(map(tuple, (now, left, early, over)))
 
 
 def test_pods_of_a_restart_that_the_jobset_does_not_tell_yet_take_the_place_of_the_earlier_ones() -> None:
-    scene = Scene(WHOLE)
-    early = scene.pods(READY)
-    late = [replace(pod, attempt=1) for pod in scene.pods(PENDING, only="b", index=1)]
-    group = only(members(scene.snapshot([*early, *late])))
+    context = Context(WHOLE)
+    early = context.pods(READY)
+    late = [replace(pod, attempt=1) for pod in context.pods(PENDING, only="b", index=1)]
+    group = only(members(context.snapshot([*early, *late])))
     assert [(pod.replicated_job, pod.job_index) for pod in group.earlier] == [("b", 1)] * 3
     assert len(group.pods) == 7
 
 
 def test_jobs_about_to_be_replaced_count_in_full() -> None:
-    scene = Scene(WHOLE, restarts=1)
-    jobs = [*scene.jobs(only="a"), *scene.jobs(only="b", index=0, attempt=0), *scene.jobs(only="b", index=1)]
+    context = Context(WHOLE, restarts=1)
+    jobs = [*context.jobs(only="a"), *context.jobs(only="b", index=0, attempt=0), *context.jobs(only="b", index=1)]
     jobs = [replace(job, complete=job.replicated_job == "a" or job.attempt == 0) for job in jobs]
-    group = only(members(scene.snapshot(jobs=jobs)))
+    group = only(members(context.snapshot(jobs=jobs)))
     assert [job.name for job in group.leaving_jobs] == ["js-b-0"]
     assert group.wanted == 6
     assert not group.finished
@@ -128,27 +128,27 @@ def test_jobs_about_to_be_replaced_count_in_full() -> None:
 
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_minimum_is_the_observed_one(generation: Generation) -> None:
-    scene = Scene(REPLICAS, generation)
-    groups = {name: replace(each, min_counts=(("", 2),)) for name, each in scene.groups().items()}
-    workload = scene.workload(min_counts=(("b", 2),))
-    assert [group.minimum for group in members(scene.snapshot(groups=groups, workload=workload))] == [2, 2]
-    nothing = members(scene.snapshot(groups={}, workload=None))
+    context = Context(REPLICAS, generation)
+    groups = {name: replace(each, min_counts=(("", 2),)) for name, each in context.groups().items()}
+    workload = context.workload(min_counts=(("b", 2),))
+    assert [group.minimum for group in members(context.snapshot(groups=groups, workload=workload))] == [2, 2]
+    nothing = members(context.snapshot(groups={}, workload=None))
     assert [(group.minimum, group.pod_group) for group in nothing] == [(3, None), (3, None)]
 
 
 @pytest.mark.parametrize("change", [{"owner_uid": "somebody"}, {"deleting": True}], ids=["foreign", "terminating"])
 def test_a_pod_group_that_is_not_there_for_long_or_for_others_is_none(change: dict[str, Any]) -> None:
-    scene = Scene(WHOLE)
-    groups = scene.groups(min_counts=(("", 99),), **change)
-    group = only(members(scene.snapshot(groups=groups)))
+    context = Context(WHOLE)
+    groups = context.groups(min_counts=(("", 99),), **change)
+    group = only(members(context.snapshot(groups=groups)))
     assert group.pod_group is None
     assert group.minimum == 7
 
 
 def test_pods_that_have_succeeded_are_no_longer_wanted_or_needed() -> None:
-    scene = Scene(REPLICAS, Generation.V1ALPHA2)
-    jobs = [*scene.jobs(index=0, succeeded=1), *scene.jobs(index=1, succeeded=3, complete=True)]
-    groups = members(scene.snapshot(jobs=jobs))
+    context = Context(REPLICAS, Generation.V1ALPHA2)
+    jobs = [*context.jobs(index=0, succeeded=1), *context.jobs(index=1, succeeded=3, complete=True)]
+    groups = members(context.snapshot(jobs=jobs))
     assert [(group.minimum, group.needed, group.wanted, group.succeeded) for group in groups] == [
         (3, 2, 2, 1),
         (3, 0, 0, 3),
@@ -157,58 +157,58 @@ def test_pods_that_have_succeeded_are_no_longer_wanted_or_needed() -> None:
 
 
 def test_pods_that_failed_for_good_are_no_longer_wanted_or_needed() -> None:
-    scene = Scene(jobset("js", rj("w", 2, 4, 4, mode="ReplicatedGang"), uid="u"))
-    jobs = [*scene.jobs(index=0, failed=1, failed_indexes=1), *scene.jobs(index=1, succeeded=1, decided=True)]
-    groups = members(scene.snapshot(scene.pods(READY, count=3), jobs=jobs))
+    context = Context(jobset("js", rj("w", 2, 4, 4, mode="ReplicatedGang"), uid="u"))
+    jobs = [*context.jobs(index=0, failed=1, failed_indexes=1), *context.jobs(index=1, succeeded=1, decided=True)]
+    groups = members(context.snapshot(context.pods(READY, count=3), jobs=jobs))
     assert [(group.needed, group.wanted) for group in groups] == [(3, 3), (0, 0)]
 
 
 def test_pods_that_are_seen_to_have_succeeded_need_not_wait_for_their_job_to_count_them() -> None:
-    scene = Scene(REPLICAS)
-    pods = changed(scene.pods(READY, index=0), 0, phase="Succeeded", ready=False)
-    group = members(scene.snapshot(pods))[0]
+    context = Context(REPLICAS)
+    pods = changed(context.pods(READY, index=0), 0, phase="Succeeded", ready=False)
+    group = members(context.snapshot(pods))[0]
     assert (group.wanted, group.succeeded) == (2, 1)
 
 
 @each("named", ["", "theirs"])
-def test_outsiders_are_members_that_nothing_places_with_the_others(named: str) -> None:
-    scene = Scene(WHOLE)
-    jobs = [*scene.jobs(only="a"), *scene.jobs(only="b", index=0, group=named), *scene.jobs(only="b", index=1)]
-    groups = scene.groups(min_counts=(("", 4),))
+def test_unlinked_are_members_that_nothing_places_with_the_others(named: str) -> None:
+    context = Context(WHOLE)
+    jobs = [*context.jobs(only="a"), *context.jobs(only="b", index=0, group=named), *context.jobs(only="b", index=1)]
+    groups = context.groups(min_counts=(("", 4),))
     pods = [
         replace(pod, group=named if (pod.replicated_job, pod.job_index) == ("b", 0) else pod.group)
-        for pod in scene.pods(READY)
+        for pod in context.pods(READY)
     ]
-    group = only(members(scene.snapshot(pods, jobs=jobs, groups=groups)))
-    assert group.outsiders == {("b", 0)}
+    group = only(members(context.snapshot(pods, jobs=jobs, groups=groups)))
+    assert group.unlinked == {("b", 0)}
     assert (len(group.pods), len(group.bound)) == (7, 4)
     assert (group.desired, group.minimum, group.needed, group.wanted) == (7, 4, 4, 7)
-    assert only(members(scene.snapshot(pods, jobs=jobs, groups={}))).minimum == 4
+    assert only(members(context.snapshot(pods, jobs=jobs, groups={}))).minimum == 4
 
 
-def test_where_all_are_outsiders_nothing_enforces_a_minimum() -> None:
-    scene = Scene(WHOLE)
-    group = only(members(scene.snapshot(scene.pods(READY, group=""), jobs=scene.jobs(group=""), groups={})))
+def test_where_all_are_unlinked_nothing_enforces_a_minimum() -> None:
+    context = Context(WHOLE)
+    group = only(members(context.snapshot(context.pods(READY, group=""), jobs=context.jobs(group=""), groups={})))
     assert (group.minimum, group.needed, len(group.bound)) == (7, 7, 7)
 
 
 def test_a_jobset_on_its_way_out_keeps_its_groups() -> None:
-    scene = Scene(REPLICAS, deleting=True)
-    assert scene.assessment.plan is None
-    stays = Scene(REPLICAS)
-    groups = members(scene.snapshot(stays.pods(READY, deleting=True), jobs=stays.jobs(), groups=stays.groups()))
+    context = Context(REPLICAS, deleting=True)
+    assert context.assessment.plan is None
+    stays = Context(REPLICAS)
+    groups = members(context.snapshot(stays.pods(READY, deleting=True), jobs=stays.jobs(), groups=stays.groups()))
     assert [group.name for group in groups] == [group.name for group in stays.plan.groups]
     assert [len(group.leaving) for group in groups] == [3, 3]
 
 
 def test_a_jobset_that_asks_for_two_billion_jobs_is_read() -> None:
-    scene = Scene(jobset("js", rj("b", 2**31 - 1, 1, 1), mode="Gang"), stamped=False)
-    assert len(only(members(scene.snapshot(jobs=[]))).planned) < 100_000
+    context = Context(jobset("js", rj("b", 2**31 - 1, 1, 1), mode="Gang"), stamped=False)
+    assert len(only(members(context.snapshot(jobs=[]))).planned) < 100_000
 
 
 def test_stages_that_have_not_come_are_not_needed_without_a_plan() -> None:
     raw = jobset("js", rj("a", 1, 2, 2), rj("b", 1, 3, 3, depends_on="a"), mode="Gang")
-    scene = Scene(raw, stamped=False)
-    group = only(members(scene.snapshot(jobs=scene.jobs(only="a"))))
+    context = Context(raw, stamped=False)
+    group = only(members(context.snapshot(jobs=context.jobs(only="a"))))
     assert (group.needed, group.wanted) == (2, 5)
-    assert only(members(scene.snapshot())).needed == 5
+    assert only(members(context.snapshot())).needed == 5

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.scene import LATE
+from gangctl.readiness.causes.context import LATE
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_status
 from gangctl.readiness.result import Readiness
 from tests.jobsets import jobset, rj
-from tests.readiness.snapshots import NOW, PLACED_AT, READY, Scene, initially_scheduled
+from tests.readiness.snapshots import NOW, PLACED_AT, READY, Context, initially_scheduled
 
-GANG = Scene(jobset("js", rj("w", 1, 4, 4), mode="Gang", uid="u"))
+GANG = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang", uid="u"))
 
 
 def lost(found: Readiness) -> Reason | None:
@@ -41,8 +41,8 @@ def test_a_group_that_the_scheduler_never_looked_at_is_ready_by_luck() -> None:
 
 
 def test_a_jobset_that_missed_the_webhook_is_ready_by_luck() -> None:
-    scene = Scene(jobset("js", rj("w", 1, 4, 4), mode="Gang", uid="u"), stamped=False)
-    assert lost(evaluate(scene.snapshot(scene.pods(READY)), NOW)) is Reason.NOT_GANGED
+    context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang", uid="u"), stamped=False)
+    assert lost(evaluate(context.snapshot(context.pods(READY)), NOW)) is Reason.NOT_GANGED
 
 
 def test_its_object_says_so() -> None:

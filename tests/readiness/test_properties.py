@@ -34,7 +34,7 @@ from tests.readiness.snapshots import (
     READY,
     REFUSED,
     RUNNING,
-    Scene,
+    Context,
     changed,
     condition,
     initially_scheduled,
@@ -74,20 +74,20 @@ pods_changes = st.fixed_dictionaries(
 
 
 @st.composite
-def _pods(draw: st.DrawFn, scene: Scene) -> list[PodFacts]:
+def _pods(draw: st.DrawFn, context: Context) -> list[PodFacts]:
     pods: list[PodFacts] = []
-    for job in scene.planned():
+    for job in context.planned():
         for number in range(draw(st.integers(0, job.pods))):
-            pod = scene.pod(job, number, draw(st.sampled_from(STATES)))
+            pod = context.pod(job, number, draw(st.sampled_from(STATES)))
             pods.append(replace(pod, **draw(rarely(pods_changes, {}))))
     return pods
 
 
 @st.composite
-def scenes(draw: st.DrawFn, raws: st.SearchStrategy[dict[str, Any]] = KNOWN) -> tuple[Scene, Snapshot]:
+def contexts(draw: st.DrawFn, raws: st.SearchStrategy[dict[str, Any]] = KNOWN) -> tuple[Context, Snapshot]:
     """A JobSet anywhere in its life."""
     generation: Generation | None = draw(st.sampled_from([*GENERATIONS, None]))
-    scene = Scene(
+    context = Context(
         draw(raws),
         generation,
         restarts=draw(st.integers(0, 1)),
@@ -98,18 +98,18 @@ def scenes(draw: st.DrawFn, raws: st.SearchStrategy[dict[str, Any]] = KNOWN) -> 
         deleting=draw(rarely(st.just(True), False)),
     )
     told = draw(st.sampled_from([waits_in(), waits_in(Admitted=yes()), waits_in(Admitted=yes(), PodsReady=no("x"))]))
-    return scene, scene.snapshot(
-        draw(_pods(scene)),
-        jobs=draw(_jobs(scene)),
-        groups=draw(st.sampled_from([{}, scene.groups(draw(st.sampled_from(SAID)))])),
-        queue=draw(st.sampled_from([None, told])) if scene.jobset.queue else None,
+    return context, context.snapshot(
+        draw(_pods(context)),
+        jobs=draw(_jobs(context)),
+        groups=draw(st.sampled_from([{}, context.groups(draw(st.sampled_from(SAID)))])),
+        queue=draw(st.sampled_from([None, told])) if context.jobset.queue else None,
     )
 
 
 @st.composite
-def _jobs(draw: st.DrawFn, scene: Scene) -> list[JobProgress]:
+def _jobs(draw: st.DrawFn, context: Context) -> list[JobProgress]:
     jobs = []
-    for job in scene.jobs():
+    for job in context.jobs():
         match draw(st.integers(0, 5)):
             case 0:
                 continue
@@ -132,9 +132,9 @@ def consistent(counts: Counts) -> None:
 
 
 @PROPERTY
-@given(scenes())
-def test_counts_are_consistent(drawn: tuple[Scene, Snapshot]) -> None:
-    scene, snapshot = drawn
+@given(contexts())
+def test_counts_are_consistent(drawn: tuple[Context, Snapshot]) -> None:
+    context, snapshot = drawn
     found = evaluate(snapshot, NOW)
     for group in found.groups:
         consistent(group.counts)
@@ -143,7 +143,7 @@ def test_counts_are_consistent(drawn: tuple[Scene, Snapshot]) -> None:
             assert group.been_ready
         if group.phase is GangPhase.PARTIALLY_PLACED:
             assert group.counts.placed > 0
-            assert group.counts.stranded == (0 if scene.jobset.deleting else group.counts.placed)
+            assert group.counts.stranded == (0 if context.jobset.deleting else group.counts.placed)
         assert group.since > 0
     assert found.counts == sum((group.counts for group in found.groups), Counts())
     assert found.phase in {group.phase for group in found.groups} | {GangPhase.PARTIALLY_READY, GangPhase.FAILED}
@@ -151,8 +151,8 @@ def test_counts_are_consistent(drawn: tuple[Scene, Snapshot]) -> None:
 
 
 @PROPERTY
-@given(scenes(), st.randoms(use_true_random=False))
-def test_the_order_of_what_was_read_does_not_matter(drawn: tuple[Scene, Snapshot], random: Any) -> None:
+@given(contexts(), st.randoms(use_true_random=False))
+def test_the_order_of_what_was_read_does_not_matter(drawn: tuple[Context, Snapshot], random: Any) -> None:
     _, snapshot = drawn
     pods, jobs = list(snapshot.pods), list(snapshot.jobs)
     random.shuffle(pods)
@@ -164,8 +164,8 @@ def test_the_order_of_what_was_read_does_not_matter(drawn: tuple[Scene, Snapshot
 
 
 @PROPERTY
-@given(scenes(), st.data())
-def test_a_pod_that_becomes_ready_takes_nothing_back(drawn: tuple[Scene, Snapshot], data: st.DataObject) -> None:
+@given(contexts(), st.data())
+def test_a_pod_that_becomes_ready_takes_nothing_back(drawn: tuple[Context, Snapshot], data: st.DataObject) -> None:
     _, snapshot = drawn
     alive = [pod.phase not in FINISHED and not pod.deleting for pod in snapshot.pods]
     waiting = [n for n, pod in enumerate(snapshot.pods) if alive[n] and not pod.ready]
@@ -181,8 +181,8 @@ def test_a_pod_that_becomes_ready_takes_nothing_back(drawn: tuple[Scene, Snapsho
 
 
 @PROPERTY
-@given(scenes(), st.integers(0, 600))
-def test_looking_again_changes_nothing(drawn: tuple[Scene, Snapshot], later: int) -> None:
+@given(contexts(), st.integers(0, 600))
+def test_looking_again_changes_nothing(drawn: tuple[Context, Snapshot], later: int) -> None:
     _, snapshot = drawn
     one = evaluate(snapshot, NOW)
     two = evaluate(snapshot, NOW + later, one)
@@ -194,8 +194,8 @@ def test_looking_again_changes_nothing(drawn: tuple[Scene, Snapshot], later: int
 
 
 @PROPERTY
-@given(scenes(gangs()))
-def test_every_gang_has_a_readiness(drawn: tuple[Scene, Snapshot]) -> None:
+@given(contexts(gangs()))
+def test_every_gang_has_a_readiness(drawn: tuple[Context, Snapshot]) -> None:
     _, snapshot = drawn
     found = evaluate(snapshot, NOW)
     for group in found.groups:

@@ -9,7 +9,7 @@ from gangctl.readiness.membership import members
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import GroupReadiness, Readiness
 from tests.jobsets import jobset, rj
-from tests.readiness.snapshots import NOW, PLACED_AT, READY, READY_AT, Scene, changed
+from tests.readiness.snapshots import NOW, PLACED_AT, READY, READY_AT, Context, changed
 from tests.rows import each
 
 
@@ -21,35 +21,35 @@ def only(readiness: Readiness) -> GroupReadiness:
 @each("mode", ["Gang", None])
 def test_a_pod_that_is_no_longer_ready_shows_that_all_were(mode: str | None) -> None:
     """Also where pods are made one by one, of which nothing is missing."""
-    scene = Scene(jobset("js", rj("w", 1, 4, 4), mode=mode))
-    pods = changed(scene.pods(READY), 0, ready=False, ready_at=READY_AT + 60)
-    group = only(evaluate(scene.snapshot(pods), NOW))
+    context = Context(jobset("js", rj("w", 1, 4, 4), mode=mode))
+    pods = changed(context.pods(READY), 0, ready=False, ready_at=READY_AT + 60)
+    group = only(evaluate(context.snapshot(pods), NOW))
     assert (group.phase, group.been_ready, group.since) == (GangPhase.DEGRADED, True, READY_AT + 60)
 
 
 @each("mode", ["Gang", None])
 def test_a_group_that_has_finished_was_placed_when_its_last_pod_was(mode: str | None) -> None:
-    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode=mode))
-    ended = scene.pods(READY, phase="Succeeded", ready=False)
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode=mode))
+    ended = context.pods(READY, phase="Succeeded", ready=False)
     pods = changed(ended, 1, placed_at=PLACED_AT + 5)
-    jobs = scene.jobs(succeeded=2, complete=True, active=False)
-    group = only(evaluate(scene.snapshot(pods, jobs=jobs), NOW))
+    jobs = context.jobs(succeeded=2, complete=True, active=False)
+    group = only(evaluate(context.snapshot(pods, jobs=jobs), NOW))
     assert group.placed_at == PLACED_AT + 5
 
 
 def test_one_that_has_finished_and_has_no_pods_left_was_placed_at_a_time_that_nobody_knows() -> None:
-    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    jobs = scene.jobs(succeeded=2, complete=True, active=False)
-    assert only(evaluate(scene.snapshot([], jobs=jobs), NOW)).placed_at == 0
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    jobs = context.jobs(succeeded=2, complete=True, active=False)
+    assert only(evaluate(context.snapshot([], jobs=jobs), NOW)).placed_at == 0
 
 
-def test_of_outsiders_none_is_needed_although_the_minimum_is_higher_than_the_others_are() -> None:
+def test_of_unlinked_none_is_needed_although_the_minimum_is_higher_than_the_others_are() -> None:
     """They are in the gang and not in its group: no scheduler counts them."""
-    scene = Scene(jobset("js", rj("a", 1, 1, 1), rj("b", 2, 3, 3), mode="Gang"))
-    jobs = [*scene.jobs(only="a"), *scene.jobs(only="b", index=0, group=""), *scene.jobs(only="b", index=1)]
+    context = Context(jobset("js", rj("a", 1, 1, 1), rj("b", 2, 3, 3), mode="Gang"))
+    jobs = [*context.jobs(only="a"), *context.jobs(only="b", index=0, group=""), *context.jobs(only="b", index=1)]
     pods = [
         replace(pod, group="" if (pod.job_index, pod.replicated_job) == (0, "b") else pod.group)
-        for pod in scene.pods(READY)
+        for pod in context.pods(READY)
     ]
-    (group,) = members(scene.snapshot(pods, jobs=jobs, groups=scene.groups(min_counts=(("", 6),))))
+    (group,) = members(context.snapshot(pods, jobs=jobs, groups=context.groups(min_counts=(("", 6),))))
     assert (group.minimum, group.needed, group.wanted) == (6, 4, 7)

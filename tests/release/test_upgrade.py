@@ -16,8 +16,8 @@ from gangctl.client.resources import JOBS, JOBSETS, PODS, Resource
 from gangctl.client.transport import Transport
 from gangctl.demo.child import Controller
 from gangctl.demo.standing import write_private
-from gangctl.sandbox.players import Players, add_nodes
 from gangctl.sandbox.server import Sandbox
+from gangctl.sandbox.simulated import SimulatedControllers, add_nodes
 from release.build import build
 from release.source import export, previous, source
 from tests.controlplane.wait import NotYet, wait_for
@@ -52,7 +52,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_this_version_takes_over_without_a_write(
     before: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Sandbox() as sandbox, Players(sandbox.api):
+    async with Sandbox() as sandbox, SimulatedControllers(sandbox.api):
         await add_nodes(sandbox.api, 2)
         files = {user: tmp_path / user for user in ("person", "before", "after")}
         for user, file in files.items():
@@ -99,7 +99,7 @@ async def bound(client: Client, count: int) -> bool:
 
 
 async def everything(client: Client) -> dict[str, dict[str, Any]]:
-    """Of each kind, by name: which object it is and what it asks for. What players report in its status goes on."""
+    """Of each kind, by name: which object it is and what it asks for. Its status goes on changing."""
     return {
         resource.plural: {
             each["metadata"]["name"]: (each["metadata"]["uid"], each["spec"])

@@ -32,7 +32,7 @@ from tests.client.clock import VirtualClock, settle
 Reconcile = Callable[[str], Awaitable[Action]]
 
 
-class Tally(ControllerObserver):
+class Totals(ControllerObserver):
     def __init__(self) -> None:
         self.results: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
@@ -50,7 +50,7 @@ class Rig:
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
-        self.tally = Tally()
+        self.totals = Totals()
         self.tasks: list[asyncio.Task[None]] = []
 
     def start(self, reconcile: Reconcile, options: ControllerOptions | None = None) -> Controller[str]:
@@ -59,7 +59,7 @@ class Rig:
             reconcile,
             queue=WorkQueue[str](clock=self.clock, randomness=lambda: 0.0),
             options=options,
-            observer=self.tally,
+            observer=self.totals,
             clock=self.clock,
         )
         self.tasks.append(asyncio.create_task(controller.run()))
@@ -98,7 +98,7 @@ async def test_success_waits_for_a_change(rig: Rig, clock: VirtualClock) -> None
     controller.enqueue("a")
     await clock.advance(0)
     assert calls == ["a", "a"]
-    assert rig.tally.results == {"done": 2}
+    assert rig.totals.results == {"done": 2}
 
 
 async def test_requeue_comes_back_in_time(rig: Rig, clock: VirtualClock) -> None:
@@ -106,7 +106,7 @@ async def test_requeue_comes_back_in_time(rig: Rig, clock: VirtualClock) -> None
     rig.start(reconcile).enqueue("a")
     await clock.advance(35)
     assert calls == ["a"] * 4
-    assert rig.tally.results == {"requeued": 4}
+    assert rig.totals.results == {"requeued": 4}
 
 
 async def test_transient_errors_come_back_later_and_later(rig: Rig, clock: VirtualClock) -> None:
@@ -122,8 +122,8 @@ async def test_transient_errors_come_back_later_and_later(rig: Rig, clock: Virtu
     await clock.advance(0.4)
     assert len(calls) == 4
     assert controller.queue.failing == 0
-    assert rig.tally.results == {"retried": 3, "done": 1}
-    assert rig.tally.errors == {"ConflictError": 3}
+    assert rig.totals.results == {"retried": 3, "done": 1}
+    assert rig.totals.errors == {"ConflictError": 3}
 
 
 async def test_the_server_s_wish_is_honoured(rig: Rig, clock: VirtualClock) -> None:
@@ -141,7 +141,7 @@ async def test_terminal_errors_wait_for_a_change(rig: Rig, clock: VirtualClock, 
     rig.start(reconcile).enqueue("a")
     await clock.advance(10_000)
     assert calls == ["a"]
-    assert rig.tally.results == {"failed": 1}
+    assert rig.totals.results == {"failed": 1}
 
 
 async def test_a_reconcile_may_ask_for_growing_delays_itself(rig: Rig, clock: VirtualClock) -> None:
@@ -151,7 +151,7 @@ async def test_a_reconcile_may_ask_for_growing_delays_itself(rig: Rig, clock: Vi
     assert len(calls) == 2
     await clock.advance(5)
     assert len(calls) == 3
-    assert rig.tally.errors == {}
+    assert rig.totals.errors == {}
 
 
 async def test_a_policy_may_decide_otherwise(clock: VirtualClock) -> None:
@@ -176,7 +176,7 @@ async def test_the_unexpected_is_told_with_a_traceback_once_per_window(rig: Rig,
         assert len(calls) > 5
         await clock.advance(200)
     assert len([line for line in logs if line["log_level"] == "error"]) == 2
-    assert rig.tally.errors == {"panic": len(calls)}
+    assert rig.totals.errors == {"panic": len(calls)}
 
 
 async def test_a_reconcile_that_hangs_meets_its_deadline(rig: Rig) -> None:
@@ -186,16 +186,16 @@ async def test_a_reconcile_that_hangs_meets_its_deadline(rig: Rig) -> None:
 
     rig.start(hang, ControllerOptions(deadline_seconds=0.01)).enqueue("a")
     async with asyncio.timeout(300):
-        while not rig.tally.errors:
+        while not rig.totals.errors:
             await settle()
-    assert rig.tally.errors == {"deadline": 1}
+    assert rig.totals.errors == {"deadline": 1}
 
 
 async def test_a_timeout_of_its_own_is_not_the_deadline(rig: Rig, clock: VirtualClock) -> None:
     reconcile, _ = scripted(TimeoutError(), await_change())
     rig.start(reconcile).enqueue("a")
     await clock.advance(0)
-    assert rig.tally.errors == {"panic": 1}
+    assert rig.totals.errors == {"panic": 1}
 
 
 async def test_keys_are_worked_on_side_by_side_but_never_one_twice(rig: Rig) -> None:

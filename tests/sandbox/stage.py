@@ -1,4 +1,4 @@
-"""An API server with players, and what tests of players ask of it."""
+"""An API server with simulated controllers, and what tests of simulated controllers ask of it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.api import SYSTEM, Api, DeleteOptions
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.players import Players
 from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.simulated import SimulatedControllers
 from tests.controlplane.wait import NotYet, wait_for
 
 NAMESPACE = "t"
@@ -32,11 +32,11 @@ class Referring:
 
 
 class Stage:
-    """One namespace of an API server, and its players."""
+    """One namespace of an API server, and its simulated."""
 
-    def __init__(self, api: Api, players: Players) -> None:
+    def __init__(self, api: Api, simulated: SimulatedControllers) -> None:
         self.api = api
-        self.players = players
+        self.simulated = simulated
 
     async def create(self, resource: str, body: Object) -> Object:
         return await self.api.create(self.api.kind(resource), NAMESPACE, body, SYSTEM)
@@ -115,12 +115,12 @@ class Stage:
 async def stage(
     minor: str = "1.37", *, api: Api | None = None, gates: Mapping[str, bool] | None = None, **options: Any
 ) -> AsyncIterator[Stage]:
-    """Players of ``options`` beside a sandbox of ``minor``, or beside a bare ``api`` without garbage collection."""
+    """Simulated controllers beside a sandbox of ``minor``, or beside a bare ``api`` without garbage collection."""
     async with AsyncExitStack() as stack:
         if api is None:
             sandbox = await stack.enter_async_context(Sandbox(SandboxOptions(minor, gates or {}, tls=False)))
             api = sandbox.api
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         await api.create(api.kind("namespaces"), "", namespace, SYSTEM)
-        players = await stack.enter_async_context(Players(api, **options))
-        yield Stage(api, players)
+        simulated = await stack.enter_async_context(SimulatedControllers(api, **options))
+        yield Stage(api, simulated)

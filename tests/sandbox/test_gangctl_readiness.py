@@ -25,7 +25,7 @@ FENCE = "fence"
 
 
 class Ground:
-    """A sandbox without players, so that nothing changes but what a test changes; gangctl follows it."""
+    """A sandbox without simulated controllers, so that nothing changes but what a test changes; gangctl follows it."""
 
     def __init__(self, sandbox: Sandbox, metrics_url: str) -> None:
         self.sandbox = sandbox

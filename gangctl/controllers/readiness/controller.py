@@ -1,7 +1,7 @@
 """Computes how far JobSets have come, again whenever something of theirs has changed, and of no others.
 
-Changes come from informers and mark keys; the agenda says when each is looked at. A look reads what is known now, calls
-a pure function (:mod:`gangctl.readiness.evaluate`) and tells observers what is different. What they are told is written
+Changes come from informers and mark keys; requeue timers decide when each is checked. A check reads what is known now,
+calls a pure function (:mod:`gangctl.readiness.evaluate`) and notifies observers of what is different. They write it
 down, in events and ``Gang`` objects, so that its texts name times and no ages. The leader does it.
 """
 
@@ -19,9 +19,9 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.scheduling import Generation
 from gangctl.client.pacing import Clock
 from gangctl.controllers.caches import GangCaches
-from gangctl.controllers.readiness.agenda import Agenda
 from gangctl.controllers.readiness.observer import ReadinessObserver
 from gangctl.controllers.readiness.queues import QueueStandings
+from gangctl.controllers.readiness.requeue_timers import RequeueTimers
 from gangctl.controllers.readiness.sources import ReadinessSources
 from gangctl.gang.assess import Lifecycle, assess
 from gangctl.gang.generation import ApiState
@@ -84,7 +84,7 @@ class ReadinessController:
         self._observers = observers
         self._queues = queues
         self._clock = clock or Clock()
-        self._agenda: Agenda[Key] = Agenda(self._look, clock=self._clock)
+        self._requeue_timers: RequeueTimers[Key] = RequeueTimers(self._look, clock=self._clock)
         self._active = False
         self._known: dict[Key, Readiness] = {}
         self._doors: dict[Door, dict[Key, None]] = {}
@@ -99,7 +99,7 @@ class ReadinessController:
     def mark(self, key: Key) -> None:
         """Look at a JobSet soon: something about it has changed."""
         if self._active and self._share.admits(key):
-            self._agenda.mark(key)
+            self._requeue_timers.mark(key)
 
     def mark_all(self) -> None:
         """Look at every JobSet: something that all depend on has changed. Those that change themselves go first."""
@@ -133,11 +133,11 @@ class ReadinessController:
         await self._sources.known()
         self._active = True
         self.mark_all()
-        await self._agenda.run()
+        await self._requeue_timers.run()
 
     def _forget(self) -> None:
         self._active = False
-        self._agenda.clear()
+        self._requeue_timers.clear()
         for kept in (self._known, self._doors, self._broken):
             kept.clear()
         if self._queues is not None:
@@ -155,7 +155,7 @@ class ReadinessController:
             before = None
         if jobset is None or not is_followed(jobset):
             self._stand(key, None)
-            self._agenda.again(key, None)
+            self._requeue_timers.again(key, None)
             self._broken.discard(key)
             return
         wall = self._clock.wall()
@@ -168,7 +168,7 @@ class ReadinessController:
             return
         self._broken.discard(key)
         news = self._stand(key, now)
-        self._agenda.again(key, None if now.look_again is None else now.look_again - wall.timestamp())
+        self._requeue_timers.again(key, None if now.look_again is None else now.look_again - wall.timestamp())
         done = self._clock.now()
         self._tell(lambda observer: observer.evaluated(done - began, done - since if news else None))
 
@@ -226,7 +226,7 @@ class ReadinessController:
         if self._active:
             for key in keys:
                 if self._share.admits(key):
-                    self._agenda.mark_later(key)
+                    self._requeue_timers.mark_later(key)
 
     def _on_job(self, old: JobProgress | None, new: JobProgress | None) -> None:
         job = new or old

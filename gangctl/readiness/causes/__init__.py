@@ -24,8 +24,8 @@ from gangctl.readiness.causes import (
     suspended,
     unknown,
 )
+from gangctl.readiness.causes.context import Context, Finder, Finding, Until
 from gangctl.readiness.causes.ranking import place_of
-from gangctl.readiness.causes.scene import Finder, Finding, Scene, Until
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.membership import Group
 from gangctl.readiness.result import Cause, Readiness
@@ -79,10 +79,10 @@ def find_causes(
     ``groups`` are all of the JobSet (:func:`gangctl.readiness.membership.members`); ``readiness`` is the one found for
     them, without causes. ``kept`` texts name times, others say how long ago these were.
     """
-    scene = _scene(snapshot, groups, readiness, now, kept=kept)
-    found = [each for finder in FINDERS for each in finder(scene)]
+    context = _context(snapshot, groups, readiness, now, kept=kept)
+    found = [each for finder in FINDERS for each in finder(context)]
     if not any(isinstance(each, Cause) for each in found):
-        found += unknown.unknown(scene)
+        found += unknown.unknown(context)
     return _ranked(found, now)
 
 
@@ -90,12 +90,12 @@ def find_broken_promises(
     snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float, *, kept: bool = False
 ) -> tuple[tuple[Cause, ...], float | None]:
     """As :func:`find_causes`, and only what makes it a gang in name: also of one that is ready."""
-    scene = _scene(snapshot, groups, readiness, now, kept=kept)
-    return _ranked([each for finder in PROMISES.values() for each in finder(scene)], now)
+    context = _context(snapshot, groups, readiness, now, kept=kept)
+    return _ranked([each for finder in PROMISES.values() for each in finder(context)], now)
 
 
-def _scene(snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float, *, kept: bool) -> Scene:
-    return Scene(snapshot, [group for group in groups if not group.finished], readiness, now, len(groups), kept)
+def _context(snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float, *, kept: bool) -> Context:
+    return Context(snapshot, [group for group in groups if not group.finished], readiness, now, len(groups), kept)
 
 
 def _ranked(found: Sequence[Finding], now: float) -> tuple[tuple[Cause, ...], float | None]:

@@ -9,32 +9,32 @@ from gangctl.api.meta import GANG_REF
 from gangctl.gang.build import ADAPTERS
 from gangctl.gang.config import read_config
 from gangctl.gang.counting import replicated_job_pods
-from gangctl.gang.outsiders import names_another
 from gangctl.gang.reasons import Reason
+from gangctl.gang.unlinked import names_another
 from gangctl.kueue.names import GATE
-from gangctl.readiness.causes.scene import Finding, Scene, listed, oldest, some
+from gangctl.readiness.causes.context import Context, Finding, listed, oldest, some
 from gangctl.readiness.reading import unix
 
 _SHOWN: Final = 4
 
 
-def _unplaced(scene: Scene) -> int:
+def _unplaced(context: Context) -> int:
     """Pods that run should have and that have no node, made or not."""
-    if not scene.runs:
+    if not context.runs:
         return 0
-    return sum(max(0, group.wanted - sum(1 for pod in group.pods if pod.node)) for group in scene.groups)
+    return sum(max(0, group.wanted - sum(1 for pod in group.pods if pod.node)) for group in context.groups)
 
 
-def api_unavailable(scene: Scene) -> Iterator[Finding]:
+def api_unavailable(context: Context) -> Iterator[Finding]:
     """The cluster cannot make gangs: what was stamped waits, what was not is scheduled pod by pod."""
-    api = scene.snapshot.api
+    api = context.snapshot.api
     if api.available:
         return
-    pods = _unplaced(scene)
-    if scene.suspended and GATE in scene.snapshot.jobset.gates:
+    pods = _unplaced(context)
+    if context.suspended and GATE in context.snapshot.jobset.gates:
         # Kueue waits for groups that cannot be made.
-        pods = sum(group.wanted for group in scene.groups)
-    yield scene.cause(
+        pods = sum(group.wanted for group in context.groups)
+    yield context.cause(
         Reason.API_UNAVAILABLE,
         "this cluster cannot make gangs: it has no scheduling API that gangctl can rely on",
         evidence=[api.reason],
@@ -46,14 +46,14 @@ def api_unavailable(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def not_ganged(scene: Scene) -> Iterator[Finding]:
+def not_ganged(context: Context) -> Iterator[Finding]:
     """A gang was asked for, and the JobSet has no stamp, nor a Workload of somebody else: pods come one by one."""
-    assessment, jobset = scene.snapshot.assessment, scene.snapshot.jobset
-    if assessment.plan is not None or jobset.deleting or jobset.managed_elsewhere or scene.snapshot.foreign_workload:
+    assessment, jobset = context.snapshot.assessment, context.snapshot.jobset
+    if assessment.plan is not None or jobset.deleting or jobset.managed_elsewhere or context.snapshot.foreign_workload:
         return
     if not read_config(jobset)[0].asks_for_gangs or any(rj.annotations.get(GANG_REF) for rj in jobset.replicated_jobs):
         return
-    pods = _unplaced(scene)
+    pods = _unplaced(context)
     why = [notice.message for notice in assessment.notices]
     if assessment.unstamped:
         why.append("no replicatedJob has the annotation that gangctl's webhook writes when a JobSet is created")
@@ -67,7 +67,7 @@ def not_ganged(scene: Scene) -> Iterator[Finding]:
         remedy = "give its replicated jobs replicas, parallelism and completions above 0, in a new JobSet"
     else:
         remedy = "put right what stands in the way, in a new JobSet: what was decided at creation cannot be changed"
-    yield scene.cause(
+    yield context.cause(
         Reason.NOT_GANGED,
         "it has no pods, and so no gang"
         if empty
@@ -76,26 +76,26 @@ def not_ganged(scene: Scene) -> Iterator[Finding]:
         remedy=remedy,
         command="kubectl get mutatingwebhookconfigurations"
         if assessment.unstamped
-        else scene.kubectl(f"get jobset {jobset.name} -o json | gangctl plan -f -"),
+        else context.kubectl(f"get jobset {jobset.name} -o json | gangctl plan -f -"),
         pods=pods,
         since=unix(jobset.created),
         blocking=pods > 0,
     )
 
 
-def field_dropped(scene: Scene) -> Iterator[Finding]:
+def field_dropped(context: Context) -> Iterator[Finding]:
     """Pods of a planned group that do not name it: they are scheduled without it, and never count."""
-    generation = scene.snapshot.api.generation
+    generation = context.snapshot.api.generation
     if generation is None:
         return
-    held = [group for group in scene.groups if group.outsiders or any(not pod.group for pod in group.pods)]
-    jobs = [job for group in held for job in group.jobs if job.key in group.outsiders and not job.complete]
+    held = [group for group in context.groups if group.unlinked or any(not pod.group for pod in group.pods)]
+    jobs = [job for group in held for job in group.jobs if job.key in group.unlinked and not job.complete]
     outside = [
         pod
         for group in held
         if group.scope is not None
         for pod in group.pods
-        if not pod.group or (pod.replicated_job, pod.job_index) in group.outsiders
+        if not pod.group or (pod.replicated_job, pod.job_index) in group.unlinked
     ]
     if not outside and not jobs:
         return
@@ -123,12 +123,12 @@ def field_dropped(scene: Scene) -> Iterator[Finding]:
             f"{some(len(alone), 'pod')} without spec.{field}, {sum(not pod.node for pod in alone)} of them without a "
             f"node: {listed(pod.name for pod in alone)}"
         )
-    yield scene.cause(
+    yield context.cause(
         Reason.FIELD_DROPPED,
         "pods of it do not name their gang, and are scheduled without it",
         evidence=evidence,
         remedy="; ".join(remedies),
-        command=scene.kubectl(f"get jobs -l jobset.sigs.k8s.io/jobset-name={scene.snapshot.jobset.name} -o yaml"),
+        command=context.kubectl(f"get jobs -l jobset.sigs.k8s.io/jobset-name={context.snapshot.jobset.name} -o yaml"),
         groups=held,
         pods=len(outside),
         since=oldest(pod.created for pod in outside),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.scene import LONG, Finding, Scene, Until, are, listed, oldest, some
+from gangctl.readiness.causes.context import LONG, Context, Finding, Until, are, listed, oldest, some
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import Group
 
@@ -46,15 +46,15 @@ _REMEDIES: Final = {
 }
 
 
-def troubles(scene: Scene) -> Iterator[Finding]:
+def troubles(context: Context) -> Iterator[Finding]:
     """Containers that cannot start or do not stay."""
     found: dict[tuple[Reason, str], list[tuple[Group, PodFacts]]] = {}
-    for group in scene.groups:
+    for group in context.groups:
         for pod in group.pods:
             if pod.node and not pod.ready and pod.waiting not in _STARTS:
                 found.setdefault((_reason(pod), pod.waiting), []).append((group, pod))
     for (reason, waiting), members in found.items():
-        yield _trouble(scene, reason, waiting, members)
+        yield _trouble(context, reason, waiting, members)
 
 
 def _reason(pod: PodFacts) -> Reason:
@@ -63,7 +63,7 @@ def _reason(pod: PodFacts) -> Reason:
     return Reason.CONTAINER_CONFIG if pod.waiting in _CONFIG else Reason.CRASH_LOOP
 
 
-def _trouble(scene: Scene, reason: Reason, waiting: str, found: Sequence[tuple[Group, PodFacts]]) -> Finding:
+def _trouble(context: Context, reason: Reason, waiting: str, found: Sequence[tuple[Group, PodFacts]]) -> Finding:
     pods = [pod for _, pod in found]
     first = min(pods, key=lambda pod: pod.name)
     restarts = sum(pod.restarts for pod in pods)
@@ -77,7 +77,7 @@ def _trouble(scene: Scene, reason: Reason, waiting: str, found: Sequence[tuple[G
         case _:
             message = f"a container of {count} does not stay up ({waiting})"
     logs = reason is Reason.CRASH_LOOP and first.restarts
-    return scene.cause(
+    return context.cause(
         reason,
         message,
         evidence=[
@@ -86,7 +86,7 @@ def _trouble(scene: Scene, reason: Reason, waiting: str, found: Sequence[tuple[G
             *([f"restarted {some(restarts, 'time')}"] if restarts else []),
         ],
         remedy=_REMEDIES[reason],
-        command=scene.kubectl(
+        command=context.kubectl(
             f"logs {first.name} --all-containers --previous" if logs else f"describe pod {first.name}"
         ),
         groups=[group for group, _ in found],
@@ -95,16 +95,16 @@ def _trouble(scene: Scene, reason: Reason, waiting: str, found: Sequence[tuple[G
     )
 
 
-def starting(scene: Scene) -> Iterator[Finding]:
+def starting(context: Context) -> Iterator[Finding]:
     """Containers that are being created: usual, unless it takes long."""
     found = [
         (group, pod)
-        for group in scene.groups
+        for group in context.groups
         for pod in group.pods
         if pod.node and not pod.ready and pod.phase != "Running" and pod.waiting in _STARTS
     ]
     yield from _slow(
-        scene,
+        context,
         Reason.STARTING,
         found,
         lambda count: f"containers of {some(count, 'pod')} are being started",
@@ -113,16 +113,16 @@ def starting(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def not_ready(scene: Scene) -> Iterator[Finding]:
+def not_ready(context: Context) -> Iterator[Finding]:
     """Containers that run, and whose readiness is not confirmed."""
     found = [
         (group, pod)
-        for group in scene.groups
+        for group in context.groups
         for pod in group.pods
         if pod.node and not pod.ready and pod.phase == "Running" and pod.waiting in _STARTS
     ]
     yield from _slow(
-        scene,
+        context,
         Reason.NOT_READY,
         found,
         lambda count: are(count, "pod", "runs and is not ready", "run and are not ready"),
@@ -132,7 +132,7 @@ def not_ready(scene: Scene) -> Iterator[Finding]:
 
 
 def _slow(
-    scene: Scene,
+    context: Context,
     reason: Reason,
     found: Sequence[tuple[Group, PodFacts]],
     words: Callable[[int], str],
@@ -143,21 +143,21 @@ def _slow(
     if not found:
         return
     since = oldest(max(pod.placed_at, pod.ready_at) or pod.created for _, pod in found)
-    slow = scene.now - since >= LONG
+    slow = context.now - since >= LONG
     if not slow:
         yield Until(since + LONG)
     first = min((pod for _, pod in found), key=lambda pod: pod.name)
     reasons = sorted({pod.waiting for _, pod in found if pod.waiting})
-    yield scene.cause(
+    yield context.cause(
         reason,
         words(len(found)),
         evidence=[
-            f"the first of them {scene.lasting(since)}: {listed(pod.name for _, pod in found)}",
+            f"the first of them {context.lasting(since)}: {listed(pod.name for _, pod in found)}",
             f"on {listed(pod.node for _, pod in found)}",
             *([f"containers wait: {', '.join(reasons)}"] if reasons else []),
         ],
         remedy=late if slow else usual,
-        command=scene.kubectl(f"describe pod {first.name}"),
+        command=context.kubectl(f"describe pod {first.name}"),
         groups=[group for group, _ in found],
         pods=len(found),
         since=since,

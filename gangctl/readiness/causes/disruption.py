@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.scene import Finding, Scene, listed, some
+from gangctl.readiness.causes.context import Context, Finding, listed, some
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import Group
 
@@ -27,15 +27,15 @@ _HELP: Final = {
 }
 
 
-def preempted(scene: Scene) -> Iterator[Finding]:
+def preempted(context: Context) -> Iterator[Finding]:
     """Pods with the condition DisruptionTarget: they are on their way out, or ended because of it."""
     by_reason: dict[str, list[tuple[Group, PodFacts]]] = {}
-    for group in scene.groups:
+    for group in context.groups:
         for pod in (*group.pods, *group.leaving, *group.over):
             if pod.disrupted:
                 by_reason.setdefault(pod.disrupted, []).append((group, pod))
     for reason, found in by_reason.items():
-        yield scene.cause(
+        yield context.cause(
             Reason.PREEMPTED,
             f"{some(len(found), 'pod')} {'was' if len(found) == 1 else 'were'} taken away: "
             f"{_WORDS.get(reason, reason)}",
@@ -45,7 +45,7 @@ def preempted(scene: Scene) -> Iterator[Finding]:
             ],
             remedy=_HELP.get(reason, "their Job replaces them, or the JobSet restarts")
             + "; replacements need room again",
-            command=scene.kubectl(f"describe pod {min(pod.name for _, pod in found)}"),
+            command=context.kubectl(f"describe pod {min(pod.name for _, pod in found)}"),
             groups=[group for group, _ in found],
             pods=len(found),
         )

@@ -5,37 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.context import LATE, SOON, Context, Finding, Until, some
 from gangctl.readiness.causes.objects import gangs, where
-from gangctl.readiness.causes.scene import LATE, SOON, Finding, Scene, Until, some
 from gangctl.readiness.membership import Group
 from gangctl.readiness.reading import unix
 
 
-def scheduling_gate_off(scene: Scene) -> Iterator[Finding]:
+def scheduling_gate_off(context: Context) -> Iterator[Finding]:
     """Pods were placed, and of their group the scheduler has said nothing: it does not look at groups.
 
     It writes the group's condition in the cycle in which it places the pods (from Kubernetes 1.36 on), and places none
     before it has room for the minimum.
     """
-    if scene.capabilities is None or not scene.runs:
+    if context.capabilities is None or not context.runs:
         return
-    evaluate = _partial_since if not scene.capabilities.pod_groups else _unsaid_since
+    evaluate = _partial_since if not context.capabilities.pod_groups else _unsaid_since
     partly: list[tuple[Group, int]] = []
     whole: list[tuple[Group, int]] = []
-    for group in gangs(scene):
+    for group in gangs(context):
         since = evaluate(group)
         if not since:
             continue
         partial = _placed(group) < group.minimum and any(not pod.node for pod in group.bound)
         patience = SOON if partial else LATE
-        if scene.now - since < patience:
+        if context.now - since < patience:
             yield Until(since + patience)
         else:
             (partly if partial else whole).append((group, since))
     if partly:
-        yield _tell(scene, partly, partial=True)
+        yield _tell(context, partly, partial=True)
     if whole:
-        yield _tell(scene, whole, partial=False)
+        yield _tell(context, whole, partial=False)
 
 
 def _placed(group: Group) -> int:
@@ -63,20 +63,20 @@ def _partial_since(group: Group) -> int:
     return max(pod.placed_at for pod in placed) if all(0 < pod.created <= first for pod in left) else 0
 
 
-def _tell(scene: Scene, found: Sequence[tuple[Group, int]], *, partial: bool) -> Finding:
+def _tell(context: Context, found: Sequence[tuple[Group, int]], *, partial: bool) -> Finding:
     groups = [group for group, _ in found]
     since = min(at for _, at in found)
-    capabilities = scene.capabilities
+    capabilities = context.capabilities
     condition = "PodGroupInitiallyScheduled" if capabilities and capabilities.min_count_mutable else "PodGroupScheduled"
     evidence = [
         f"group {group.name}: {_placed(group)} of {len(group.bound)} pods have nodes, {group.minimum} have to start "
-        f"together, and the last was placed {scene.ago(at)}"
+        f"together, and the last was placed {context.ago(at)}"
         for group, at in sorted(found, key=lambda each: each[0].name)[:4]
     ]
     if capabilities is not None and capabilities.pod_groups:
         evidence.append(f"{some(len(groups), 'PodGroup')} without condition {condition}")
     gates = "GenericWorkload" if capabilities and capabilities.min_count_mutable else "GenericWorkload, GangScheduling"
-    return scene.cause(
+    return context.cause(
         Reason.SCHEDULING_GATE_OFF,
         "the scheduler places the pods of a gang one by one: it does not look at groups"
         if partial
@@ -85,7 +85,7 @@ def _tell(scene: Scene, found: Sequence[tuple[Group, int]], *, partial: bool) ->
         remedy=f"start kube-scheduler with --feature-gates that enable {gates}, the same as kube-apiserver",
         command="kubectl -n kube-system get pods -l component=kube-scheduler -o yaml"
         if partial
-        else scene.kubectl(f"get {where(scene, groups[0])} -o jsonpath='{{.status}}'"),
+        else context.kubectl(f"get {where(context, groups[0])} -o jsonpath='{{.status}}'"),
         groups=groups,
         pods=sum(len(group.bound) - _placed(group) for group in groups),
         since=since,

@@ -13,8 +13,8 @@ from gangctl.gang.counting import job_pods
 from gangctl.gang.plan import PlannedJob
 from gangctl.gang.progress import JobProgress, job_pods_left
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.context import SOON, Context, Finding, Until, listed, oldest, some
 from gangctl.readiness.causes.denials import Denial, read_denial
-from gangctl.readiness.causes.scene import SOON, Finding, Scene, Until, listed, oldest, some
 from gangctl.readiness.facts import Refused
 from gangctl.readiness.membership import Group, JobKey
 from gangctl.readiness.result import Cause
@@ -24,13 +24,13 @@ _REFUSED_JOB: Final = re.compile(r'job "(?P<name>[^"]{1,253})" creation failed')
 """JobSet's event JobCreationFailed."""
 
 
-def _expected(scene: Scene, group: Group) -> Iterator[tuple[PlannedJob, JobProgress | None, int]]:
+def _expected(context: Context, group: Group) -> Iterator[tuple[PlannedJob, JobProgress | None, int]]:
     """Each planned Job of a group, the one that exists of it, and the pods that it should have now."""
-    by_name = {rj.name: rj for rj in scene.snapshot.jobset.replicated_jobs}
+    by_name = {rj.name: rj for rj in context.snapshot.jobset.replicated_jobs}
     jobs = {job.key: job for job in group.jobs}
     for planned in group.planned:
         job = jobs.get((planned.replicated_job, planned.index))
-        yield planned, job, job_pods_left(by_name[planned.replicated_job], job, scene.snapshot.jobset.restarts)
+        yield planned, job, job_pods_left(by_name[planned.replicated_job], job, context.snapshot.jobset.restarts)
 
 
 def _there(group: Group) -> Mapping[JobKey, int]:
@@ -41,27 +41,27 @@ def _there(group: Group) -> Mapping[JobKey, int]:
     return count
 
 
-def _stages(scene: Scene) -> Mapping[str, tuple[str, ...]]:
+def _stages(context: Context) -> Mapping[str, tuple[str, ...]]:
     """ReplicatedJobs whose turn has not come, with those that they wait for.
 
     Which status a dependsOn asks for is not kept, so one that waits for another that is ready may wait for its end.
     JobSet has begun with a stage, too, once a Job of it was refused.
     """
-    jobset = scene.snapshot.jobset
+    jobset = context.snapshot.jobset
     waits: dict[str, tuple[str, ...]] = {}
     before: list[str] = []
-    to_come = stages_to_come(jobset, scene.snapshot.jobs) - _refused_stages(scene)
+    to_come = stages_to_come(jobset, context.snapshot.jobs) - _refused_stages(context)
     for rj in jobset.replicated_jobs:
         if rj.name in to_come and rj.replicas:
             needed = before if jobset.in_order else rj.depends_on
-            waits[rj.name] = tuple(name for name in needed if not _complete(scene, name))
+            waits[rj.name] = tuple(name for name in needed if not _complete(context, name))
         before.append(rj.name)
     return waits
 
 
-def _refused_stages(scene: Scene) -> set[str]:
-    names = {_job_name(refused) for refused in scene.snapshot.refused if refused.kind == "JobSet"}
-    return {job.replicated_job for group in scene.groups for job in group.planned if job.name in names}
+def _refused_stages(context: Context) -> set[str]:
+    names = {_job_name(refused) for refused in context.snapshot.refused if refused.kind == "JobSet"}
+    return {job.replicated_job for group in context.groups for job in group.planned if job.name in names}
 
 
 def _job_name(refused: Refused) -> str:
@@ -69,99 +69,101 @@ def _job_name(refused: Refused) -> str:
     return found["name"] if found is not None else ""
 
 
-def _of(scene: Scene, name: str) -> tuple[ReplicatedJob | None, list[JobProgress]]:
-    jobset = scene.snapshot.jobset
+def _of(context: Context, name: str) -> tuple[ReplicatedJob | None, list[JobProgress]]:
+    jobset = context.snapshot.jobset
     rj = next((rj for rj in jobset.replicated_jobs if rj.name == name), None)
-    jobs = [j for j in scene.snapshot.jobs if j.replicated_job == name and j.attempt >= jobset.restarts]
+    jobs = [j for j in context.snapshot.jobs if j.replicated_job == name and j.attempt >= jobset.restarts]
     return rj, jobs
 
 
-def _complete(scene: Scene, name: str) -> bool:
-    rj, jobs = _of(scene, name)
+def _complete(context: Context, name: str) -> bool:
+    rj, jobs = _of(context, name)
     return rj is None or sum(1 for job in jobs if job.complete) >= rj.replicas
 
 
-def _ready_pods(scene: Scene, name: str) -> int:
-    jobset = scene.snapshot.jobset
-    return sum(1 for p in scene.snapshot.pods if p.replicated_job == name and p.ready and p.attempt >= jobset.restarts)
+def _ready_pods(context: Context, name: str) -> int:
+    jobset = context.snapshot.jobset
+    return sum(
+        1 for p in context.snapshot.pods if p.replicated_job == name and p.ready and p.attempt >= jobset.restarts
+    )
 
 
-def waiting_for_stage(scene: Scene) -> Iterator[Finding]:
+def waiting_for_stage(context: Context) -> Iterator[Finding]:
     """ReplicatedJobs that start only after others: nothing is wrong with that."""
-    if not scene.runs:
+    if not context.runs:
         return
-    waits = _stages(scene)
+    waits = _stages(context)
     if not waits:
         return
-    held = [group for group in scene.groups if any(name in waits for name in group.replicated_jobs)]
+    held = [group for group in context.groups if any(name in waits for name in group.replicated_jobs)]
     needed = {name for names in waits.values() for name in names}
-    jobset = scene.snapshot.jobset
+    jobset = context.snapshot.jobset
     why = "startupPolicy is InOrder" if jobset.in_order else "dependsOn"
     evidence = [f"{name} waits for {listed(names)} ({why})" for name, names in sorted(waits.items())]
     for name in sorted(needed):
-        rj, _ = _of(scene, name)
+        rj, _ = _of(context, name)
         if rj is not None:
-            evidence.append(f"{name}: {_ready_pods(scene, name)} of {rj.replicas * job_pods(rj)} pods are ready")
-    yield scene.cause(
+            evidence.append(f"{name}: {_ready_pods(context, name)} of {rj.replicas * job_pods(rj)} pods are ready")
+    yield context.cause(
         Reason.WAITING_FOR_STAGE,
         f"{listed(waits)} {'starts' if len(waits) == 1 else 'start'} after {listed(needed)}",
         evidence=evidence,
         remedy="wait; the stage before decides when it goes on, and what holds that back is among the other causes",
-        command=scene.kubectl(f"get pods -l jobset.sigs.k8s.io/jobset-name={jobset.name}"),
+        command=context.kubectl(f"get pods -l jobset.sigs.k8s.io/jobset-name={jobset.name}"),
         groups=held,
         pods=sum(job.pods for group in held for job in group.planned if job.replicated_job in waits),
-        since=scene.free_since,
+        since=context.free_since,
         blocking=False,
     )
 
 
-def job_creation_refused(scene: Scene) -> Iterator[Finding]:
+def job_creation_refused(context: Context) -> Iterator[Finding]:
     """JobSet tried to make a Job, and was refused; it tries again and again."""
-    if not scene.runs:
+    if not context.runs:
         return
-    missing = _missing_jobs(scene)
-    for refused in scene.snapshot.refused:
+    missing = _missing_jobs(context)
+    for refused in context.snapshot.refused:
         name = _job_name(refused)
         if refused.kind != "JobSet" or not missing or (name and name not in missing):
             continue
         denial = read_denial(refused.message)
-        held = [group for group in scene.groups if any(job.name in missing for job in group.planned)]
-        yield scene.cause(
+        held = [group for group in context.groups if any(job.name in missing for job in group.planned)]
+        yield context.cause(
             Reason.JOB_CREATION_REFUSED,
             f"JobSet cannot create {f'Job {name}' if name else 'its Jobs'}: {denial.what}",
             evidence=[refused.message, f"{some(len(missing), 'Job')} of it missing: {listed(missing)}"],
             remedy=f"{denial.remedy}; JobSet tries again by itself",
-            command=_command(scene, denial),
+            command=_command(context, denial),
             groups=held,
             pods=sum(job.pods for group in held for job in group.planned if job.name in missing),
             since=refused.at,
         )
 
 
-def _missing_jobs(scene: Scene) -> list[str]:
-    waits = _stages(scene)
+def _missing_jobs(context: Context) -> list[str]:
+    waits = _stages(context)
     return [
         planned.name
-        for group in scene.groups
-        for planned, job, pods in _expected(scene, group)
+        for group in context.groups
+        for planned, job, pods in _expected(context, group)
         if job is None and pods and planned.replicated_job not in waits
     ]
 
 
-def _command(scene: Scene, denial: Denial) -> str:
+def _command(context: Context, denial: Denial) -> str:
     if not denial.command:
-        return scene.kubectl("get events --field-selector reason=FailedCreate")
+        return context.kubectl("get events --field-selector reason=FailedCreate")
     if denial.namespaced:
-        return scene.kubectl(denial.command)
-    return denial.command.replace("{namespace}", scene.snapshot.jobset.namespace)
+        return context.kubectl(denial.command)
+    return denial.command.replace("{namespace}", context.snapshot.jobset.namespace)
 
 
-def pod_creation_refused(scene: Scene) -> Iterator[Finding]:
+def pod_creation_refused(context: Context) -> Iterator[Finding]:
     """The Job controller tried to make a pod, and was refused; it tries again, after longer and longer times."""
-    if not scene.runs:
+    if not context.runs:
         return
     by_denial: dict[Denial, list[tuple[Group, PlannedJob, int, Refused]]] = {}
-    for group, planned, short, refused in _short_jobs(scene):
+    for group, planned, short, refused in _short_jobs(context):
         denial = read_denial(refused.message)
         newest = max((pod.created for pod in group.pods if pod.job_index == planned.index), default=0)
         if not denial.follower and newest <= refused.at:
@@ -169,60 +171,62 @@ def pod_creation_refused(scene: Scene) -> Iterator[Finding]:
     for denial, found in by_denial.items():
         names = [planned.name for _, planned, _, _ in found]
         pods = sum(short for _, _, short, _ in found)
-        yield scene.cause(
+        yield context.cause(
             Reason.POD_CREATION_REFUSED,
             f"{some(pods, 'pod')} cannot be created: {denial.what}",
             evidence=[*sorted({refused.message for *_, refused in found})[:2], f"pods of {listed(names)}"],
             remedy=f"{denial.remedy}; the Job controller tries again by itself",
-            command=_command(scene, denial),
+            command=_command(context, denial),
             groups=[group for group, *_ in found],
             pods=pods,
             since=oldest(refused.at for *_, refused in found),
         )
 
 
-def _short_jobs(scene: Scene) -> Iterator[tuple[Group, PlannedJob, int, Refused]]:
+def _short_jobs(context: Context) -> Iterator[tuple[Group, PlannedJob, int, Refused]]:
     """Jobs that have fewer pods than they should, and met a refusal."""
-    refused = {each.name: each for each in scene.snapshot.refused if each.kind == "Job"}
+    refused = {each.name: each for each in context.snapshot.refused if each.kind == "Job"}
     if not refused:
         return
-    for group in scene.groups:
+    for group in context.groups:
         there = _there(group)
-        for planned, job, wanted in _expected(scene, group):
+        for planned, job, wanted in _expected(context, group):
             short = wanted - there.get((planned.replicated_job, planned.index), 0)
             if job is not None and short > 0 and planned.name in refused:
                 yield group, planned, short, refused[planned.name]
 
 
-def exclusive_deadlock(scene: Scene) -> Iterator[Finding]:
+def exclusive_deadlock(context: Context) -> Iterator[Finding]:
     """Exclusive placement by JobSet's webhook: followers wait for their leader, the leader for the whole gang."""
-    keys = _exclusive(scene)
-    if not scene.runs or not keys:
+    keys = _exclusive(context)
+    if not context.runs or not keys:
         return
     proofs = {
-        planned.name: refused for _, planned, _, refused in _short_jobs(scene) if read_denial(refused.message).follower
+        planned.name: refused
+        for _, planned, _, refused in _short_jobs(context)
+        if read_denial(refused.message).follower
     }
     held: list[tuple[Group, int]] = []
     since = 0
-    for group in scene.groups:
+    for group in context.groups:
         there = _there(group)
         short = [
             (planned.name, wanted - there.get((planned.replicated_job, planned.index), 0))
-            for planned, job, wanted in _expected(scene, group)
+            for planned, job, wanted in _expected(context, group)
             if job is not None and planned.pods > 1 and planned.replicated_job in keys
         ]
         missing = sum(count for _, count in short if count > 0)
         born = oldest(pod.created for pod in group.pods if not pod.node)
         if group.scope is None or not missing or not born or len(group.bound) >= group.minimum:
             continue
-        if not any(name in proofs for name, _ in short) and scene.now - born < SOON:
+        if not any(name in proofs for name, _ in short) and context.now - born < SOON:
             yield Until(born + SOON)
             continue
         held.append((group, missing))
         since = oldest((since, born))
     if not held:
         return
-    yield scene.cause(
+    yield context.cause(
         Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK,
         "its pods wait for each other: JobSet makes the followers of a Job once its leader has a node, and the leader "
         "gets one only together with them",
@@ -236,16 +240,16 @@ def exclusive_deadlock(scene: Scene) -> Iterator[Finding]:
         ],
         remedy=f'create it again with the annotation {NODE_SELECTOR_STRATEGY}: "true" and labelled nodes, '
         "with pod affinity in its place (gangctl convert --replace-exclusive-topology), or without a gang",
-        command=scene.kubectl(f"get jobset {scene.snapshot.jobset.name} -o jsonpath='{{.metadata.annotations}}'"),
+        command=context.kubectl(f"get jobset {context.snapshot.jobset.name} -o jsonpath='{{.metadata.annotations}}'"),
         groups=[group for group, _ in held],
         pods=sum(group.wanted for group, _ in held),
         since=since,
     )
 
 
-def _exclusive(scene: Scene) -> Mapping[str, str]:
+def _exclusive(context: Context) -> Mapping[str, str]:
     """ReplicatedJobs that are placed exclusively by the webhook, with the topology."""
-    jobset = scene.snapshot.jobset
+    jobset = context.snapshot.jobset
     found = {}
     for rj in jobset.replicated_jobs:
         for notes in (jobset.annotations, rj.annotations):
@@ -254,25 +258,25 @@ def _exclusive(scene: Scene) -> Mapping[str, str]:
     return found
 
 
-def pods_missing(scene: Scene) -> Iterator[Finding]:
+def pods_missing(context: Context) -> Iterator[Finding]:
     """Fewer pods exist than should, and nobody says why: controllers that are slow, or do not run."""
-    if not scene.runs:
+    if not context.runs:
         return
-    waits = _stages(scene)
-    refused = {planned.name for _, planned, _, _ in _short_jobs(scene)}
+    waits = _stages(context)
+    refused = {planned.name for _, planned, _, _ in _short_jobs(context)}
     # JobSet makes no other Job, either, as long as one is refused.
-    no_jobs = any(isinstance(each, Cause) for each in job_creation_refused(scene))
+    no_jobs = any(isinstance(each, Cause) for each in job_creation_refused(context))
     # Nor does it before what is left of the attempt before has gone; that is told, once it takes long, if the JobSet
     # says since when it restarts.
-    leaving = bool(scene.snapshot.jobset.restarting_at) and any(g.earlier or g.leaving_jobs for g in scene.groups)
-    exclusive = _exclusive(scene)
+    leaving = bool(context.snapshot.jobset.restarting_at) and any(g.earlier or g.leaving_jobs for g in context.groups)
+    exclusive = _exclusive(context)
     jobs: list[str] = []
     short: list[tuple[PlannedJob, JobProgress, int, int]] = []
     held: list[Group] = []
-    for group in scene.groups:
+    for group in context.groups:
         there = _there(group)
         before = len(jobs) + len(short)
-        for planned, job, wanted in _expected(scene, group):
+        for planned, job, wanted in _expected(context, group):
             have = there.get((planned.replicated_job, planned.index), 0)
             if wanted <= have or planned.replicated_job in waits or planned.name in refused:
                 continue
@@ -284,14 +288,14 @@ def pods_missing(scene: Scene) -> Iterator[Finding]:
         if len(jobs) + len(short) > before:
             held.append(group)
     if held:
-        yield from _tell_missing(scene, held, jobs, short)
+        yield from _tell_missing(context, held, jobs, short)
 
 
 def _tell_missing(
-    scene: Scene, held: list[Group], jobs: Sequence[str], short: Sequence[tuple[PlannedJob, JobProgress, int, int]]
+    context: Context, held: list[Group], jobs: Sequence[str], short: Sequence[tuple[PlannedJob, JobProgress, int, int]]
 ) -> Iterator[Finding]:
-    since = max(scene.free_since, scene.readiness.since, *(pod.created for group in held for pod in group.pods), 0)
-    late = scene.now - since >= SOON
+    since = max(context.free_since, context.readiness.since, *(pod.created for group in held for pod in group.pods), 0)
+    late = context.now - since >= SOON
     if not late:
         yield Until(since + SOON)
     missing = [f"{planned.name}: {have} of {wanted} pods" for planned, _, have, wanted in short]
@@ -301,8 +305,8 @@ def _tell_missing(
         evidence.append(f"{some(failed, 'pod')} of these Jobs failed: the Job controller waits longer after each")
     who = "JobSet's controller has not made all Jobs" if jobs else "the Job controller has not made all pods"
     pods = sum(max(0, group.wanted - len(group.pods)) for group in held)
-    name = scene.snapshot.jobset.name
-    yield scene.cause(
+    name = context.snapshot.jobset.name
+    yield context.cause(
         Reason.PODS_MISSING,
         f"{some(pods, 'pod')} {'does' if pods == 1 else 'do'} not exist: {who}" + ("" if late else " yet"),
         evidence=evidence,
@@ -310,7 +314,7 @@ def _tell_missing(
         if not late
         else "see whether JobSet's controller (namespace jobset-system) and kube-controller-manager run, and what the "
         "events of the JobSet and of its Jobs say",
-        command=scene.kubectl(
+        command=context.kubectl(
             f"get events --field-selector involvedObject.name={name}"
             if jobs
             else f"describe job {quote(short[0][0].name)}"

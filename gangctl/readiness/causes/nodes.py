@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from shlex import quote
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.scene import Finding, Scene, listed, oldest, some
+from gangctl.readiness.causes.context import Context, Finding, listed, oldest, some
 from gangctl.readiness.facts import NodeFacts, PodFacts
 from gangctl.readiness.membership import Group
 
 
-def node_lost(scene: Scene) -> Iterator[Finding]:
+def node_lost(context: Context) -> Iterator[Finding]:
     """Pods on nodes that are not ready, or gone; those that should end there never do by themselves."""
-    nodes = scene.snapshot.nodes
+    nodes = context.snapshot.nodes
     if nodes is None:
         return
     found: list[tuple[Group, PodFacts]] = []
-    for group in scene.groups:
+    for group in context.groups:
         for pod in (*group.pods, *group.leaving, *group.earlier):
             node = nodes.get(pod.node)
             if pod.node and (node is None or not node.ready):
@@ -28,12 +28,12 @@ def node_lost(scene: Scene) -> Iterator[Finding]:
     lost = [nodes[name] for name in names if name in nodes]
     since = oldest(node.since for node in lost)
     leaving = [pod.name for _, pod in found if pod.deleting]
-    yield scene.cause(
+    yield context.cause(
         Reason.NODE_LOST,
         f"{some(len(found), 'pod')} {'is' if len(found) == 1 else 'are'} on "
         f"{'a node that is' if len(names) == 1 else 'nodes that are'} not ready or gone: {listed(names)}",
         evidence=[
-            *(_state(scene, node) for node in lost[:4]),
+            *(_state(context, node) for node in lost[:4]),
             *(f"node {name} does not exist" for name in names if name not in nodes),
         ][:6]
         + ([f"terminating there, which only the node can confirm: {listed(leaving)}"] if leaving else []),
@@ -46,6 +46,6 @@ def node_lost(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def _state(scene: Scene, node: NodeFacts) -> str:
-    since = f", {scene.lasting(node.since)}" if node.since else ""
+def _state(context: Context, node: NodeFacts) -> str:
+    since = f", {context.lasting(node.since)}" if node.since else ""
     return f"node {node.name} is not ready{f' ({node.reason})' if node.reason else ''}{since}"

@@ -8,7 +8,7 @@ from typing import Final
 from gangctl.api.scheduling import Observed
 from gangctl.gang.assess import Lifecycle
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.scene import QUICK, Finding, Scene, Until, listed, oldest, some, unplaced
+from gangctl.readiness.causes.context import QUICK, Context, Finding, Until, listed, oldest, some, unplaced
 from gangctl.readiness.membership import Group
 
 PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
@@ -17,34 +17,34 @@ WORKLOADS: Final = "workloads.scheduling.k8s.io"
 """Written in full: Kueue has Workloads, too."""
 
 
-def gangs(scene: Scene) -> Sequence[Group]:
+def gangs(context: Context) -> Sequence[Group]:
     """Groups for which an object has to be there."""
-    if scene.capabilities is None:
+    if context.capabilities is None:
         return ()
-    return [group for group in scene.groups if group.scope is not None and len(group.outsiders) < len(group.planned)]
+    return [group for group in context.groups if group.scope is not None and len(group.unlinked) < len(group.planned)]
 
 
-def name_conflict(scene: Scene) -> Iterator[Finding]:
+def name_conflict(context: Context) -> Iterator[Finding]:
     """Somebody else's object has a name that was planned: gangctl neither takes it over nor deletes it."""
-    snapshot, plan = scene.snapshot, scene.snapshot.assessment.plan
-    if plan is None or scene.capabilities is None or not scene.runs:
+    snapshot, plan = context.snapshot, context.snapshot.assessment.plan
+    if plan is None or context.capabilities is None or not context.runs:
         return
     taken = snapshot.workload
     if taken is not None and taken.owner_uid != plan.uid:
-        yield _conflict(scene, "Workload", WORKLOADS, [taken], gangs(scene))
-    if not scene.capabilities.pod_groups:
+        yield _conflict(context, "Workload", WORKLOADS, [taken], gangs(context))
+    if not context.capabilities.pod_groups:
         return
     foreign = {name: found for name, found in snapshot.groups.items() if found.owner_uid != plan.uid}
-    held = [group for group in gangs(scene) if group.name in foreign]
+    held = [group for group in gangs(context) if group.name in foreign]
     if held:
-        yield _conflict(scene, "PodGroup", PODGROUPS, [foreign[group.name] for group in held], held)
+        yield _conflict(context, "PodGroup", PODGROUPS, [foreign[group.name] for group in held], held)
 
 
-def _conflict(scene: Scene, kind: str, resource: str, found: Sequence[Observed], held: Sequence[Group]) -> Finding:
+def _conflict(context: Context, kind: str, resource: str, found: Sequence[Observed], held: Sequence[Group]) -> Finding:
     names = listed(each.name for each in found)
     first = min(found, key=lambda each: each.name)
     kept = kind == "PodGroup" and any(each.deleting for each in found) and any(group.pods for group in held)
-    return scene.cause(
+    return context.cause(
         Reason.NAME_CONFLICT,
         f"{kind} {names} belongs to somebody else, and has a name that this gang needs",
         evidence=[f"{kind} {each.name} {_owner(each)}" for each in sorted(found, key=lambda each: each.name)],
@@ -53,8 +53,8 @@ def _conflict(scene: Scene, kind: str, resource: str, found: Sequence[Observed],
         if kept
         else f"delete the {kind} if nobody needs it, and gangctl makes its own; or create this JobSet again: its "
         "next UID gives it other names",
-        command=scene.kubectl(
-            f'patch jobset {scene.snapshot.jobset.name} --type=merge -p \'{{"spec":{{"suspend":true}}}}\''
+        command=context.kubectl(
+            f'patch jobset {context.snapshot.jobset.name} --type=merge -p \'{{"spec":{{"suspend":true}}}}\''
             if kept
             else f"get {resource} {first.name} -o yaml"
         ),
@@ -69,30 +69,30 @@ def _owner(found: Observed) -> str:
     return f"is controlled by an object with UID {found.owner_uid}" if found.owner_uid else "has no controller"
 
 
-def pod_group_missing(scene: Scene) -> Iterator[Finding]:
+def pod_group_missing(context: Context) -> Iterator[Finding]:
     """The object that pods name is not there: the scheduler leaves them alone until it is."""
-    snapshot, capabilities = scene.snapshot, scene.capabilities
+    snapshot, capabilities = context.snapshot, context.capabilities
     present = snapshot.groups_known and snapshot.assessment.lifecycle is Lifecycle.PRESENT
-    if capabilities is None or not scene.runs or not present:
+    if capabilities is None or not context.runs or not present:
         return
     plan = snapshot.assessment.plan
-    kind, resource, missing = "PodGroup", PODGROUPS, [g for g in gangs(scene) if g.name not in snapshot.groups]
+    kind, resource, missing = "PodGroup", PODGROUPS, [g for g in gangs(context) if g.name not in snapshot.groups]
     if not capabilities.pod_groups:
-        kind, resource, missing = "Workload", WORKLOADS, list(gangs(scene)) if snapshot.workload is None else []
+        kind, resource, missing = "Workload", WORKLOADS, list(gangs(context)) if snapshot.workload is None else []
     if plan is None or not missing:
         return
     waiting = [pod for group in missing for pod in unplaced(group)]
-    since = max(scene.free_since, oldest(pod.created for pod in waiting))
-    late = scene.now - since >= QUICK
+    since = max(context.free_since, oldest(pod.created for pod in waiting))
+    late = context.now - since >= QUICK
     if not late:
         yield Until(since + QUICK)
     names = [plan.workload.name] if kind == "Workload" else [group.name for group in missing]
     evidence = [f"there is no {kind} {listed(names)}"]
     if waiting:
-        evidence.append(f"{some(len(waiting), 'pod')} without a node wait for it, {scene.lasting(since)}")
+        evidence.append(f"{some(len(waiting), 'pod')} without a node wait for it, {context.lasting(since)}")
     if kind == "PodGroup" and snapshot.workload is None:
         evidence.append(f"there is no Workload {plan.workload.name} either")
-    yield scene.cause(
+    yield context.cause(
         Reason.POD_GROUP_MISSING,
         f"the {kind} that its pods name does not exist" if late else f"its {kind} is about to be made",
         evidence=evidence,
@@ -100,7 +100,7 @@ def pod_group_missing(scene: Scene) -> Iterator[Finding]:
         "events for why it could not"
         if late
         else "wait: gangctl's controller makes it within a second",
-        command=scene.events(snapshot.jobset.name) if late else scene.kubectl(f"get {resource} {min(names)}"),
+        command=context.events(snapshot.jobset.name) if late else context.kubectl(f"get {resource} {min(names)}"),
         groups=missing,
         pods=sum(group.wanted for group in missing),
         since=since,
@@ -108,13 +108,13 @@ def pod_group_missing(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def pod_group_terminating(scene: Scene) -> Iterator[Finding]:
+def pod_group_terminating(context: Context) -> Iterator[Finding]:
     """Its PodGroup is being deleted, and the next of the name cannot be made before it is gone."""
-    capabilities, uid = scene.capabilities, scene.snapshot.jobset.uid
-    if capabilities is None or not capabilities.pod_groups or not scene.runs:
+    capabilities, uid = context.capabilities, context.snapshot.jobset.uid
+    if capabilities is None or not capabilities.pod_groups or not context.runs:
         return
-    going = {n for n, found in scene.snapshot.groups.items() if found.deleting and found.owner_uid == uid}
-    held = [group for group in gangs(scene) if group.name in going]
+    going = {n for n, found in context.snapshot.groups.items() if found.deleting and found.owner_uid == uid}
+    held = [group for group in gangs(context) if group.name in going]
     if not held:
         return
     waiting = [pod for group in held for pod in unplaced(group)]
@@ -125,13 +125,13 @@ def pod_group_terminating(scene: Scene) -> Iterator[Finding]:
         evidence.append(f"{some(len(keepers), 'pod')} that have not ended name it and keep it: {names}")
     else:
         evidence.append(f"no pod is seen that names it: only the finalizer {PROTECTION} can keep it")
-    yield scene.cause(
+    yield context.cause(
         Reason.POD_GROUP_TERMINATING,
         "its PodGroup is being deleted, and cannot be made anew before it is gone",
         evidence=evidence,
         remedy="it goes with the last pod that names it, and gangctl makes the next one at once; if none is left, see "
         f"that kube-controller-manager has the feature gate GenericWorkload: it takes the finalizer {PROTECTION} off",
-        command=scene.kubectl(f"get {PODGROUPS} {min(going)} -o yaml"),
+        command=context.kubectl(f"get {PODGROUPS} {min(going)} -o yaml"),
         groups=held,
         pods=len(waiting),
         # Pods that name a group on its way out are scheduled all the same: what the scheduler says counts then.
@@ -139,32 +139,32 @@ def pod_group_terminating(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def foreign_workload(scene: Scene) -> Iterator[Finding]:
+def foreign_workload(context: Context) -> Iterator[Finding]:
     """Somebody else has made a Workload for this JobSet, which gangctl respects; pods that it has not are alone."""
-    name = scene.snapshot.foreign_workload
+    name = context.snapshot.foreign_workload
     if not name:
         return
-    alone = scene.snapshot.assessment.plan is None
-    waiting = [pod for group in scene.groups for pod in unplaced(group)] if alone and scene.runs else []
+    alone = context.snapshot.assessment.plan is None
+    waiting = [pod for group in context.groups for pod in unplaced(group)] if alone and context.runs else []
     outside = [pod for pod in waiting if not pod.group]
-    evidence = [f"spec.controllerRef of Workload {name} names JobSet {scene.snapshot.jobset.name}"]
+    evidence = [f"spec.controllerRef of Workload {name} names JobSet {context.snapshot.jobset.name}"]
     if outside:
         evidence.append(f"{some(len(outside), 'pod')} of it name no group, and have no node")
-    yield scene.cause(
+    yield context.cause(
         Reason.FOREIGN_WORKLOAD,
         f'Workload "{name}" of somebody else is for this JobSet'
         + (", so gangctl makes no gang of it" if alone else ", beside that of gangctl"),
         evidence=evidence,
         remedy="see that whoever made it also puts the pods into its groups; or delete it and create the JobSet again",
-        command=scene.kubectl(f"get {WORKLOADS} {name} -o yaml"),
+        command=context.kubectl(f"get {WORKLOADS} {name} -o yaml"),
         pods=len(waiting),
         blocking=bool(outside),
     )
 
 
-def where(scene: Scene, group: Group) -> str:
+def where(context: Context, group: Group) -> str:
     """The object that holds a group's minCount, as kubectl names it."""
-    if scene.capabilities is not None and not scene.capabilities.pod_groups:
-        plan = scene.snapshot.assessment.plan
+    if context.capabilities is not None and not context.capabilities.pod_groups:
+        plan = context.snapshot.assessment.plan
         return f"{WORKLOADS} {plan.workload.name if plan is not None else ''}".strip()
     return f"{PODGROUPS} {group.name}"

@@ -7,7 +7,7 @@ from typing import Final
 
 from gangctl.gang.progress import JobProgress
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.scene import LONG, SOON, Finding, Scene, Until, gated, listed, oldest, some
+from gangctl.readiness.causes.context import LONG, SOON, Context, Finding, Until, gated, listed, oldest, some
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.reading import unix
@@ -20,30 +20,30 @@ _KUEUE_GATES: Final = {
 """Scheduling gates whose owner is known, and when it takes them off."""
 
 
-def pods_gated(scene: Scene) -> Iterator[Finding]:
+def pods_gated(context: Context) -> Iterator[Finding]:
     """Pods with scheduling gates: the scheduler does not look at them, and their gang waits for them."""
-    if not scene.runs:
+    if not context.runs:
         return
-    found = [(group, pod) for group in scene.groups for pod in group.pods if gated(pod)]
+    found = [(group, pod) for group in context.groups for pod in group.pods if gated(pod)]
     if not found:
         return
     gates = sorted({gate for _, pod in found for gate in pod.gates})
     since = max(pod.created for _, pod in found)
     known = [gate for gate in gates if gate in _KUEUE_GATES]
-    late = len(known) < len(gates) or scene.now - since >= SOON
+    late = len(known) < len(gates) or context.now - since >= SOON
     if not late:
         yield Until(since + SOON)
     owners = [f"{gate}: {_KUEUE_GATES[gate]}" for gate in known]
     names = listed(gates)
-    yield scene.cause(
+    yield context.cause(
         Reason.PODS_GATED,
         f"{some(len(found), 'pod')} {'has' if len(found) == 1 else 'have'} scheduling gates"
         + (f": {names}" if names else ""),
-        evidence=[f"gated: {listed(pod.name for _, pod in found)}", f"the newest {scene.old(since)}", *owners],
+        evidence=[f"gated: {listed(pod.name for _, pod in found)}", f"the newest {context.old(since)}", *owners],
         remedy="see what Kueue logs about these pods, and whether the Topology of their flavor has room"
         if known and len(known) == len(gates)
         else "whoever put the gates there takes them off; if they are gone, remove them from spec.schedulingGates",
-        command=scene.kubectl(f"get pod {min(pod.name for _, pod in found)} -o jsonpath='{{.spec.schedulingGates}}'"),
+        command=context.kubectl(f"get pod {min(pod.name for _, pod in found)} -o jsonpath='{{.spec.schedulingGates}}'"),
         groups=[group for group, _ in found],
         pods=len(found),
         since=oldest(pod.created for _, pod in found),
@@ -51,18 +51,18 @@ def pods_gated(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def restarting(scene: Scene) -> Iterator[Finding]:
+def restarting(context: Context) -> Iterator[Finding]:
     """The JobSet starts anew."""
-    jobset = scene.snapshot.jobset
-    earlier = [pod for group in scene.groups for pod in group.earlier]
-    leaving = [job for group in scene.groups for job in group.leaving_jobs]
-    if not scene.runs or not jobset.restarts:
+    jobset = context.snapshot.jobset
+    earlier = [pod for group in context.groups for pod in group.earlier]
+    leaving = [job for group in context.groups for job in group.leaving_jobs]
+    if not context.runs or not jobset.restarts:
         return
-    if not (earlier or leaving or scene.readiness.phase is GangPhase.RESTARTING):
+    if not (earlier or leaving or context.readiness.phase is GangPhase.RESTARTING):
         return
     since = unix(jobset.restarting_at)
     # Without the condition of newer JobSets it is not known since when, and pods end in time.
-    late = bool(since) and scene.now - since >= LONG and bool(earlier or leaving)
+    late = bool(since) and context.now - since >= LONG and bool(earlier or leaving)
     if since and not late:
         yield Until(since + LONG)
     evidence = [f"restart {jobset.restarts} of the JobSet"]
@@ -70,14 +70,14 @@ def restarting(scene: Scene) -> Iterator[Finding]:
         evidence.append(f"{some(len(earlier), 'pod')} of the attempt before still there: {_names(earlier)}")
     if leaving:
         evidence.append(f"{some(len(leaving), 'Job')} of the attempt before still there: {_names(leaving)}")
-    yield scene.cause(
+    yield context.cause(
         Reason.RESTARTING,
         "the JobSet starts anew" + (", and pods of the attempt before are still there" if earlier else ""),
         evidence=evidence,
         remedy="see why the pods of the attempt before do not end: a lost node, a finalizer, a long grace period"
         if late
         else "wait; the events of the JobSet say why it restarts",
-        command=scene.events(jobset.name),
+        command=context.events(jobset.name),
         pods=len(earlier),
         since=since,
         blocking=late,
@@ -88,21 +88,21 @@ def _names(things: Iterable[PodFacts | JobProgress]) -> str:
     return listed(thing.name for thing in things)
 
 
-def pods_terminating(scene: Scene) -> Iterator[Finding]:
+def pods_terminating(context: Context) -> Iterator[Finding]:
     """Pods on their way out: who comes after them has to wait, and a JobSet that is deleted goes with them."""
-    jobset = scene.snapshot.jobset
-    found = [(group, pod) for group in scene.groups for pod in group.leaving]
-    if not jobset.deleting and (not found or not scene.runs):
+    jobset = context.snapshot.jobset
+    found = [(group, pod) for group in context.groups for pod in group.leaving]
+    if not jobset.deleting and (not found or not context.runs):
         return
     names = listed(pod.name for _, pod in found)
-    yield scene.cause(
+    yield context.cause(
         Reason.PODS_TERMINATING,
         "the JobSet is being deleted"
         if jobset.deleting
         else f"{some(len(found), 'pod')} {'is' if len(found) == 1 else 'are'} on the way out",
         evidence=[f"terminating: {names}"] if names else ["none of its pods is seen to be on its way out"],
         remedy="wait: they end within their grace period; one that stays is on a node that is lost, or has a finalizer",
-        command=scene.kubectl(f"get pods -l jobset.sigs.k8s.io/jobset-name={jobset.name} -o wide"),
+        command=context.kubectl(f"get pods -l jobset.sigs.k8s.io/jobset-name={jobset.name} -o wide"),
         groups=[group for group, _ in found],
         pods=len(found),
         blocking=False,

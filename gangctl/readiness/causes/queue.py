@@ -12,57 +12,57 @@ from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.states import Phase, Status, status_of
 from gangctl.kueue.stuck import Trouble
-from gangctl.readiness.causes.scene import SOON, Finding, Scene, Until
+from gangctl.readiness.causes.context import SOON, Context, Finding, Until
 from gangctl.readiness.facts import QueueFacts
 from gangctl.readiness.reading import unix
 
 WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 
 
-def in_queue(scene: Scene) -> Iterator[Finding]:
+def in_queue(context: Context) -> Iterator[Finding]:
     """Where it stands in Kueue, unless that is admitted and started."""
-    facts, jobset = scene.snapshot.queue, scene.snapshot.jobset
+    facts, jobset = context.snapshot.queue, context.snapshot.jobset
     if facts is None or jobset.deleting:
         return
-    yield from _stuck(scene, facts)
+    yield from _stuck(context, facts)
     if facts.workload is None:
-        yield from _without_workload(scene, facts)
+        yield from _without_workload(context, facts)
         return
     queue_open = None if facts.blocked is None else False
-    status = status_of(facts.workload, scene.clock, queue_open=queue_open, kept=scene.kept)
+    status = status_of(facts.workload, context.clock, queue_open=queue_open, kept=context.kept)
     if status.phase.waits and (facts.never or facts.blocked is not None):
-        yield from _closed(scene, facts, status)
+        yield from _closed(context, facts, status)
     elif facts.stuck is None or facts.stuck.trouble is Trouble.PODS_NOT_READY:
-        yield from _standing(scene, facts, facts.workload, status)
+        yield from _standing(context, facts, facts.workload, status)
 
 
-def _pods(scene: Scene) -> int:
-    return sum(group.wanted for group in scene.groups)
+def _pods(context: Context) -> int:
+    return sum(group.wanted for group in context.groups)
 
 
-def _describe(scene: Scene, facts: QueueFacts) -> str:
-    return scene.gangctl(f"queue describe {quote(facts.local_queue)}")
+def _describe(context: Context, facts: QueueFacts) -> str:
+    return context.gangctl(f"queue describe {quote(facts.local_queue)}")
 
 
-def _fit(scene: Scene) -> str:
-    return scene.gangctl(f"fit {scene.snapshot.jobset.name}")
+def _fit(context: Context) -> str:
+    return context.gangctl(f"fit {context.snapshot.jobset.name}")
 
 
-def _stuck(scene: Scene, facts: QueueFacts) -> Iterator[Finding]:
+def _stuck(context: Context, facts: QueueFacts) -> Iterator[Finding]:
     """What Kueue does not get over, by the name that the queue commands give it."""
     stuck = facts.stuck
     if stuck is None or (stuck.trouble is Trouble.QUEUE_BLOCKED and facts.blocked is not None):
         return
     status = facts.workload.conditions.get("QuotaReserved") if facts.workload is not None else None
-    yield scene.cause(
+    yield context.cause(
         Reason(stuck.trouble.value),
         stuck.evidence,
         evidence=_kueue_says(facts.workload),
         remedy=stuck.remedy,
-        command=_describe(scene, facts)
+        command=_describe(context, facts)
         if facts.workload is None
-        else scene.kubectl(f"describe {WORKLOADS} {facts.workload.name}"),
-        pods=_pods(scene),
+        else context.kubectl(f"describe {WORKLOADS} {facts.workload.name}"),
+        pods=_pods(context),
         since=unix(status.since) if status is not None else 0,
     )
 
@@ -79,51 +79,51 @@ def _kueue_says(workload: QueuedWorkload | None) -> list[str]:
     return told
 
 
-def _without_workload(scene: Scene, facts: QueueFacts) -> Iterator[Finding]:
+def _without_workload(context: Context, facts: QueueFacts) -> Iterator[Finding]:
     """Kueue makes the Workload a moment after the JobSet; until then its queue may be closed already."""
-    jobset = scene.snapshot.jobset
+    jobset = context.snapshot.jobset
     if not jobset.suspend:
         return
     if facts.never or facts.blocked is not None:
-        yield from _closed(scene, facts, Status(Phase.PENDING, since=jobset.created))
+        yield from _closed(context, facts, Status(Phase.PENDING, since=jobset.created))
         return
     if facts.stuck is not None:
         return
     since = unix(jobset.created)
     yield Until(since + SOON)
-    yield scene.cause(
+    yield context.cause(
         Reason.WAITING_FOR_QUOTA,
         f'Kueue has made no Workload for it yet, for LocalQueue "{facts.local_queue}"',
-        evidence=["it has no Workload of Kueue", f"the JobSet {scene.old(since)}"],
+        evidence=["it has no Workload of Kueue", f"the JobSet {context.old(since)}"],
         remedy="wait; if none comes, see whether Kueue runs and manages JobSets and this namespace",
-        command=_describe(scene, facts),
-        pods=_pods(scene),
+        command=_describe(context, facts),
+        pods=_pods(context),
         since=since,
         blocking=False,
     )
 
 
-def _closed(scene: Scene, facts: QueueFacts, status: Status) -> Iterator[Finding]:
+def _closed(context: Context, facts: QueueFacts, status: Status) -> Iterator[Finding]:
     """Never, or not before somebody opens the queue."""
     # That there are too many podsets is a never that no quota helps.
     if facts.never and (facts.stuck is None or facts.stuck.trouble is not Trouble.TOO_MANY_PODSETS):
-        yield scene.cause(
+        yield context.cause(
             Reason.NEVER_FITS,
             "its queue can never admit it, whatever else finishes",
             evidence=[facts.never, *_kueue_says(facts.workload)],
             remedy="make it smaller, use another queue, or have the quota of this one raised",
-            command=_fit(scene),
-            pods=_pods(scene),
+            command=_fit(context),
+            pods=_pods(context),
             since=unix(status.since),
         )
     if facts.blocked is not None:
-        yield scene.cause(
+        yield context.cause(
             Reason.QUEUE_BLOCKED,
             f"its queue admits nothing now: {facts.blocked.message.partition(';')[0]}",
             evidence=[facts.blocked.message, *_kueue_says(facts.workload)],
             remedy="have it opened by whoever runs it, or use another one: nothing in it is admitted until then",
-            command=_describe(scene, facts),
-            pods=_pods(scene),
+            command=_describe(context, facts),
+            pods=_pods(context),
             since=unix(status.since),
         )
 
@@ -175,27 +175,27 @@ _WAITS: Final[dict[Phase, tuple[Reason, bool, str, str]]] = {
 """Reason, whether it does not end by itself, what it means, and what helps."""
 
 
-def _standing(scene: Scene, facts: QueueFacts, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
+def _standing(context: Context, facts: QueueFacts, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
     match status.phase:
         case Phase.GATED:
-            yield from _gated(scene, workload, status)
+            yield from _gated(context, workload, status)
         case Phase.QUOTA_RESERVED:
-            yield from _checks(scene, workload, status)
+            yield from _checks(context, workload, status)
         case Phase.ADMITTED:
-            yield from _admitted(scene, workload, status)
+            yield from _admitted(context, workload, status)
         case Phase.EVICTING:
-            yield _evicting(scene, workload, status)
-        case phase if phase in _WAITS and not (phase is Phase.FAILED and not scene.suspended):
+            yield _evicting(context, workload, status)
+        case phase if phase in _WAITS and not (phase is Phase.FAILED and not context.suspended):
             reason, blocking, message, remedy = _WAITS[phase]
-            yield scene.cause(
+            yield context.cause(
                 reason,
                 message,
                 evidence=[f'LocalQueue "{facts.local_queue}"', *_told(status), *_kueue_says(workload)],
                 remedy=remedy,
-                command=_fit(scene)
+                command=_fit(context)
                 if reason is Reason.WAITING_FOR_QUOTA
-                else scene.kubectl(f"describe {WORKLOADS} {workload.name}"),
-                pods=_pods(scene),
+                else context.kubectl(f"describe {WORKLOADS} {workload.name}"),
+                pods=_pods(context),
                 since=unix(status.since),
                 blocking=blocking,
             )
@@ -207,16 +207,16 @@ def _told(status: Status) -> list[str]:
     return [status.detail] if status.detail else []
 
 
-def _gated(scene: Scene, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
+def _gated(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
     """Gates on the JobSet: gangctl's own goes once the groups are there, others when their owners want."""
-    gates = workload.gates or scene.snapshot.jobset.gates
+    gates = workload.gates or context.snapshot.jobset.gates
     others = [gate for gate in gates if gate != GATE]
-    since = unix(status.since) or scene.free_since
-    late = bool(others) or scene.now - since >= SOON
+    since = unix(status.since) or context.free_since
+    late = bool(others) or context.now - since >= SOON
     if not late:
         yield Until(since + SOON)
     names = ", ".join(others or gates)
-    yield scene.cause(
+    yield context.cause(
         Reason.ADMISSION_GATED,
         f"it is not queued before gate {names} is removed from it"
         if names
@@ -225,20 +225,20 @@ def _gated(scene: Scene, workload: QueuedWorkload, status: Status) -> Iterator[F
         remedy=f"ask whoever put {names} there; if they are gone, take the name out of the annotation"
         if others
         else "gangctl removes its own gate once the groups are there: see whether its controller runs",
-        command=scene.kubectl(f"get jobset {scene.snapshot.jobset.name} -o jsonpath='{{.metadata.annotations}}'"),
-        pods=_pods(scene),
+        command=context.kubectl(f"get jobset {context.snapshot.jobset.name} -o jsonpath='{{.metadata.annotations}}'"),
+        pods=_pods(context),
         since=since,
         blocking=late,
     )
 
 
-def _checks(scene: Scene, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
+def _checks(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
     """It holds quota, and its admission checks are not all ready."""
     waiting = [check for check in workload.checks if check.state != "Ready"]
     refused = any(check.state in {"Retry", "Rejected"} for check in waiting)
     names = ", ".join(check.name for check in waiting)
     said = [f"check {c.name} is {c.state}{f': {c.message}' if c.message else ''}" for c in waiting]
-    yield scene.cause(
+    yield context.cause(
         Reason.WAITING_FOR_CHECK,
         f"it holds quota, and waits for admission check {names}" if names else "it holds quota, and is about to start",
         evidence=[*said, *_told(status)],
@@ -247,48 +247,48 @@ def _checks(scene: Scene, workload: QueuedWorkload, status: Status) -> Iterator[
         else "put right what the check says: Kueue gives the quota back, and queues it again",
         command=f"kubectl describe admissionchecks.kueue.x-k8s.io {quote(waiting[0].name)}"
         if waiting
-        else scene.kubectl(f"describe {WORKLOADS} {workload.name}"),
-        pods=_pods(scene),
+        else context.kubectl(f"describe {WORKLOADS} {workload.name}"),
+        pods=_pods(context),
         since=unix(status.since),
         blocking=refused,
     )
 
 
-def _admitted(scene: Scene, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
+def _admitted(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
     """Admitted, and still suspended: Kueue unsuspends it in the next moment, if it can."""
-    if not scene.suspended:
+    if not context.suspended:
         return
     since = unix(status.since)
-    late = scene.now - since >= SOON
+    late = context.now - since >= SOON
     if not late:
         yield Until(since + SOON)
-    yield scene.cause(
+    yield context.cause(
         Reason.SUSPENDED,
         "Kueue has admitted it, and it is still suspended",
-        evidence=[f"admitted {scene.ago(since)}", "spec.suspend is true"],
+        evidence=[f"admitted {context.ago(since)}", "spec.suspend is true"],
         remedy="see what Kueue logs about this JobSet: it sets spec.suspend to false, and may be refused"
         if late
         else "wait: Kueue sets spec.suspend to false",
-        command=scene.kubectl(f"describe {WORKLOADS} {workload.name}"),
-        pods=_pods(scene),
+        command=context.kubectl(f"describe {WORKLOADS} {workload.name}"),
+        pods=_pods(context),
         since=since,
         blocking=late,
     )
 
 
-def _evicting(scene: Scene, workload: QueuedWorkload, status: Status) -> Finding:
+def _evicting(context: Context, workload: QueuedWorkload, status: Status) -> Finding:
     eviction = eviction_of(workload)
     words = eviction.words if eviction is not None else "because it was deactivated"
     preempted = eviction is not None and eviction.reason == "Preempted"
-    return scene.cause(
+    return context.cause(
         Reason.PREEMPTED if preempted else Reason.QUEUE_BACKOFF,
         f"Kueue has evicted it {words}, and its pods are on their way out",
         evidence=[eviction.message if eviction is not None else "", *_kueue_says(workload)],
         remedy="wait: it is queued again; a higher WorkloadPriorityClass, or quota of its own, keeps it from preemption"
         if preempted
         else "wait for its pods to end; it holds its quota until then",
-        command=scene.kubectl(f"describe {WORKLOADS} {workload.name}"),
-        pods=_pods(scene),
+        command=context.kubectl(f"describe {WORKLOADS} {workload.name}"),
+        pods=_pods(context),
         since=unix(status.since),
         blocking=False,
     )

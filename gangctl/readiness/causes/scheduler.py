@@ -9,8 +9,8 @@ from typing import Final
 
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.context import QUICK, Context, Finding, Until, gated, listed, oldest, some
 from gangctl.readiness.causes.refusals import Refusal, of_the_group, read_refusal
-from gangctl.readiness.causes.scene import QUICK, Finding, Scene, Until, gated, listed, oldest, some
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import Group
 from gangctl.readiness.reading import unix
@@ -34,10 +34,10 @@ class _Refused:
     refusal: Refusal
 
 
-def _refused_groups(scene: Scene) -> Iterator[_Refused]:
-    if not scene.runs:
+def _refused_groups(context: Context) -> Iterator[_Refused]:
+    if not context.runs:
         return
-    for group in scene.groups:
+    for group in context.groups:
         waiting = [pod for pod in group.pods if not pod.node]
         held = any(gated(pod) for pod in waiting)
         refused = [pod for pod in waiting if pod.refused and not gated(pod)]
@@ -54,11 +54,11 @@ def _refused_groups(scene: Scene) -> Iterator[_Refused]:
         yield _Refused(group, waiting, messages, error, since, read_refusal(messages))
 
 
-def refused(scene: Scene) -> Iterator[Finding]:
+def refused(context: Context) -> Iterator[Finding]:
     """The scheduler has looked, and said no."""
     buckets: dict[tuple[Reason, str], list[_Refused]] = {}
-    for each in _refused_groups(scene):
-        reason = _reason(scene, each)
+    for each in _refused_groups(context):
+        reason = _reason(context, each)
         # A backoff is told once for all groups, a refusal once for each different one.
         short = "" if reason in {Reason.SCHEDULER_BACKOFF, Reason.PRIORITY_MISMATCH} else _short(each)
         buckets.setdefault((reason, short), []).append(each)
@@ -66,23 +66,23 @@ def refused(scene: Scene) -> Iterator[Finding]:
         found.sort(key=lambda each: each.group.name)
         match reason:
             case Reason.PRIORITY_MISMATCH:
-                yield _priority(scene, found)
+                yield _priority(context, found)
             case Reason.SCHEDULER_BACKOFF:
-                yield from _backoff(scene, found)
+                yield from _backoff(context, found)
             case Reason.TOPOLOGY_TOO_SMALL:
-                yield _topology(scene, found, short)
+                yield _topology(context, found, short)
             case Reason.SCHEDULER_ERROR:
-                yield _error(scene, found, short)
+                yield _error(context, found, short)
             case _:
-                yield _unschedulable(scene, found, short)
+                yield _unschedulable(context, found, short)
 
 
-def _reason(scene: Scene, each: _Refused) -> Reason:
-    if each.refusal.priorities is not None or _priorities(scene, each.group):
+def _reason(context: Context, each: _Refused) -> Reason:
+    if each.refusal.priorities is not None or _priorities(context, each.group):
         return Reason.PRIORITY_MISMATCH
     if each.error:
         return Reason.SCHEDULER_ERROR
-    if scene.snapshot.room.get(each.group.name) is True:
+    if context.snapshot.room.get(each.group.name) is True:
         return Reason.SCHEDULER_BACKOFF
     if _topology_key(each.group) and (each.refusal.no_domain or (each.refusal.placements or 0) > 1):
         return Reason.TOPOLOGY_TOO_SMALL
@@ -93,9 +93,9 @@ def _topology_key(group: Group) -> str:
     return group.pod_group.topology_key if group.pod_group is not None else ""
 
 
-def _priorities(scene: Scene, group: Group) -> set[int]:
+def _priorities(context: Context, group: Group) -> set[int]:
     """Priorities of pods that their group does not have, where the scheduler minds."""
-    capabilities, found = scene.capabilities, group.pod_group
+    capabilities, found = context.capabilities, group.pod_group
     if capabilities is None or not capabilities.uniform_priority or found is None or found.priority is None:
         return set()
     return {pod.priority for pod in group.bound} - {found.priority}
@@ -115,10 +115,10 @@ def _pods(found: Sequence[_Refused]) -> int:
     return sum(len(each.pods) for each in found)
 
 
-def _describe(scene: Scene, found: Sequence[_Refused]) -> str:
+def _describe(context: Context, found: Sequence[_Refused]) -> str:
     pods = [pod for each in found for pod in each.pods]
     telling = [pod for pod in pods if pod.refusal and not of_the_group(pod.refusal)]
-    return scene.kubectl(f"describe pod {min(pod.name for pod in telling or pods)}")
+    return context.kubectl(f"describe pod {min(pod.name for pod in telling or pods)}")
 
 
 def _who(found: Sequence[_Refused]) -> str:
@@ -126,20 +126,20 @@ def _who(found: Sequence[_Refused]) -> str:
     return f"{some(count, 'pod')} of {found[0].group.name}" if len(found) == 1 else some(count, "pod")
 
 
-def _unschedulable(scene: Scene, found: Sequence[_Refused], short: str) -> Finding:
+def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> Finding:
     since = oldest(each.since for each in found)
     together = " together" if any(each.group.scope is not None for each in found) else ""
-    return scene.cause(
+    return context.cause(
         Reason.UNSCHEDULABLE,
         f"the scheduler finds no nodes for {_who(found)}{together}" + (f": {short}" if short else ""),
         evidence=[
             *_said(found),
-            *([f"refused for the first time {scene.ago(since)}"] if since else []),
+            *([f"refused for the first time {context.ago(since)}"] if since else []),
         ],
         remedy=_help(found[0].refusal),
-        command=scene.gangctl(f"fit {scene.snapshot.jobset.name} --now")
+        command=context.gangctl(f"fit {context.snapshot.jobset.name} --now")
         if any("short of" in what for _, what in found[0].refusal.reasons)
-        else _describe(scene, found),
+        else _describe(context, found),
         groups=[each.group for each in found],
         pods=_pods(found),
         since=since,
@@ -160,7 +160,7 @@ def _help(refusal: Refusal) -> str:
     return "; ".join(helps) or "see what the scheduler says of single pods; all of a gang have to fit at once"
 
 
-def _topology(scene: Scene, found: Sequence[_Refused], short: str) -> Finding:
+def _topology(context: Context, found: Sequence[_Refused], short: str) -> Finding:
     first = found[0]
     key, refusal = _topology_key(first.group), first.refusal
     if refusal.no_domain:
@@ -173,7 +173,7 @@ def _topology(scene: Scene, found: Sequence[_Refused], short: str) -> Finding:
         )
         remedy = "wait until one such domain has room, make the gang smaller, or use a topologyKey with larger domains"
     since = oldest(each.since for each in found)
-    return scene.cause(
+    return context.cause(
         Reason.TOPOLOGY_TOO_SMALL,
         message,
         evidence=[*([f"in the domain tried first: {short}"] if refusal.short else []), *_said(found)],
@@ -185,32 +185,32 @@ def _topology(scene: Scene, found: Sequence[_Refused], short: str) -> Finding:
     )
 
 
-def _error(scene: Scene, found: Sequence[_Refused], short: str) -> Finding:
-    return scene.cause(
+def _error(context: Context, found: Sequence[_Refused], short: str) -> Finding:
+    return context.cause(
         Reason.SCHEDULER_ERROR,
         f"the scheduler fails on {_who(found)}: {short or 'it does not say why'}",
         evidence=_said(found),
         remedy="put right what it says; an error of the scheduler itself is in its log",
-        command=_describe(scene, found),
+        command=_describe(context, found),
         groups=[each.group for each in found],
         pods=_pods(found),
         since=oldest(each.since for each in found),
     )
 
 
-def _backoff(scene: Scene, found: Sequence[_Refused]) -> Iterator[Finding]:
+def _backoff(context: Context, found: Sequence[_Refused]) -> Iterator[Finding]:
     """It was refused, and would fit now: for long that cannot be."""
     since = oldest(each.since for each in found)
-    late = scene.now - since >= _FLUSH + _BACKOFF
+    late = context.now - since >= _FLUSH + _BACKOFF
     if not late:
         yield Until(since + _FLUSH + _BACKOFF)
-    yield scene.cause(
+    yield context.cause(
         Reason.SCHEDULER_BACKOFF,
         f"the scheduler has refused {_who(found)}, and by gangctl's count there is room now",
-        evidence=[f"refused for the first time {scene.ago(since)}", *_said(found)],
+        evidence=[f"refused for the first time {context.ago(since)}", *_said(found)],
         remedy=f"wait: it tries again within {_BACKOFF} s of what may help, and after {_FLUSH // 60} minutes in any "
         "case; if it goes on refusing, something counts that gangctl does not see, such as volumes or affinity",
-        command=_describe(scene, found),
+        command=_describe(context, found),
         groups=[each.group for each in found],
         pods=_pods(found),
         since=since,
@@ -218,10 +218,10 @@ def _backoff(scene: Scene, found: Sequence[_Refused]) -> Iterator[Finding]:
     )
 
 
-def _priority(scene: Scene, found: Sequence[_Refused]) -> Finding:
+def _priority(context: Context, found: Sequence[_Refused]) -> Finding:
     evidence = []
     for each in found[:3]:
-        pods = _priorities(scene, each.group)
+        pods = _priorities(context, each.group)
         have = each.group.pod_group
         if pods and have is not None:
             named = f" of {have.priority_class}" if have.priority_class else " of no class"
@@ -229,48 +229,48 @@ def _priority(scene: Scene, found: Sequence[_Refused]) -> Finding:
                 f"group {each.group.name} has priority {have.priority}{named}, its pods have "
                 f"{listed(str(number) for number in pods)}"
             )
-    return scene.cause(
+    return context.cause(
         Reason.PRIORITY_MISMATCH,
         "the scheduler refuses a gang whose pods have another priority than their PodGroup",
         evidence=[*evidence, *_said(found)],
         remedy="both are fixed once made: give all pods of the gang one priorityClassName, leave spec.priority to the "
         "cluster, and create the JobSet again; a changed PriorityClass or global default does this, too",
-        command=scene.kubectl("get pods -o custom-columns=NAME:.metadata.name,PRIORITY:.spec.priority"),
+        command=context.kubectl("get pods -o custom-columns=NAME:.metadata.name,PRIORITY:.spec.priority"),
         groups=[each.group for each in found],
         pods=_pods(found),
         since=oldest(each.since for each in found),
     )
 
 
-def scheduler_silent(scene: Scene) -> Iterator[Finding]:
+def scheduler_silent(context: Context) -> Iterator[Finding]:
     """All is there, and the scheduler says nothing: it is about to look, or nobody looks."""
-    if not scene.runs:
+    if not context.runs:
         return
     quiet: list[tuple[Group, list[PodFacts], int]] = []
-    for group in scene.groups:
+    for group in context.groups:
         waiting = [pod for pod in group.bound if not pod.node]
-        if waiting and _is_quiet(scene, group):
+        if waiting and _is_quiet(context, group):
             made = unix(group.pod_group.created) if group.pod_group is not None else 0
             quiet.append((group, waiting, max(made, *(pod.created for pod in waiting))))
-    late = [each for each in quiet if scene.now - each[2] >= QUICK]
-    soon = [each for each in quiet if scene.now - each[2] < QUICK]
+    late = [each for each in quiet if context.now - each[2] >= QUICK]
+    soon = [each for each in quiet if context.now - each[2] < QUICK]
     if soon:
         yield Until(min(since for *_, since in soon) + QUICK)
-        yield _silent(scene, soon, late=False)
+        yield _silent(context, soon, late=False)
     if late:
-        yield _silent(scene, late, late=True)
+        yield _silent(context, late, late=True)
 
 
-def _is_quiet(scene: Scene, group: Group) -> bool:
+def _is_quiet(context: Context, group: Group) -> bool:
     """Whether it is the scheduler's turn, and it has said nothing."""
     if any(gated(pod) or (pod.refused and not pod.node) for pod in group.pods):
         return False
     if group.scope is None:
         return True
-    capabilities = scene.capabilities
+    capabilities = context.capabilities
     if capabilities is None:
         return False
-    if capabilities.pod_groups and scene.snapshot.groups_known and group.name not in scene.snapshot.groups:
+    if capabilities.pod_groups and context.snapshot.groups_known and group.name not in context.snapshot.groups:
         return False
     told = group.pod_group.scheduled if group.pod_group is not None else None
     if told is not None and not told.status:
@@ -278,7 +278,7 @@ def _is_quiet(scene: Scene, group: Group) -> bool:
     return len(group.bound) + len(group.leaving) + len(group.earlier) >= group.minimum
 
 
-def _silent(scene: Scene, found: Sequence[tuple[Group, list[PodFacts], int]], *, late: bool) -> Finding:
+def _silent(context: Context, found: Sequence[tuple[Group, list[PodFacts], int]], *, late: bool) -> Finding:
     pods = [pod for _, waiting, _ in found for pod in waiting]
     since = oldest(since for *_, since in found)
     names = sorted({pod.scheduler or DEFAULT_SCHEDULER for pod in pods})
@@ -292,12 +292,12 @@ def _silent(scene: Scene, found: Sequence[tuple[Group, list[PodFacts], int]], *,
     else:
         message = f"{who} does not answer for {some(len(pods), 'pod')} that are all there"
         remedy = "see whether kube-scheduler runs, and what it logs"
-    return scene.cause(
+    return context.cause(
         Reason.SCHEDULER_SILENT,
         message,
         evidence=[
             f"without a node and without a word of the scheduler: {listed(pod.name for pod in pods)}",
-            f"the oldest of them {scene.old(oldest(pod.created for pod in pods))}",
+            f"the oldest of them {context.old(oldest(pod.created for pod in pods))}",
             *(
                 f"group {g.name}: {len(g.bound)} pods are there, {g.minimum} have to start together"
                 for g, *_ in found[:2]
@@ -307,7 +307,7 @@ def _silent(scene: Scene, found: Sequence[tuple[Group, list[PodFacts], int]], *,
         remedy=remedy,
         command="kubectl -n kube-system get pods,leases"
         if late and not own
-        else scene.kubectl(f"describe pod {min(pod.name for pod in pods)}"),
+        else context.kubectl(f"describe pod {min(pod.name for pod in pods)}"),
         groups=[group for group, *_ in found],
         pods=len(pods),
         since=since,

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.scene import LATE, Finding, Scene, Until, some
+from gangctl.readiness.causes.context import LATE, Context, Finding, Until, some
 
 
-def unknown(scene: Scene) -> Iterator[Finding]:
+def unknown(context: Context) -> Iterator[Finding]:
     """The last resort. What another controller runs is not known here, and is nobody's trouble."""
-    snapshot, jobset = scene.snapshot, scene.snapshot.jobset
+    snapshot, jobset = context.snapshot, context.snapshot.jobset
     if jobset.managed_elsewhere:
-        yield scene.cause(
+        yield context.cause(
             Reason.UNKNOWN,
             "another controller runs it, perhaps on another cluster: nothing is known of its pods here",
             evidence=[f"spec.managedBy is {jobset.managed_by}"],
             remedy="look where that controller runs it",
-            command=scene.kubectl(f"describe jobset {jobset.name}"),
+            command=context.kubectl(f"describe jobset {jobset.name}"),
             blocking=False,
         )
         return
-    counts, phase = scene.readiness.counts, scene.readiness.phase
+    counts, phase = context.readiness.counts, context.readiness.phase
     looked = [
         "the JobSet and its queue",
         some(len(snapshot.jobs), "Job"),
@@ -30,10 +30,10 @@ def unknown(scene: Scene) -> Iterator[Finding]:
         some(len(snapshot.nodes), "node") if snapshot.nodes is not None else "no nodes",
         some(len(snapshot.refused), "refusal"),
     ]
-    late = scene.now - scene.readiness.since >= LATE
+    late = context.now - context.readiness.since >= LATE
     if not late:
-        yield Until(scene.readiness.since + LATE)
-    yield scene.cause(
+        yield Until(context.readiness.since + LATE)
+    yield context.cause(
         Reason.UNKNOWN,
         f"it is {phase.value}, and nothing that was looked at says why",
         evidence=[
@@ -41,8 +41,8 @@ def unknown(scene: Scene) -> Iterator[Finding]:
             f"looked at: {', '.join(looked)}",
         ],
         remedy="read the events of the JobSet, its Jobs and pods",
-        command=scene.events(jobset.name),
+        command=context.events(jobset.name),
         pods=max(0, counts.wanted - counts.ready),
-        since=scene.readiness.since,
+        since=context.readiness.since,
         blocking=late,
     )

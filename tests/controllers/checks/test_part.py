@@ -41,7 +41,7 @@ WAITING = QueuedWorkload(
 )
 
 
-class Scene:
+class Context:
     """A part whose informers are fed by hand; ``gangs`` are the JobSets whose gang was asked for."""
 
     def __init__(self, *flags: str) -> None:
@@ -98,25 +98,25 @@ class Scene:
 
 @each("order", list(permutations(("workload", "check", "jobset"))), ids="-".join)
 async def test_the_last_that_is_seen_asks_for_the_gang(order: tuple[str, ...]) -> None:
-    scene = Scene("kueue_check")
+    context = Context("kueue_check")
     for what in order:
-        assert not any(scene.asked)
-        scene.see(what)
-    assert scene.asked[-1], "its gang is waited for, and nobody was told"
+        assert not any(context.asked)
+        context.see(what)
+    assert context.asked[-1], "its gang is waited for, and nobody was told"
 
 
 async def test_a_workload_that_changes_otherwise_asks_nobody() -> None:
-    scene = Scene("kueue_check")
+    context = Context("kueue_check")
     for what in ("jobset", "check", "workload"):
-        scene.see(what)
-    before = len(scene.asked)
-    scene.see("workload")
-    assert len(scene.asked) == before
+        context.see(what)
+    before = len(context.asked)
+    context.see("workload")
+    assert len(context.asked) == before
 
 
 async def test_without_a_mode_nothing_is_followed() -> None:
-    scene = Scene()
-    assert scene.followers == []
-    scene.see("workload")
-    assert scene.asked == []
-    assert not scene.part.awaits(JOBSET)
+    context = Context()
+    assert context.followers == []
+    context.see("workload")
+    assert context.asked == []
+    assert not context.part.awaits(JOBSET)

@@ -60,7 +60,7 @@ class Watcher(PathwaysObserver, ControllerObserver):
         self.errors.append(kind)
 
 
-class Scene:
+class Context:
     """A sandbox, PathwaysJobs in it, and a controller that comes and goes."""
 
     def __init__(self, sandbox: Sandbox, client: Client) -> None:
@@ -237,7 +237,7 @@ class Scene:
                 raise
 
 
-Play = Callable[[Scene], Awaitable[None]]
+Play = Callable[[Context], Awaitable[None]]
 
 
 def play(acts: Play, *, defined: bool = True) -> None:
@@ -245,9 +245,9 @@ def play(acts: Play, *, defined: bool = True) -> None:
 
     async def main() -> None:
         async with stage() as (sandbox, client):
-            scene = Scene(sandbox, client)
+            context = Context(sandbox, client)
             if defined:
-                await scene.define()
-            await acts(scene)
+                await context.define()
+            await acts(context)
 
     virtual_time.run(main())

@@ -15,12 +15,12 @@ from gangctl.sandbox.api import SYSTEM, DeleteOptions
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.faults import Match, Refuse, Silence, conflict
 from gangctl.sandbox.store import Change
-from tests.controllers.readiness.gangscene import (
+from tests.controllers.readiness.gangcontext import (
     DEFINITIONS,
     GANGS,
     LONG_SECONDS,
+    Context,
     Object,
-    Scene,
     at,
     because,
     play,
@@ -30,12 +30,12 @@ from tests.rows import each
 
 
 def test_one_is_made_for_a_jobset_and_goes_with_it() -> None:
-    async def acts(scene: Scene) -> None:
-        first = await scene.jobset()
-        async with scene.running() as objects:
+    async def acts(context: Context) -> None:
+        first = await context.jobset()
+        async with context.running() as objects:
             objects.stands(None, first)
             await asyncio.sleep(5)
-            gang = await scene.gang()
+            gang = await context.gang()
             assert gang is not None
             assert gang["status"] == gang_status(first)
             (owner,) = gang["metadata"]["ownerReferences"]
@@ -47,19 +47,19 @@ def test_one_is_made_for_a_jobset_and_goes_with_it() -> None:
                 "controller": True,
                 "blockOwnerDeletion": False,
             }
-            assert scene.writes() == ["create", "patch status"]
-            await scene.delete_jobset()
+            assert context.writes() == ["create", "patch status"]
+            await context.delete_jobset()
             objects.stands(first, None)
             await asyncio.sleep(LONG_SECONDS)
-            assert await scene.gang() is None
-        assert scene.writes() == ["create", "patch status"], "the garbage collector has done the rest"
+            assert await context.gang() is None
+        assert context.writes() == ["create", "patch status"], "the garbage collector has done the rest"
 
     play(acts)
 
 
 def test_the_last_of_many_changes_is_written_once_a_second() -> None:
-    async def acts(scene: Scene) -> None:
-        before = await scene.jobset()
+    async def acts(context: Context) -> None:
+        before = await context.jobset()
         loop = asyncio.get_running_loop()
         written: list[float] = []
 
@@ -68,8 +68,8 @@ def test_the_last_of_many_changes_is_written_once_a_second() -> None:
             if resource == GANGS:
                 written.append(loop.time())
 
-        scene.api.store.listen(note)
-        async with scene.running() as objects:
+        context.api.store.listen(note)
+        async with context.running() as objects:
             objects.stands(None, before)
             await asyncio.sleep(2)
             written.clear()
@@ -80,7 +80,7 @@ def test_the_last_of_many_changes_is_written_once_a_second() -> None:
                 before = now
                 await asyncio.sleep(0.1)
             await asyncio.sleep(LONG_SECONDS)
-            gang = await scene.gang()
+            gang = await context.gang()
             assert gang is not None
             assert gang["status"] == gang_status(before) | {"conditions": gang["status"]["conditions"]}
         # Ten seconds of changes, each write a second after the one before it was sent.
@@ -91,78 +91,78 @@ def test_the_last_of_many_changes_is_written_once_a_second() -> None:
 
 
 def test_causes_alone_are_written_every_ten_seconds_and_a_phase_does_not_wait_for_them() -> None:
-    async def acts(scene: Scene) -> None:
-        first = at(await scene.jobset(), GangPhase.UNSCHEDULABLE)
-        async with scene.running() as objects:
+    async def acts(context: Context) -> None:
+        first = at(await context.jobset(), GangPhase.UNSCHEDULABLE)
+        async with context.running() as objects:
             objects.stands(None, first)
             await asyncio.sleep(2)
-            count = len(scene.writes())
+            count = len(context.writes())
             for number in range(20):
                 objects.stands(first, because(first, f"look {number}"))
                 await asyncio.sleep(0.25)
-            assert len(scene.writes()) == count
+            assert len(context.writes()) == count
             await asyncio.sleep(5)
-            assert len(scene.writes()) == count + 1
-            gang = await scene.gang()
+            assert len(context.writes()) == count + 1
+            gang = await context.gang()
             assert gang is not None
             assert gang["status"]["message"] == "look 19"
             objects.stands(first, because(first, "again"))
             await asyncio.sleep(2)
-            assert len(scene.writes()) == count + 1
+            assert len(context.writes()) == count + 1
             objects.stands(first, at(first, GangPhase.READY, 8))
             await asyncio.sleep(0.5)
-            assert await scene.phase() == "Ready"
+            assert await context.phase() == "Ready"
 
     play(acts)
 
 
 def test_what_stands_there_is_not_written_again() -> None:
-    async def acts(scene: Scene) -> None:
-        stands = [at(await scene.jobset(f"js-{n}"), GangPhase.PARTIALLY_READY, n) for n in range(5)]
-        async with scene.running() as objects:
+    async def acts(context: Context) -> None:
+        stands = [at(await context.jobset(f"js-{n}"), GangPhase.PARTIALLY_READY, n) for n in range(5)]
+        async with context.running() as objects:
             for each in stands:
                 objects.stands(None, each)
             await asyncio.sleep(5)
-            count = len(scene.writes())
+            count = len(context.writes())
             for each in stands:
                 objects.stands(each, dataclasses.replace(each, look_again=5.0))
             await asyncio.sleep(LONG_SECONDS)
-            assert len(scene.writes()) == count == 10
-        async with scene.running() as objects:
+            assert len(context.writes()) == count == 10
+        async with context.running() as objects:
             # A gangctl that has just started may not know since when it is so.
             for each in stands:
                 objects.stands(None, dataclasses.replace(each, since=each.since + 1000))
             await asyncio.sleep(LONG_SECONDS)
-            assert len(scene.writes()) == count
-            gang = await scene.gang("js-1")
+            assert len(context.writes()) == count
+            gang = await context.gang("js-1")
             assert gang is not None
             assert gang["status"]["since"] == gang_status(stands[1])["since"]
             objects.stands(None, at(stands[1], GangPhase.READY, 8))
             await asyncio.sleep(2)
-            assert len(scene.writes()) == count + 1
+            assert len(context.writes()) == count + 1
 
     play(acts)
 
 
 def test_a_replica_that_stops_leading_writes_and_deletes_nothing_and_goes_on_later() -> None:
-    async def acts(scene: Scene) -> None:
-        first = await scene.jobset()
-        async with scene.running() as objects:
+    async def acts(context: Context) -> None:
+        first = await context.jobset()
+        async with context.running() as objects:
             objects.stands(None, first)
             await asyncio.sleep(5)
             objects.stands(first, None)
             await asyncio.sleep(LONG_SECONDS)
-        scene.leads = False
+        context.leads = False
         task = asyncio.create_task(objects.run())
         objects.stands(None, at(first, GangPhase.READY, 8))
         with pytest.raises(LeadershipLostError):
             await task
-        assert scene.writes() == ["create", "patch status"]
-        scene.leads = True
+        assert context.writes() == ["create", "patch status"]
+        context.leads = True
         task = asyncio.create_task(objects.run())
         objects.stands(None, at(first, GangPhase.DEGRADED, 7))
         await asyncio.sleep(5)
-        assert await scene.phase() == "Degraded"
+        assert await context.phase() == "Degraded"
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -170,15 +170,15 @@ def test_a_replica_that_stops_leading_writes_and_deletes_nothing_and_goes_on_lat
 
 
 def test_ready_keeps_the_time_of_its_transition() -> None:
-    async def acts(scene: Scene) -> None:
-        first = await scene.jobset()
+    async def acts(context: Context) -> None:
+        first = await context.jobset()
         times = []
         phases = (GangPhase.PENDING, GangPhase.STARTING, GangPhase.READY, GangPhase.DEGRADED)
-        async with scene.running() as objects:
+        async with context.running() as objects:
             for number, phase in enumerate(phases):
                 objects.stands(None, dataclasses.replace(first, phase=phase, since=first.since + number))
                 await asyncio.sleep(5)
-                gang = await scene.gang()
+                gang = await context.gang()
                 assert gang is not None
                 (condition,) = gang["status"]["conditions"]
                 assert condition["reason"] == gang["status"]["phase"] == phase
@@ -189,144 +189,146 @@ def test_ready_keeps_the_time_of_its_transition() -> None:
 
 
 def test_what_others_do_to_it_is_undone() -> None:
-    async def acts(scene: Scene) -> None:
-        first = await scene.jobset()
-        kind = scene.api.kind(GANGS)
-        async with scene.running() as objects:
+    async def acts(context: Context) -> None:
+        first = await context.jobset()
+        kind = context.api.kind(GANGS)
+        async with context.running() as objects:
             objects.stands(None, first)
             await asyncio.sleep(5)
             lie = {"status": {"phase": "Ready"}}
-            await scene.api.patch(kind, NAMESPACE, "js", lie, "merge", SYSTEM, subresource="status")
+            await context.api.patch(kind, NAMESPACE, "js", lie, "merge", SYSTEM, subresource="status")
             await asyncio.sleep(5)
-            assert await scene.phase() == "Pending"
+            assert await context.phase() == "Pending"
             label = {"metadata": {"labels": {"team": "ml"}}}
-            await scene.api.patch(kind, NAMESPACE, "js", label, "merge", SYSTEM)
+            await context.api.patch(kind, NAMESPACE, "js", label, "merge", SYSTEM)
             objects.stands(first, at(first, GangPhase.READY, 8))
             await asyncio.sleep(5)
-            gang = await scene.gang()
+            gang = await context.gang()
             assert gang is not None
             assert gang["status"]["phase"] == "Ready"
             assert gang["metadata"]["labels"]["team"] == "ml"
-            await scene.api.delete(kind, NAMESPACE, "js", SYSTEM, DeleteOptions())
+            await context.api.delete(kind, NAMESPACE, "js", SYSTEM, DeleteOptions())
             await asyncio.sleep(5)
-            assert await scene.phase() == "Ready"
+            assert await context.phase() == "Ready"
 
     play(acts)
 
 
 @pytest.mark.parametrize("owned", [False, True])
 def test_an_object_of_somebody_else_is_left_alone_and_told_of_once(owned: bool) -> None:
-    async def acts(scene: Scene) -> None:
-        first, other = await scene.jobset(), await scene.jobset("other")
+    async def acts(context: Context) -> None:
+        first, other = await context.jobset(), await context.jobset("other")
         owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "other", "uid": other.uid}
         foreign: Object = {"metadata": {"name": "js", "labels": {"app.kubernetes.io/managed-by": "gangctl"}}}
         if owned:
             foreign["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
         foreign = {"apiVersion": "gangctl.dev/v1alpha1", "kind": "Gang", **foreign}
-        made = await scene.api.create(scene.api.kind(GANGS), NAMESPACE, foreign, SYSTEM)
-        async with scene.running() as objects:
+        made = await context.api.create(context.api.kind(GANGS), NAMESPACE, foreign, SYSTEM)
+        async with context.running() as objects:
             for number in range(5):
                 objects.stands(None, at(first, GangPhase.PARTIALLY_READY, number))
                 await asyncio.sleep(LONG_SECONDS)
-            scene.unfollowed.add("js")
+            context.unfollowed.add("js")
             objects.stands(first, None)
             await asyncio.sleep(LONG_SECONDS)
-            assert await scene.gang() == made
-            assert scene.writes() == []
-            assert scene.errors.kinds == ["OwnershipConflictError"]
-            scene.unfollowed.clear()
+            assert await context.gang() == made
+            assert context.writes() == []
+            assert context.errors.kinds == ["OwnershipConflictError"]
+            context.unfollowed.clear()
             objects.stands(None, first)
-            await scene.api.delete(scene.api.kind(GANGS), NAMESPACE, "js", SYSTEM, DeleteOptions())
+            await context.api.delete(context.api.kind(GANGS), NAMESPACE, "js", SYSTEM, DeleteOptions())
             await asyncio.sleep(5)
-            assert await scene.phase() == "Pending"
+            assert await context.phase() == "Pending"
 
     play(acts)
 
 
 def test_one_that_took_the_place_of_ours_unseen_is_left_alone() -> None:
-    async def acts(scene: Scene) -> None:
-        first, kind = await scene.jobset(), scene.api.kind(GANGS)
-        scene.sandbox.faults.add(Match(USER, frozenset({"watch"}), GANGS), Silence())
-        async with scene.running() as objects:
+    async def acts(context: Context) -> None:
+        first, kind = await context.jobset(), context.api.kind(GANGS)
+        context.sandbox.faults.add(Match(USER, frozenset({"watch"}), GANGS), Silence())
+        async with context.running() as objects:
             objects.stands(None, first)
             await asyncio.sleep(5)
-            await scene.api.delete(kind, NAMESPACE, "js", SYSTEM, DeleteOptions())
+            await context.api.delete(kind, NAMESPACE, "js", SYSTEM, DeleteOptions())
             foreign: Object = {"apiVersion": "gangctl.dev/v1alpha1", "kind": "Gang", "metadata": {"name": "js"}}
-            made = await scene.api.create(kind, NAMESPACE, foreign, SYSTEM)
+            made = await context.api.create(kind, NAMESPACE, foreign, SYSTEM)
             objects.stands(first, at(first, GangPhase.READY, 8))
             await asyncio.sleep(LONG_SECONDS)
-            assert await scene.gang() == made
-            assert scene.errors.kinds == ["OwnershipConflictError"]
+            assert await context.gang() == made
+            assert context.errors.kinds == ["OwnershipConflictError"]
 
     play(acts)
 
 
 def test_one_of_an_earlier_jobset_is_waited_out() -> None:
-    async def acts(scene: Scene) -> None:
-        first = await scene.jobset()
-        async with scene.running() as objects:
+    async def acts(context: Context) -> None:
+        first = await context.jobset()
+        async with context.running() as objects:
             objects.stands(None, first)
             await asyncio.sleep(5)
-            await scene.delete_jobset()
-            second = await scene.jobset()
+            await context.delete_jobset()
+            second = await context.jobset()
             objects.stands(first, None)
             objects.stands(None, second)
             await asyncio.sleep(30)
-            gang = await scene.gang()
+            gang = await context.gang()
             assert gang is not None
             assert gang["metadata"]["ownerReferences"][0]["uid"] == second.uid
-            assert scene.errors.kinds == []
+            assert context.errors.kinds == []
 
     play(acts)
 
 
 @each("restarted", ["", "after the JobSets are known", "before the JobSets are known"])
 def test_one_of_a_jobset_that_does_not_ask_any_more_is_deleted(restarted: str) -> None:
-    async def acts(scene: Scene) -> None:
-        first, stays = await scene.jobset(), await scene.jobset("stays")
-        async with scene.running() as objects:
+    async def acts(context: Context) -> None:
+        first, stays = await context.jobset(), await context.jobset("stays")
+        async with context.running() as objects:
             objects.stands(None, first)
             objects.stands(None, stays)
             await asyncio.sleep(5)
             if not restarted:
-                scene.unfollowed.add("js")
+                context.unfollowed.add("js")
                 objects.stands(first, None)
                 await asyncio.sleep(5)
         if restarted:
-            scene.unfollowed.add("js")
-            known = dict(scene.cache)
+            context.unfollowed.add("js")
+            known = dict(context.cache)
             if restarted.startswith("before"):
-                scene.cache.clear()
-            async with scene.running() as objects:
+                context.cache.clear()
+            async with context.running() as objects:
                 await asyncio.sleep(5)
                 for key, each in known.items():
-                    scene.cache[key] = each
+                    context.cache[key] = each
                     objects.look(key)
                 await asyncio.sleep(5)
-        assert await scene.gang() is None
-        assert await scene.gang("stays") is not None
-        assert scene.writes().count("delete") == 1
+        assert await context.gang() is None
+        assert await context.gang("stays") is not None
+        assert context.writes().count("delete") == 1
 
     play(acts)
 
 
 def test_without_the_definition_it_is_said_once_and_looked_for_again() -> None:
-    async def acts(scene: Scene) -> None:
-        first = await scene.jobset()
+    async def acts(context: Context) -> None:
+        first = await context.jobset()
         with capture_logs() as said:
-            async with scene.running() as objects:
+            async with context.running() as objects:
                 objects.stands(None, first)
                 await asyncio.sleep(LONG_SECONDS)
-                assert scene.writes() == []
-                await scene.define()
+                assert context.writes() == []
+                await context.define()
                 await asyncio.sleep(60)
-                assert await scene.phase() == "Pending"
-                await scene.api.delete(scene.api.kind(DEFINITIONS), "", "gangs.gangctl.dev", SYSTEM, DeleteOptions())
+                assert await context.phase() == "Pending"
+                await context.api.delete(
+                    context.api.kind(DEFINITIONS), "", "gangs.gangctl.dev", SYSTEM, DeleteOptions()
+                )
                 objects.stands(first, at(first, GangPhase.READY, 8))
                 await asyncio.sleep(LONG_SECONDS)
-                await scene.define()
+                await context.define()
                 await asyncio.sleep(60)
-                assert await scene.phase() == "Ready"
+                assert await context.phase() == "Ready"
         told = [each for each in said if each["event"].startswith("no Gang objects")]
         assert len(told) == 2, "once each time that it is not there"
 
@@ -344,30 +346,30 @@ def refuse(code: int, reason: str) -> Refuse:
     ids=lambda fault: fault.error.reason,
 )
 def test_refusals_end_nothing_and_are_tried_again(verb: str, fault: Refuse) -> None:
-    async def acts(scene: Scene) -> None:
-        scene.sandbox.faults.add(Match(USER, frozenset({verb}), GANGS), fault, times=20)
-        stands = [await scene.jobset(f"js-{n}") for n in range(10)]
+    async def acts(context: Context) -> None:
+        context.sandbox.faults.add(Match(USER, frozenset({verb}), GANGS), fault, times=20)
+        stands = [await context.jobset(f"js-{n}") for n in range(10)]
         with capture_logs() as said:
-            async with scene.running() as objects:
+            async with context.running() as objects:
                 for each in stands:
                     objects.stands(None, each)
                 await asyncio.sleep(LONG_SECONDS)
-                assert {await scene.phase(each.name) for each in stands} == {"Pending"}
+                assert {await context.phase(each.name) for each in stands} == {"Pending"}
         told = [each for each in said if each["event"] == "Gang objects cannot be written"]
         assert len(told) == (1 if fault.error.code in {403, 422} else 0)
-        assert len(scene.writes()) <= 20 + 30
+        assert len(context.writes()) <= 20 + 30
 
     play(acts)
 
 
 def test_a_namespace_that_ends_takes_no_more() -> None:
-    async def acts(scene: Scene) -> None:
-        first = await scene.jobset()
+    async def acts(context: Context) -> None:
+        first = await context.jobset()
         error = StatusError(403, "Forbidden", "it ends", details={"causes": [{"reason": "NamespaceTerminating"}]})
-        scene.sandbox.faults.add(Match(USER, frozenset({"create"}), GANGS), Refuse(error), times=100)
-        async with scene.running() as objects:
+        context.sandbox.faults.add(Match(USER, frozenset({"create"}), GANGS), Refuse(error), times=100)
+        async with context.running() as objects:
             objects.stands(None, first)
             await asyncio.sleep(LONG_SECONDS)
-            assert scene.writes() == ["create"]
+            assert context.writes() == ["create"]
 
     play(acts)

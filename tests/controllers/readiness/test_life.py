@@ -1,4 +1,4 @@
-"""gangctl beside a sandbox with players, in virtual time: what a JobSet hears of its readiness, and nothing more."""
+"""gangctl beside a sandbox, in virtual time: which events a JobSet gets about its readiness, and no others."""
 
 from __future__ import annotations
 

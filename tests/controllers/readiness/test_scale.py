@@ -85,7 +85,7 @@ def fill(ground: Ground, jobsets: int) -> None:
 def in_real_time(ground: Ground) -> ReadinessController:
     """The same controller, by the clock of the event loop."""
     clock = Clock()
-    ground.controller._clock = ground.controller._agenda._clock = clock
+    ground.controller._clock = ground.controller._requeue_timers._clock = clock
     return ground.controller
 
 

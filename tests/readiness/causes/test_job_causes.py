@@ -11,7 +11,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import evaluate
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import reasons, recorded, refused_job, refused_jobset, the
-from tests.readiness.snapshots import BORN, NOW, PENDING, READY, RUNNING, Scene
+from tests.readiness.snapshots import BORN, NOW, PENDING, READY, RUNNING, Context
 from tests.rows import each
 
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
@@ -25,9 +25,9 @@ IN_ORDER = jobset(
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
 def test_gangctls_own_webhook_that_does_not_answer_is_named(minor: str) -> None:
-    scene = Scene(JS)
+    context = Context(JS)
     message = recorded(minor, "jobset/hooked").replace("hooked-w-0", "js-w-0")
-    snapshot = scene.snapshot(jobs=[], refused=[refused_jobset("js", message)])
+    snapshot = context.snapshot(jobs=[], refused=[refused_jobset("js", message)])
     cause = the(Reason.JOB_CREATION_REFUSED, snapshot)
     assert "gangctl's own webhook" in cause.message
     assert "Job js-w-0" in cause.message
@@ -39,10 +39,10 @@ def test_gangctls_own_webhook_that_does_not_answer_is_named(minor: str) -> None:
 
 
 def test_a_refusal_that_is_over_is_not_told() -> None:
-    scene = Scene(JS)
+    context = Context(JS)
     refused = [refused_jobset("js", 'job "js-w-0" creation failed with error: no')]
-    assert Reason.JOB_CREATION_REFUSED not in reasons(scene.snapshot(scene.pods(PENDING), refused=refused))
-    assert Reason.JOB_CREATION_REFUSED not in reasons(scene.snapshot(jobs=scene.jobs(index=0), refused=refused))
+    assert Reason.JOB_CREATION_REFUSED not in reasons(context.snapshot(context.pods(PENDING), refused=refused))
+    assert Reason.JOB_CREATION_REFUSED not in reasons(context.snapshot(jobs=context.jobs(index=0), refused=refused))
 
 
 @each(
@@ -75,9 +75,9 @@ def test_a_refusal_that_is_over_is_not_told() -> None:
 )
 @each("minor", ["1.36", "1.37"])
 def test_who_refuses_pods_is_read_from_the_message(minor: str, kind: str, words: str, command: str) -> None:
-    scene = Scene(JS)
+    context = Context(JS)
     message = recorded(minor, f"job/{kind}")
-    snapshot = scene.snapshot(scene.pods(PENDING, index=1), refused=[refused_job("js-w-0", message)])
+    snapshot = context.snapshot(context.pods(PENDING, index=1), refused=[refused_job("js-w-0", message)])
     cause = the(Reason.POD_CREATION_REFUSED, snapshot)
     assert cause.message.startswith(f"4 pods cannot be created: {words}")
     assert message[:200] in cause.evidence[0]
@@ -86,38 +86,38 @@ def test_who_refuses_pods_is_read_from_the_message(minor: str, kind: str, words:
 
 
 def test_a_refusal_of_pods_that_are_there_by_now_is_not_told() -> None:
-    scene = Scene(JS)
+    context = Context(JS)
     refused = [refused_job("js-w-0", recorded("1.37", "job/quota"), at=BORN - 1)]
-    assert Reason.POD_CREATION_REFUSED not in reasons(scene.snapshot(scene.pods(PENDING), refused=refused))
-    assert Reason.POD_CREATION_REFUSED not in reasons(scene.snapshot(scene.pods(PENDING, count=3), refused=refused))
+    assert Reason.POD_CREATION_REFUSED not in reasons(context.snapshot(context.pods(PENDING), refused=refused))
+    assert Reason.POD_CREATION_REFUSED not in reasons(context.snapshot(context.pods(PENDING, count=3), refused=refused))
 
 
 def test_a_message_that_nobody_knows_is_told_as_it_is() -> None:
-    scene = Scene(JS)
+    context = Context(JS)
     refused = [refused_job("js-w-0", "Error creating: the moon is full")]
-    cause = the(Reason.POD_CREATION_REFUSED, scene.snapshot(refused=refused))
+    cause = the(Reason.POD_CREATION_REFUSED, context.snapshot(refused=refused))
     assert "the moon is full" in cause.message
     assert cause.command == "kubectl -n t get events --field-selector reason=FailedCreate"
 
 
-def stamped_exclusive(notes: dict[str, str]) -> Scene:
+def stamped_exclusive(notes: dict[str, str]) -> Context:
     """Past gangctl's webhook, which refuses it: stamped before somebody added the annotation."""
-    scene = Scene(JS)
-    scene.jobset = replace(scene.jobset, annotations={**scene.jobset.annotations, **notes})
-    assert scene.assessment.plan is not None
-    scene.assessment = replace(scene.assessment, plan=replace(scene.assessment.plan, jobset=scene.jobset))
-    return scene
+    context = Context(JS)
+    context.jobset = replace(context.jobset, annotations={**context.jobset.annotations, **notes})
+    assert context.assessment.plan is not None
+    context.assessment = replace(context.assessment, plan=replace(context.assessment.plan, jobset=context.jobset))
+    return context
 
 
-def leaders(scene: Scene, **changes: Any) -> list[Any]:
-    return scene.pods(PENDING, count=1, **changes)
+def leaders(context: Context, **changes: Any) -> list[Any]:
+    return context.pods(PENDING, count=1, **changes)
 
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
 def test_jobsets_refusal_of_followers_proves_the_deadlock(minor: str) -> None:
-    scene = stamped_exclusive({EXCLUSIVE: "rack"})
+    context = stamped_exclusive({EXCLUSIVE: "rack"})
     message = recorded(minor, "jobset/exclusive")
-    snapshot = scene.snapshot(leaders(scene, created=NOW - 2), refused=[refused_job("js-w-0", message)])
+    snapshot = context.snapshot(leaders(context, created=NOW - 2), refused=[refused_job("js-w-0", message)])
     cause = the(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK, snapshot)
     assert cause.evidence[0] == message
     assert "6 followers are missing" in cause.evidence[2]
@@ -127,34 +127,34 @@ def test_jobsets_refusal_of_followers_proves_the_deadlock(minor: str) -> None:
 
 def test_followers_of_pods_with_a_node_selector_are_refused_in_other_words() -> None:
     """As JobSet 0.12 says it where the pods have a nodeSelector, and the topology is not among its keys."""
-    scene = stamped_exclusive({EXCLUSIVE: "rack"})
+    context = stamped_exclusive({EXCLUSIVE: "rack"})
     why = "follower pod node selector for topology domain not found. missing selector: rack"
     message = f'Error creating: admission webhook "vpod.kb.io" denied the request: {why}'
-    snapshot = scene.snapshot(leaders(scene, created=NOW - 2), refused=[refused_job("js-w-0", message)])
+    snapshot = context.snapshot(leaders(context, created=NOW - 2), refused=[refused_job("js-w-0", message)])
     assert reasons(snapshot) == [Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK]
 
 
 def test_without_the_proof_the_structure_is_evidence_after_a_while() -> None:
-    scene = stamped_exclusive({EXCLUSIVE: "rack"})
-    the(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK, scene.snapshot(leaders(scene)))
-    young = evaluate(scene.snapshot(leaders(scene, created=NOW - 2)), NOW)
+    context = stamped_exclusive({EXCLUSIVE: "rack"})
+    the(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK, context.snapshot(leaders(context)))
+    young = evaluate(context.snapshot(leaders(context, created=NOW - 2)), NOW)
     assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in [each.reason for each in young.causes]
     assert young.look_again == NOW + 28
 
 
 def test_exclusive_placement_by_node_selector_needs_no_webhook() -> None:
-    scene = stamped_exclusive({EXCLUSIVE: "rack", BY_SELECTOR: "true"})
-    assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in reasons(scene.snapshot(leaders(scene)))
+    context = stamped_exclusive({EXCLUSIVE: "rack", BY_SELECTOR: "true"})
+    assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in reasons(context.snapshot(leaders(context)))
 
 
 def test_followers_that_are_all_there_are_in_no_deadlock() -> None:
-    scene = stamped_exclusive({EXCLUSIVE: "rack"})
-    assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in reasons(scene.snapshot(scene.pods(PENDING)))
+    context = stamped_exclusive({EXCLUSIVE: "rack"})
+    assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in reasons(context.snapshot(context.pods(PENDING)))
 
 
 def test_a_stage_whose_turn_has_not_come_is_normal() -> None:
-    scene = Scene(SEQUENCED)
-    snapshot = scene.snapshot(scene.pods(RUNNING, only="db"), jobs=scene.jobs(only="db"))
+    context = Context(SEQUENCED)
+    snapshot = context.snapshot(context.pods(RUNNING, only="db"), jobs=context.jobs(only="db"))
     cause = the(Reason.WAITING_FOR_STAGE, snapshot)
     assert not cause.blocking
     assert cause.pods == 4
@@ -163,54 +163,56 @@ def test_a_stage_whose_turn_has_not_come_is_normal() -> None:
 
 
 def test_in_order_is_a_stage_too() -> None:
-    scene = Scene(IN_ORDER)
-    cause = the(Reason.WAITING_FOR_STAGE, scene.snapshot(scene.pods(RUNNING, only="a"), jobs=scene.jobs(only="a")))
+    context = Context(IN_ORDER)
+    cause = the(
+        Reason.WAITING_FOR_STAGE, context.snapshot(context.pods(RUNNING, only="a"), jobs=context.jobs(only="a"))
+    )
     assert cause.message == "b starts after a"
     assert "InOrder" in cause.evidence[0]
 
 
 def test_a_stage_that_has_begun_waits_for_nothing() -> None:
-    scene = Scene(SEQUENCED)
-    pods = [*scene.pods(READY, only="db"), *scene.pods(PENDING, only="w")]
-    assert Reason.WAITING_FOR_STAGE not in reasons(scene.snapshot(pods))
+    context = Context(SEQUENCED)
+    pods = [*context.pods(READY, only="db"), *context.pods(PENDING, only="w")]
+    assert Reason.WAITING_FOR_STAGE not in reasons(context.snapshot(pods))
 
 
 def test_a_stage_that_is_refused_has_begun() -> None:
-    scene = Scene(SEQUENCED)
+    context = Context(SEQUENCED)
     refused = [refused_jobset("js", 'job "js-w-0" creation failed with error: no')]
-    snapshot = scene.snapshot(scene.pods(READY, only="db"), jobs=scene.jobs(only="db"), refused=refused)
+    snapshot = context.snapshot(context.pods(READY, only="db"), jobs=context.jobs(only="db"), refused=refused)
     assert reasons(snapshot)[0] is Reason.JOB_CREATION_REFUSED
     assert Reason.WAITING_FOR_STAGE not in reasons(snapshot)
 
 
 def test_jobs_that_nobody_makes_are_missed() -> None:
-    scene = Scene(JS)
-    cause = the(Reason.PODS_MISSING, scene.snapshot(jobs=[]))
+    context = Context(JS)
+    cause = the(Reason.PODS_MISSING, context.snapshot(jobs=[]))
     assert cause.blocking
     assert "js-w-0, js-w-1" in cause.evidence[0]
     assert "JobSet's controller" in cause.message
 
 
 def test_pods_that_nobody_makes_are_missed_by_job() -> None:
-    scene = Scene(JS)
-    pods = [*scene.pods(PENDING, index=0), *scene.pods(PENDING, index=1, count=3)]
-    cause = the(Reason.PODS_MISSING, scene.snapshot(pods, jobs=scene.jobs(failed=1)))
+    context = Context(JS)
+    pods = [*context.pods(PENDING, index=0), *context.pods(PENDING, index=1, count=3)]
+    cause = the(Reason.PODS_MISSING, context.snapshot(pods, jobs=context.jobs(failed=1)))
     assert cause.evidence[0] == "js-w-1: 3 of 4 pods"
     assert "1 pod of these Jobs failed" in cause.evidence[1]
     assert cause.command == "kubectl -n t describe job js-w-1"
 
 
 def test_controllers_are_given_a_moment() -> None:
-    scene = Scene(JS, created=NOW - 10)
-    readiness = evaluate(scene.snapshot(jobs=[]), NOW)
+    context = Context(JS, created=NOW - 10)
+    readiness = evaluate(context.snapshot(jobs=[]), NOW)
     (cause,) = [each for each in readiness.causes if each.reason is Reason.PODS_MISSING]
     assert not cause.blocking
     assert readiness.look_again is not None
 
 
 def test_pods_that_are_all_there_are_not_missed() -> None:
-    scene = Scene(JS)
-    assert Reason.PODS_MISSING not in reasons(scene.snapshot(scene.pods(PENDING)))
+    context = Context(JS)
+    assert Reason.PODS_MISSING not in reasons(context.snapshot(context.pods(PENDING)))
 
 
 @each(
@@ -223,12 +225,12 @@ def test_pods_that_are_all_there_are_not_missed() -> None:
     ],
 )
 def test_events_that_somebody_made_up_give_no_command_to_copy(message: str) -> None:
-    scene = Scene(JS)
-    cause = the(Reason.POD_CREATION_REFUSED, scene.snapshot([], refused=[refused_job("js-w-0", message)]))
+    context = Context(JS)
+    cause = the(Reason.POD_CREATION_REFUSED, context.snapshot([], refused=[refused_job("js-w-0", message)]))
     assert cause.command == "kubectl -n t get events --field-selector reason=FailedCreate"
 
 
 def test_a_node_of_no_name_is_one_word_of_the_command() -> None:
-    scene = Scene(JS)
-    pods = scene.pods(RUNNING, node="n; reboot")
-    assert the(Reason.NODE_LOST, scene.snapshot(pods, nodes={})).command == "kubectl describe node 'n; reboot'"
+    context = Context(JS)
+    pods = context.pods(RUNNING, node="n; reboot")
+    assert the(Reason.NODE_LOST, context.snapshot(pods, nodes={})).command == "kubectl describe node 'n; reboot'"

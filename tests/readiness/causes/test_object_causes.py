@@ -11,16 +11,16 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import evaluate
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import causes, reasons, the
-from tests.readiness.snapshots import BORN, CREATED, NOW, PENDING, REFUSED, RUNNING, Scene
+from tests.readiness.snapshots import BORN, CREATED, NOW, PENDING, REFUSED, RUNNING, Context
 
 JS = jobset("js", rj("w", 2, 4, 4), mode="Gang")
 TWO = jobset("js", rj("a", 1, 2, 2, mode="Gang"), rj("b", 1, 3, 3, mode="Gang"))
 
 
 def test_somebody_elses_group_of_the_name_is_told_with_its_owner() -> None:
-    scene = Scene(JS)
-    groups = scene.groups(owner_uid="other", owner_jobset="theirs")
-    cause = the(Reason.NAME_CONFLICT, scene.snapshot(scene.pods(PENDING), groups=groups))
+    context = Context(JS)
+    groups = context.groups(owner_uid="other", owner_jobset="theirs")
+    cause = the(Reason.NAME_CONFLICT, context.snapshot(context.pods(PENDING), groups=groups))
     name = next(iter(groups))
     assert name in cause.message
     assert cause.evidence == (f'PodGroup {name} is controlled by JobSet "theirs" with UID other',)
@@ -28,8 +28,8 @@ def test_somebody_elses_group_of_the_name_is_told_with_its_owner() -> None:
 
 
 def test_somebody_elses_workload_of_the_name_holds_all_groups() -> None:
-    scene = Scene(TWO)
-    snapshot = scene.snapshot(workload=scene.workload(owner_uid="", owner_jobset=""), groups={})
+    context = Context(TWO)
+    snapshot = context.snapshot(workload=context.workload(owner_uid="", owner_jobset=""), groups={})
     cause = the(Reason.NAME_CONFLICT, snapshot)
     assert cause.groups == ()
     assert cause.pods == 5
@@ -37,81 +37,81 @@ def test_somebody_elses_workload_of_the_name_holds_all_groups() -> None:
 
 
 def test_only_the_groups_that_conflict_are_named() -> None:
-    scene = Scene(TWO)
-    groups = scene.groups()
+    context = Context(TWO)
+    groups = context.groups()
     first = min(groups)
     groups[first] = replace(groups[first], owner_uid="other")
-    assert the(Reason.NAME_CONFLICT, scene.snapshot(groups=groups)).groups == (first,)
+    assert the(Reason.NAME_CONFLICT, context.snapshot(groups=groups)).groups == (first,)
 
 
 def test_a_foreign_group_on_its_way_out_that_its_pods_keep_is_cured_by_ending_them() -> None:
-    scene = Scene(JS)
-    groups = scene.groups(owner_uid="other", deleting=True)
-    cause = the(Reason.NAME_CONFLICT, scene.snapshot(scene.pods(PENDING), groups=groups))
+    context = Context(JS)
+    groups = context.groups(owner_uid="other", deleting=True)
+    cause = the(Reason.NAME_CONFLICT, context.snapshot(context.pods(PENDING), groups=groups))
     assert "suspend the JobSet, and resume it" in cause.remedy
     assert cause.command == """kubectl -n t patch jobset js --type=merge -p '{"spec":{"suspend":true}}'"""
-    assert "delete the PodGroup" in the(Reason.NAME_CONFLICT, scene.snapshot(groups=groups)).remedy
+    assert "delete the PodGroup" in the(Reason.NAME_CONFLICT, context.snapshot(groups=groups)).remedy
 
 
 def test_its_own_objects_are_no_conflict() -> None:
-    scene = Scene(JS)
-    assert Reason.NAME_CONFLICT not in reasons(scene.snapshot(scene.pods(PENDING)))
+    context = Context(JS)
+    assert Reason.NAME_CONFLICT not in reasons(context.snapshot(context.pods(PENDING)))
 
 
 def test_a_group_that_nobody_made_is_missing() -> None:
-    scene = Scene(JS)
-    cause = the(Reason.POD_GROUP_MISSING, scene.snapshot(scene.pods(PENDING), groups={}))
+    context = Context(JS)
+    cause = the(Reason.POD_GROUP_MISSING, context.snapshot(context.pods(PENDING), groups={}))
     assert cause.blocking
     assert cause.since == BORN
-    assert scene.plan.groups[0].name in cause.evidence[0]
+    assert context.plan.groups[0].name in cause.evidence[0]
     assert "8 pods" in cause.evidence[1]
     assert "leader" in cause.remedy
 
 
 def test_before_1_36_it_is_the_workload_that_is_missing() -> None:
-    scene = Scene(JS, Generation.V1ALPHA1)
-    cause = the(Reason.POD_GROUP_MISSING, scene.snapshot(scene.pods(PENDING), workload=None))
-    assert scene.plan.workload.name in cause.evidence[0]
-    assert Reason.POD_GROUP_MISSING not in reasons(scene.snapshot(scene.pods(PENDING)))
+    context = Context(JS, Generation.V1ALPHA1)
+    cause = the(Reason.POD_GROUP_MISSING, context.snapshot(context.pods(PENDING), workload=None))
+    assert context.plan.workload.name in cause.evidence[0]
+    assert Reason.POD_GROUP_MISSING not in reasons(context.snapshot(context.pods(PENDING)))
 
 
 def test_a_group_is_given_a_moment_to_be_made() -> None:
-    scene = Scene(JS, created=NOW - 5)
-    readiness = evaluate(scene.snapshot(groups={}), NOW)
+    context = Context(JS, created=NOW - 5)
+    readiness = evaluate(context.snapshot(groups={}), NOW)
     (cause,) = [each for each in readiness.causes if each.reason is Reason.POD_GROUP_MISSING]
     assert not cause.blocking
     assert readiness.look_again == NOW + 10
 
 
 def test_nothing_follows_from_groups_that_may_not_be_read() -> None:
-    scene = Scene(JS)
-    snapshot = scene.snapshot(scene.pods(PENDING), groups={}, workload=None, groups_known=False)
+    context = Context(JS)
+    snapshot = context.snapshot(context.pods(PENDING), groups={}, workload=None, groups_known=False)
     assert Reason.POD_GROUP_MISSING not in reasons(snapshot)
 
 
 def test_a_group_of_a_jobset_that_waits_in_a_queue_is_not_missed() -> None:
-    scene = Scene(JS, suspend=True)
-    assert reasons(scene.snapshot(groups={})) == [Reason.SUSPENDED]
+    context = Context(JS, suspend=True)
+    assert reasons(context.snapshot(groups={})) == [Reason.SUSPENDED]
 
 
 def test_a_group_on_its_way_out_is_told_with_who_keeps_it() -> None:
-    scene = Scene(JS)
-    groups = scene.groups(deleting=True)
-    cause = the(Reason.POD_GROUP_TERMINATING, scene.snapshot(scene.pods(PENDING), groups=groups))
+    context = Context(JS)
+    groups = context.groups(deleting=True)
+    cause = the(Reason.POD_GROUP_TERMINATING, context.snapshot(context.pods(PENDING), groups=groups))
     assert cause.blocking
     assert "8 pods" in cause.evidence[1]
-    assert Reason.POD_GROUP_MISSING not in reasons(scene.snapshot(scene.pods(PENDING), groups=groups))
+    assert Reason.POD_GROUP_MISSING not in reasons(context.snapshot(context.pods(PENDING), groups=groups))
 
 
 def test_what_the_scheduler_says_counts_before_a_deletion() -> None:
-    scene = Scene(JS)
-    found = causes(scene.snapshot(scene.pods(REFUSED), groups=scene.groups(deleting=True)))
+    context = Context(JS)
+    found = causes(context.snapshot(context.pods(REFUSED), groups=context.groups(deleting=True)))
     assert [each.reason for each in found] == [Reason.UNSCHEDULABLE, Reason.POD_GROUP_TERMINATING]
 
 
 def test_a_group_kept_by_nothing_but_its_finalizer() -> None:
-    scene = Scene(JS)
-    cause = the(Reason.POD_GROUP_TERMINATING, scene.snapshot(groups=scene.groups(deleting=True)))
+    context = Context(JS)
+    cause = the(Reason.POD_GROUP_TERMINATING, context.snapshot(groups=context.groups(deleting=True)))
     assert cause.blocking
     assert "scheduling.k8s.io/podgroup-protection" in cause.evidence[1]
     assert "kube-controller-manager" in cause.remedy
@@ -119,18 +119,18 @@ def test_a_group_kept_by_nothing_but_its_finalizer() -> None:
 
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_foreign_workload_is_told_and_holds_nothing(alone: bool) -> None:
-    scene = Scene(JS, stamped=not alone)
-    cause = the(Reason.FOREIGN_WORKLOAD, scene.snapshot(scene.pods(RUNNING), foreign_workload="mine"))
+    context = Context(JS, stamped=not alone)
+    cause = the(Reason.FOREIGN_WORKLOAD, context.snapshot(context.pods(RUNNING), foreign_workload="mine"))
     assert not cause.blocking
     assert ("makes no gang" in cause.message) is alone
 
 
 @pytest.mark.parametrize("grouped", [True, False])
 def test_a_foreign_workload_whose_groups_no_pod_names_is_why_some_wait(grouped: bool) -> None:
-    scene = Scene(JS, stamped=False)
-    pods = [replace(pod, group="theirs" if grouped else "") for pod in scene.pods(PENDING)]
-    found = causes(scene.snapshot(pods, foreign_workload="theirs"))
-    cause = the(Reason.FOREIGN_WORKLOAD, scene.snapshot(pods, foreign_workload="theirs"))
+    context = Context(JS, stamped=False)
+    pods = [replace(pod, group="theirs" if grouped else "") for pod in context.pods(PENDING)]
+    found = causes(context.snapshot(pods, foreign_workload="theirs"))
+    cause = the(Reason.FOREIGN_WORKLOAD, context.snapshot(pods, foreign_workload="theirs"))
     assert cause.blocking is not grouped
     assert Reason.NOT_GANGED not in {each.reason for each in found}
     if not grouped:
@@ -139,5 +139,5 @@ def test_a_foreign_workload_whose_groups_no_pod_names_is_why_some_wait(grouped: 
 
 
 def test_ages_are_those_of_the_jobset_where_there_are_no_pods() -> None:
-    scene = Scene(JS)
-    assert the(Reason.POD_GROUP_MISSING, scene.snapshot(groups={})).since == CREATED
+    context = Context(JS)
+    assert the(Reason.POD_GROUP_MISSING, context.snapshot(groups={})).since == CREATED

@@ -20,7 +20,7 @@ from tests.readiness.snapshots import (
     PLACED_AT,
     READY,
     RUNNING,
-    Scene,
+    Context,
     changed,
     initially_scheduled,
     nodes,
@@ -32,76 +32,76 @@ JS = jobset("js", rj("w", 1, 4, 4), mode="Gang")
 TOPOLOGY = "kueue.x-k8s.io/topology"
 
 
-def placed(scene: Scene, pods: list[Any], **given: Any) -> Any:
+def placed(context: Context, pods: list[Any], **given: Any) -> Any:
     """A snapshot of a gang that the scheduler has placed."""
-    return scene.snapshot(pods, groups=scene.groups(initially_scheduled()), **given)
+    return context.snapshot(pods, groups=context.groups(initially_scheduled()), **given)
 
 
 def test_gates_are_told_with_who_takes_them_off() -> None:
-    scene = Scene(JS)
-    pods = scene.pods(PENDING, gates=(TOPOLOGY,), refused="SchedulingGated")
-    cause = the(Reason.PODS_GATED, scene.snapshot(pods))
+    context = Context(JS)
+    pods = context.pods(PENDING, gates=(TOPOLOGY,), refused="SchedulingGated")
+    cause = the(Reason.PODS_GATED, context.snapshot(pods))
     assert TOPOLOGY in cause.message
     assert any("Kueue takes it off" in line for line in cause.evidence)
     assert cause.blocking
-    assert reasons(scene.snapshot(pods)) == [Reason.PODS_GATED]
+    assert reasons(context.snapshot(pods)) == [Reason.PODS_GATED]
 
 
 def test_kueue_has_a_moment_to_take_its_gate_off_and_others_have_none() -> None:
-    scene = Scene(JS)
-    young = evaluate(scene.snapshot(scene.pods(PENDING, gates=(TOPOLOGY,), created=NOW - 5)), NOW)
+    context = Context(JS)
+    young = evaluate(context.snapshot(context.pods(PENDING, gates=(TOPOLOGY,), created=NOW - 5)), NOW)
     assert [cause.blocking for cause in young.causes] == [False]
     assert young.look_again == NOW + 25
-    other = scene.snapshot(scene.pods(PENDING, gates=("example.com/x", TOPOLOGY), created=NOW - 5))
+    other = context.snapshot(context.pods(PENDING, gates=("example.com/x", TOPOLOGY), created=NOW - 5))
     assert the(Reason.PODS_GATED, other).blocking
 
 
 def test_pods_without_gates_are_not_gated() -> None:
-    scene = Scene(JS)
-    assert Reason.PODS_GATED not in reasons(scene.snapshot(scene.pods(PENDING)))
+    context = Context(JS)
+    assert Reason.PODS_GATED not in reasons(context.snapshot(context.pods(PENDING)))
 
 
 def test_pods_of_the_attempt_before_hold_a_restart_up() -> None:
-    scene = Scene(JS, restarts=1)
-    scene.jobset = replace(scene.jobset, restarting_at=rfc3339(NOW - 20))
-    pods = scene.pods(RUNNING, attempt=0, deleting=True)
-    readiness = evaluate(scene.snapshot(pods, jobs=scene.jobs(attempt=0)), NOW)
+    context = Context(JS, restarts=1)
+    context.jobset = replace(context.jobset, restarting_at=rfc3339(NOW - 20))
+    pods = context.pods(RUNNING, attempt=0, deleting=True)
+    readiness = evaluate(context.snapshot(pods, jobs=context.jobs(attempt=0)), NOW)
     assert readiness.phase is GangPhase.RESTARTING
     (cause,) = [each for each in readiness.causes if each.reason is Reason.RESTARTING]
     assert not cause.blocking
     assert "4 pods of the attempt before" in cause.evidence[1]
-    scene.jobset = replace(scene.jobset, restarting_at=rfc3339(NOW - 400))
-    assert the(Reason.RESTARTING, scene.snapshot(pods, jobs=scene.jobs(attempt=0))).blocking
+    context.jobset = replace(context.jobset, restarting_at=rfc3339(NOW - 400))
+    assert the(Reason.RESTARTING, context.snapshot(pods, jobs=context.jobs(attempt=0))).blocking
 
 
 def test_jobs_of_the_next_attempt_are_not_missed_before_the_last_one_has_gone() -> None:
-    scene = Scene(JS, restarts=1)
-    scene.jobset = replace(scene.jobset, restarting_at=rfc3339(NOW - 100))
-    pods = scene.pods(RUNNING, attempt=0, deleting=True)
-    assert Reason.PODS_MISSING not in reasons(scene.snapshot(pods, jobs=scene.jobs(attempt=0)))
-    assert the(Reason.PODS_MISSING, scene.snapshot([], jobs=[])).blocking
+    context = Context(JS, restarts=1)
+    context.jobset = replace(context.jobset, restarting_at=rfc3339(NOW - 100))
+    pods = context.pods(RUNNING, attempt=0, deleting=True)
+    assert Reason.PODS_MISSING not in reasons(context.snapshot(pods, jobs=context.jobs(attempt=0)))
+    assert the(Reason.PODS_MISSING, context.snapshot([], jobs=[])).blocking
 
 
 def test_a_restart_that_is_through_is_no_cause() -> None:
-    scene = Scene(JS, restarts=1)
-    assert Reason.RESTARTING not in reasons(placed(scene, scene.pods(PLACED)))
+    context = Context(JS, restarts=1)
+    assert Reason.RESTARTING not in reasons(placed(context, context.pods(PLACED)))
 
 
 def test_pods_on_their_way_out_are_told() -> None:
-    scene = Scene(JS)
-    cause = the(Reason.PODS_TERMINATING, placed(scene, changed(scene.pods(RUNNING), 0, deleting=True)))
+    context = Context(JS)
+    cause = the(Reason.PODS_TERMINATING, placed(context, changed(context.pods(RUNNING), 0, deleting=True)))
     assert (cause.pods, cause.blocking) == (1, False)
     assert "js-w-0-0-0" in cause.evidence[0]
 
 
 def test_a_jobset_that_is_deleted_says_so() -> None:
-    scene = Scene(JS, deleting=True)
-    assert causes(scene.snapshot(scene.pods(RUNNING, deleting=True)))[0].message == "the JobSet is being deleted"
+    context = Context(JS, deleting=True)
+    assert causes(context.snapshot(context.pods(RUNNING, deleting=True)))[0].message == "the JobSet is being deleted"
 
 
 def test_pods_that_stay_are_not_on_their_way_out() -> None:
-    scene = Scene(JS)
-    assert Reason.PODS_TERMINATING not in reasons(placed(scene, scene.pods(RUNNING)))
+    context = Context(JS)
+    assert Reason.PODS_TERMINATING not in reasons(placed(context, context.pods(RUNNING)))
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_pods_that_stay_are_not_on_their_way_out() -> None:
     ],
 )
 def test_pods_on_lost_nodes(known: dict[str, NodeFacts], words: str) -> None:
-    scene = Scene(JS)
-    cause = the(Reason.NODE_LOST, placed(scene, scene.pods(RUNNING), nodes=known))
+    context = Context(JS)
+    cause = the(Reason.NODE_LOST, placed(context, context.pods(RUNNING), nodes=known))
     assert words in cause.evidence[0]
     assert cause.command == "kubectl describe node n0"
     assert cause.pods == 4
@@ -124,16 +124,16 @@ def test_pods_on_lost_nodes(known: dict[str, NodeFacts], words: str) -> None:
 
 
 def test_pods_that_end_on_a_lost_node_never_do() -> None:
-    scene = Scene(JS)
-    pods = changed(scene.pods(RUNNING), 0, deleting=True)
-    cause = the(Reason.NODE_LOST, placed(scene, pods, nodes=nodes("n0", ready=False)))
+    context = Context(JS)
+    pods = changed(context.pods(RUNNING), 0, deleting=True)
+    cause = the(Reason.NODE_LOST, placed(context, pods, nodes=nodes("n0", ready=False)))
     assert any("terminating there" in line for line in cause.evidence)
 
 
 @pytest.mark.parametrize("known", [None, nodes("n0"), nodes("n0", unschedulable=True)])
 def test_nodes_that_are_ready_or_not_known_are_not_lost(known: dict[str, NodeFacts] | None) -> None:
-    scene = Scene(JS)
-    assert Reason.NODE_LOST not in reasons(placed(scene, scene.pods(RUNNING), nodes=known))
+    context = Context(JS)
+    assert Reason.NODE_LOST not in reasons(placed(context, context.pods(RUNNING), nodes=known))
 
 
 @pytest.mark.parametrize(
@@ -145,13 +145,13 @@ def test_nodes_that_are_ready_or_not_known_are_not_lost(known: dict[str, NodeFac
     ],
 )
 def test_who_took_pods_away(reason: str, words: str) -> None:
-    scene = Scene(JS)
-    pods = changed(scene.pods(READY), 0, disrupted=reason, deleting=True)
-    cause = the(Reason.PREEMPTED, placed(scene, pods))
+    context = Context(JS)
+    pods = changed(context.pods(READY), 0, disrupted=reason, deleting=True)
+    cause = the(Reason.PREEMPTED, placed(context, pods))
     assert words in cause.message
     assert "js-w-0-0-0" in cause.evidence[0]
     assert cause.pods == 1
-    assert Reason.PREEMPTED not in reasons(placed(scene, scene.pods(RUNNING)))
+    assert Reason.PREEMPTED not in reasons(placed(context, context.pods(RUNNING)))
 
 
 @each(
@@ -168,46 +168,46 @@ def test_who_took_pods_away(reason: str, words: str) -> None:
     ],
 )
 def test_containers_that_do_not_start_or_stay(waiting: str, reason: Reason) -> None:
-    scene = Scene(JS)
+    context = Context(JS)
     troubled = {"waiting": waiting, "waiting_message": "said so", "restarts": 3}
-    pods = changed(scene.pods(RUNNING), slice(1, 3), **troubled)
-    cause = the(reason, placed(scene, pods))
+    pods = changed(context.pods(RUNNING), slice(1, 3), **troubled)
+    cause = the(reason, placed(context, pods))
     assert waiting in cause.message
     assert cause.pods == 2
     assert cause.evidence[0] == f"{waiting}: said so"
     assert cause.evidence[2] == "restarted 6 times"
     assert cause.blocking
     assert ("--previous" in cause.command) is (reason is Reason.CRASH_LOOP)
-    assert reasons(placed(scene, pods))[0] is reason
+    assert reasons(placed(context, pods))[0] is reason
 
 
 def test_a_pod_that_is_ready_again_has_no_trouble() -> None:
-    scene = Scene(JS)
-    pods = changed(scene.pods(RUNNING), 1, waiting="OOMKilled", ready=True, ready_at=NOW - 5)
-    assert Reason.CRASH_LOOP not in reasons(placed(scene, pods))
+    context = Context(JS)
+    pods = changed(context.pods(RUNNING), 1, waiting="OOMKilled", ready=True, ready_at=NOW - 5)
+    assert Reason.CRASH_LOOP not in reasons(placed(context, pods))
 
 
 @each("waiting", ["", "ContainerCreating", "PodInitializing"])
 @each(("state", "reason"), [(PLACED, Reason.STARTING), (RUNNING, Reason.NOT_READY)])
 def test_what_takes_its_time_is_normal_until_it_takes_long(waiting: str, state: dict[str, Any], reason: Reason) -> None:
-    scene = Scene(JS)
-    young = evaluate(placed(scene, scene.pods(state, waiting=waiting, placed_at=NOW - 100)), NOW)
+    context = Context(JS)
+    young = evaluate(placed(context, context.pods(state, waiting=waiting, placed_at=NOW - 100)), NOW)
     assert [(cause.reason, cause.blocking) for cause in young.causes] == [(reason, False)]
     assert young.look_again == NOW + 200
-    cause = the(reason, placed(scene, scene.pods(state, waiting=waiting)))
+    cause = the(reason, placed(context, context.pods(state, waiting=waiting)))
     assert (cause.blocking, cause.since) == (True, PLACED_AT)
 
 
 def test_a_probe_that_failed_later_counts_from_then() -> None:
-    scene = Scene(JS)
-    pods = changed(scene.pods(READY), 0, ready=False, ready_at=NOW - 10)
-    cause = the(Reason.NOT_READY, placed(scene, pods))
+    context = Context(JS)
+    pods = changed(context.pods(READY), 0, ready=False, ready_at=NOW - 10)
+    cause = the(Reason.NOT_READY, placed(context, pods))
     assert (cause.since, cause.blocking, cause.pods) == (NOW - 10, False, 1)
 
 
 def test_only_the_groups_that_are_held_back_are_named() -> None:
-    scene = Scene(jobset("js", rj("w", 2, 4, 4, mode="ReplicatedGang")))
-    pods = [*scene.pods(READY, index=0), *scene.pods(RUNNING, index=1, waiting="ErrImagePull")]
-    cause = the(Reason.IMAGE_PULL, placed(scene, pods))
+    context = Context(jobset("js", rj("w", 2, 4, 4, mode="ReplicatedGang")))
+    pods = [*context.pods(READY, index=0), *context.pods(RUNNING, index=1, waiting="ErrImagePull")]
+    cause = the(Reason.IMAGE_PULL, placed(context, pods))
     assert len(cause.groups) == 1
     assert cause.groups == ("js-w-0f5a6f3e-7c21-1-0",)

@@ -17,15 +17,15 @@ from gangctl.gang.generation import ApiState
 from gangctl.kueue.blocked import Blockage, Blocked
 from gangctl.kueue.stuck import Stuck, Trouble
 from gangctl.readiness.causes import MOST_CAUSES
+from gangctl.readiness.causes.context import LINE_CHARACTERS, MESSAGE_CHARACTERS, MOST_EVIDENCE
 from gangctl.readiness.causes.ranking import place_of
-from gangctl.readiness.causes.scene import LINE_CHARACTERS, MESSAGE_CHARACTERS, MOST_EVIDENCE
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import NodeFacts, PodFacts, QueueFacts, Snapshot
 from gangctl.readiness.report import gang_status
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import no, queued, yes
 from tests.readiness.causes.finding import RECORDED, refused_job, refused_jobset
-from tests.readiness.snapshots import NOW, REFUSED, RUNNING, Changes, Scene, rfc3339
+from tests.readiness.snapshots import NOW, REFUSED, RUNNING, Changes, Context, rfc3339
 from tests.strategies import PROPERTY
 
 SHAPES = (
@@ -45,9 +45,9 @@ times = st.sampled_from([0, NOW - 4000, NOW - 400, NOW - 40, NOW - 3, NOW + 60])
 
 
 @st.composite
-def pods(draw: st.DrawFn, scene: Scene) -> list[PodFacts]:
+def pods(draw: st.DrawFn, context: Context) -> list[PodFacts]:
     found = []
-    for pod in scene.pods():
+    for pod in context.pods():
         if draw(st.integers(0, 4)) == 0:
             continue
         changes: dict[str, Any] = {
@@ -76,9 +76,9 @@ def pods(draw: st.DrawFn, scene: Scene) -> list[PodFacts]:
 
 
 @st.composite
-def groups(draw: st.DrawFn, scene: Scene) -> Mapping[str, Observed]:
+def groups(draw: st.DrawFn, context: Context) -> Mapping[str, Observed]:
     found = {}
-    for name, group in scene.groups().items():
+    for name, group in context.groups().items():
         said = Scheduled(draw(st.booleans()), "Unschedulable", draw(texts), rfc3339(draw(times)))
         changes: dict[str, Any] = {
             "scheduled": draw(st.sampled_from([None, said])),
@@ -118,7 +118,7 @@ def queues(draw: st.DrawFn) -> QueueFacts | None:
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
     generation = draw(st.sampled_from([None, *Generation]))
-    scene = Scene(
+    context = Context(
         draw(st.sampled_from(SHAPES)),
         generation,
         restarts=draw(st.integers(0, 1)),
@@ -130,22 +130,22 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     )
     jobs = [
         replace(job, succeeded=draw(st.integers(0, 2)), complete=draw(st.booleans()), deleting=draw(st.booleans()))
-        for job in scene.jobs()
+        for job in context.jobs()
         if draw(st.integers(0, 3))
     ]
     refused = [refused_job(job.name, draw(texts)) for job in jobs if draw(st.booleans())]
     if draw(st.booleans()):
         refused.append(refused_jobset("js", 'job "js-w-0" creation failed with error: ' + draw(texts)))
-    return scene.snapshot(
-        draw(pods(scene)),
+    return context.snapshot(
+        draw(pods(context)),
         jobs=jobs,
-        groups=draw(groups(scene)),
+        groups=draw(groups(context)),
         queue=draw(queues()),
         refused=refused,
         nodes=draw(st.sampled_from([None, {"n0": NodeFacts("n0", ready=False, reason="Unknown", since=NOW - 9)}])),
-        room=draw(st.sampled_from([{}, dict.fromkeys(scene.groups(), True)])),
+        room=draw(st.sampled_from([{}, dict.fromkeys(context.groups(), True)])),
         foreign_workload=draw(st.sampled_from(["", "theirs"])),
-        workload=draw(st.sampled_from([None, scene.workload()])),
+        workload=draw(st.sampled_from([None, context.workload()])),
         api=ApiState(generation, "" if generation else "the cluster serves no Workloads"),
     )
 
@@ -208,19 +208,19 @@ def test_what_is_kept_stays_true_until_it_is_looked_at_again(snapshot: Snapshot,
 
 
 def test_only_what_is_kept_names_times() -> None:
-    scene = Scene(SHAPES[0])
-    snapshot = scene.snapshot(scene.pods(REFUSED))
+    context = Context(SHAPES[0])
+    snapshot = context.snapshot(context.pods(REFUSED))
     assert "refused for the first time 6m40s ago" in evaluate(snapshot, NOW).causes[0].evidence
     assert "refused for the first time at 2026-03-01T11:53:20Z" in evaluate(snapshot, NOW, kept=True).causes[0].evidence
 
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
 def test_evidence_is_lines_and_no_objects(minor: str) -> None:
-    scene = Scene(SHAPES[0])
+    context = Context(SHAPES[0])
     told: Changes = {"waiting": "CreateContainerError", "waiting_message": "no such device " + "x" * 5000}
-    pods = scene.pods({**RUNNING, **told})
+    pods = context.pods({**RUNNING, **told})
     message = RECORDED[minor]["job/podsecurity"]
-    causes = evaluate(scene.snapshot(pods[:2], refused=[refused_job("js-w-1", message)]), NOW).causes
+    causes = evaluate(context.snapshot(pods[:2], refused=[refused_job("js-w-1", message)]), NOW).causes
     lines = [line for cause in causes for line in cause.evidence]
     assert sum(len(line) for line in lines) < 8000
     assert not any(known in line for line in lines for known in ("apiVersion", "PodFacts(", "Observed(", "JobSet("))

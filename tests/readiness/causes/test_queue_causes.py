@@ -15,7 +15,7 @@ from gangctl.readiness.facts import QueueFacts, Snapshot
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import ago, no, queued, yes
 from tests.readiness.causes.finding import reasons, the
-from tests.readiness.snapshots import CREATED, NOW, Scene, rfc3339
+from tests.readiness.snapshots import CREATED, NOW, Context, rfc3339
 from tests.rows import each
 
 JS = jobset("js", rj("w", 1, 4, 4), mode="Gang")
@@ -26,8 +26,10 @@ CLOSED = Blocked(
 
 def waiting(workload: QueuedWorkload | None, *, suspend: bool = True, created: int = CREATED, **given: Any) -> Snapshot:
     """A JobSet in LocalQueue ``main``, before any pod."""
-    scene = Scene(JS, queue="main", suspend=suspend, created=created)
-    return scene.snapshot(groups={}, jobs=scene.jobs(active=False), queue=QueueFacts("main", "cq", workload, **given))
+    context = Context(JS, queue="main", suspend=suspend, created=created)
+    return context.snapshot(
+        groups={}, jobs=context.jobs(active=False), queue=QueueFacts("main", "cq", workload, **given)
+    )
 
 
 def test_waiting_for_quota_is_normal_and_in_kueues_words() -> None:
@@ -157,15 +159,15 @@ def test_who_has_started_is_not_in_the_queue_any_more() -> None:
 
 
 def test_a_suspension_without_a_queue_is_ended_by_a_person() -> None:
-    scene = Scene(JS, suspend=True)
-    cause = the(Reason.SUSPENDED, scene.snapshot(groups={}))
+    context = Context(JS, suspend=True)
+    cause = the(Reason.SUSPENDED, context.snapshot(groups={}))
     assert cause.blocking
     assert cause.command == """kubectl -n t patch jobset js --type=merge -p '{"spec":{"suspend":false}}'"""
 
 
 def test_a_queue_of_which_nothing_is_known_is_named() -> None:
-    scene = Scene(JS, suspend=True, queue="main")
-    assert any("main" in line for line in the(Reason.SUSPENDED, scene.snapshot(groups={})).evidence)
+    context = Context(JS, suspend=True, queue="main")
+    assert any("main" in line for line in the(Reason.SUSPENDED, context.snapshot(groups={})).evidence)
 
 
 def test_the_time_is_that_of_kueue() -> None:

@@ -19,7 +19,7 @@ from tests.readiness.snapshots import (
     PLACED_AT,
     READY,
     RUNNING,
-    Scene,
+    Context,
     changed,
     initially_scheduled,
     rfc3339,
@@ -30,13 +30,13 @@ JS = jobset("js", rj("w", 1, 4, 4), mode="Gang")
 
 def tail(generation: Generation, *, minimum: int | None = None, born: int = BORN) -> Snapshot:
     """Two of four pods have succeeded, one runs, and one was replaced."""
-    scene = Scene(JS, generation)
-    pods = scene.pods(RUNNING)[:2]
+    context = Context(JS, generation)
+    pods = context.pods(RUNNING)[:2]
     pods[1] = replace(pods[1], node="", placed_at=0, phase="Pending", created=born)
-    groups = scene.groups(initially_scheduled())
+    groups = context.groups(initially_scheduled())
     if minimum is not None:
         groups = {name: replace(found, min_counts=(("", minimum),)) for name, found in groups.items()}
-    return scene.snapshot(pods, jobs=scene.jobs(succeeded=2), groups=groups)
+    return context.snapshot(pods, jobs=context.jobs(succeeded=2), groups=groups)
 
 
 @pytest.mark.parametrize("generation", list(Generation))
@@ -51,10 +51,12 @@ def test_a_replacement_at_the_tail_waits_without_a_word(generation: Generation) 
 
 @pytest.mark.parametrize("generation", list(Generation))
 def test_an_index_that_failed_for_good_makes_a_tail_too(generation: Generation) -> None:
-    scene = Scene(JS, generation)
-    pods = changed(scene.pods(RUNNING)[:3], 2, node="", placed_at=0, phase="Pending")
-    jobs = scene.jobs(failed=2, failed_indexes=1)
-    cause = the(Reason.GANG_TAIL_BLOCKED, scene.snapshot(pods, jobs=jobs, groups=scene.groups(initially_scheduled())))
+    context = Context(JS, generation)
+    pods = changed(context.pods(RUNNING)[:3], 2, node="", placed_at=0, phase="Pending")
+    jobs = context.jobs(failed=2, failed_indexes=1)
+    cause = the(
+        Reason.GANG_TAIL_BLOCKED, context.snapshot(pods, jobs=jobs, groups=context.groups(initially_scheduled()))
+    )
     assert "minCount 4, 0 succeeded and 1 failed for good" in cause.evidence[0]
 
 
@@ -77,37 +79,37 @@ def test_a_minimum_that_follows_the_tail_blocks_nothing() -> None:
 
 
 def test_a_tail_of_which_nothing_waits_is_no_trouble() -> None:
-    scene = Scene(JS, Generation.V1ALPHA2)
-    snapshot = scene.snapshot(
-        scene.pods(RUNNING)[:2], jobs=scene.jobs(succeeded=2), groups=scene.groups(initially_scheduled())
+    context = Context(JS, Generation.V1ALPHA2)
+    snapshot = context.snapshot(
+        context.pods(RUNNING)[:2], jobs=context.jobs(succeeded=2), groups=context.groups(initially_scheduled())
     )
     assert Reason.GANG_TAIL_BLOCKED not in reasons(snapshot)
 
 
 def test_pods_on_their_way_out_still_count() -> None:
-    scene = Scene(JS, Generation.V1ALPHA2)
-    pods = changed(changed(scene.pods(RUNNING), slice(0, 2), deleting=True), 3, node="", placed_at=0)
-    snapshot = scene.snapshot(pods, jobs=scene.jobs(succeeded=1), groups=scene.groups(initially_scheduled()))
+    context = Context(JS, Generation.V1ALPHA2)
+    pods = changed(changed(context.pods(RUNNING), slice(0, 2), deleting=True), 3, node="", placed_at=0)
+    snapshot = context.snapshot(pods, jobs=context.jobs(succeeded=1), groups=context.groups(initially_scheduled()))
     assert Reason.GANG_TAIL_BLOCKED not in reasons(snapshot)
 
 
 def test_a_minimum_above_all_pods_can_never_be_reached() -> None:
-    scene = Scene(JS)
-    groups = {name: replace(found, min_counts=(("", 9),)) for name, found in scene.groups().items()}
-    cause = the(Reason.MIN_COUNT_UNREACHABLE, scene.snapshot(scene.pods(PENDING), groups=groups))
+    context = Context(JS)
+    groups = {name: replace(found, min_counts=(("", 9),)) for name, found in context.groups().items()}
+    cause = the(Reason.MIN_COUNT_UNREACHABLE, context.snapshot(context.pods(PENDING), groups=groups))
     assert "is 9" in cause.message
     assert "4 pods can exist at once" in cause.evidence[0]
 
 
 def test_a_minimum_of_all_pods_can_be_reached() -> None:
-    scene = Scene(JS)
-    assert Reason.MIN_COUNT_UNREACHABLE not in reasons(scene.snapshot(scene.pods(PENDING, count=2)))
+    context = Context(JS)
+    assert Reason.MIN_COUNT_UNREACHABLE not in reasons(context.snapshot(context.pods(PENDING, count=2)))
 
 
 @pytest.mark.parametrize("generation", list(Generation))
 def test_a_gang_placed_in_part_at_its_start(generation: Generation) -> None:
-    scene = Scene(JS, generation)
-    snapshot = scene.snapshot(changed(scene.pods(RUNNING), slice(2, 4), node="", placed_at=0, phase="Pending"))
+    context = Context(JS, generation)
+    snapshot = context.snapshot(changed(context.pods(RUNNING), slice(2, 4), node="", placed_at=0, phase="Pending"))
     cause = the(Reason.SCHEDULING_GATE_OFF, snapshot)
     assert cause.blocking
     assert cause.pods == 2
@@ -116,16 +118,16 @@ def test_a_gang_placed_in_part_at_its_start(generation: Generation) -> None:
 
 
 def test_pods_that_are_being_bound_are_waited_for() -> None:
-    scene = Scene(JS)
-    pods = changed(scene.pods(RUNNING, placed_at=NOW - 3), slice(2, 4), node="", placed_at=0)
-    readiness = evaluate(scene.snapshot(pods), NOW)
+    context = Context(JS)
+    pods = changed(context.pods(RUNNING, placed_at=NOW - 3), slice(2, 4), node="", placed_at=0)
+    readiness = evaluate(context.snapshot(pods), NOW)
     assert Reason.SCHEDULING_GATE_OFF not in [each.reason for each in readiness.causes]
 
 
 @pytest.mark.parametrize("generation", [Generation.V1ALPHA2, Generation.V1BETA1])
 def test_a_gang_placed_whole_without_a_condition_is_told_and_not_blocked(generation: Generation) -> None:
-    scene = Scene(JS, generation)
-    cause = the(Reason.SCHEDULING_GATE_OFF, scene.snapshot(scene.pods(RUNNING)))
+    context = Context(JS, generation)
+    cause = the(Reason.SCHEDULING_GATE_OFF, context.snapshot(context.pods(RUNNING)))
     assert not cause.blocking
     named = "PodGroupInitiallyScheduled" if generation is Generation.V1BETA1 else "PodGroupScheduled"
     assert any(named in line for line in cause.evidence)
@@ -133,42 +135,42 @@ def test_a_gang_placed_whole_without_a_condition_is_told_and_not_blocked(generat
 
 @pytest.mark.parametrize("age", [59, 61])
 def test_the_condition_has_a_minute_to_be_written(age: int) -> None:
-    scene = Scene(JS)
-    readiness = evaluate(scene.snapshot(scene.pods(RUNNING, placed_at=NOW - age)), NOW)
+    context = Context(JS)
+    readiness = evaluate(context.snapshot(context.pods(RUNNING, placed_at=NOW - age)), NOW)
     assert (Reason.SCHEDULING_GATE_OFF in [each.reason for each in readiness.causes]) is (age > 60)
     assert (readiness.look_again == NOW + 1) is (age < 60)
 
 
 def test_before_1_36_there_is_no_condition_to_miss() -> None:
-    scene = Scene(JS, Generation.V1ALPHA1)
-    assert Reason.SCHEDULING_GATE_OFF not in reasons(scene.snapshot(scene.pods(RUNNING)))
+    context = Context(JS, Generation.V1ALPHA1)
+    assert Reason.SCHEDULING_GATE_OFF not in reasons(context.snapshot(context.pods(RUNNING)))
 
 
 def test_before_1_36_a_replacement_is_no_partial_start() -> None:
-    scene = Scene(JS, Generation.V1ALPHA1)
-    pods = changed(scene.pods(RUNNING), 3, node="", placed_at=0, created=PLACED_AT + 50)
-    assert Reason.SCHEDULING_GATE_OFF not in reasons(scene.snapshot(pods))
+    context = Context(JS, Generation.V1ALPHA1)
+    pods = changed(context.pods(RUNNING), 3, node="", placed_at=0, created=PLACED_AT + 50)
+    assert Reason.SCHEDULING_GATE_OFF not in reasons(context.snapshot(pods))
 
 
 @pytest.mark.parametrize("said", [initially_scheduled(), Scheduled(False, "Unschedulable", "no", rfc3339(BORN))])
 def test_a_scheduler_that_has_said_anything_knows_groups(said: Scheduled) -> None:
-    scene = Scene(JS)
-    pods = changed(scene.pods(RUNNING), 3, node="", placed_at=0)
-    assert Reason.SCHEDULING_GATE_OFF not in reasons(scene.snapshot(pods, groups=scene.groups(said)))
+    context = Context(JS)
+    pods = changed(context.pods(RUNNING), 3, node="", placed_at=0)
+    assert Reason.SCHEDULING_GATE_OFF not in reasons(context.snapshot(pods, groups=context.groups(said)))
 
 
 def test_a_group_that_was_made_anew_has_no_condition() -> None:
-    scene = Scene(JS)
-    groups = scene.groups(created=rfc3339(PLACED_AT + 10))
-    assert Reason.SCHEDULING_GATE_OFF not in reasons(scene.snapshot(scene.pods(RUNNING), groups=groups))
+    context = Context(JS)
+    groups = context.groups(created=rfc3339(PLACED_AT + 10))
+    assert Reason.SCHEDULING_GATE_OFF not in reasons(context.snapshot(context.pods(RUNNING), groups=groups))
 
 
 def test_a_gang_that_is_ready_needs_no_cause() -> None:
-    scene = Scene(JS)
-    assert causes(scene.snapshot(scene.pods(READY))) == ()
+    context = Context(JS)
+    assert causes(context.snapshot(context.pods(READY))) == ()
 
 
 def test_a_gang_that_lost_a_pod_later_was_not_placed_in_part() -> None:
-    scene = Scene(JS)
-    cause = the(Reason.SCHEDULING_GATE_OFF, scene.snapshot(scene.pods(RUNNING)[:3]))
+    context = Context(JS)
+    cause = the(Reason.SCHEDULING_GATE_OFF, context.snapshot(context.pods(RUNNING)[:3]))
     assert not cause.blocking

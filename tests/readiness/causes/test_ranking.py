@@ -10,7 +10,17 @@ from gangctl.readiness.causes.ranking import TIERS, WAITING, place_of
 from gangctl.readiness.result import Cause
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import reasons
-from tests.readiness.snapshots import GATED, NOW, PENDING, REFUSED, RUNNING, Scene, changed, initially_scheduled, nodes
+from tests.readiness.snapshots import (
+    GATED,
+    NOW,
+    PENDING,
+    REFUSED,
+    RUNNING,
+    Context,
+    changed,
+    initially_scheduled,
+    nodes,
+)
 from tests.rows import each
 
 RANKED = [reason for _, tier in TIERS for reason in tier]
@@ -74,25 +84,25 @@ def test_every_reason_has_one_place() -> None:
 
 
 def test_a_gang_with_everything_wrong_is_told_from_the_root() -> None:
-    scene = Scene(jobset("js", rj("w", 4, 2, 2, mode="ReplicatedGang")))
+    context = Context(jobset("js", rj("w", 4, 2, 2, mode="ReplicatedGang")))
     pods = [
-        *scene.pods(REFUSED, index=0),
-        *scene.pods(GATED, index=1),
-        *scene.pods(RUNNING, index=2, waiting="ImagePullBackOff"),
-        *scene.pods(RUNNING, index=3, node="n1"),
+        *context.pods(REFUSED, index=0),
+        *context.pods(GATED, index=1),
+        *context.pods(RUNNING, index=2, waiting="ImagePullBackOff"),
+        *context.pods(RUNNING, index=3, node="n1"),
     ]
-    groups = scene.groups(initially_scheduled())
-    found = reasons(scene.snapshot(pods, groups=groups, nodes=nodes("n0")))
+    groups = context.groups(initially_scheduled())
+    found = reasons(context.snapshot(pods, groups=groups, nodes=nodes("n0")))
     assert found == [Reason.PODS_GATED, Reason.UNSCHEDULABLE, Reason.NODE_LOST, Reason.IMAGE_PULL, Reason.NOT_READY]
 
 
 def test_a_lost_guarantee_does_not_hide_why_containers_do_not_start() -> None:
-    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    found = reasons(scene.snapshot(scene.pods(RUNNING, waiting="ErrImagePull")))
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    found = reasons(context.snapshot(context.pods(RUNNING, waiting="ErrImagePull")))
     assert found == [Reason.IMAGE_PULL, Reason.SCHEDULING_GATE_OFF]
 
 
 def test_the_root_comes_before_its_consequences() -> None:
-    scene = Scene(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
-    pods = changed(scene.pods(PENDING, created=NOW - 5), 0, group="")
-    assert reasons(scene.snapshot(pods, groups={}))[0] is Reason.FIELD_DROPPED
+    context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
+    pods = changed(context.pods(PENDING, created=NOW - 5), 0, group="")
+    assert reasons(context.snapshot(pods, groups={}))[0] is Reason.FIELD_DROPPED

@@ -23,7 +23,7 @@ from tests.readiness.snapshots import (
     REFUSAL,
     REFUSED,
     RUNNING,
-    Scene,
+    Context,
     changed,
     rfc3339,
 )
@@ -36,10 +36,10 @@ def replayed(minor: str, case: str, **given: Any) -> Snapshot:
     """A gang about which a real scheduler said what was recorded."""
     said = recorded(minor, case)
     size = len(said["pods"])
-    scene = Scene(jobset("js", rj("w", 1, size, size), mode="Gang"), GENERATIONS[minor])
-    pods = [_told(pod, told) for pod, told in zip(scene.pods(PENDING), said["pods"], strict=True)]
-    groups = scene.groups(_scheduled(said["group"]), **given)
-    return scene.snapshot(pods, groups=groups)
+    context = Context(jobset("js", rj("w", 1, size, size), mode="Gang"), GENERATIONS[minor])
+    pods = [_told(pod, told) for pod, told in zip(context.pods(PENDING), said["pods"], strict=True)]
+    groups = context.groups(_scheduled(said["group"]), **given)
+    return context.snapshot(pods, groups=groups)
 
 
 def _told(pod: PodFacts, told: dict[str, str] | None) -> PodFacts:
@@ -109,79 +109,79 @@ def test_the_schedulers_word_on_priorities() -> None:
 
 
 def test_priorities_that_differ_are_told_with_their_numbers() -> None:
-    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    groups = scene.groups(priority=0, priority_class="")
-    snapshot = scene.snapshot(scene.pods(REFUSED, priority=1000), groups=groups)
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    groups = context.groups(priority=0, priority_class="")
+    snapshot = context.snapshot(context.pods(REFUSED, priority=1000), groups=groups)
     cause = the(Reason.PRIORITY_MISMATCH, snapshot)
     assert "has priority 0 of no class, its pods have 1000" in cause.evidence[0]
 
 
 @pytest.mark.parametrize("generation", [Generation.V1ALPHA2, Generation.V1BETA1])
 def test_priorities_count_only_where_the_scheduler_minds(generation: Generation) -> None:
-    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"), generation)
-    same = scene.snapshot(scene.pods(REFUSED, priority=7), groups=scene.groups(priority=7))
-    other = scene.snapshot(scene.pods(REFUSED, priority=7), groups=scene.groups(priority=0))
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"), generation)
+    same = context.snapshot(context.pods(REFUSED, priority=7), groups=context.groups(priority=7))
+    other = context.snapshot(context.pods(REFUSED, priority=7), groups=context.groups(priority=0))
     assert Reason.PRIORITY_MISMATCH not in reasons(same)
     assert (Reason.PRIORITY_MISMATCH in reasons(other)) is (generation is Generation.V1BETA1)
 
 
 def test_an_error_of_the_scheduler_is_told_as_it_is() -> None:
-    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    pods = scene.pods(PENDING, refused="SchedulerError", refusal="profile not found", refused_at=PLACED_AT)
-    cause = the(Reason.SCHEDULER_ERROR, scene.snapshot(pods))
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    pods = context.pods(PENDING, refused="SchedulerError", refusal="profile not found", refused_at=PLACED_AT)
+    cause = the(Reason.SCHEDULER_ERROR, context.snapshot(pods))
     assert cause.message.endswith("profile not found")
-    assert Reason.UNSCHEDULABLE not in reasons(scene.snapshot(pods))
+    assert Reason.UNSCHEDULABLE not in reasons(context.snapshot(pods))
 
 
 def test_room_helps_nobody_on_whom_the_scheduler_fails() -> None:
-    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    (group,) = scene.groups()
-    pods = scene.pods(PENDING, refused="SchedulerError", refusal="connection refused", refused_at=PLACED_AT)
-    assert reasons(scene.snapshot(pods, room={group: True})) == [Reason.SCHEDULER_ERROR]
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    (group,) = context.groups()
+    pods = context.pods(PENDING, refused="SchedulerError", refusal="connection refused", refused_at=PLACED_AT)
+    assert reasons(context.snapshot(pods, room={group: True})) == [Reason.SCHEDULER_ERROR]
 
 
 def test_a_refusal_after_which_there_is_room_again() -> None:
-    scene = Scene(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
-    (group,) = scene.groups()
-    pods = scene.pods(REFUSED, refused_at=NOW - 20)
-    readiness = evaluate(scene.snapshot(pods, room={group: True}), NOW)
+    context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
+    (group,) = context.groups()
+    pods = context.pods(REFUSED, refused_at=NOW - 20)
+    readiness = evaluate(context.snapshot(pods, room={group: True}), NOW)
     (cause,) = readiness.causes
     assert cause.reason is Reason.SCHEDULER_BACKOFF
     assert not cause.blocking
     assert "10 s" in cause.remedy
     assert readiness.look_again == NOW + 290
-    assert the(Reason.SCHEDULER_BACKOFF, scene.snapshot(scene.pods(REFUSED), room={group: True})).blocking
+    assert the(Reason.SCHEDULER_BACKOFF, context.snapshot(context.pods(REFUSED), room={group: True})).blocking
 
 
 @pytest.mark.parametrize("room", [{}, {"other": True}])
 def test_room_that_is_not_known_is_no_backoff(room: dict[str, bool]) -> None:
-    scene = Scene(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
-    assert reasons(scene.snapshot(scene.pods(REFUSED), room=room)) == [Reason.UNSCHEDULABLE]
+    context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
+    assert reasons(context.snapshot(context.pods(REFUSED), room=room)) == [Reason.UNSCHEDULABLE]
 
 
 def test_a_gang_that_has_no_room_is_no_backoff() -> None:
-    scene = Scene(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
-    (group,) = scene.groups()
-    assert reasons(scene.snapshot(scene.pods(REFUSED), room={group: False})) == [Reason.UNSCHEDULABLE]
+    context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
+    (group,) = context.groups()
+    assert reasons(context.snapshot(context.pods(REFUSED), room={group: False})) == [Reason.UNSCHEDULABLE]
 
 
 def test_a_scheduler_that_nobody_runs_is_named() -> None:
-    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    snapshot = scene.snapshot(scene.pods(PENDING, scheduler="nobody"))
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    snapshot = context.snapshot(context.pods(PENDING, scheduler="nobody"))
     cause = the(Reason.SCHEDULER_SILENT, snapshot)
     assert cause.message == "scheduler nobody does not answer for 2 pods"
     assert (cause.blocking, cause.since) == (True, BORN)
 
 
 def test_the_usual_scheduler_may_not_run() -> None:
-    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    cause = the(Reason.SCHEDULER_SILENT, scene.snapshot(scene.pods(PENDING)))
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    cause = the(Reason.SCHEDULER_SILENT, context.snapshot(context.pods(PENDING)))
     assert cause.command == "kubectl -n kube-system get pods,leases"
 
 
 def test_the_scheduler_is_given_a_moment() -> None:
-    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    readiness = evaluate(scene.snapshot(scene.pods(PENDING, created=NOW - 5)), NOW)
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    readiness = evaluate(context.snapshot(context.pods(PENDING, created=NOW - 5)), NOW)
     (cause,) = readiness.causes
     assert cause.reason is Reason.SCHEDULER_SILENT
     assert not cause.blocking
@@ -189,22 +189,22 @@ def test_the_scheduler_is_given_a_moment() -> None:
 
 
 def test_a_group_that_came_late_begins_the_wait() -> None:
-    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    snapshot = scene.snapshot(scene.pods(PENDING), groups=scene.groups(created=rfc3339(NOW - 3)))
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    snapshot = context.snapshot(context.pods(PENDING), groups=context.groups(created=rfc3339(NOW - 3)))
     assert not the(Reason.SCHEDULER_SILENT, snapshot).blocking
 
 
 @each("case", ["below", "refused", "placed", "no group"])
 def test_a_scheduler_whose_turn_it_is_not_is_not_silent(case: str) -> None:
-    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    groups: dict[str, Observed] = {} if case == "no group" else scene.groups()
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    groups: dict[str, Observed] = {} if case == "no group" else context.groups()
     pods = {
-        "below": scene.pods(PENDING, count=1),
-        "refused": scene.pods(REFUSED),
-        "placed": scene.pods(RUNNING),
-        "no group": scene.pods(PENDING),
+        "below": context.pods(PENDING, count=1),
+        "refused": context.pods(REFUSED),
+        "placed": context.pods(RUNNING),
+        "no group": context.pods(PENDING),
     }[case]
-    assert Reason.SCHEDULER_SILENT not in reasons(scene.snapshot(pods, groups=groups))
+    assert Reason.SCHEDULER_SILENT not in reasons(context.snapshot(pods, groups=groups))
 
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
@@ -214,39 +214,39 @@ def test_pods_with_gates_explain_their_gang(minor: str) -> None:
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
 def test_below_its_minimum_a_gang_misses_pods_and_nothing_else(minor: str) -> None:
-    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"), GENERATIONS[minor])
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"), GENERATIONS[minor])
     assert recorded(minor, "below-quorum") == {"group": [], "pods": [None]}
-    assert reasons(scene.snapshot(scene.pods(PENDING, count=1))) == [Reason.PODS_MISSING]
+    assert reasons(context.snapshot(context.pods(PENDING, count=1))) == [Reason.PODS_MISSING]
 
 
 def test_groups_that_are_refused_in_the_same_words_are_one_cause() -> None:
-    scene = Scene(jobset("js", rj("w", 6, 2, 2, mode="ReplicatedGang")))
-    pods = scene.pods(REFUSED)
-    cause = the(Reason.UNSCHEDULABLE, scene.snapshot(pods))
+    context = Context(jobset("js", rj("w", 6, 2, 2, mode="ReplicatedGang")))
+    pods = context.pods(REFUSED)
+    cause = the(Reason.UNSCHEDULABLE, context.snapshot(pods))
     assert cause.groups == ()
     assert cause.pods == 12
-    some = scene.snapshot([*scene.pods(RUNNING, index=0), *(pod for pod in pods if pod.job_index > 3)])
+    some = context.snapshot([*context.pods(RUNNING, index=0), *(pod for pod in pods if pod.job_index > 3)])
     assert len(the(Reason.UNSCHEDULABLE, some).groups) == 2
 
 
 def test_groups_that_are_refused_in_other_words_are_told_apart_by_pods() -> None:
-    scene = Scene(jobset("js", rj("w", 3, 2, 2, mode="ReplicatedGang")))
+    context = Context(jobset("js", rj("w", 3, 2, 2, mode="ReplicatedGang")))
     other = "0/3 nodes are available: 3 Insufficient memory."
-    pods = changed(scene.pods(REFUSED), slice(0, 2), refusal=other)
-    found = [cause for cause in causes(scene.snapshot(pods)) if cause.reason is Reason.UNSCHEDULABLE]
+    pods = changed(context.pods(REFUSED), slice(0, 2), refusal=other)
+    found = [cause for cause in causes(context.snapshot(pods)) if cause.reason is Reason.UNSCHEDULABLE]
     assert [cause.pods for cause in found] == [4, 2]
     assert "short of memory" in found[1].message
 
 
 def test_a_gang_without_a_plan_is_looked_at_pod_by_pod() -> None:
-    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"), stamped=False)
-    snapshot = scene.snapshot([*scene.pods(REFUSED, count=1), *scene.pods(RUNNING)[1:]])
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"), stamped=False)
+    snapshot = context.snapshot([*context.pods(REFUSED, count=1), *context.pods(RUNNING)[1:]])
     assert reasons(snapshot)[:2] == [Reason.NOT_GANGED, Reason.UNSCHEDULABLE]
 
 
 def test_times_are_those_of_the_conditions() -> None:
-    scene = Scene(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    cause = the(Reason.UNSCHEDULABLE, scene.snapshot(scene.pods(REFUSED)))
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    cause = the(Reason.UNSCHEDULABLE, context.snapshot(context.pods(REFUSED)))
     assert cause.since == PLACED_AT
     assert cause.evidence[0] == f"scheduler: {REFUSAL}"
     assert cause.since > CREATED

@@ -8,7 +8,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.facts import PodFacts, Snapshot
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import the
-from tests.readiness.snapshots import PENDING, PLACED_AT, Scene
+from tests.readiness.snapshots import PENDING, PLACED_AT, Context
 
 OF_NODES = "0/4 nodes are available: 4 node(s) didn't match Pod's node affinity/selector."
 OF_THE_GROUP = "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled"
@@ -16,8 +16,8 @@ OF_THE_GROUP = "pod group is unschedulable, waiting for minCount pods from a gan
 
 def snapshot(*said: str, reason: str = "Unschedulable") -> Snapshot:
     """A gang of pods of which the scheduler said this, by completion index; nothing of those with an empty text."""
-    scene = Scene(jobset("js", rj("w", 1, len(said), len(said)), mode="Gang"))
-    return scene.snapshot([_told(pod, text, reason) for pod, text in zip(scene.pods(PENDING), said, strict=True)])
+    context = Context(jobset("js", rj("w", 1, len(said), len(said)), mode="Gang"))
+    return context.snapshot([_told(pod, text, reason) for pod, text in zip(context.pods(PENDING), said, strict=True)])
 
 
 def _told(pod: PodFacts, text: str, reason: str) -> PodFacts:

@@ -10,7 +10,7 @@ from gangctl.readiness.facts import QueueFacts
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import queued, yes
 from tests.readiness.causes.finding import reasons, recorded, refused_job, the
-from tests.readiness.snapshots import BORN, NOW, PENDING, RUNNING, Scene, changed
+from tests.readiness.snapshots import BORN, NOW, PENDING, RUNNING, Context, changed
 from tests.rows import each
 
 JS = jobset("js", rj("w", 2, 4, 4), mode="Gang")
@@ -30,8 +30,8 @@ EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
     ],
 )
 def test_a_group_that_is_missing(created: int, message: str, remedy: str, command: str) -> None:
-    scene = Scene(JS, created=created)
-    cause = the(Reason.POD_GROUP_MISSING, scene.snapshot(groups={}))
+    context = Context(JS, created=created)
+    cause = the(Reason.POD_GROUP_MISSING, context.snapshot(groups={}))
     assert cause.message == message
     assert remedy in cause.remedy
     assert command in cause.command
@@ -46,9 +46,9 @@ def test_a_group_that_is_missing(created: int, message: str, remedy: str, comman
     ],
 )
 def test_a_scheduler_that_does_not_know_groups(placed: int, message: str, command: str) -> None:
-    scene = Scene(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
-    pods = changed(scene.pods(RUNNING), slice(placed, 4), node="", placed_at=0, phase="Pending")
-    cause = the(Reason.SCHEDULING_GATE_OFF, scene.snapshot(pods))
+    context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
+    pods = changed(context.pods(RUNNING), slice(placed, 4), node="", placed_at=0, phase="Pending")
+    cause = the(Reason.SCHEDULING_GATE_OFF, context.snapshot(pods))
     assert message in cause.message
     assert cause.command.startswith(command)
     assert cause.blocking is (placed == 2)
@@ -64,11 +64,11 @@ def test_a_scheduler_that_does_not_know_groups(placed: int, message: str, comman
 def test_a_min_count_that_cannot_be_reached_is_where_the_generation_has_it(
     generation: Generation, resource: str
 ) -> None:
-    scene = Scene(JS, generation)
-    high = scene.groups(min_counts=(("", 9),))
-    workload = scene.workload(min_counts=((scene.plan.workload.templates[0].name, 9),))
-    cause = the(Reason.MIN_COUNT_UNREACHABLE, scene.snapshot(scene.pods(PENDING), groups=high, workload=workload))
-    name = scene.plan.workload.name if generation is Generation.V1ALPHA1 else scene.plan.groups[0].name
+    context = Context(JS, generation)
+    high = context.groups(min_counts=(("", 9),))
+    workload = context.workload(min_counts=((context.plan.workload.templates[0].name, 9),))
+    cause = the(Reason.MIN_COUNT_UNREACHABLE, context.snapshot(context.pods(PENDING), groups=high, workload=workload))
+    name = context.plan.workload.name if generation is Generation.V1ALPHA1 else context.plan.groups[0].name
     assert f"{resource} {name}" in cause.command
 
 
@@ -80,54 +80,54 @@ def test_a_min_count_that_cannot_be_reached_is_where_the_generation_has_it(
     ],
 )
 def test_an_eviction_is_told_with_its_cause(evicted: str, words: str) -> None:
-    scene = Scene(jobset("js", rj("w", 1, 4, 4), mode="Gang"), queue="main", suspend=True)
+    context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"), queue="main", suspend=True)
     workload = queued(QuotaReserved=yes(), Evicted=yes(evicted, "Kueue's words"))
-    snapshot = scene.snapshot(groups={}, jobs=scene.jobs(active=False), queue=QueueFacts("main", "cq", workload))
+    snapshot = context.snapshot(groups={}, jobs=context.jobs(active=False), queue=QueueFacts("main", "cq", workload))
     reason = Reason.PREEMPTED if evicted == "Preempted" else Reason.QUEUE_BACKOFF
     assert the(reason, snapshot).message == f"Kueue has evicted it {words}, and its pods are on their way out"
 
 
 @each(("missing", "told"), [(0, False), (1, True)])
 def test_a_refusal_of_pods_is_told_while_one_is_missing(missing: int, told: bool) -> None:
-    scene = Scene(JS)
+    context = Context(JS)
     refused = [refused_job("js-w-0", recorded("1.37", "job/quota"))]
-    pods = [*scene.pods(PENDING, index=0, count=4 - missing), *scene.pods(PENDING, index=1)]
-    snapshot = scene.snapshot(pods, refused=refused)
+    pods = [*context.pods(PENDING, index=0, count=4 - missing), *context.pods(PENDING, index=1)]
+    snapshot = context.snapshot(pods, refused=refused)
     assert (Reason.POD_CREATION_REFUSED in reasons(snapshot)) is told
     assert not told or the(Reason.POD_CREATION_REFUSED, snapshot).pods == 1
 
 
-def exclusive(*names: str) -> Scene:
+def exclusive(*names: str) -> Context:
     """ReplicatedJobs ``w`` and ``v`` in one gang; those named are placed exclusively, which was said after a stamp."""
-    scene = Scene(jobset("js", rj("w", 1, 4, 4), rj("v", 1, 4, 4), rj("one", 2, 1, 1), mode="Gang"))
-    scene.jobset = replace(
-        scene.jobset,
+    context = Context(jobset("js", rj("w", 1, 4, 4), rj("v", 1, 4, 4), rj("one", 2, 1, 1), mode="Gang"))
+    context.jobset = replace(
+        context.jobset,
         replicated_jobs=tuple(
             replace(each, annotations={**each.annotations, EXCLUSIVE: "rack"}) if each.name in names else each
-            for each in scene.jobset.replicated_jobs
+            for each in context.jobset.replicated_jobs
         ),
     )
-    scene.assessment = replace(scene.assessment, plan=replace(scene.plan, jobset=scene.jobset))
-    return scene
+    context.assessment = replace(context.assessment, plan=replace(context.plan, jobset=context.jobset))
+    return context
 
 
 def test_followers_are_counted_of_jobs_that_are_placed_exclusively_and_have_some() -> None:
-    scene = exclusive("w", "one")
-    pods = [*scene.pods(PENDING, only="w", count=1), *scene.pods(PENDING, only="v", count=2)]
-    cause = the(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK, scene.snapshot(pods))
+    context = exclusive("w", "one")
+    pods = [*context.pods(PENDING, only="w", count=1), *context.pods(PENDING, only="v", count=2)]
+    cause = the(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK, context.snapshot(pods))
     assert any("3 of 10 pods exist, 3 followers are missing" in line for line in cause.evidence)
 
 
 def test_pods_that_are_missing_of_others_are_in_no_deadlock() -> None:
-    scene = exclusive("w", "one")
-    pods = [*scene.pods(PENDING, only="w"), *scene.pods(PENDING, only="v", count=1)]
-    assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in reasons(scene.snapshot(pods))
+    context = exclusive("w", "one")
+    pods = [*context.pods(PENDING, only="w"), *context.pods(PENDING, only="v", count=1)]
+    assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in reasons(context.snapshot(pods))
 
 
 def test_a_refusal_that_is_not_about_followers_proves_no_deadlock() -> None:
-    scene = exclusive("w", "v")
+    context = exclusive("w", "v")
     refused = [refused_job("js-w-0", recorded("1.37", "job/quota"))]
-    young = scene.snapshot(scene.pods(PENDING, count=1, created=NOW - 6), refused=refused)
+    young = context.snapshot(context.pods(PENDING, count=1, created=NOW - 6), refused=refused)
     assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in reasons(young)
-    old = scene.snapshot(scene.pods(PENDING, count=1, created=BORN), refused=refused)
+    old = context.snapshot(context.pods(PENDING, count=1, created=BORN), refused=refused)
     assert all("quota" not in line for line in the(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK, old).evidence)

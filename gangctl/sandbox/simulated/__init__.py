@@ -1,6 +1,6 @@
-"""Players for the controllers beside an API server: JobSet, Job, scheduler and kubelets, each a task of its own.
+"""Simulated controllers beside an API server: JobSet, Job, scheduler and kubelets, each a task of its own.
 
-async with Sandbox(options) as sandbox, Players(sandbox.api) as players:
+async with Sandbox(options) as sandbox, SimulatedControllers(sandbox.api) as simulated:
     await add_nodes(sandbox.api, 2)
 """
 
@@ -12,18 +12,18 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.players.binder import Binder
-from gangctl.sandbox.players.job import JobController
-from gangctl.sandbox.players.jobset import JobSetController
-from gangctl.sandbox.players.kubelet import Kubelet, Outcome, Policy, finish_when_bound, run_forever
-from gangctl.sandbox.players.nodes import add_nodes, remove_nodes
-from gangctl.sandbox.players.player import Player
+from gangctl.sandbox.simulated.binder import Binder
+from gangctl.sandbox.simulated.controller import SimulatedController
+from gangctl.sandbox.simulated.job import JobController
+from gangctl.sandbox.simulated.jobset import JobSetController
+from gangctl.sandbox.simulated.kubelet import Kubelet, Outcome, Policy, finish_when_bound, run_forever
+from gangctl.sandbox.simulated.nodes import add_nodes, remove_nodes
 
 __all__ = [
     "Outcome",
-    "Players",
     "Policy",
     "Role",
+    "SimulatedControllers",
     "add_nodes",
     "finish_when_bound",
     "remove_nodes",
@@ -34,8 +34,8 @@ Role = Literal["jobset", "job", "scheduler", "kubelet"]
 ROLES: Final[tuple[Role, ...]] = ("jobset", "job", "scheduler", "kubelet")
 
 
-class Players:
-    """The chosen players while the context lasts; what ended one of them early is raised when it ends."""
+class SimulatedControllers:
+    """The chosen simulated controllers while the context lasts; what ended one of them early is raised when it ends."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Players:
         self.job = JobController(api, pause_seconds=pause_seconds)
         self.scheduler = Binder(api)
         self.kubelet = Kubelet(api, policy, work_seconds=work_seconds)
-        everybody: dict[Role, Player[Any]] = {
+        everybody: dict[Role, SimulatedController[Any]] = {
             "jobset": self.jobset,
             "job": self.job,
             "scheduler": self.scheduler,
@@ -64,7 +64,7 @@ class Players:
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._play(), name="players")
+        self._task = asyncio.create_task(self._play(), name="simulated-controllers")
         return self
 
     async def __aexit__(
@@ -79,11 +79,11 @@ class Players:
             task.result()
 
     async def play_on(self) -> None:
-        """Wait as long as everybody plays, which is for ever; a player that fails is raised."""
+        """Wait as long as everybody plays, which is for ever; a simulated controller that fails is raised."""
         if self._task is not None:
             await asyncio.shield(self._task)
 
     async def _play(self) -> None:
         async with asyncio.TaskGroup() as stage:
-            for player in self._cast:
-                stage.create_task(player.run(), name=player.name)
+            for controller in self._cast:
+                stage.create_task(controller.run(), name=controller.name)

@@ -9,7 +9,7 @@ from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.players import add_nodes
+from gangctl.sandbox.simulated import add_nodes
 from tests.jobsets import jobset, rj
 from tests.rows import each
 from tests.sandbox.stage import NAMESPACE, Referring, Stage, stage
@@ -28,7 +28,7 @@ def entry(obj: Object, name: str) -> dict[str, Any]:
 async def finish(on: Stage, labels: str = "") -> None:
     for pod in await on.pods(labels):
         if pod["status"]["phase"] == "Running":
-            await on.players.kubelet.finish(pod)
+            await on.simulated.kubelet.finish(pod)
 
 
 def of(replicated_job: str) -> str:
@@ -131,7 +131,7 @@ async def test_a_failed_job_restarts_all_of_them_until_it_may_no_more() -> None:
         )
         pods = await on.until_phase("Running", 2)
         before = {name: job["metadata"]["uid"] for name, job in (await on.jobs()).items()}
-        await on.players.kubelet.fail(pods[0])
+        await on.simulated.kubelet.fail(pods[0])
 
         async def recreated() -> bool:
             jobs = await on.jobs()
@@ -148,7 +148,7 @@ async def test_a_failed_job_restarts_all_of_them_until_it_may_no_more() -> None:
         assert restarting["metadata"]["uid"] == made["metadata"]["uid"]
         pods = await on.until_phase("Running", 2)
         await on.until_condition(JOBSETS, "js", "RestartingJobSet", "False")
-        await on.players.kubelet.fail(pods[0])
+        await on.simulated.kubelet.fail(pods[0])
         failed = await on.until_condition(JOBSETS, "js", "Failed")
     (condition,) = [c for c in failed["status"]["conditions"] if c["type"] == "Failed"]
     assert condition["reason"] == "ReachedMaxRestarts"
@@ -169,7 +169,7 @@ async def test_a_failed_job_fails_it(policy: Object | None, reason: str) -> None
         await add_nodes(on.api, 1)
         await on.create_jobset(jobset("js", rj("a", 1, 1, 1), **extra))
         (pod,) = await on.until_phase("Running", 1)
-        await on.players.kubelet.fail(pod)
+        await on.simulated.kubelet.fail(pod)
         failed = await on.until_condition(JOBSETS, "js", "Failed")
     (condition,) = [c for c in failed["status"]["conditions"] if c["type"] == "Failed"]
     assert condition["reason"] == reason

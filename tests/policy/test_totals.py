@@ -1,7 +1,7 @@
 """What a scan adds up to."""
 
 from gangctl.policy.status import NEWEST_VIOLATIONS, PolicyStatus
-from gangctl.policy.tally import Tally, count, tallies_of
+from gangctl.policy.totals import Totals, count, totals_of
 from gangctl.policy.verdict import Finding, Outcome, Result
 
 NOW = "2026-01-01T00:00:00Z"
@@ -18,10 +18,10 @@ def outcome(*results: Result, policy: str = "p", matched: bool = True) -> Outcom
 
 
 def test_every_result_is_counted() -> None:
-    tally = Tally()
-    tally.add(outcome(Result.PASS, Result.FAIL, Result.ERROR, Result.EXEMPT), jobset("a"))
-    tally.add(outcome(Result.PASS), jobset("b"))
-    status = tally.status({}, NOW)
+    totals = Totals()
+    totals.add(outcome(Result.PASS, Result.FAIL, Result.ERROR, Result.EXEMPT), jobset("a"))
+    totals.add(outcome(Result.PASS), jobset("b"))
+    status = totals.status({}, NOW)
     assert status is not None
     assert status["results"] == {"pass": 2, "fail": 1, "error": 1, "exempt": 1}
     assert [(each["name"], each["rule"], each["result"]) for each in status["violations"]] == [
@@ -32,17 +32,17 @@ def test_every_result_is_counted() -> None:
 
 
 def test_a_policy_that_does_not_apply_counts_nothing() -> None:
-    tallies = tallies_of(["p", "q"])
-    count([outcome(Result.FAIL, matched=False), outcome(Result.FAIL, policy="other")], jobset("a"), tallies)
-    assert not tallies["p"].counts
-    assert not tallies["q"].counts
+    totals = totals_of(["p", "q"])
+    count([outcome(Result.FAIL, matched=False), outcome(Result.FAIL, policy="other")], jobset("a"), totals)
+    assert not totals["p"].counts
+    assert not totals["q"].counts
 
 
 def test_the_newest_jobsets_are_shown() -> None:
-    tally = Tally()
+    totals = Totals()
     for day in range(1, 29):
-        tally.add(outcome(Result.FAIL), jobset(f"j{day:02}", f"2025-01-{day:02}T00:00:00Z"))
-    status = tally.status({}, NOW)
+        totals.add(outcome(Result.FAIL), jobset(f"j{day:02}", f"2025-01-{day:02}T00:00:00Z"))
+    status = totals.status({}, NOW)
     assert status is not None
     assert len(status["violations"]) == NEWEST_VIOLATIONS
     assert status["violations"][0]["name"] == "j28"
@@ -50,11 +50,11 @@ def test_the_newest_jobsets_are_shown() -> None:
 
 
 def test_a_scan_that_finds_the_same_changes_nothing() -> None:
-    def scan() -> Tally:
-        tally = Tally()
+    def scan() -> Totals:
+        totals = Totals()
         for name in ("b", "a", "c"):
-            tally.add(outcome(Result.FAIL, Result.PASS), jobset(name))
-        return tally
+            totals.add(outcome(Result.FAIL, Result.PASS), jobset(name))
+        return totals
 
     before = scan().status({}, NOW)
     assert before is not None
@@ -62,10 +62,10 @@ def test_a_scan_that_finds_the_same_changes_nothing() -> None:
 
 
 def test_what_was_known_keeps_its_time() -> None:
-    first = Tally()
+    first = Totals()
     first.add(outcome(Result.FAIL), jobset("old"))
     before = first.status({}, NOW)
-    second = Tally()
+    second = Totals()
     second.add(outcome(Result.FAIL), jobset("old"))
     second.add(outcome(Result.FAIL), jobset("new"))
     after = second.status(before or {}, LATER)
@@ -75,9 +75,9 @@ def test_what_was_known_keeps_its_time() -> None:
 
 
 def test_what_others_wrote_is_cut_to_a_line() -> None:
-    tally = Tally()
-    tally.add(Outcome("p", matched=True, findings=(Finding("p", "0", Result.FAIL, "a\n" * 5000),)), jobset("a"))
-    status = tally.status({}, NOW)
+    totals = Totals()
+    totals.add(Outcome("p", matched=True, findings=(Finding("p", "0", Result.FAIL, "a\n" * 5000),)), jobset("a"))
+    status = totals.status({}, NOW)
     assert status is not None
     message = status["violations"][0]["message"]
     assert "\n" not in message

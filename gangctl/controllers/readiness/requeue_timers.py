@@ -30,7 +30,7 @@ SOONEST_SECONDS: Final = 1.0
 """A wish to look again is granted no sooner, whatever is wished."""
 
 
-class Agenda(Generic[K]):
+class RequeueTimers(Generic[K]):
     """Calls ``look(key, since)`` for each key that has changed, ``since`` being when the first of its changes came.
 
     No key is looked at twice within ``rest_seconds``. ``since`` is a time of the clock's monotonic seconds.

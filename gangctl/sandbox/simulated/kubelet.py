@@ -10,10 +10,10 @@ from gangctl.api.meta import JOBSET_NAME
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, namespace_of
-from gangctl.sandbox.players import pod_status
-from gangctl.sandbox.players.job_pods import is_deleted, is_ended
-from gangctl.sandbox.players.mirror import Key, key_of
-from gangctl.sandbox.players.player import Player
+from gangctl.sandbox.simulated import pod_status
+from gangctl.sandbox.simulated.controller import SimulatedController
+from gangctl.sandbox.simulated.job_pods import is_deleted, is_ended
+from gangctl.sandbox.simulated.mirror import Key, key_of
 
 Outcome = Literal["Succeeded", "Failed"]
 
@@ -42,7 +42,7 @@ def finish_when_bound(expected: Mapping[str, int] | Callable[[str], int]) -> Pol
     return policy
 
 
-class Kubelet(Player[Key]):
+class Kubelet(SimulatedController[Key]):
     """All kubelets."""
 
     name: ClassVar[str] = "kubelet"

@@ -14,35 +14,35 @@ from gangctl.api.meta import JOBSET_CONTROLLER, controller_owner
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy
-from gangctl.sandbox.players.child_jobs import (
+from gangctl.sandbox.simulated.child_jobs import (
     ChildJobs,
     has_hostnames,
     owned,
     subdomain_of,
     without_unknown_fields,
 )
-from gangctl.sandbox.players.events import Recorder
-from gangctl.sandbox.players.jobset_policies import (
+from gangctl.sandbox.simulated.controller import SimulatedController
+from gangctl.sandbox.simulated.events import Recorder
+from gangctl.sandbox.simulated.jobset_policies import (
     apply_failure_policy,
     apply_success_policy,
     is_finished,
     set_condition,
 )
-from gangctl.sandbox.players.jobset_progress import (
+from gangctl.sandbox.simulated.jobset_progress import (
     OwnedJobs,
     Sequence,
     is_suspended,
     replicated_job_of,
     replicated_jobs_status,
 )
-from gangctl.sandbox.players.mirror import Key, key_of
-from gangctl.sandbox.players.player import Player
+from gangctl.sandbox.simulated.mirror import Key, key_of
 
 _MERGED_MAPS: Final = ("labels", "annotations")
 _MERGED_LISTS: Final = ("tolerations", "schedulingGates")
 
 
-class JobSetController(Player[Key]):
+class JobSetController(SimulatedController[Key]):
     """Creates, suspends, resumes, resizes and restarts the Jobs of JobSets."""
 
     name: ClassVar[str] = "jobset"

@@ -10,7 +10,7 @@ from gangctl.readiness.result import Counts
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class Totals:
     """Counts for people, and of the pods that are placed together (:attr:`Group.bound`) what phases follow from.
 
     Times are in order.
@@ -34,7 +34,7 @@ class Tally:
     """Of all pods that are ready."""
 
 
-def tally(group: Group, *, runs: bool) -> Tally:
+def totals(group: Group, *, runs: bool) -> Totals:
     """The sum. ``runs`` is whether its pods should run: of a gang that is to end nobody waits for anybody.
 
     A pod is ready only on a node, so that never more are ready than placed.
@@ -64,7 +64,7 @@ def tally(group: Group, *, runs: bool) -> Tally:
         finished=group.succeeded,
         stranded=placed if runs and bound_placed < group.needed else 0,
     )
-    return Tally(
+    return Totals(
         counts=counts,
         bound=len(bound),
         bound_placed=bound_placed,

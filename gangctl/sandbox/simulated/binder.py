@@ -14,13 +14,13 @@ from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy, now
-from gangctl.sandbox.players import conditions
-from gangctl.sandbox.players.capacity import Room, requests_of
-from gangctl.sandbox.players.events import Recorder
-from gangctl.sandbox.players.job_pods import is_deleted, is_ended
-from gangctl.sandbox.players.mirror import Mirror, key_of
-from gangctl.sandbox.players.player import Player
-from gangctl.sandbox.players.scheduling_groups import (
+from gangctl.sandbox.simulated import conditions
+from gangctl.sandbox.simulated.capacity import Room, requests_of
+from gangctl.sandbox.simulated.controller import SimulatedController
+from gangctl.sandbox.simulated.events import Recorder
+from gangctl.sandbox.simulated.job_pods import is_deleted, is_ended
+from gangctl.sandbox.simulated.mirror import Mirror, key_of
+from gangctl.sandbox.simulated.scheduling_groups import (
     GroupKey,
     Policy,
     group_of,
@@ -50,7 +50,7 @@ class _Turn:
         return max(_priority(pod) for pod in self.waiting)
 
 
-class Binder(Player[str]):
+class Binder(SimulatedController[str]):
     """Binds pods to nodes, as ``default-scheduler``."""
 
     name: ClassVar[str] = "scheduler"

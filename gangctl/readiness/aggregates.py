@@ -88,7 +88,7 @@ class Blocked(NamedTuple):
     since: int
 
 
-class Ledger:
+class Aggregates:
     """Every gang that is followed, and the sums over them."""
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -107,7 +107,7 @@ class Ledger:
         return len(self._gangs)
 
     def stands(self, before: Readiness | None, now: Readiness | None) -> None:
-        """Count one JobSet elsewhere; what it counted before is what the ledger was told last, not ``before``."""
+        """Count one JobSet elsewhere; what it counted before is what was counted last, not ``before``."""
         stated = now or before
         if stated is None:
             return

@@ -1,4 +1,4 @@
-"""What a player knows of one kind: every object as last seen, from one list and one watch."""
+"""What a simulated controller knows of one kind: every object as last seen, from one list and one watch."""
 
 from __future__ import annotations
 

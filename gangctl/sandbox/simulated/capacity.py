@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gangctl.api.quantity import parse_quantity
 from gangctl.sandbox.objects import Object, name_of
-from gangctl.sandbox.players import conditions
+from gangctl.sandbox.simulated import conditions
 
 Resources = dict[str, Fraction]
 

@@ -1,4 +1,4 @@
-"""The same life of the same JobSets, played and on a real control plane: what differs is a mistake of the players."""
+"""The same life of the same JobSets, played and on a real control plane: what differs is a mistake of the simulated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from gangctl.sandbox.players import add_nodes
+from gangctl.sandbox.simulated import add_nodes
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes as add_real_nodes
@@ -25,9 +25,9 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(900)]
 
 JOBSETS = ("jobset.x-k8s.io/v1alpha2", "jobsets")
 KINDS = (JOBSETS, ("batch/v1", "jobs"), ("v1", "pods"), ("v1", "services"))
-POOL = "gangctl.dev/players"
+POOL = "gangctl.dev/simulated"
 RETRIES_SECONDS = 0.3
-"""Players try again sooner than this, unless they have failed half a dozen times."""
+"""SimulatedControllers try again sooner than this, unless they have failed half a dozen times."""
 
 Picture = dict[str, Object]
 Story = list[tuple[str, Picture]]
@@ -119,7 +119,7 @@ class Played:
         await self._on.patch("jobsets.jobset.x-k8s.io", name, {"spec": {"suspend": value}})
 
     async def end(self, pod: Object, *, well: bool) -> None:
-        kubelet = self._on.players.kubelet
+        kubelet = self._on.simulated.kubelet
         await (kubelet.finish(pod) if well else kubelet.fail(pod))
 
 
@@ -177,7 +177,7 @@ def differences(real: Any, played: Any, path: str) -> list[str]:
 
 
 async def settled(ground: Ground, like: Picture | None = None) -> Picture:
-    """The picture once nothing is left to be done: the players say so; of a real one it is known what has to come."""
+    """The picture once nothing is left to be done: simulated controllers say so, of real ones it is known."""
     await ground.idle()
     if like is None:
         return await picture(ground)
@@ -245,14 +245,14 @@ async def told_for_real(plane: ControlPlane, namespace: str, like: Story) -> Sto
         return await tell(ground, like)
 
 
-async def told_by_players(minor: str) -> Story:
+async def told_by_controllers(minor: str) -> Story:
     async with stage(minor) as on:
         await add_nodes(on.api, 1)
         return await tell(Played(on))
 
 
 async def test_played_lives_are_like_real_ones(plane: ControlPlane, namespace: str) -> None:
-    played = await told_by_players(plane.minor.name)
+    played = await told_by_controllers(plane.minor.name)
     real_story = await told_for_real(plane, namespace, played)
     assert [what for what, _ in played] == [what for what, _ in real_story]
     wrong: list[str] = []

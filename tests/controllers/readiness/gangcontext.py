@@ -42,7 +42,7 @@ class Errors(ControllerObserver):
         self.kinds.append(kind)
 
 
-class Scene:
+class Context:
     """A sandbox, JobSets in it, and Gang objects that are written by whoever leads."""
 
     def __init__(self, sandbox: Sandbox, client: Client) -> None:
@@ -103,7 +103,7 @@ class Scene:
         return [f"{each.verb} {each.subresource}".strip() for each in self.sandbox.audit.writes_by(USER)]
 
 
-Play = Callable[[Scene], Awaitable[None]]
+Play = Callable[[Context], Awaitable[None]]
 
 
 def play(acts: Play, *, defined: bool = True) -> None:
@@ -111,11 +111,11 @@ def play(acts: Play, *, defined: bool = True) -> None:
 
     async def main() -> None:
         async with stage() as (sandbox, client):
-            scene = Scene(sandbox, client)
+            context = Context(sandbox, client)
             if defined:
-                await scene.define()
+                await context.define()
                 await asyncio.sleep(1)
-            await acts(scene)
+            await acts(context)
 
     virtual_time.run(main())
 

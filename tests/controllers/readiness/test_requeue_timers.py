@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.controllers.readiness.agenda import REST_SECONDS, TOGETHER_SECONDS, Agenda
+from gangctl.controllers.readiness.requeue_timers import REST_SECONDS, TOGETHER_SECONDS, RequeueTimers
 from tests.client.clock import VirtualClock, until
 
 
 class Rig:
-    """An agenda in virtual time, and what it looked at when."""
+    """An requeue_timers in virtual time, and what it looked at when."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.looks: list[tuple[float, str, float]] = []
         self.costs: dict[str, float] = {}
-        self.agenda: Agenda[str] = Agenda(self._look, clock=self.clock)
+        self.requeue_timers: RequeueTimers[str] = RequeueTimers(self._look, clock=self.clock)
 
     def _look(self, key: str, since: float) -> None:
         self.looks.append((self.clock.now() - 1000, key, since - 1000))
@@ -37,7 +37,7 @@ class Rig:
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
     made = Rig()
-    task = asyncio.create_task(made.agenda.run())
+    task = asyncio.create_task(made.requeue_timers.run())
     yield made
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -45,7 +45,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 async def test_changes_in_a_moment_are_one_look(rig: Rig) -> None:
     for key in ("a", "b", "a", "a"):
-        rig.agenda.mark(key)
+        rig.requeue_timers.mark(key)
     await rig.clock.advance(10)
     assert rig.keys == ["a", "b"]
     assert [at for at, _, _ in rig.looks] == [pytest.approx(TOGETHER_SECONDS)] * 2
@@ -53,7 +53,7 @@ async def test_changes_in_a_moment_are_one_look(rig: Rig) -> None:
 
 async def test_one_that_changes_all_the_time_is_looked_at_at_once_and_then_twice_a_second(rig: Rig) -> None:
     for _ in range(300):
-        rig.agenda.mark("a")
+        rig.requeue_timers.mark("a")
         await rig.clock.advance(0.01)
     times = [at for at, _, _ in rig.looks]
     assert times[0] == pytest.approx(TOGETHER_SECONDS)
@@ -63,10 +63,10 @@ async def test_one_that_changes_all_the_time_is_looked_at_at_once_and_then_twice
 
 
 async def test_one_that_rests_keeps_no_other_waiting(rig: Rig) -> None:
-    rig.agenda.mark("a")
+    rig.requeue_timers.mark("a")
     await rig.clock.advance(0.2)
-    rig.agenda.mark("a")
-    rig.agenda.mark("b")
+    rig.requeue_timers.mark("a")
+    rig.requeue_timers.mark("b")
     await rig.clock.advance(0.11)
     assert rig.keys == ["a", "b"]
     await rig.clock.advance(0.5)
@@ -75,11 +75,11 @@ async def test_one_that_rests_keeps_no_other_waiting(rig: Rig) -> None:
 
 
 async def test_the_first_change_that_was_not_seen_is_what_counts(rig: Rig) -> None:
-    rig.agenda.mark("a")
+    rig.requeue_timers.mark("a")
     await rig.clock.advance(0.05)
-    rig.agenda.mark("a")
+    rig.requeue_timers.mark("a")
     await rig.clock.advance(1)
-    rig.agenda.mark("a")
+    rig.requeue_timers.mark("a")
     await rig.clock.advance(1)
     assert [since for _, _, since in rig.looks] == [pytest.approx(0), pytest.approx(1.05)]
 
@@ -90,21 +90,21 @@ async def test_a_change_during_a_look_is_not_lost() -> None:
     def look(key: str, _: float) -> None:
         seen.append(key)
         if len(seen) == 1:
-            agenda.mark(key)
+            requeue_timers.mark(key)
 
-    agenda: Agenda[str] = Agenda(look, clock=clock)
-    task = asyncio.create_task(agenda.run())
-    agenda.mark("a")
+    requeue_timers: RequeueTimers[str] = RequeueTimers(look, clock=clock)
+    task = asyncio.create_task(requeue_timers.run())
+    requeue_timers.mark("a")
     await clock.advance(5)
     assert seen == ["a", "a"]
     task.cancel()
 
 
 async def test_the_last_wish_counts(rig: Rig) -> None:
-    rig.agenda.again("a", 10)
-    rig.agenda.again("a", 20)
-    rig.agenda.again("b", 5)
-    rig.agenda.again("b", None)
+    rig.requeue_timers.again("a", 10)
+    rig.requeue_timers.again("a", 20)
+    rig.requeue_timers.again("b", 5)
+    rig.requeue_timers.again("b", None)
     await rig.clock.advance(19)
     assert rig.keys == []
     await rig.clock.advance(2)
@@ -114,9 +114,9 @@ async def test_the_last_wish_counts(rig: Rig) -> None:
 
 
 async def test_a_sooner_wish_is_granted_while_it_waits_for_a_later_one(rig: Rig) -> None:
-    rig.agenda.again("a", 500)
+    rig.requeue_timers.again("a", 500)
     await rig.clock.advance(1)
-    rig.agenda.again("b", 2)
+    rig.requeue_timers.again("b", 2)
     await rig.clock.advance(3)
     assert rig.keys == ["b"]
 
@@ -124,8 +124,8 @@ async def test_a_sooner_wish_is_granted_while_it_waits_for_a_later_one(rig: Rig)
 async def test_what_takes_long_is_looked_at_more_rarely_than_the_rest(rig: Rig) -> None:
     rig.costs["huge"] = 0.3
     for _ in range(100):
-        rig.agenda.mark("huge")
-        rig.agenda.mark("small")
+        rig.requeue_timers.mark("huge")
+        rig.requeue_timers.mark("small")
         await rig.clock.advance(0.1)
     counts = Counter(rig.keys)
     assert counts["huge"] <= 5
@@ -136,10 +136,10 @@ async def test_one_that_changes_does_not_wait_for_thousands_that_may_be_concerne
     crowd = [f"crowd-{number}" for number in range(3000)]
     rig.costs = dict.fromkeys(crowd, 0.001)
     for key in crowd:
-        rig.agenda.mark_later(key)
+        rig.requeue_timers.mark_later(key)
     await rig.clock.advance(1)
-    rig.agenda.mark("a")
-    rig.agenda.mark(crowd[-1])
+    rig.requeue_timers.mark("a")
+    rig.requeue_timers.mark(crowd[-1])
     await rig.clock.advance(1)
     among = [rig.keys.index(key) for key in ("a", crowd[-1])]
     assert max(among) < 1000
@@ -154,9 +154,9 @@ async def test_one_that_changes_all_the_time_is_looked_at_no_more_often_among_th
     crowd = [f"crowd-{number}" for number in range(3000)]
     rig.costs = dict.fromkeys(crowd, 0.001)
     for key in crowd:
-        rig.agenda.mark_later(key)
+        rig.requeue_timers.mark_later(key)
     for _ in range(300):
-        rig.agenda.mark("a")
+        rig.requeue_timers.mark("a")
         await rig.clock.advance(0.01)
     times = [at for at, key, _ in rig.looks if key == "a"]
     assert len(times) >= 4
@@ -166,17 +166,17 @@ async def test_one_that_changes_all_the_time_is_looked_at_no_more_often_among_th
 async def test_what_can_wait_and_takes_long_rests_too(rig: Rig) -> None:
     rig.costs["huge"] = 0.3
     for _ in range(100):
-        rig.agenda.mark_later("huge")
+        rig.requeue_timers.mark_later("huge")
         await rig.clock.advance(0.1)
     assert 2 <= len(rig.looks) <= 5
 
 
 async def test_what_is_cleared_is_not_looked_at(rig: Rig) -> None:
-    rig.agenda.mark("a")
-    rig.agenda.mark_later("d")
-    rig.agenda.again("b", 5)
-    rig.agenda.clear()
-    rig.agenda.mark("c")
+    rig.requeue_timers.mark("a")
+    rig.requeue_timers.mark_later("d")
+    rig.requeue_timers.again("b", 5)
+    rig.requeue_timers.clear()
+    rig.requeue_timers.mark("c")
     await rig.clock.advance(100)
     assert rig.keys == ["c"]
 
@@ -191,10 +191,10 @@ async def test_others_get_their_turn_while_thousands_are_looked_at() -> None:
             pass
         done.append(key)
 
-    agenda: Agenda[int] = Agenda(look)
-    task = asyncio.create_task(agenda.run())
+    requeue_timers: RequeueTimers[int] = RequeueTimers(look)
+    task = asyncio.create_task(requeue_timers.run())
     for key in range(2000):
-        agenda.mark(key)
+        requeue_timers.mark(key)
     turns = 0
     while len(done) < 2000:
         await asyncio.sleep(0.001)
@@ -209,10 +209,10 @@ async def test_others_get_their_turn_while_thousands_are_looked_at() -> None:
 def test_every_change_is_seen_after_it_came_and_within_a_moment(changes: list[tuple[str, float]]) -> None:
     async def run() -> None:
         rig = Rig()
-        task = asyncio.create_task(rig.agenda.run())
+        task = asyncio.create_task(rig.requeue_timers.run())
         marks: list[tuple[str, float]] = []
         for key, pause in changes:
-            rig.agenda.mark(key)
+            rig.requeue_timers.mark(key)
             marks.append((key, rig.clock.now() - 1000))
             await rig.clock.advance(pause)
         await rig.clock.advance(1)
@@ -228,17 +228,17 @@ def test_every_change_is_seen_after_it_came_and_within_a_moment(changes: list[tu
 
 async def test_wishes_that_were_replaced_do_not_pile_up(rig: Rig) -> None:
     for _ in range(5000):
-        rig.agenda.again("a", 1000)
-    assert len(rig.agenda._alarms) < 2000
+        rig.requeue_timers.again("a", 1000)
+    assert len(rig.requeue_timers._alarms) < 2000
     await rig.clock.advance(1001)
     assert rig.keys == ["a"]
 
 
 async def test_real_time_is_the_clock_unless_told_otherwise() -> None:
     seen = list[str]()
-    agenda: Agenda[str] = Agenda(lambda key, _: seen.append(key), together_seconds=0.01)
-    task = asyncio.create_task(agenda.run())
-    agenda.mark("a")
+    requeue_timers: RequeueTimers[str] = RequeueTimers(lambda key, _: seen.append(key), together_seconds=0.01)
+    task = asyncio.create_task(requeue_timers.run())
+    requeue_timers.mark("a")
     condition: Callable[[], object] = lambda: seen  # noqa: E731 - what is waited for
     await until(condition)
     assert seen == ["a"]

@@ -43,11 +43,11 @@ class Until:
 
 
 Finding = Cause | Until
-Finder = Callable[["Scene"], Iterator[Finding]]
+Finder = Callable[["Context"], Iterator[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Context:
     """One JobSet that is not as it should be. ``groups`` are those that still want something."""
 
     snapshot: Snapshot

@@ -15,9 +15,10 @@ from gangctl.api.meta import controller_owner
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy, now
-from gangctl.sandbox.players import completion_indexes, conditions
-from gangctl.sandbox.players.events import Recorder
-from gangctl.sandbox.players.job_pods import (
+from gangctl.sandbox.simulated import completion_indexes, conditions
+from gangctl.sandbox.simulated.controller import SimulatedController
+from gangctl.sandbox.simulated.events import Recorder
+from gangctl.sandbox.simulated.job_pods import (
     FINALIZER,
     has_succeeded,
     index_of,
@@ -29,8 +30,7 @@ from gangctl.sandbox.players.job_pods import (
     new_pod,
     surplus,
 )
-from gangctl.sandbox.players.mirror import key_of
-from gangctl.sandbox.players.player import Player
+from gangctl.sandbox.simulated.mirror import key_of
 
 JobKey = tuple[str, str, str]
 """Namespace, name and UID: pods of a Job that is gone must be let go too."""
@@ -77,7 +77,7 @@ class _Look:
         return int(self.status.get(name) or 0)
 
 
-class JobController(Player[JobKey]):
+class JobController(SimulatedController[JobKey]):
     """Creates, counts and deletes the pods of Jobs."""
 
     name: ClassVar[str] = "job"

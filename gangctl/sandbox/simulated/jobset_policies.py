@@ -6,9 +6,9 @@ import re
 from typing import Any, Final
 
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.players import conditions
-from gangctl.sandbox.players.child_jobs import replicas_of
-from gangctl.sandbox.players.jobset_progress import OwnedJobs, replicated_job_of
+from gangctl.sandbox.simulated import conditions
+from gangctl.sandbox.simulated.child_jobs import replicas_of
+from gangctl.sandbox.simulated.jobset_progress import OwnedJobs, replicated_job_of
 
 _COMPLETED: Final = "jobset completed successfully"
 _EXCLUSIVE: Final = {

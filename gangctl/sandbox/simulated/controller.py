@@ -1,4 +1,4 @@
-"""The life of every player: mirrors tell which keys changed, workers bring one after the other in order.
+"""The life of every simulated controller: mirrors tell which keys changed, workers bring one after the other in order.
 
 Level-triggered, as the real controllers are: a key says where to look, not what happened.
 """
@@ -17,7 +17,7 @@ from gangctl.sandbox.api import Api
 from gangctl.sandbox.caller import Caller, DeleteOptions, Propagation
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, name_of, namespace_of
-from gangctl.sandbox.players.mirror import Index, Mirror
+from gangctl.sandbox.simulated.mirror import Index, Mirror
 
 K = TypeVar("K", str, tuple[str, str], tuple[str, str, str])
 
@@ -28,7 +28,7 @@ _CONFLICT: Final = 409
 _log = structlog.get_logger("gangctl.sandbox")
 
 
-class Player(ABC, Generic[K]):
+class SimulatedController(ABC, Generic[K]):
     """One controller beside the API server, which knows it as ``system:sandbox:NAME``."""
 
     name: ClassVar[str]
@@ -66,7 +66,7 @@ class Player(ABC, Generic[K]):
                 # What is gone needs nothing more; a change of it brings the key again.
                 if refused.code != _NOT_FOUND:
                     delay = self.queue.add_failed(key)
-                    _log.debug("refused", player=self.name, key=key, error=str(refused), again_in=delay)
+                    _log.debug("refused", controller=self.name, key=key, error=str(refused), again_in=delay)
             else:
                 self.queue.forget(key)
             finally:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from gangctl.sandbox.objects import Object, copy
-from gangctl.sandbox.players import conditions
-from gangctl.sandbox.players.completion_indexes import INDEX
+from gangctl.sandbox.simulated import conditions
+from gangctl.sandbox.simulated.completion_indexes import INDEX
 
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 """Keeps a pod until the Job controller has counted how it ended."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.players import add_nodes, finish_when_bound
+from gangctl.sandbox.simulated import add_nodes, finish_when_bound
 from tests.jobsets import jobset, rj
 from tests.rows import each
 from tests.sandbox.stage import NAMESPACE, Referring, Stage, stage
@@ -162,8 +162,8 @@ async def test_a_replacement_waits_for_a_quorum_that_succeeded_pods_no_longer_ma
         for i in range(2):
             await on.create("pods", pod(f"p-{i}", restartPolicy="Never", **reference("1.37", "g")))
         first, second = await on.until_phase("Running", 2)
-        await on.players.kubelet.finish(first)
-        await on.players.kubelet.fail(second)
+        await on.simulated.kubelet.finish(first)
+        await on.simulated.kubelet.fail(second)
         await on.create("pods", pod("p-2", **reference("1.37", "g")))
         await on.idle()
         assert not (await on.get("pods", "p-2"))["spec"].get("nodeName")
@@ -183,7 +183,7 @@ async def test_a_group_of_1_37_takes_only_pods_of_its_own_priority(minor: str, b
             "metadata": {"name": "high"},
             "value": 1000,
         }
-        await on.api.create(on.api.kind("priorityclasses.scheduling.k8s.io"), "", high, on.players.kubelet.caller)
+        await on.api.create(on.api.kind("priorityclasses.scheduling.k8s.io"), "", high, on.simulated.kubelet.caller)
         await create_group(on, minor, "g", 1)
         await on.create("pods", pod("p-0", priorityClassName="high", **reference(minor, "g")))
         await on.idle()
@@ -213,7 +213,7 @@ async def test_higher_priority_comes_first() -> None:
             "metadata": {"name": "high"},
             "value": 1000,
         }
-        await on.api.create(on.api.kind("priorityclasses.scheduling.k8s.io"), "", high, on.players.kubelet.caller)
+        await on.api.create(on.api.kind("priorityclasses.scheduling.k8s.io"), "", high, on.simulated.kubelet.caller)
         await on.create("pods", pod("low"))
         await on.create("pods", pod("high", priorityClassName="high"))
         await on.idle()

@@ -1,4 +1,4 @@
-"""Jobs that missed their gang: they exist, and their pods do not name the group that was planned for them.
+"""Jobs that have no group reference: they exist, and their pods do not name the group that was planned for them.
 
 A pod template is settled when its Job is made. Kubernetes 1.36 does not know the field in
 which pods of 1.35 named their gang, so the Jobs that live through that upgrade lose it; a
@@ -22,7 +22,7 @@ from gangctl.gang.reasons import Notice, Reason
 _LISTED: Final = 4
 
 
-def find_outsiders(plan: GangPlan, jobs: Iterable[JobProgress], generation: Generation) -> tuple[JobProgress, ...]:
+def find_unlinked(plan: GangPlan, jobs: Iterable[JobProgress], generation: Generation) -> tuple[JobProgress, ...]:
     """Jobs of the plan whose pods do not name the group that was planned, as ``generation`` has it.
 
     Those that are about to be replaced are none, nor are those of an attempt that is not planned yet.
@@ -41,11 +41,11 @@ def find_outsiders(plan: GangPlan, jobs: Iterable[JobProgress], generation: Gene
     return tuple(found)
 
 
-def without(plan: GangPlan, outsiders: Sequence[JobProgress]) -> GangPlan:
-    """The plan for the other Jobs: no group waits for an outsider's pods, and one of outsiders only is left out."""
-    if not outsiders:
+def without(plan: GangPlan, unlinked: Sequence[JobProgress]) -> GangPlan:
+    """The plan for the other Jobs: no group waits for pods of unlinked Jobs; one of these only is left out."""
+    if not unlinked:
         return plan
-    lean = replace(plan, outsiders=frozenset(job.key for job in outsiders))
+    lean = replace(plan, unlinked=frozenset(job.key for job in unlinked))
     pods: dict[str, int] = {}
     for job in lean.jobs():
         if job.reference is not None:
@@ -59,13 +59,13 @@ def without(plan: GangPlan, outsiders: Sequence[JobProgress]) -> GangPlan:
 
 
 def names_another(job: JobProgress, generation: Generation) -> bool:
-    """Whether the pods of an outsider name a group, as ``generation`` has it, and not merely one of other times."""
+    """Whether the pods of an unlinked Job name a group, as ``generation`` has it, and not merely one of other times."""
     return bool(job.group) and ("/" in job.group) is not generation.capabilities.pod_groups
 
 
-def tell(outsiders: Iterable[JobProgress], generation: Generation) -> tuple[Notice, ...]:
-    """What a person should know about outsiders that are not finished."""
-    unfinished = [job for job in outsiders if not job.complete]
+def tell(unlinked: Iterable[JobProgress], generation: Generation) -> tuple[Notice, ...]:
+    """What a person should know about unlinked Jobs that are not finished."""
+    unfinished = [job for job in unlinked if not job.complete]
     notices = []
     if without_group := _listed(job for job in unfinished if not names_another(job, generation)):
         message = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gangctl.api.scheduling import Generation
-from gangctl.gang.outsiders import find_outsiders, tell, without
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress, target_min_counts
 from gangctl.gang.reasons import Reason
+from gangctl.gang.unlinked import find_unlinked, tell, without
 from tests.gang.pipeline import GENERATIONS, some_plan
 from tests.jobsets import jobset, rj
 from tests.rows import each
@@ -38,7 +38,7 @@ def sizes(plan: GangPlan) -> list[int]:
 def test_a_job_with_the_reference_of_its_time_is_in_its_gang(generation: Generation) -> None:
     plan = some_plan(SHARED, generation)
     jobs = [member(plan, generation, "a", 0)]
-    assert find_outsiders(plan, jobs, generation) == ()
+    assert find_unlinked(plan, jobs, generation) == ()
     assert without(plan, ()) is plan
 
 
@@ -47,9 +47,9 @@ def test_nobody_waits_for_jobs_whose_pods_name_no_group_or_another(group: str) -
     """The field of 1.35 may still be what the cache holds; in the cluster it is gone."""
     plan = some_plan(SHARED, V1ALPHA2)
     own = member(plan, V1ALPHA2, "b", 0)
-    outsiders = find_outsiders(plan, [job("a", 0, group), own], V1ALPHA2)
-    assert [each.name for each in outsiders] == ["js-a-0"]
-    lean = without(plan, outsiders)
+    unlinked = find_unlinked(plan, [job("a", 0, group), own], V1ALPHA2)
+    assert [each.name for each in unlinked] == ["js-a-0"]
+    lean = without(plan, unlinked)
     assert (sizes(plan), sizes(lean)) == ([10], [6])
     assert [reference is None for reference in (each.reference for each in lean.jobs())] == [True, False, False]
     assert list(target_min_counts(lean, [replace(own, succeeded=1)]).values()) == [5]
@@ -57,17 +57,17 @@ def test_nobody_waits_for_jobs_whose_pods_name_no_group_or_another(group: str) -
 
 
 @each("generation", GENERATIONS)
-def test_a_job_that_names_the_group_of_its_neighbour_is_an_outsider(generation: Generation) -> None:
+def test_a_job_that_names_the_group_of_its_neighbour_is_an_unlinked_job(generation: Generation) -> None:
     plan = some_plan(APART, generation)
     neighbour = member(plan, generation, "w", 1)
-    assert find_outsiders(plan, [replace(neighbour, index=0), neighbour], generation) == (replace(neighbour, index=0),)
+    assert find_unlinked(plan, [replace(neighbour, index=0), neighbour], generation) == (replace(neighbour, index=0),)
 
 
-def test_a_group_of_outsiders_only_is_left_out() -> None:
+def test_a_group_of_unlinked_only_is_left_out() -> None:
     plan = some_plan(APART, V1ALPHA2)
-    lean = without(plan, find_outsiders(plan, [job("w", 0)], V1ALPHA2))
+    lean = without(plan, find_unlinked(plan, [job("w", 0)], V1ALPHA2))
     assert lean.groups == plan.groups[1:]
-    nothing = without(plan, find_outsiders(plan, [job("w", 0), job("w", 1)], V1ALPHA2))
+    nothing = without(plan, find_unlinked(plan, [job("w", 0), job("w", 1)], V1ALPHA2))
     assert nothing.groups == ()
 
 
@@ -81,15 +81,15 @@ def test_a_group_of_outsiders_only_is_left_out() -> None:
     ],
     ids=["about to be replaced", "of another JobSet", "not planned", "never ganged"],
 )
-def test_not_an_outsider(stranger: JobProgress) -> None:
+def test_not_an_unlinked_job(stranger: JobProgress) -> None:
     plan = some_plan(jobset("js", rj("w", 1, 4, 4, mode="Gang"), rj("free", 1, 1, 1), uid="u"), V1ALPHA2)
-    assert find_outsiders(plan, [stranger], V1ALPHA2) == ()
+    assert find_unlinked(plan, [stranger], V1ALPHA2) == ()
 
 
 def test_a_restart_makes_all_jobs_anew() -> None:
     raw = {**SHARED, "status": {"restarts": 1}}
-    assert find_outsiders(some_plan(raw, V1ALPHA2), [job("a", 0)], V1ALPHA2) == ()
-    assert len(find_outsiders(some_plan(raw, V1ALPHA2), [job("a", 0, attempt=1)], V1ALPHA2)) == 1
+    assert find_unlinked(some_plan(raw, V1ALPHA2), [job("a", 0)], V1ALPHA2) == ()
+    assert len(find_unlinked(some_plan(raw, V1ALPHA2), [job("a", 0, attempt=1)], V1ALPHA2)) == 1
 
 
 def test_what_is_told() -> None:

@@ -1,4 +1,4 @@
-"""The ledger is always the sum over the gangs that are there, and shows no more rows than it may."""
+"""The aggregates is always the sum over the gangs that are there, and shows no more rows than it may."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.ledger import OTHERS, THE_OTHERS, Blocked, Ledger, Limits, Queue, queue_of
+from gangctl.readiness.aggregates import OTHERS, THE_OTHERS, Aggregates, Blocked, Limits, Queue, queue_of
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Counts, Readiness
 from tests.readiness.standings import cause, standing, standings
@@ -22,33 +22,33 @@ Step = tuple[Readiness, bool]
 steps = st.lists(st.tuples(standings(), st.booleans()), max_size=40)
 
 
-def told(ledger: Ledger, story: Sequence[Step]) -> dict[tuple[str, str], Readiness]:
-    """Tell the ledger a story; returns the gangs that are left."""
+def told(aggregates: Aggregates, story: Sequence[Step]) -> dict[tuple[str, str], Readiness]:
+    """Tell the aggregates a story; returns the gangs that are left."""
     left: dict[tuple[str, str], Readiness] = {}
     for gang, stays in story:
         before = left.pop(gang.key, None)
         if stays:
             left[gang.key] = gang
-        ledger.stands(before, gang if stays else None)
+        aggregates.stands(before, gang if stays else None)
     return left
 
 
-def tables(ledger: Ledger) -> dict[str, Any]:
-    rows = dict(ledger.rows())
+def tables(aggregates: Aggregates) -> dict[str, Any]:
+    rows = dict(aggregates.rows())
     return {
         "phases": {queue: dict(row.phases) for queue, row in rows.items()},
         "pods": {queue: row.pods for queue, row in rows.items()},
-        "gangs": {gang.key: gang for gang in ledger.gangs()},
-        "blocked": dict(ledger.blocked()),
-        "lost": dict(ledger.lost()),
-        "without": ledger.without_row,
-        "length": len(ledger),
+        "gangs": {gang.key: gang for gang in aggregates.gangs()},
+        "blocked": dict(aggregates.blocked()),
+        "lost": dict(aggregates.lost()),
+        "without": aggregates.without_row,
+        "length": len(aggregates),
     }
 
 
 @given(steps)
 def test_it_equals_one_that_was_made_from_the_gangs_that_are_left(story: list[Step]) -> None:
-    moved, anew = Ledger(), Ledger()
+    moved, anew = Aggregates(), Aggregates()
     for gang in told(moved, story).values():
         anew.stands(None, gang)
     assert tables(moved) == tables(anew)
@@ -56,22 +56,24 @@ def test_it_equals_one_that_was_made_from_the_gangs_that_are_left(story: list[St
 
 @given(steps)
 def test_it_is_the_sum_over_the_gangs_that_are_left(story: list[Step]) -> None:
-    ledger = Ledger()
-    left = list(told(ledger, story).values())
-    for queue, row in ledger.rows():
+    aggregates = Aggregates()
+    left = list(told(aggregates, story).values())
+    for queue, row in aggregates.rows():
         here = [gang for gang in left if queue_of(gang) == queue]
         assert row.phases == Counter(gang.phase for gang in here)
         assert row.pods == sum((gang.counts for gang in here), Counts())
-    for (queue, reason), found in ledger.blocked().items():
+    for (queue, reason), found in aggregates.blocked().items():
         kept = [gang for gang in left if queue_of(gang) == queue and gang.blocked_by is reason]
         first = min(next(each.since for each in gang.causes if each.blocking) or gang.since for gang in kept)
         assert found == Blocked(len(kept), first)
-    assert sum(found.gangs for found in ledger.blocked().values()) == sum(gang.blocked_by is not None for gang in left)
+    assert sum(found.gangs for found in aggregates.blocked().values()) == sum(
+        gang.blocked_by is not None for gang in left
+    )
 
 
 @given(steps, st.builds(Limits, *[st.integers(0, 3)] * 4))
 def test_what_has_no_row_of_its_own_is_summed_up(story: list[Step], limits: Limits) -> None:
-    small, large = Ledger(limits), Ledger()
+    small, large = Aggregates(limits), Aggregates()
     told(small, story)
     told(large, story)
     shown, all_of_it = tables(small), tables(large)
@@ -89,61 +91,61 @@ def test_what_has_no_row_of_its_own_is_summed_up(story: list[Step], limits: Limi
         assert by_last["shown"] == by_last["all"]
 
 
-def test_an_empty_ledger_has_no_rows() -> None:
-    ledger = Ledger()
+def test_an_empty_aggregates_has_no_rows() -> None:
+    aggregates = Aggregates()
     gang = standing("js", Reason.NOT_GANGED)
-    ledger.stands(None, gang)
-    ledger.stands(gang, None)
-    assert tables(ledger) == tables(Ledger())
+    aggregates.stands(None, gang)
+    aggregates.stands(gang, None)
+    assert tables(aggregates) == tables(Aggregates())
 
 
 def test_what_it_was_not_told_is_not_taken_away() -> None:
-    ledger = Ledger()
-    ledger.stands(standing("other"), None)
-    ledger.stands(standing("js", phase=GangPhase.READY), standing("js"))
-    assert tables(ledger)["phases"] == {Queue("ns", "local", "cluster"): {GangPhase.SCHEDULING: 1}}
+    aggregates = Aggregates()
+    aggregates.stands(standing("other"), None)
+    aggregates.stands(standing("js", phase=GangPhase.READY), standing("js"))
+    assert tables(aggregates)["phases"] == {Queue("ns", "local", "cluster"): {GangPhase.SCHEDULING: 1}}
 
 
 def test_a_row_is_kept_while_its_only_gang_moves_on_and_then_goes_to_the_next_in_line() -> None:
-    ledger = Ledger(Limits(gangs=1, queues=1))
+    aggregates = Aggregates(Limits(gangs=1, queues=1))
     first, second, third = (standing(f"js-{n}", local_queue=f"queue-{n}") for n in (1, 2, 3))
     for gang in (first, second, third):
-        ledger.stands(None, gang)
+        aggregates.stands(None, gang)
     moved = replace(first, phase=GangPhase.READY)
-    ledger.stands(first, moved)
-    assert ledger.gangs() == [moved]
-    assert [queue.local_queue for queue, _ in ledger.rows()] == ["queue-1", OTHERS]
-    ledger.stands(moved, None)
-    assert ledger.gangs() == [second]
-    assert [queue.local_queue for queue, _ in ledger.rows()] == ["queue-2", OTHERS]
-    ledger.stands(third, None)
-    assert [queue.local_queue for queue, _ in ledger.rows()] == ["queue-2"]
-    assert ledger.without_row == 0
+    aggregates.stands(first, moved)
+    assert aggregates.gangs() == [moved]
+    assert [queue.local_queue for queue, _ in aggregates.rows()] == ["queue-1", OTHERS]
+    aggregates.stands(moved, None)
+    assert aggregates.gangs() == [second]
+    assert [queue.local_queue for queue, _ in aggregates.rows()] == ["queue-2", OTHERS]
+    aggregates.stands(third, None)
+    assert [queue.local_queue for queue, _ in aggregates.rows()] == ["queue-2"]
+    assert aggregates.without_row == 0
 
 
 def test_what_found_no_row_is_counted_once() -> None:
-    ledger = Ledger(Limits(gangs=1, queues=1, reasons=1, namespaces=1))
+    aggregates = Aggregates(Limits(gangs=1, queues=1, reasons=1, namespaces=1))
     for name in ("a", "b"):
         gang = standing(name, Reason.NOT_GANGED, namespace=name)
-        ledger.stands(None, gang)
-        ledger.stands(gang, replace(gang, phase=GangPhase.UNSCHEDULABLE))
-    assert ledger.dropped == {"gangs": 1, "queues": 1, "reasons": 1, "namespaces": 1}
+        aggregates.stands(None, gang)
+        aggregates.stands(gang, replace(gang, phase=GangPhase.UNSCHEDULABLE))
+    assert aggregates.dropped == {"gangs": 1, "queues": 1, "reasons": 1, "namespaces": 1}
 
 
 def test_the_oldest_of_many_is_found_again_when_it_goes() -> None:
-    ledger = Ledger()
+    aggregates = Aggregates()
     gangs = [standing(f"js-{n}", cause(Reason.UNSCHEDULABLE, since=100 + n)) for n in range(50)]
     for gang in gangs:
-        ledger.stands(None, gang)
+        aggregates.stands(None, gang)
     place = Queue("ns", "local", "cluster"), Reason.UNSCHEDULABLE
     for number, gang in enumerate(gangs):
-        assert ledger.blocked()[place] == Blocked(50 - number, 100 + number)
-        ledger.stands(gang, None)
-    assert place not in ledger.blocked()
+        assert aggregates.blocked()[place] == Blocked(50 - number, 100 + number)
+        aggregates.stands(gang, None)
+    assert place not in aggregates.blocked()
 
 
 def test_a_cause_without_a_time_lasts_as_long_as_the_phase() -> None:
-    ledger = Ledger()
+    aggregates = Aggregates()
     starting = cause(Reason.STARTING, since=3, blocking=False)
-    ledger.stands(None, standing("js", starting, Reason.UNSCHEDULABLE, since=7))
-    assert list(ledger.blocked().values()) == [Blocked(1, 7)]
+    aggregates.stands(None, standing("js", starting, Reason.UNSCHEDULABLE, since=7))
+    assert list(aggregates.blocked().values()) == [Blocked(1, 7)]

@@ -8,8 +8,8 @@ from typing import Any
 
 from gangctl.api.meta import REPLICATED_JOB_NAME, RESTART_ATTEMPT
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.players import conditions
-from gangctl.sandbox.players.child_jobs import replicas_of
+from gangctl.sandbox.simulated import conditions
+from gangctl.sandbox.simulated.child_jobs import replicas_of
 
 
 def is_suspended(obj: Object) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.players import add_nodes, completion_indexes
-from gangctl.sandbox.players.job_pods import FINALIZER
+from gangctl.sandbox.simulated import add_nodes, completion_indexes
+from gangctl.sandbox.simulated.job_pods import FINALIZER
 from tests.rows import each
 from tests.sandbox.stage import NAMESPACE, Stage, stage
 
@@ -94,7 +94,7 @@ async def test_no_more_pods_at_once_than_its_parallelism_until_all_indexes_are_d
         assert indexes(await on.pods()) == ["0", "1"]
         status = (await on.get(JOBS, "j"))["status"]
         assert (status["active"], status["ready"]) == (2, 2)
-        await on.players.kubelet.finish(pods[1])
+        await on.simulated.kubelet.finish(pods[1])
         await on.until_phase("Running", 2)
         await on.idle()
         assert indexes(await on.pods()) == ["0", "1", "2"]
@@ -102,7 +102,7 @@ async def test_no_more_pods_at_once_than_its_parallelism_until_all_indexes_are_d
         assert (status["active"], status["succeeded"], status["completedIndexes"]) == (2, 1, "1")
         for pod in await on.pods():
             if pod["status"]["phase"] == "Running":
-                await on.players.kubelet.finish(pod)
+                await on.simulated.kubelet.finish(pod)
         done = await ending(on, "j", "Complete")
         assert done["status"]["completedIndexes"] == "0-2"
         assert done["status"]["completionTime"]
@@ -127,10 +127,10 @@ async def test_a_work_queue_is_done_when_one_pod_succeeded_and_the_others_ended(
         stored = await on.get(JOBS, "j")
         assert "completions" not in stored["spec"]
         first, second = await on.until_phase("Running", 2)
-        await on.players.kubelet.finish(first)
+        await on.simulated.kubelet.finish(first)
         await on.idle()
         assert (await on.get(JOBS, "j"))["status"]["active"] == 1
-        await on.players.kubelet.finish(second)
+        await on.simulated.kubelet.finish(second)
         done = await ending(on, "j", "Complete")
     assert done["status"]["succeeded"] == 2
 
@@ -140,12 +140,12 @@ async def test_failed_pods_are_replaced_until_the_backoff_limit() -> None:
         await add_nodes(on.api, 1)
         await on.create(JOBS, job(completionMode="Indexed", parallelism=2, completions=2, backoffLimit=1))
         pods = await on.until_phase("Running", 2)
-        await on.players.kubelet.fail(pods[0])
+        await on.simulated.kubelet.fail(pods[0])
         pods = await on.until_phase("Running", 2)
         await on.idle()
         assert (await on.get(JOBS, "j"))["status"]["failed"] == 1
         assert indexes(pods) == ["0", "1"]
-        await on.players.kubelet.fail(pods[0])
+        await on.simulated.kubelet.fail(pods[0])
         failed = await ending(on, "j", "Failed")
         (reason,) = [c["reason"] for c in failed["status"]["conditions"] if c["type"] == "Failed"]
         assert reason == "BackoffLimitExceeded"

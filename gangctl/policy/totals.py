@@ -35,7 +35,7 @@ class Violated:
 
 
 @dataclass(slots=True)
-class Tally:
+class Totals:
     """Of one policy: results by kind, and the violations of the JobSets that were created last."""
 
     counts: Counter[Result] = field(default_factory=Counter)
@@ -104,14 +104,14 @@ def _identity(entry: Mapping[str, Any]) -> tuple[object, ...]:
     return tuple(entry.get(key) for key in ("uid", "namespace", "name", "rule"))
 
 
-def count(outcomes: Iterable[Outcome], jobset: Object, tallies: Mapping[str, Tally]) -> None:
-    """Add what every policy says of one JobSet to the policies' tallies."""
+def count(outcomes: Iterable[Outcome], jobset: Object, totals: Mapping[str, Totals]) -> None:
+    """Add what every policy says of one JobSet to the policies' totals."""
     for outcome in outcomes:
-        tally = tallies.get(outcome.policy)
-        if tally is not None and outcome.matched:
-            tally.add(outcome, jobset)
+        own = totals.get(outcome.policy)
+        if own is not None and outcome.matched:
+            own.add(outcome, jobset)
 
 
-def tallies_of(policies: Sequence[str]) -> dict[str, Tally]:
-    """Empty tallies by policy."""
-    return {policy: Tally() for policy in policies}
+def totals_of(policies: Sequence[str]) -> dict[str, Totals]:
+    """Empty totals by policy."""
+    return {policy: Totals() for policy in policies}
