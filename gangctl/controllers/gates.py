@@ -15,8 +15,8 @@ from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.checks.standing import Standings
+from gangctl.controllers.events import RecordEvent
 from gangctl.controllers.projections import project_jobset
-from gangctl.controllers.reporter import Announcer
 from gangctl.errors import ApiError, NotFoundError
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.checks import Standing
@@ -51,7 +51,7 @@ class GateKeeper:
         workloads: Store[QueuedWorkload],
         *,
         standings: Standings,
-        say: Announcer,
+        say: RecordEvent,
     ) -> None:
         """The store of Kueue's Workloads has the index ``owner``."""
         self._reader = reader

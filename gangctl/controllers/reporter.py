@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.scheduling import Generation
-from gangctl.controllers.announce import announce, created, obstacles
+from gangctl.controllers.events import RecordEvent, created, events_of, obstacles
 from gangctl.controllers.translations import TranslationObserver, repairs, result_of
 from gangctl.errors import ApiError, OwnershipConflictError
 from gangctl.gang.assess import Assessment
@@ -24,18 +24,10 @@ NEW: Final = timedelta(minutes=2)
 Key = tuple[str, str]
 
 
-class Announcer(Protocol):
-    """Records events on JobSets; never blocks."""
-
-    def __call__(self, jobset: JobSet, notice: Notice) -> None:
-        """Record one event."""
-        ...
-
-
 class GangReporter:
     """Reports what each step of a reconcile came to."""
 
-    def __init__(self, say: Announcer, observer: TranslationObserver) -> None:
+    def __init__(self, say: RecordEvent, observer: TranslationObserver) -> None:
         """Record events by ``say``, and counts by ``observer``."""
         self._say = say
         self._observer = observer
@@ -95,7 +87,7 @@ class GangReporter:
         if jobset.restarts and not before:
             # The groups of a restart are routine, and no news.
             changes = [each for each in changes if not (isinstance(each, Create) and each.again)]
-        self._say_all(jobset, () if interrupted else announce(plan, changes, generation))
+        self._say_all(jobset, () if interrupted else events_of(plan, changes, generation))
 
     def rejected(self, jobset: JobSet, plan: GangPlan, conflict: OwnershipConflictError) -> None:
         """A name turned out to be another owner's."""
@@ -109,7 +101,7 @@ class GangReporter:
         self._observer.translated(level_of(plan), "failed")
         self._say(jobset, Notice(Reason.FAILED_CREATE, f"The API server refused a write ({error.reason}): {error}"))
         # The next attempt finds these done and would keep silent; a creation is reported when all of it is there.
-        self._say_all(jobset, announce(plan, [each for each in done if not isinstance(each, Create)], generation))
+        self._say_all(jobset, events_of(plan, [each for each in done if not isinstance(each, Create)], generation))
 
     def present(
         self, jobset: JobSet, plan: GangPlan, difference: Difference, generation: Generation, *, interrupted: bool

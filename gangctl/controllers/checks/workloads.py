@@ -17,8 +17,8 @@ from gangctl.api.jobset import JobSet
 from gangctl.client.client import Client
 from gangctl.controllers.checks.activity import Checks
 from gangctl.controllers.checks.standing import Standings
+from gangctl.controllers.events import RecordEvent
 from gangctl.controllers.queues.kinds import QUEUED_WORKLOADS
-from gangctl.controllers.reporter import Announcer
 from gangctl.errors import ConflictError, NotFoundError
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.checks import (
@@ -85,7 +85,7 @@ class WorkloadChecks:
         jobsets: JobSets,
         *,
         standings: Standings,
-        say: Announcer,
+        say: RecordEvent,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         jitter: Callable[[], float] = random.random,
     ) -> None:

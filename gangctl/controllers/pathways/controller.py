@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 
@@ -62,14 +62,6 @@ GOING_RETRY_SECONDS: Final = 2.0
 _log = structlog.get_logger(__name__)
 
 
-class Announcer(Protocol):
-    """Records events on PathwaysJobs; never blocks."""
-
-    def __call__(self, job: PathwaysFacts, notice: Notice) -> None:
-        """Record one event."""
-        ...
-
-
 class PathwaysController:
     """Follows PathwaysJobs, their JobSets and the upstream controller while :meth:`run` runs: the leader does."""
 
@@ -77,7 +69,7 @@ class PathwaysController:
         self,
         reader: Client,
         writer: Client,
-        say: Announcer,
+        say: Callable[[PathwaysFacts, Notice], None],
         *,
         setting: Callable[[], Setting],
         options: PathwaysOptions,

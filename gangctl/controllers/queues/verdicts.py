@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
 from gangctl.client.client import Client, Selection
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import JOBSETS
+from gangctl.controllers.events import RecordEvent
 from gangctl.controllers.queues.view import Affected, Door, QueueView, told_by
 from gangctl.fit.report import FitReport
 from gangctl.gang.config import read_config
@@ -59,14 +60,6 @@ class VerdictObserver:
         """Tell of one JobSet: None is that it does not wait."""
 
 
-class Announcer(Protocol):
-    """Records events on JobSets; never blocks."""
-
-    def __call__(self, jobset: JobSet, notice: Notice) -> None:
-        """Record one event."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Told:
     uid: str
@@ -82,7 +75,7 @@ class Verdicts:
         jobsets: Informer[JobSet],
         view: QueueView,
         read: Callable[[Key], Awaitable[Object | None]],
-        say: Announcer,
+        say: RecordEvent,
         enqueue: Callable[[Key, float], None],
         *,
         observer: VerdictObserver | None = None,

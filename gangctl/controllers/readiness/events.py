@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from gangctl.api.jobset import JobSet
 from gangctl.client.pacing import Clock, Timer
+from gangctl.controllers.events import RecordEvent
 from gangctl.controllers.readiness.observer import ReadinessObserver
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.moments import span
@@ -48,14 +49,6 @@ SAID_ELSEWHERE: Final = frozenset(
 """By the controllers that meet it, and by whoever did it: a person who suspends."""
 
 
-class Announcer(Protocol):
-    """Records events on JobSets; never blocks."""
-
-    def __call__(self, jobset: JobSet, notice: Notice) -> None:
-        """Record one event."""
-        ...
-
-
 @dataclass(slots=True)
 class _Told:
     """What one JobSet has been told in one attempt."""
@@ -74,7 +67,7 @@ class _Told:
 class ReadinessEvents(ReadinessObserver):
     """Says it through ``say``; ``jobset`` finds a JobSet that exists."""
 
-    def __init__(self, say: Announcer, jobset: Callable[[Key], JobSet | None], *, clock: Clock | None = None) -> None:
+    def __init__(self, say: RecordEvent, jobset: Callable[[Key], JobSet | None], *, clock: Clock | None = None) -> None:
         """Nothing has been told yet."""
         self._say = say
         self._jobset = jobset

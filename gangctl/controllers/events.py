@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from gangctl.api.jobset import JobSet
 from gangctl.api.scheduling import Capabilities, Generation
 from gangctl.gang.diff import Change, Create, Delete, Difference, Kind, SetMinCounts
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.reasons import Notice, Reason
+
+RecordEvent = Callable[[JobSet, Notice], None]
+"""Records one event on a JobSet; never blocks."""
 
 _LISTED: Final = 8
 """Names spelled out in one event; the rest is counted."""
@@ -40,7 +44,7 @@ def created(plan: GangPlan, capabilities: Capabilities) -> Notice:
     return Notice(Reason.WORKLOAD_CREATED, message)
 
 
-def announce(plan: GangPlan | None, changes: Iterable[Change], generation: Generation) -> list[Notice]:
+def events_of(plan: GangPlan | None, changes: Iterable[Change], generation: Generation) -> list[Notice]:
     """Events for changes that were carried out; routine ones (pods that finished) leave none."""
     notices: list[Notice] = []
     deleted: dict[Kind, list[str]] = {}
