@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from gangctl.api.documents import Document
 from gangctl.api.emit import to_yaml
+from gangctl.api.objects import Object
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import InvalidInputError, note
 from gangctl.cli.placedpods import PlacedPod, placed
@@ -59,7 +60,6 @@ _FIELDS: Final[Mapping[str, frozenset[str]]] = {
 """Fields of ``spec`` in v1beta2: a file has been through no schema, and the older ``cohort`` would say nothing."""
 _QUOTAS: Final = ("nominalQuota", "borrowingLimit", "lendingLimit")
 
-Object = Mapping[str, Any]
 T = TypeVar("T")
 
 

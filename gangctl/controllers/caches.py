@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOBSET_NAME
+from gangctl.api.objects import Key
 from gangctl.api.scheduling import Generation, Observed
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBS, JOBSETS, Resource
@@ -31,7 +32,6 @@ from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.store import Store
 from gangctl.runtime.threads import AT_ONCE, computed
 
-Key = tuple[str, str]
 Enqueue = Callable[[Key, float], None]
 Observer = Callable[[Resource], InformerObserver]
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.objects import Key
 from gangctl.api.scheduling import Generation
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.pods import PodReader
@@ -32,8 +33,6 @@ from gangctl.runtime.threads import computed
 CONFLICT_RETRY_SECONDS: Final = 30.0
 TERMINATING_RETRY_SECONDS: Final = 5.0
 PODS_RETRY_SECONDS: Final = 1.0
-
-Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.objects import Key
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
 from gangctl.controllers.caches import GangCaches
@@ -25,8 +26,6 @@ from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.store import Store
-
-Key = tuple[str, str]
 
 CHANGED_RETRY_SECONDS: Final = 0.5
 

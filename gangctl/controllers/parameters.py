@@ -13,10 +13,11 @@ from typing import Any, Final
 
 import structlog
 
+from gangctl.api.objects import Object
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import Resource
 from gangctl.controllers.caches import Observer
-from gangctl.controllers.policy_sources import LOOK_SECONDS, Object, typed
+from gangctl.controllers.policy_sources import LOOK_SECONDS, typed
 from gangctl.errors import ApiError
 from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.match import labels_of

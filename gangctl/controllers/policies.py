@@ -12,8 +12,9 @@ from typing import Final, Protocol
 
 import structlog
 
+from gangctl.api.objects import Object
 from gangctl.controllers.parameters import Parameters, wanted_by
-from gangctl.controllers.policy_sources import NOBODY, Identity, Object, PolicySources, identity
+from gangctl.controllers.policy_sources import NOBODY, Identity, PolicySources, identity
 from gangctl.errors import ConfigError, ValidationError, one_line
 from gangctl.policy.exemptions import LoadedException, load_exception
 from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicyError, Problem

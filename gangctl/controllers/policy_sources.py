@@ -7,17 +7,16 @@ missing, appear and go while gangctl runs; missing ones are as good as none.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from gangctl.api.objects import Object
 from gangctl.client.client import Client
 from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.controllers.caches import Observer
 from gangctl.policy.model import API_VERSION, EXCEPTION_KIND, POLICY_KIND
 from gangctl.policy.reports import CATEGORY, SEVERITY
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
-
-Object = Mapping[str, Any]
 
 _GROUP, _VERSION = API_VERSION.split("/")
 GANG_POLICIES: Final = Resource(_GROUP, _VERSION, "gangpolicies", POLICY_KIND, namespaced=False)

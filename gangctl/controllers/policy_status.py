@@ -6,15 +6,11 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from gangctl.api.objects import Object
 from gangctl.client.client import Client
 from gangctl.controllers.parameters import Parameters, wanted_by
 from gangctl.controllers.policies import UNREADABLE, Held, HeldException, Key, PolicyKeeper
-from gangctl.controllers.policy_sources import (
-    GANG_POLICIES,
-    GANG_POLICY_EXCEPTIONS,
-    Object,
-    PolicySources,
-)
+from gangctl.controllers.policy_sources import GANG_POLICIES, GANG_POLICY_EXCEPTIONS, PolicySources
 from gangctl.controllers.status import difference, write_status
 from gangctl.errors import ValidationError, one_line
 from gangctl.policy.loaded import PolicyError, Problem

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.objects import Key
 from gangctl.api.scheduling import Generation
 from gangctl.controllers.events import RecordEvent, created, events_of, obstacles
 from gangctl.controllers.translations import TranslationObserver, repairs, result_of
@@ -20,8 +21,6 @@ from gangctl.gang.report import level_of
 
 NEW: Final = timedelta(minutes=2)
 """Younger JobSets get the events of their creation again after a restart of gangctl, in case they died with it."""
-
-Key = tuple[str, str]
 
 
 class GangReporter:

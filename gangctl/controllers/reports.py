@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import structlog
 
+from gangctl.api.objects import Object
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import Resource
 from gangctl.errors import (
@@ -20,7 +21,6 @@ from gangctl.errors import (
     NotFoundError,
 )
 from gangctl.policy.reports import API_VERSION, KIND, LABELS, NAME, Report
-from gangctl.policy.review import Object
 from gangctl.policy.verdict import Outcome
 
 _GROUP, _VERSION = API_VERSION.split("/")

@@ -16,9 +16,10 @@ from typing import Any, Final, Protocol
 
 import structlog
 
+from gangctl.api.objects import Object
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
-from gangctl.controllers.policy_sources import GANG_POLICIES, Object
+from gangctl.controllers.policy_sources import GANG_POLICIES
 from gangctl.controllers.reports import Reports
 from gangctl.errors import ApiError, NotFoundError
 from gangctl.policy.loaded import LoadedPolicy

@@ -16,6 +16,7 @@ from typing import Final, Self
 
 import structlog
 
+from gangctl.api.objects import Object
 from gangctl.cel.faults import EvalKind
 from gangctl.client.pacing import Clock
 from gangctl.evaluation.local import TimeSlice, size_of
@@ -28,7 +29,7 @@ from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import matches
 from gangctl.policy.native import load_native
-from gangctl.policy.review import Object, Review
+from gangctl.policy.review import Review
 from gangctl.policy.snapshot import PolicySet, snapshot_of
 from gangctl.policy.verdict import Outcome
 

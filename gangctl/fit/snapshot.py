@@ -6,10 +6,10 @@ same answer. A change of one object costs what that object is in the way of, not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
+from gangctl.api.objects import Object
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.requests import Surroundings
 from gangctl.kueue.configuration import KueueConfiguration, read_configuration
@@ -23,7 +23,6 @@ from gangctl.kueue.objects import (
     ResourceFlavor,
 )
 
-Object = Mapping[str, Any]
 Held = ClusterQueue | Cohort | LocalQueue | ResourceFlavor | QueuedWorkload | AdmissionCheck | PriorityClass
 """What a snapshot holds as it is."""
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, TypeVar
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.objects import Key
 from gangctl.client.client import Client
-from gangctl.controllers.caches import Key
 from gangctl.controllers.checks.activity import Checks
 from gangctl.controllers.checks.parameters import ParameterSource
 from gangctl.controllers.checks.standing import Standings

@@ -10,9 +10,10 @@ from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOBSET_API_VERSION
+from gangctl.api.objects import Key
 from gangctl.api.scheduling import Generation, Observed
 from gangctl.client.client import Client
-from gangctl.controllers.caches import GangCaches, Key
+from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.discovery import DiscoveryLoop
 from gangctl.controllers.gangs import GangController
 from gangctl.controllers.pods import PodReader

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from prometheus_client import CollectorRegistry
 
+from gangctl.api.objects import Object
 from gangctl.controllers.parameters import Parameters
 from gangctl.controllers.policies import Key, PolicyKeeper
-from gangctl.controllers.policy_sources import Object, PolicySources
+from gangctl.controllers.policy_sources import PolicySources
 from gangctl.controllers.policy_status import PolicyStatusWriter
 from gangctl.controllers.reports import Reports
 from gangctl.controllers.scan import PolicyScan, ScanOptions

@@ -9,7 +9,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Gauge
 
 from gangctl.api.jobset import JobSet
-from gangctl.controllers.caches import Key
+from gangctl.api.objects import Key
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.queues.verdicts import Standing, VerdictObserver, Verdicts, reader
 from gangctl.controllers.queues.view import EVERYBODY, QueueView

@@ -11,8 +11,9 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client import Counter as Total
 
 from gangctl.api.labelselector import holds
+from gangctl.api.objects import Object
 from gangctl.controllers.policies import PolicyKeeper
-from gangctl.controllers.policy_sources import Object, PolicySources
+from gangctl.controllers.policy_sources import PolicySources
 from gangctl.controllers.scan import ScanObserver
 from gangctl.gang.resolve import ClusterRules
 from gangctl.manager.policymetrics import MOST_POLICIES

@@ -15,6 +15,7 @@ import orjson
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.jsonpatch import Operation, diff
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, QUEUE_NAME
+from gangctl.api.objects import Object
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangMode
 from gangctl.kueue.names import PRIORITY_CLASS
@@ -23,7 +24,7 @@ from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import matches
 from gangctl.policy.model import Defaults
 from gangctl.policy.queuemap import Candidate
-from gangctl.policy.review import Object, Review
+from gangctl.policy.review import Review
 from gangctl.policy.verdict import Finding, Outcome, Result
 
 _WITHOUT_ANSWER: Final = frozenset({WHOLE_POLICY, MATCH_CONDITIONS, PARAMS})

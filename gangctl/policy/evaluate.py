@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from gangctl.api.objects import Object
 from gangctl.cel.evaluation.plain import plain
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.meter import StepMeter
@@ -20,7 +21,7 @@ from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, Rule
 from gangctl.policy.match import matches
 from gangctl.policy.model import MESSAGE_BYTES
 from gangctl.policy.params import NOT_FOUND, name_of, takes_params
-from gangctl.policy.review import Object, Review
+from gangctl.policy.review import Review
 from gangctl.policy.verdict import Finding, Outcome, Result
 
 BROKEN: Final = "Broken"

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from gangctl.api.objects import Object
 from gangctl.policy.match import selects_namespace, selects_object
 from gangctl.policy.model import GangPolicyException, GangPolicyExceptionSpec
 from gangctl.policy.reading import read_exception
-from gangctl.policy.review import Object, Review
+from gangctl.policy.review import Review
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from gangctl.policy.review import Object, Review
+from gangctl.api.objects import Object
+from gangctl.policy.review import Review
 
 _KIND: Final = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"}
 _RESOURCE: Final = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "resource": "jobsets"}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from gangctl.api.objects import Object
 from gangctl.cel.check import check
 from gangctl.cel.environments import admission
 from gangctl.cel.faults import CompileError
@@ -28,7 +29,6 @@ from gangctl.policy.loaded import (
 )
 from gangctl.policy.model import GangPolicy, GangPolicySpec, Validation
 from gangctl.policy.reading import check_policy, read_model
-from gangctl.policy.review import Object
 from gangctl.policy.typechecking import EnvironmentOf, is_about_jobsets, stored, type_warnings
 from gangctl.policy.verdict import Action
 

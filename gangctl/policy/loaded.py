@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from gangctl.api.objects import Object
 from gangctl.cel.checked import Checked
 from gangctl.cel.faults import CompileError
 from gangctl.cel.program import Program
 from gangctl.errors import FieldError, GangctlError
 from gangctl.policy.constraints import MatchResources
 from gangctl.policy.model import GangPolicySpec
-from gangctl.policy.review import Object
 from gangctl.policy.verdict import Action
 
 

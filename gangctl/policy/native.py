@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from gangctl.api.objects import Object
 from gangctl.errors import ErrorKind, FieldError, ValidationError
 from gangctl.policy.constraints import MatchResources, Name, Part
 from gangctl.policy.load import DEFAULT_MINOR, compile_spec, fails_closed, refusal, warnings_of
@@ -29,7 +30,6 @@ from gangctl.policy.model import (
     Variable,
 )
 from gangctl.policy.reading import Model, check_actions, check_constraints, check_param_ref, check_spec, read_model
-from gangctl.policy.review import Object
 
 GROUP: Final = "admissionregistration.k8s.io"
 POLICY_KIND: Final = "ValidatingAdmissionPolicy"

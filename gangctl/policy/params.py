@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, Protocol
 
+from gangctl.api.objects import Object
 from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.match import matches
 from gangctl.policy.model import GangPolicySpec
-from gangctl.policy.review import Object, Review
+from gangctl.policy.review import Review
 
 NOT_FOUND: Final = "no params found for policy binding with `Deny` parameterNotFoundAction"
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_API_VERSION, MANAGER
+from gangctl.api.objects import Object
 from gangctl.errors import one_line
-from gangctl.policy.review import Object
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 
 API_VERSION: Final = "wgpolicyk8s.io/v1alpha2"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
-Object = Mapping[str, Any]
+from gangctl.api.objects import Object
+
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 

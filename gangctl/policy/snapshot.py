@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import orjson
 
+from gangctl.api.objects import Object
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy
-from gangctl.policy.review import Object
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from gangctl.api.objects import Object
 from gangctl.errors import one_line
-from gangctl.policy.review import Object
 from gangctl.policy.status import NEWEST_VIOLATIONS
 from gangctl.policy.verdict import Outcome, Result
 

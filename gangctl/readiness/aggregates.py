@@ -13,6 +13,7 @@ from dataclasses import astuple, dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
+from gangctl.api.objects import Key
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.extremes import Oldest
 from gangctl.readiness.phases import GangPhase
@@ -20,7 +21,6 @@ from gangctl.readiness.result import Counts, Readiness
 
 OTHERS: Final = "(others)"
 
-Key = tuple[str, str]
 K = TypeVar("K", bound=Hashable)
 
 

@@ -9,15 +9,13 @@ from typing import Final
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import GANG_REF
+from gangctl.api.objects import Key
 from gangctl.api.scheduling import Observed
 from gangctl.gang.assess import Assessment
 from gangctl.gang.config import read_config
 from gangctl.gang.generation import ApiState
 from gangctl.gang.progress import JobProgress
 from gangctl.readiness.facts import NodeFacts, PodFacts, QueueFacts, Refused, Snapshot
-
-Key = tuple[str, str]
-"""Namespace and name."""
 
 _NOTHING: Final[Mapping[str, bool]] = MappingProxyType({})
 

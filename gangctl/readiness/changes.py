@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from gangctl.api.objects import Key
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Readiness
-
-Key = tuple[str, str]
 
 VAGUE: Final = frozenset(
     {Reason.NOT_READY, Reason.STARTING, Reason.PODS_MISSING, Reason.PODS_TERMINATING, Reason.UNKNOWN}

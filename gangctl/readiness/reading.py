@@ -10,15 +10,15 @@ import sys
 from collections.abc import Hashable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from gangctl.api.meta import DEFAULT_SCHEDULER, JOB_INDEX, JOBSET_NAME, REPLICATED_JOB_NAME, RESTART_ATTEMPT
+from gangctl.api.objects import Object
 from gangctl.api.scheduling import named_group
 from gangctl.errors import one_line
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 
 H = TypeVar("H", bound=Hashable)
-Object = Mapping[str, Any]
 
 FAILED_CREATE: Final = "FailedCreate"
 """Reason of the Job controller's event: a pod could not be made."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from gangctl.api.objects import Key
 from gangctl.readiness.result import Readiness
-
-Key = tuple[str, str]
 
 
 class Span(Enum):

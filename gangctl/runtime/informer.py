@@ -15,13 +15,14 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
+from gangctl.api.objects import Key
 from gangctl.client.client import EVERYTHING, PAGE_SIZE, Client, Selection
 from gangctl.client.pacing import Backoff, Clock
 from gangctl.client.resources import Resource
 from gangctl.client.shape import misshapen
 from gangctl.client.watch import WatchOptions
 from gangctl.errors import ApiError, GoneError, InputError, InvalidError, NotFoundError
-from gangctl.runtime.store import Change, Entry, Key, Store
+from gangctl.runtime.store import Change, Entry, Store
 
 T = TypeVar("T")
 

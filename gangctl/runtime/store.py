@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
+from gangctl.api.objects import Key
+
 T = TypeVar("T")
 
-Key = tuple[str, str]
-"""Namespace (empty for cluster-scoped objects) and name."""
 
 Indexer = Callable[[T], Iterable[Hashable]]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from gangctl.api.objects import Key
 from gangctl.sandbox import errors
 from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.caller import Caller, DeleteOptions
@@ -18,7 +19,7 @@ from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy
 from gangctl.sandbox.registry import Backend
-from gangctl.sandbox.store import Key, Stored
+from gangctl.sandbox.store import Stored
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"

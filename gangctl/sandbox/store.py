@@ -15,11 +15,9 @@ from typing import Final
 
 import orjson
 
+from gangctl.api.objects import Key
 from gangctl.sandbox import errors
 from gangctl.sandbox.objects import Object
-
-Key = tuple[str, str]
-"""Namespace ("" for what has none) and name."""
 
 REMEMBERED: Final = 10_000
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from gangctl.api.objects import Key
 from gangctl.sandbox import bodies, errors, managed
 from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.caller import Caller, WriteOptions
@@ -21,7 +22,7 @@ from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy, generated_name, now, uid
 from gangctl.sandbox.patches import PatchType
 from gangctl.sandbox.registry import Backend
-from gangctl.sandbox.store import Key, Stored
+from gangctl.sandbox.store import Stored
 
 _OWNERS_TWICE: Final = (
     ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject "

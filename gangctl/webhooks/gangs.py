@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import controller_owner
+from gangctl.api.objects import Object
 from gangctl.api.scheduling import Generation, Observed, Reference
 from gangctl.errors import ErrorKind, FieldError, one_line
 from gangctl.gang.admission import (
@@ -39,7 +40,6 @@ from gangctl.webhooks.configurations import MUTATE_JOBS, MUTATE_JOBSETS, VALIDAT
 from gangctl.webhooks.queues import QueueView, UnseenQueues
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
 
-Object = Mapping[str, Any]
 UNPROCESSABLE: Final = 422
 _MOST_CAUSES: Final = 16
 _MESSAGE_CHARACTERS: Final = 4096

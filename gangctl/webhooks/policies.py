@@ -13,6 +13,7 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
+from gangctl.api.objects import Object
 from gangctl.errors import one_line
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
@@ -20,7 +21,7 @@ from gangctl.policy.gangvariable import gang_of
 from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy
 from gangctl.policy.match import JOBSET_RULES
 from gangctl.policy.params import ParamCatalogue, with_params
-from gangctl.policy.review import Object, Review
+from gangctl.policy.review import Review
 from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Outcome, Verdict, cause, merge, show
 from gangctl.webhooks.endpoints import Handler

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
+from gangctl.api.objects import Object
 from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from gangctl.client.transport import Transport
 from gangctl.controllers.parameters import Parameters, wanted_by
 from gangctl.controllers.policies import Key, PolicyKeeper
-from gangctl.controllers.policy_sources import GANG_POLICIES, GANG_POLICY_EXCEPTIONS, Object, PolicySources
+from gangctl.controllers.policy_sources import GANG_POLICIES, GANG_POLICY_EXCEPTIONS, PolicySources
 from gangctl.controllers.policy_status import PolicyStatusWriter
 from gangctl.errors import NotFoundError
 from gangctl.policy.crd import definitions

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import orjson
 
+from gangctl.api.objects import Object
 from gangctl.cli.policy.admitted import as_admitted
 from gangctl.controllers.policies import PolicyKeeper
 from gangctl.controllers.policy_sources import PolicySources
@@ -22,7 +23,7 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.manager.scans import Sight
 from gangctl.policy.exemptions import load_exception
 from gangctl.policy.fitvariable import unknown_fit
-from gangctl.policy.review import Object, Review
+from gangctl.policy.review import Review
 from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Outcome, merge, show
 from gangctl.sandbox.patches import json_patch

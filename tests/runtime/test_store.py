@@ -5,7 +5,8 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gangctl.runtime.store import Change, Entry, Indexer, Key, Store
+from gangctl.api.objects import Key
+from gangctl.runtime.store import Change, Entry, Indexer, Store
 
 
 class Thing(NamedTuple):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from gangctl.api.objects import Object
 from gangctl.cel.ast import Literal, Span
 from gangctl.cel.checked import Checked
 from gangctl.cel.evaluation.frame import Frame
@@ -19,7 +20,7 @@ from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, Programs, Rule
 from gangctl.policy.model import GangPolicy
 from gangctl.policy.params import Scope
-from gangctl.policy.review import Object, Review
+from gangctl.policy.review import Review
 from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 from gangctl.webhooks.defaults import DefaultsAdmission

@@ -16,7 +16,8 @@ from gangctl.errors import InputError
 from gangctl.kueue.names import KUEUE_NAMESPACE
 
 if TYPE_CHECKING:
-    from gangctl.cli.gangs.census import Census, Key
+    from gangctl.api.objects import Key
+    from gangctl.cli.gangs.census import Census
     from gangctl.cli.gangs.cluster import Reader
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.objects import Key
 from gangctl.api.scheduling import Observed
 from gangctl.cli.gangs.queues import Queues
 from gangctl.gang.assess import Assessment, assess, while_suspended
@@ -19,9 +20,6 @@ from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.store import Store
-
-Key = tuple[str, str]
-"""Namespace and name."""
 
 NOTHING_SERVED: Final = ApiState(None, "the generation of the scheduling API is not known")
 

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from gangctl.api.objects import Key
 from gangctl.cli.gangs.asking import UnknownNameError
-from gangctl.cli.gangs.census import Census, Key
+from gangctl.cli.gangs.census import Census
 from gangctl.cli.gangs.events import read_events
 from gangctl.cli.gangs.room import find_room
 from gangctl.cli.gangs.sources import (

@@ -9,8 +9,8 @@ from typing import Final
 from rich.console import Console, Group
 from rich.live import Live
 
+from gangctl.api.objects import Key
 from gangctl.cli.gangs.asking import Asking, live
-from gangctl.cli.gangs.census import Key
 from gangctl.cli.gangs.cluster import Reader
 from gangctl.cli.gangs.summary import Seen, seen, summarise
 from gangctl.cli.gangs.summaryview import summary_sections

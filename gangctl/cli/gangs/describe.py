@@ -11,7 +11,7 @@ from gangctl.cli.gangs import asking
 from gangctl.cli.output import print_objects, print_sections
 
 if TYPE_CHECKING:
-    from gangctl.cli.gangs.census import Key
+    from gangctl.api.objects import Key
     from gangctl.cli.gangs.cluster import Reader
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, TypedDict
 
-from gangctl.cli.gangs.census import Census, Key, Told
+from gangctl.api.objects import Key
+from gangctl.cli.gangs.census import Census, Told
 from gangctl.cli.gangs.events import MOST, last
 from gangctl.cli.gangs.explanation import cause_sections, headline
 from gangctl.cli.gangs.gangviews import NONE, ago, plural, sentence

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from gangctl.cli.gangs.census import Key, Told
+from gangctl.api.objects import Key, Object
+from gangctl.cli.gangs.census import Told
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import EVENTS
 from gangctl.errors import one_line
@@ -14,8 +15,6 @@ from gangctl.readiness.reading import event_seen_at
 MOST: Final = 10
 _MOST_GROUPS: Final = 8
 """Groups whose events are asked for; a JobSet may have hundreds."""
-
-Object = Mapping[str, Any]
 
 
 async def read_events(client: Client, key: Key, groups: Sequence[str]) -> list[Told]:

@@ -10,8 +10,8 @@ from typing import Final
 import click
 
 from gangctl.api.emit import to_yaml
+from gangctl.api.objects import Key
 from gangctl.cli.gangs.asking import Asking, live
-from gangctl.cli.gangs.census import Key
 from gangctl.cli.gangs.cluster import Reader
 from gangctl.cli.gangs.gangviews import HEADERS, gang_row
 from gangctl.cli.gangs.watching import Watch

@@ -11,8 +11,9 @@ from typing import Final
 
 import click
 
+from gangctl.api.objects import Key
 from gangctl.cli.gangs.asking import Asking, live
-from gangctl.cli.gangs.census import Census, Key
+from gangctl.cli.gangs.census import Census
 from gangctl.cli.gangs.cluster import Reader
 from gangctl.cli.gangs.gangviews import plural, sentence
 from gangctl.cli.gangs.watching import Changes, Watch

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gangctl.cli.gangs.census import Census, Key
+from gangctl.api.objects import Key
+from gangctl.cli.gangs.census import Census
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.placedpods import in_use
 from gangctl.fit.floor import Floor, Together

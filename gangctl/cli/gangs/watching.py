@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import structlog
 
+from gangctl.api.objects import Key
 from gangctl.api.scheduling import Observed
-from gangctl.cli.gangs.census import Census, Key, StoredJobSet
+from gangctl.cli.gangs.census import Census, StoredJobSet
 from gangctl.cli.gangs.cluster import Reader
 from gangctl.cli.gangs.sources import Source, queue_sources
 from gangctl.gang.progress import JobProgress

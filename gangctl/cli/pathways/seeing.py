@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Final
 
 from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
+from gangctl.api.objects import Object
 from gangctl.cli.messages import note
 from gangctl.cli.pathways.standing import HeadPod, Seen
 from gangctl.cli.policy.cluster import ask_cluster
@@ -18,8 +18,6 @@ from gangctl.pathways.status.projections import pathways_owner
 from gangctl.pathways.words import API_VERSION, HEAD, JOB_LABEL
 
 _OVER: Final = frozenset({"Succeeded", "Failed"})
-
-Object = Mapping[str, Any]
 
 
 def see(name: str, namespace: str | None, kubeconfig: str | None, context: str | None) -> Seen:

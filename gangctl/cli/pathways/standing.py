@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from gangctl.api.objects import Object
 from gangctl.api.parts import object_at, objects_at
 from gangctl.cli.output import Section, Table
 from gangctl.cli.pathways.report import API_VERSION, STATUS, UNSEEN, PathwaysCondition, PathwaysStatus
@@ -14,8 +14,6 @@ from gangctl.pathways.status.conclusion import next_status
 from gangctl.pathways.status.facts import Condition, JobSetFacts, PathwaysFacts, Phase, Status
 from gangctl.pathways.status.projections import read_jobset_facts, read_pathways_facts
 from gangctl.pathways.words import HEAD, PROXY_PORT, RESOURCE_MANAGER_CONTAINER
-
-Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

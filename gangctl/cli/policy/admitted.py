@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gangctl.api.meta import JOBSET_API_VERSION
-from gangctl.policy.review import Object
+from gangctl.api.objects import Object
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import copy
 from gangctl.sandbox.rules import jobset_webhook, structural

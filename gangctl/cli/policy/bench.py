@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from gangctl.api.objects import Object
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
@@ -21,7 +22,7 @@ from gangctl.cli.policy.pathways import sent_for
 from gangctl.cli.policy.requests import Setting, request_of, title_of
 from gangctl.cli.policy.samples import SIZES, sample
 from gangctl.errors import InputError
-from gangctl.policy.review import Object, Review
+from gangctl.policy.review import Review
 
 KIND: Final = "PolicyBenchmark"
 API_VERSION: Final = "gangctl.dev/v1alpha1"

@@ -12,6 +12,7 @@ import structlog
 from gangctl.api.documents import Document, parse_documents
 from gangctl.api.emit import to_yaml
 from gangctl.api.meta import SKIP_LABEL
+from gangctl.api.objects import Object
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.cli.messages import note
 from gangctl.cli.policy.bundle import Bundle, FileCatalogue, sort_documents
@@ -26,7 +27,6 @@ from gangctl.gang.generation import pick_generation
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import labels_of
 from gangctl.policy.params import Scope
-from gangctl.policy.review import Object
 
 T = TypeVar("T")
 LEFT_ALONE: Final = "kube-system"

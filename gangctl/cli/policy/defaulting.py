@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from gangctl.api.objects import Object
 from gangctl.cli.policy.evaluator import CommandEvaluator
 from gangctl.cli.policy.requests import Request, Setting, request_of
 from gangctl.errors import FieldError
 from gangctl.policy.defaults import Source, defaults_of
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import ParamCatalogue
-from gangctl.policy.review import Object, Operation
+from gangctl.policy.review import Operation
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 from gangctl.sandbox.patches import json_patch
 

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from gangctl.api.documents import Document
+from gangctl.api.objects import Object
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
@@ -35,7 +36,7 @@ from gangctl.cli.policy.queues import fit_of
 from gangctl.cli.policy.requests import GROUPS, NAMESPACE, USER, Setting, is_namespaced, title_of
 from gangctl.cli.policy.verdicts import Evaluated, verdict_data, verdict_section
 from gangctl.errors import InputError
-from gangctl.policy.review import Object, Operation
+from gangctl.policy.review import Operation
 from gangctl.policy.verdict import Action, merge
 
 OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE")

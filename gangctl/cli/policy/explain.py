@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from gangctl.api.objects import Object
 from gangctl.cel.evaluation.plain import plain
 from gangctl.cel.faults import EvalError
 from gangctl.cel.meter import StepMeter
@@ -14,7 +15,7 @@ from gangctl.cel.program import Bindings
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import matches
-from gangctl.policy.review import Object, Review
+from gangctl.policy.review import Review
 
 _SHOWN: Final = 400
 

@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gangctl.api.documents import Document
+from gangctl.api.objects import Object
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.cli.manifests import Problems, read_pathways_manifest
 from gangctl.pathways.reading.pathwaysjob import is_pathways_job
-from gangctl.policy.review import Object, Operation
+from gangctl.policy.review import Operation
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.labelselector import NAMESPACE_NAME
+from gangctl.api.objects import Object
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.policy.requests import Setting, namespace_object
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import Ask, fit
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.policy.match import labels_of
-from gangctl.policy.review import Object
 
 Fit = Callable[[Object, str], FitReport]
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from gangctl.api.labelselector import NAMESPACE_NAME
+from gangctl.api.objects import Object
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.cli.policy.admitted import as_admitted, is_jobset
 from gangctl.cli.policy.bundle import kind_of, metadata_of, name_of
@@ -16,7 +17,7 @@ from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.gangvariable import gang_of
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import ParamCatalogue, with_params
-from gangctl.policy.review import Object, Operation, Review
+from gangctl.policy.review import Operation, Review
 
 NAMESPACE: Final = "default"
 """Of what names no other, as for kubectl."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from gangctl.api.objects import Object
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.kueuecluster import read_kueue
@@ -42,7 +43,6 @@ from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.gangvariable import gang_of
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import with_params
-from gangctl.policy.review import Object
 from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Finding, Outcome, Result
 

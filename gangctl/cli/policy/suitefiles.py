@@ -11,6 +11,7 @@ from pydantic import ValidationError as PydanticError
 
 from gangctl.api.documents import Document
 from gangctl.api.modelerrors import field_errors
+from gangctl.api.objects import Object
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.kueuesnapshot import Stock, stock_of
@@ -20,7 +21,6 @@ from gangctl.cli.policy.pathways import sent_for
 from gangctl.cli.policy.requests import NAMESPACE
 from gangctl.cli.policy.suite import FILE_NAME, KIND, Row, Selector, Suite
 from gangctl.errors import InputError
-from gangctl.policy.review import Object
 
 
 @dataclass(frozen=True, slots=True)

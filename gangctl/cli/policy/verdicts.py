@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gangctl.api.objects import Object
 from gangctl.cli.output import Section, Table
 from gangctl.policy.defaults import Source
-from gangctl.policy.review import Object, Review
+from gangctl.policy.review import Review
 from gangctl.policy.verdict import Finding, Outcome, Result, Verdict, show
 
 API_VERSION: Final = "gangctl.dev/v1alpha1"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.objects import Object
 from gangctl.api.scheduling import Generation
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
@@ -21,8 +22,6 @@ from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.verdict import Outcome, merge, show
 
 _LISTED: Final = 4
-
-Object = Mapping[str, Any]
 
 
 class Policies(Protocol):

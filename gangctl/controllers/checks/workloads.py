@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.objects import Key
 from gangctl.client.client import Client
 from gangctl.controllers.checks.activity import Checks
 from gangctl.controllers.checks.standing import Standings
@@ -43,7 +44,6 @@ CONFLICT_RETRY_SECONDS: Final = 0.2
 NEW: Final = timedelta(minutes=2)
 """Younger transitions are told again after a restart, in case their event died with the process."""
 
-Key = tuple[str, str]
 
 _REASONS: Final = {
     State.PENDING: Reason.CHECK_PENDING,

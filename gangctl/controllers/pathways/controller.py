@@ -13,6 +13,7 @@ from typing import Any, Final
 import structlog
 
 from gangctl.api.meta import controller_owner
+from gangctl.api.objects import Key
 from gangctl.client.client import Client
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import JOBSETS, LEASES, Resource
@@ -47,8 +48,6 @@ from gangctl.runtime.election import leadership_told
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.queue import QueueObserver, WorkQueue
 from gangctl.runtime.shards import Share
-
-Key = tuple[str, str]
 
 NAME: Final = "pathways"
 WORKERS: Final = 8

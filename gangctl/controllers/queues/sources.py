@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
+from gangctl.api.objects import Object
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.controllers.caches import Observer
@@ -41,7 +42,6 @@ from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
 from gangctl.runtime.store import Store
 
 T = TypeVar("T")
-Object = Mapping[str, Any]
 
 LOOK_SECONDS: Final = 10.0
 """How often what could not be read is tried again."""

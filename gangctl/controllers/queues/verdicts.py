@@ -8,11 +8,12 @@ quota turns no verdict into never and none back. The leader does it, with the Jo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.objects import Key, Object
 from gangctl.client.client import Client, Selection
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import JOBSETS
@@ -23,9 +24,6 @@ from gangctl.gang.config import read_config
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.informer import Informer
-
-Key = tuple[str, str]
-Object = Mapping[str, Any]
 
 DEBOUNCE_SECONDS: Final = 1.0
 """Changes come in flocks: what they concern is looked at once for all of them."""

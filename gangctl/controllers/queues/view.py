@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
+from gangctl.api.objects import Object
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.errors import FieldError
 from gangctl.fit.knowledge import Ask
@@ -23,7 +24,6 @@ from gangctl.kueue.consistency import KueueFacts
 from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, QueuedWorkload, ResourceFlavor
 from gangctl.policy.fitvariable import unknown_fit
 
-Object = Mapping[str, Any]
 Door = tuple[str, str]
 """Namespace and LocalQueue, there or not."""
 

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 import structlog
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.objects import Key
 from gangctl.api.scheduling import Generation
 from gangctl.client.pacing import Clock
 from gangctl.controllers.caches import GangCaches
@@ -32,7 +33,6 @@ from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.shards import Share
 
-Key = tuple[str, str]
 Door = tuple[str, str]
 """Namespace and LocalQueue."""
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Final
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.objects import Key
 from gangctl.client.pacing import Clock, Timer
 from gangctl.controllers.events import RecordEvent
 from gangctl.controllers.readiness.observer import ReadinessObserver
@@ -20,8 +21,6 @@ from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.moments import span
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Cause, Readiness
-
-Key = tuple[str, str]
 
 PATIENCE_SECONDS: Final = 30.0
 """What ends sooner than this is not worth a word."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 import structlog
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.objects import Key
 from gangctl.api.scheduling import Owner, metadata
 from gangctl.client.client import Client
 from gangctl.client.pacing import Clock
@@ -37,8 +38,6 @@ from gangctl.runtime.election import leadership_told
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.queue import QueueObserver, WorkQueue
 from gangctl.runtime.shards import Share
-
-Key = tuple[str, str]
 
 NAME: Final = "gangobjects"
 CHANGE_SECONDS: Final = 1.0

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.objects import Key
 from gangctl.controllers.queues.view import QueueView
 from gangctl.kueue.blocked import selects
 from gangctl.kueue.moments import age
@@ -16,8 +17,6 @@ from gangctl.kueue.order import head_of, in_order
 from gangctl.kueue.states import phase_of
 from gangctl.kueue.stuck import Owner, Stuck, blocking_head, stuck_workload, without_workload
 from gangctl.readiness.facts import QueueFacts
-
-Key = tuple[str, str]
 
 HEAD_SECONDS: Final = 5.0
 """How long the head of a strict queue counts as its head: thousands wait behind it, and to find it they are sorted."""

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from gangctl.api.meta import JOBSET_NAME
+from gangctl.api.objects import Key
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, NODES, PODS, Resource
 from gangctl.controllers.caches import Observer
@@ -24,8 +25,6 @@ from gangctl.runtime.spread import Namespaces, SpreadInformer
 from gangctl.runtime.store import Store
 
 T = TypeVar("T")
-Key = tuple[str, str]
-"""Namespace and name of a JobSet."""
 
 LOOK_SECONDS: Final = 10.0
 """How often what may not be read is tried again."""

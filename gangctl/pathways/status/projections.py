@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from gangctl.api.meta import controller_owner
+from gangctl.api.objects import Object
 from gangctl.api.parts import object_at, objects_at
 from gangctl.pathways.status.facts import Condition, JobSetFacts, PathwaysFacts, Replicas, Status
 from gangctl.pathways.words import DIGEST, GROUP, HEAD, KIND, WORKER
 
 _ELASTIC: Final = re.compile(r"--num_elastic_slices=(?P<slices>\d{1,6})")
-
-Object = Mapping[str, Any]
 
 
 def read_pathways_facts(raw: Object) -> PathwaysFacts:

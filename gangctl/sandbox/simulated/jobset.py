@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
 from gangctl.api.meta import JOBSET_CONTROLLER, controller_owner
+from gangctl.api.objects import Key
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy
@@ -36,7 +37,7 @@ from gangctl.sandbox.simulated.jobset_progress import (
     replicated_job_of,
     replicated_jobs_status,
 )
-from gangctl.sandbox.simulated.mirror import Key, key_of
+from gangctl.sandbox.simulated.mirror import key_of
 
 _MERGED_MAPS: Final = ("labels", "annotations")
 _MERGED_LISTS: Final = ("tolerations", "schedulingGates")

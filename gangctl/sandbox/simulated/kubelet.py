@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final, Literal
 
 from gangctl.api.meta import JOBSET_NAME
+from gangctl.api.objects import Key
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, namespace_of
 from gangctl.sandbox.simulated import pod_status
 from gangctl.sandbox.simulated.controller import SimulatedController
 from gangctl.sandbox.simulated.job_pods import is_deleted, is_ended
-from gangctl.sandbox.simulated.mirror import Key, key_of
+from gangctl.sandbox.simulated.mirror import key_of
 
 Outcome = Literal["Succeeded", "Failed"]
 

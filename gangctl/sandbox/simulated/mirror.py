@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from typing import Final
 
+from gangctl.api.objects import Key
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, name_of, namespace_of, resource_version
-
-Key = tuple[str, str]
-"""Namespace and name."""
 
 Notice = Callable[[Object], None]
 """Told the new state of an object, or the last one of an object that is gone."""

@@ -11,8 +11,9 @@ from typing import Final
 from cryptography import x509
 
 from gangctl.api.meta import SKIP_LABEL
+from gangctl.api.objects import Object
 from gangctl.cli.doctor.checks import hooks
-from gangctl.cli.doctor.facts import Deployment, Facts, Object, Unseen, seen
+from gangctl.cli.doctor.facts import Deployment, Facts, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 
 INSTALL: Final = "install gangctl: kubectl apply -k manifests/base, or run gangctl controller beside the cluster"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gangctl.api.meta import SKIP_LABEL
-from gangctl.cli.doctor.facts import Object
+from gangctl.api.objects import Object
 from gangctl.client.shape import objects
 from gangctl.webhooks.configurations import (
     JOBS_NAME,
