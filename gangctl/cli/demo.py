@@ -91,7 +91,7 @@ def _confirmation(*, yes: bool) -> Callable[[list[str]], None]:
         if yes:
             return
         if not sys.stdin.isatty():
-            raise click.UsageError("nobody is there to agree to this: give --yes")
+            raise click.UsageError("this needs a confirmation: give --yes")
         if not click.confirm("Go on?", err=True):
             raise click.exceptions.Exit(1)
 

@@ -72,7 +72,7 @@ def _await_writer(descriptor: int, path: Path) -> bytes:
         except BlockingIOError:  # somebody has it open, and has not written yet
             return b""
         if time.monotonic() >= end:
-            raise InputError(f"{path}: nobody has written to this pipe for {_WRITER_SECONDS:g} s")
+            raise InputError(f"{path}: nothing was written to this pipe for {_WRITER_SECONDS:g} s")
     return b""
 
 

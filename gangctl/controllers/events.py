@@ -74,7 +74,7 @@ def obstacles(difference: Difference, generation: Generation) -> list[Notice]:
     notices = [
         Notice(
             Reason.NAME_CONFLICT,
-            f"{kind} {name} exists and belongs to somebody else: gangctl never adopts it. Its gang waits until that "
+            f"{kind} {name} exists and has another owner: gangctl never adopts it. Its gang waits until that "
             f"object is {'gone' if name in difference.going else 'deleted'}."
             + (f" {CURE}" if name in difference.going else ""),
         )

@@ -120,7 +120,7 @@ class GangReporter:
     def stuck(self, jobset: JobSet, group: str, wanted: int, left: int) -> None:
         """A replacement pod can never be scheduled, because minCount cannot follow."""
         message = (
-            f"A pod of gang {group} waits for ever: {wanted} pods are required, and at most {left} can still exist "
+            f"A pod of gang {group} can never start: {wanted} pods are required, and at most {left} can still exist "
             "since others have finished. minCount is fixed before Kubernetes 1.37: restart the JobSet."
         )
         self._say(jobset, Notice(Reason.GANG_TAIL_BLOCKED, message))

@@ -101,7 +101,7 @@ class Writer:
         raw = await self._client.get(self._resource(kind), wanted.name, wanted.namespace)
         found = self._observe(kind, raw)
         if found.owner_uid != wanted.owner.uid:
-            raise OwnershipConflictError(f"{kind} {wanted.namespace}/{wanted.name} exists and belongs to somebody else")
+            raise OwnershipConflictError(f"{kind} {wanted.namespace}/{wanted.name} exists and has another owner")
         return raw
 
     async def _set_min_counts(self, change: SetMinCounts) -> None:

@@ -85,7 +85,7 @@ async def _play(
         without = await act.play(gangs=False)
         display.end(str(without))
         if without.stranded == CPUS:
-            display.say("  Every CPU is held by a pod whose peers find none: nobody can start, and nobody lets go.")
+            display.say("  Every CPU is held by a pod whose peers find none: no JobSet can start.")
         await stage.clear()
         display.begin("2. The same with gangctl running, and one annotation: gangctl.dev/gang-mode: Gang")
         async with Controller(str(gangctls), None, directory / "gangctl.log"):

@@ -12,7 +12,7 @@ from gangctl.fit.search import Demand, Room, Terms, greedy
 from gangctl.fit.words import figure, joined, quoted, show, show_all
 from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload
 
-BLOCKS = "; the queue is StrictFIFO: it would stay at the head and block everybody behind it"
+BLOCKS = "; the queue is StrictFIFO: it would stay at the head and block every workload behind it"
 _NAMED = 3
 
 

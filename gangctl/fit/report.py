@@ -70,7 +70,7 @@ class FitReport(TypedDict):
     queue: Annotated[str, "LocalQueue, or empty."]
     clusterQueue: str
     blocked: Annotated[str, "Why the queue admits nothing at all now; empty when it admits."]
-    blocking: Annotated[bool, "Whether it would keep others of its queue waiting for ever (StrictFIFO)."]
+    blocking: Annotated[bool, "Whether it would block the others of its queue (StrictFIFO)."]
     reorder: Annotated[bool, "Whether it fits, but not in the order in which Kueue tries flavors."]
     podSets: list[PodSetReport]
     limits: list[LimitReport]

@@ -214,7 +214,7 @@ def _abandoned(case: _Case, configuration: KueueConfiguration) -> str:
     """Why nobody will ever start it, though its label has it suspended: that webhook asks for no namespace."""
     selector, labels = configuration.managed_namespaces, case.ask.namespace_labels
     if configuration.known and selector is not None and labels is not None and not selects(selector, labels):
-        return "Kueue suspends whoever names a queue, and does not manage this namespace (managedJobsNamespaceSelector)"
+        return "Kueue suspends JobSets with a queue, and does not manage this namespace (managedJobsNamespaceSelector)"
     return ""
 
 

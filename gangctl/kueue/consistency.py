@@ -212,7 +212,7 @@ def _check_podsets(jobset: JobSet, facts: KueueFacts) -> tuple[list[FieldError],
     count, limit = len(jobset.replicated_jobs), facts.podset_limit
     if count <= (FEWEST_PODSETS if limit is None else limit):
         return [], []
-    consequence = "Kueue fails to make it, says so in its own log only, and leaves the JobSet suspended for ever"
+    consequence = "Kueue fails to make it, says so in its own log only, and leaves the JobSet suspended"
     way_out = "merge replicated jobs into one with more replicas, or split the JobSet"
     if limit is None:
         message = (

@@ -108,7 +108,7 @@ def _waiting(workload: QueuedWorkload, phase: Phase, when: Telling, blocked: Blo
         names = ", ".join(f"{check.name} ({check.state})" for check in failed)
         return Stuck(
             Trouble.FAILED_CHECK_WITHOUT_QUOTA,
-            f"it holds no quota, and Kueue passes it over because of checks that nobody resets: {names}",
+            f"it holds no quota, and Kueue passes it over because of checks that are not reset: {names}",
             "set spec.active of its Workload to false and to true again, or delete the Workload: Kueue makes a new one",
         )
     if eviction is None or eviction.reason != PODS_READY_TIMEOUT:

@@ -154,7 +154,7 @@ class ControllerSettings(BaseModel):
     )
     readiness: Literal["on", "off"] = Field(
         default="on",
-        description="Follow pods, nodes and refusals, and tell in metrics and events which gangs are ready, and what "
+        description="Follow pods, nodes and refusals, and report in metrics and events which gangs are ready, and what "
         "keeps the others (on; only the leader does), or leave them alone.",
     )
     gang_objects: bool = Field(

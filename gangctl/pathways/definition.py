@@ -165,7 +165,7 @@ def _worker() -> Schema:
                 default=DEFAULT_SLICE_RESTARTS,
             ),
             "terminationGracePeriodSeconds": {
-                "description": "How long workers have to end after they were told to.",
+                "description": "How long workers have to end after SIGTERM.",
                 "type": "integer",
                 "format": "int64",
                 "minimum": 0,
@@ -201,7 +201,7 @@ def _controller() -> Schema:
                 **{"x-kubernetes-validations": _fixed("deploymentMode")},
             ),
             "mainContainerName": _text(
-                "The container of the user's pod that is told where Pathways is.",
+                "The container of the user's pod that gets the address of Pathways.",
                 default=DEFAULT_MAIN_CONTAINER,
                 minLength=1,
                 maxLength=_LONGEST_NAME,

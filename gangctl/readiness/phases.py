@@ -51,7 +51,7 @@ class GangPhase(StrEnum):
 
 
 _SENTENCES: Final[Mapping[GangPhase, str]] = {
-    GangPhase.SUSPENDED: "Somebody suspended the JobSet, and no queue will start it.",
+    GangPhase.SUSPENDED: "A user suspended the JobSet, and no queue will start it.",
     GangPhase.QUEUED: "It waits in a queue of Kueue.",
     GangPhase.GATED: "It is held back: by a gate on the JobSet, or by scheduling gates on its pods.",
     GangPhase.PENDING: "It is there, and nothing has been made for it yet.",

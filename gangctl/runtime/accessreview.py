@@ -157,5 +157,5 @@ class AccessReviewer:
         """Say once what is wrong; only in the words of one who misses a right, because others may quote a token."""
         words = error.message if isinstance(error, ForbiddenError) else type(error).__name__
         if words != self._trouble:
-            _log.warning("nobody can be let in: no answer to a review", error=words, status=error.status)
+            _log.warning("no client can be allowed: no answer to a review", error=words, status=error.status)
         self._trouble = words

@@ -59,7 +59,7 @@ class RuntimeMetrics:
         )
         self._reconcile_errors = Counter(
             "gangctl_reconcile_errors",
-            "Failed reconciles by class of error; panic is an error nobody expected, deadline one that took too long.",
+            "Failed reconciles by class of error; panic is an unexpected error, deadline one that took too long.",
             ["controller", "error_class"],
             registry=registry,
         )

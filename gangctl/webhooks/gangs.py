@@ -193,7 +193,7 @@ class GangAdmission:
         owner = controller_owner(raw["metadata"]) or {}
         if holder is None or holder.owner_uid == owner.get("uid"):
             return None
-        detail = f"the gang's {kind} {name} exists and belongs to somebody else: delete it, and the Job is created"
+        detail = f"the gang's {kind} {name} exists and has another owner: delete it, and the Job is created"
         return FieldError("spec.template.spec", ErrorKind.FORBIDDEN, detail)
 
 

@@ -27,7 +27,7 @@ def board() -> Board:
         variables=targets("gangctl_build_info"),
         links=[links.to("gangctl-overview", "Gangs overview"), links.to("gangctl-policies", "Policies")],
         rows=[
-            Row("Is it up, and does somebody lead?", _numbers()),
+            Row("Is it up, and is there a leader?", _numbers()),
             Row("Do webhooks answer, and in time?", _webhooks()),
             Row("Does it see the cluster as it is?", _sight()),
             Row("Does it make of JobSets what they ask for?", work.gangs()),
@@ -228,7 +228,7 @@ def _webhooks() -> list[dashboard.Panel]:
         ),
         graph(
             "Time to answer, p99, by webhook",
-            "The API server, and whoever creates a Job, waits for it. Above 100 ms it is felt; see the dashboard "
+            "The API server waits for it, and so does each create. Above 100 ms users notice; see the dashboard "
             "Policies if it is the policies'.",
             [Query(promql.quantile(0.99, "path", bucket), "{{path}}")],
             unit="s",
@@ -321,7 +321,7 @@ def _sight() -> list[dashboard.Panel]:
         ),
         graph(
             "Events written",
-            "Events on JobSets by what became of them. dropped and refused are events that nobody reads.",
+            "Events on JobSets by what became of them. dropped and refused are events that were lost.",
             [Query(promql.total("result", promql.rate(promql.target("gangctl_events_total"))), "{{result}}")],
             unit="ops",
             stacked=True,

@@ -59,7 +59,7 @@ def _numbers() -> list[dashboard.Panel]:
         number(
             "Stranded pods",
             "Pods that hold nodes while their group is short of its minimum: paid for, and of no use. Two gangs that "
-            "each have some can wait for each other for ever; delete or suspend one of them.",
+            "each have some can wait for each other without end; delete or suspend one.",
             promql.or_zero(promql.gangs("", "gangctl_gang_stranded_pods")),
             unit="short",
             steps=[(1, _BAD)],
@@ -83,7 +83,7 @@ def _standing() -> list[dashboard.Panel]:
         number(
             "Guarantee lost",
             "JobSets that asked for a gang and are scheduled pod by pod, because a feature gate is off or a field was "
-            "dropped. Nothing fails, so nobody else tells.",
+            "dropped. Nothing fails, so nothing else reports it.",
             promql.or_zero(promql.gangs("", "gangctl_guarantee_lost_gangs")),
             unit="short",
             steps=[(1, _BAD)],
@@ -159,7 +159,7 @@ def _by_gang() -> dashboard.Panel:
     copied = "local_queue, cluster_queue, level, phase, reason"
     return rows(
         "Gangs that are not ready",
-        "Every gang that is neither ready nor over nor suspended by somebody, with its most likely cause; the one that "
+        "Every gang that is neither ready nor over nor suspended by a user, with its most likely cause; the one that "
         "has been in its phase for longest first. Click on a JobSet for its history; gangctl why JOBSET -n NAMESPACE "
         "says more.",
         [
@@ -285,7 +285,7 @@ def _disruptions() -> list[dashboard.Panel]:
     return [
         graph(
             "Disruptions, by cause",
-            "How often a ready gang stopped being ready before it had finished. Preempted is somebody's priority, "
+            "How often a ready gang stopped being ready before it had finished. Preempted is a higher priority, "
             "NodeLost is the machines, CrashLoop is the program.",
             [
                 Query(

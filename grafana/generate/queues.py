@@ -208,7 +208,7 @@ def _admission() -> list[dashboard.Panel]:
         graph(
             "Gangs that wait, by verdict",
             "What gangctl reckons of those that wait: never can not be admitted with the quota as it is (change the "
-            "JobSet or the quota), blocked is in a queue that admits nobody now, waiting only has to wait.",
+            "JobSet or the quota), blocked is in a queue that admits nothing now, waiting only has to wait.",
             [Query(promql.gangs("verdict", "gangctl_fit_verdicts"), "{{verdict}}")],
             unit="short",
             width=8,

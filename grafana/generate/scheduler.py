@@ -84,7 +84,7 @@ def _waiting() -> list[dashboard.Panel]:
         graph(
             "Pods in the scheduler's queues",
             "active is about to be tried, backoff comes again soon, unschedulable waits for the cluster to change, "
-            "gated and incomplete wait for somebody else: gates, and pods of their group that do not exist yet.",
+            "gated and incomplete wait for others: gates, and pods of their group that do not exist yet.",
             [Query(promql.most("queue", promql.target("scheduler_pending_pods")), "{{queue}}")],
             unit="short",
             width=8,
@@ -129,8 +129,8 @@ def _attempts() -> list[dashboard.Panel]:
         ),
         graph(
             "An attempt on a pod group",
-            "Seconds of one attempt at a whole pod group. While it runs nothing else is scheduled, so seconds here are "
-            "felt by everybody.",
+            "Seconds of one attempt at a whole pod group. While it runs nothing else is scheduled, so seconds here "
+            "delay all pods.",
             [
                 Query(promql.quantile(share, "result", promql.target(f"{seconds}_bucket")), f"{{{{result}}}} {name}")
                 for share, name in ((0.5, "p50"), (0.99, "p99"))

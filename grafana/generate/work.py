@@ -15,8 +15,8 @@ def gangs() -> list[dashboard.Panel]:
     return [
         graph(
             "What was done about JobSets, by result",
-            "What a look at a JobSet came to; without those that needed nothing. recreated again and again is somebody "
-            "who deletes what gangctl makes, rejected a name that somebody else has taken.",
+            "What a look at a JobSet came to; without those that needed nothing. recreated again and again means "
+            "that another writer deletes what gangctl makes, rejected that a name has another owner.",
             [
                 Query(
                     promql.total(
@@ -40,8 +40,8 @@ def gangs() -> list[dashboard.Panel]:
         ),
         graph(
             "What was repaired",
-            "Workloads and PodGroups that were not any more as they should be, by what was wrong. existence is somebody"
-            " who deletes them; min_count is an edit, or a JobSet that was resized.",
+            "Workloads and PodGroups that were not any more as they should be, by what was wrong. existence is another "
+            "writer who deletes them; min_count is an edit, or a JobSet that was resized.",
             [
                 Query(
                     promql.total("kind, field_class", promql.increase(promql.target("gangctl_drift_repairs_total"))),
@@ -208,7 +208,7 @@ def requests() -> list[dashboard.Panel]:
     return [
         graph(
             "Requests, by code",
-            "409 is somebody else's write in between and tried again, 403 a missing right, 429 an API server that is "
+            "409 is another write in between and tried again, 403 a missing right, 429 an API server that is "
             "busy, none no answer at all.",
             [Query(promql.total("code", promql.rate(requests)), "{{code}}")],
             unit="reqps",

@@ -212,7 +212,7 @@ class TestBlocking:
         report = ask(known(queue(strategy=strategy)), cpu(11))
         assert gist(report) == ("never", "NeverExceedsQuota")
         assert report["blocking"] == blocking
-        assert ("block everybody behind it" in report["message"]) == blocking
+        assert ("block every workload behind it" in report["message"]) == blocking
 
     def test_what_only_waits_does_not(self) -> None:
         snapshot = known(queue(strategy="StrictFIFO"), holder("u", "a", {("f1", "cpu"): 8000}))

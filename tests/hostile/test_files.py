@@ -193,7 +193,7 @@ def test_a_pipe_among_manifests_is_left_alone(tmp_path: Path) -> None:
 def test_a_pipe_that_nobody_writes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setattr(inputs, "_WRITER_SECONDS", 0.2)
-    with pytest.raises(InputError, match=r"nobody has written to this pipe for 0\.2 s"):
+    with pytest.raises(InputError, match=r"nothing was written to this pipe for 0\.2 s"):
         inputs.read_documents([str(tmp_path / "pipe")])
 
 

@@ -28,7 +28,7 @@ _HEADER: Final = """\
 One page for each alert of [manifests/monitoring](../monitoring.md). If people are stopped and you do not know yet
 what it is: [break-glass](break-glass.md).
 
-`critical` is for whoever is on call, at any hour; `warning` can wait for the morning, and is mostly the tenant's;
+`critical` is for the person on call, at any hour; `warning` can wait for the morning, and is mostly the tenant's;
 `info` is for reading.
 """
 

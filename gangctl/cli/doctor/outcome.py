@@ -75,7 +75,7 @@ def of_unseen(fact: Unseen) -> Outcome:
     """What was not learned, with the right that would tell."""
     if fact.right:
         message = f"you may not {fact.right}"
-        return unknown(message, remedy=f"ask somebody who may, or get the right to {fact.right}")
+        return unknown(message, remedy=f"ask your administrator, or get the right to {fact.right}")
     return unknown(fact.why)
 
 

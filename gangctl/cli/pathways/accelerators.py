@@ -38,7 +38,7 @@ class SliceReport(TypedDict):
     topology: str
     chips: int
     vms: Annotated[int, "VMs, which are nodes and worker pods."]
-    instanceType: Annotated[str, "As the resource manager wants to be told."]
+    instanceType: Annotated[str, "As the resource manager takes it."]
     allowedWith: Annotated[list[Literal["flags", "PathwaysJob"]], "Who may ask for it."]
 
 

@@ -61,7 +61,7 @@ class OriginReport(TypedDict):
     ]
     place: Annotated[str, "A field path, a flag, or what names the option, accelerator or rule."]
     why: Annotated[str, "A sentence, empty where it is plain."]
-    at: Annotated[str, "FILE:LINE:COLUMN where a person wrote it; empty where nobody did."]
+    at: Annotated[str, "FILE:LINE:COLUMN where a person wrote it; empty where it was not written."]
 
 
 class FieldReport(TypedDict):
@@ -104,8 +104,8 @@ class PathwaysCondition(TypedDict):
     status: Annotated[str, "True, False or Unknown."]
     reason: str
     message: str
-    lastTransitionTime: Annotated[str, "RFC 3339, empty where nobody has looked."]
-    observedGeneration: Annotated[int, "0 where nobody says."]
+    lastTransitionTime: Annotated[str, "RFC 3339, empty where it is not known."]
+    observedGeneration: Annotated[int, "0 where it is not known."]
 
 
 class PathwaysStatus(TypedDict):
@@ -114,8 +114,8 @@ class PathwaysStatus(TypedDict):
     apiVersion: Literal["gangctl.dev/v1alpha1"]
     kind: Literal["PathwaysStatus"]
     metadata: PathwaysIdentity
-    phase: Annotated[str, f"One of {', '.join(Phase)}; {UNSEEN} where nobody has said anything."]
-    reason: Annotated[str, "Why it is in that phase, stable and CamelCase; empty where nobody says."]
+    phase: Annotated[str, f"One of {', '.join(Phase)}; {UNSEEN} where nothing is known."]
+    reason: Annotated[str, "Why it is in that phase, stable and CamelCase; empty where it is not known."]
     message: Annotated[str, "The same in a sentence."]
     derived: Annotated[bool, "Whether it follows from the JobSet, because no controller has written a status."]
     terminalState: Annotated[str, "How it has ended, empty where it has not."]

@@ -186,7 +186,7 @@ def _warnings(standing: Standing) -> list[str]:
     seen = standing.seen
     said = []
     if seen.foreign:
-        said.append(f"JobSet {seen.namespace}/{seen.name} belongs to somebody else, and is left alone.")
+        said.append(f"JobSet {seen.namespace}/{seen.name} has another owner, and is left alone.")
     if seen.pathways_job is not None and standing.derived:
         said.append("No controller has written a status: this is what its JobSet says.")
     if standing.phase == UNSEEN:

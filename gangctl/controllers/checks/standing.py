@@ -82,7 +82,7 @@ class Standings:
         difference = diff(plan, existing, min_counts, generation.capabilities)
         if difference.conflicts:
             kind, name = difference.conflicts[0]
-            return Standing(Progress.UNDER_WAY, f"{kind} {name} exists and belongs to somebody else.")
+            return Standing(Progress.UNDER_WAY, f"{kind} {name} exists and has another owner.")
         going = [each for each in (existing.workload, *existing.groups.values()) if each is not None and each.deleting]
         if going:
             return Standing(Progress.UNDER_WAY, f"{going[0].name} of an earlier gang is being deleted.")

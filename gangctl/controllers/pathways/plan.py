@@ -12,7 +12,7 @@ from gangctl.pathways.status.facts import JobSetFacts, Obstacle, PathwaysFacts, 
 
 GONE: Final = Obstacle(
     Reason.JOBSET_GONE.value,
-    "The JobSet is gone, and nobody has seen how it ended: JobSets are deleted some time after they have finished "
+    "The JobSet is gone, and how it ended was not seen: JobSets are deleted some time after they have finished "
     "(ttlSecondsAfterFinished), so this one is not created again",
     final=True,
 )

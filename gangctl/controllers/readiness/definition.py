@@ -41,7 +41,7 @@ def _schema() -> Schema:
     # The keys of a map are the only fields that an API server insists on.
     status["properties"]["conditions"]["items"]["required"] = ["type"]
     return {
-        "description": "Where the JobSet of the same name stands, as gangctl sees it; nobody writes it but gangctl.",
+        "description": "Where the JobSet of the same name stands, as gangctl sees it; only gangctl writes it.",
         "type": "object",
         "properties": {
             "apiVersion": {"type": "string"},

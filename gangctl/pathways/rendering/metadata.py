@@ -173,7 +173,7 @@ def _owner(job: PathwaysJob) -> Tree:
         "kind": rule(KIND, "its PathwaysJob"),
         "name": From(job.name, job.origin("metadata.name")),
         "uid": From(job.uid, job.origin("metadata.uid")),
-        "controller": rule(True, "deleted with the PathwaysJob, and nobody else's"),
+        "controller": rule(True, "deleted with the PathwaysJob, and of no other owner"),
         "blockOwnerDeletion": rule(True, "the PathwaysJob waits for it"),
     }
     return {"ownerReferences": [owner]}

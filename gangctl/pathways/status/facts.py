@@ -32,7 +32,7 @@ class Condition:
     since: str = ""
     """``lastTransitionTime``, RFC 3339."""
     generation: int = 0
-    """``observedGeneration``; 0 where nobody says."""
+    """``observedGeneration``; 0 where it is not known."""
 
     @property
     def holds(self) -> bool:

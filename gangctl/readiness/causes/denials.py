@@ -42,7 +42,7 @@ def _unanswered(found: re.Match[str]) -> Denial:
         )
     return Denial(
         what,
-        "get the pods behind it to run, or have whoever owns its configuration repair it",
+        "get the pods behind it to run, or ask the owner of its configuration to repair it",
         "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
         namespaced=False,
     )
@@ -54,7 +54,7 @@ def _denied(found: re.Match[str]) -> Denial:
         return Denial("JobSet refuses followers before their leader has a node", "", follower=True)
     return Denial(
         f'webhook "{found["name"]}" denies it: {why}',
-        "change what it objects to, or ask whoever owns the webhook",
+        "change what it objects to, or ask the owner of the webhook",
         "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
         namespaced=False,
     )
@@ -89,7 +89,7 @@ def _security(found: re.Match[str]) -> Denial:
 def _policy(found: re.Match[str]) -> Denial:
     return Denial(
         f"ValidatingAdmissionPolicy {found['name']} denies it: {found['why']}",
-        "change what the policy objects to, or ask whoever owns it",
+        "change what the policy objects to, or ask its owner",
         f"kubectl get validatingadmissionpolicy {found['name']} -o yaml",
         namespaced=False,
     )

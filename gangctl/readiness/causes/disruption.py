@@ -15,7 +15,7 @@ _WORDS: Final = {
     "PreemptionByKubeScheduler": "the scheduler needs their place for pods of higher priority",
     "DeletionByTaintManager": "a taint on their node that they do not tolerate",
     "DeletionByDeviceTaintManager": "a taint on a device of theirs",
-    "EvictionByEvictionAPI": "somebody evicted them, as a drain of a node does",
+    "EvictionByEvictionAPI": "they were evicted, as by a drain of a node",
     "DeletionByPodGC": "their node is gone",
     "TerminationByKubelet": "their node ran short of something, or was shut down",
 }

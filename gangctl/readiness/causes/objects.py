@@ -46,12 +46,12 @@ def _conflict(context: Context, kind: str, resource: str, found: Sequence[Observ
     kept = kind == "PodGroup" and any(each.deleting for each in found) and any(group.pods for group in held)
     return context.cause(
         Reason.NAME_CONFLICT,
-        f"{kind} {names} belongs to somebody else, and has a name that this gang needs",
+        f"{kind} {names} has another owner, and a name that this gang needs",
         evidence=[f"{kind} {each.name} {_owner(each)}" for each in sorted(found, key=lambda each: each.name)],
         remedy="it is being deleted, and stays as long as these pods name it: suspend the JobSet, and resume it once "
         "they have ended"
         if kept
-        else f"delete the {kind} if nobody needs it, and gangctl makes its own; or create this JobSet again: its "
+        else f"delete the {kind} if it is not needed, and gangctl makes its own; or create this JobSet again: its "
         "next UID gives it other names",
         command=context.kubectl(
             f'patch jobset {context.snapshot.jobset.name} --type=merge -p \'{{"spec":{{"suspend":true}}}}\''
@@ -152,10 +152,10 @@ def foreign_workload(context: Context) -> Iterator[Finding]:
         evidence.append(f"{some(len(outside), 'pod')} of it name no group, and have no node")
     yield context.cause(
         Reason.FOREIGN_WORKLOAD,
-        f'Workload "{name}" of somebody else is for this JobSet'
+        f'Workload "{name}" of another owner is for this JobSet'
         + (", so gangctl makes no gang of it" if alone else ", beside that of gangctl"),
         evidence=evidence,
-        remedy="see that whoever made it also puts the pods into its groups; or delete it and create the JobSet again",
+        remedy="see that its owner also puts the pods into its groups; or delete it and create the JobSet again",
         command=context.kubectl(f"get {WORKLOADS} {name} -o yaml"),
         pods=len(waiting),
         blocking=bool(outside),

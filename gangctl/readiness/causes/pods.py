@@ -42,7 +42,7 @@ def pods_gated(context: Context) -> Iterator[Finding]:
         evidence=[f"gated: {listed(pod.name for _, pod in found)}", f"the newest {context.old(since)}", *owners],
         remedy="see what Kueue logs about these pods, and whether the Topology of their flavor has room"
         if known and len(known) == len(gates)
-        else "whoever put the gates there takes them off; if they are gone, remove them from spec.schedulingGates",
+        else "the controller that set the gates removes them; if that is gone, remove them from spec.schedulingGates",
         command=context.kubectl(f"get pod {min(pod.name for _, pod in found)} -o jsonpath='{{.spec.schedulingGates}}'"),
         groups=[group for group, _ in found],
         pods=len(found),

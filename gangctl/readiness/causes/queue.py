@@ -121,7 +121,7 @@ def _closed(context: Context, facts: QueueFacts, status: Status) -> Iterator[Fin
             Reason.QUEUE_BLOCKED,
             f"its queue admits nothing now: {facts.blocked.message.partition(';')[0]}",
             evidence=[facts.blocked.message, *_kueue_says(facts.workload)],
-            remedy="have it opened by whoever runs it, or use another one: nothing in it is admitted until then",
+            remedy="ask its owner to open it, or use another one: nothing in it is admitted until then",
             command=_describe(context, facts),
             pods=_pods(context),
             since=unix(status.since),
@@ -145,7 +145,7 @@ _WAITS: Final[dict[Phase, tuple[Reason, bool, str, str]]] = {
         Reason.WAITING_FOR_QUOTA,
         True,
         "it gave its quota back, and stays out of its queue until its owner wants it again",
-        "let whoever put it on hold take it back",
+        "ask the person who put it on hold",
     ),
     Phase.BLOCKED: (
         Reason.QUEUE_BLOCKED,
@@ -222,7 +222,7 @@ def _gated(context: Context, workload: QueuedWorkload, status: Status) -> Iterat
         if names
         else "it is not queued before it is ungated",
         evidence=[f"annotation kueue.x-k8s.io/admission-gated-by: {', '.join(gates)}", *_kueue_says(workload)],
-        remedy=f"ask whoever put {names} there; if they are gone, take the name out of the annotation"
+        remedy=f"ask the owner of {names}; if there is none, take the name out of the annotation"
         if others
         else "gangctl removes its own gate once the groups are there: see whether its controller runs",
         command=context.kubectl(f"get jobset {context.snapshot.jobset.name} -o jsonpath='{{.metadata.annotations}}'"),
@@ -242,7 +242,7 @@ def _checks(context: Context, workload: QueuedWorkload, status: Status) -> Itera
         Reason.WAITING_FOR_CHECK,
         f"it holds quota, and waits for admission check {names}" if names else "it holds quota, and is about to start",
         evidence=[*said, *_told(status)],
-        remedy="wait for whoever decides about the check, named by spec.controllerName of the AdmissionCheck"
+        remedy="wait for the controller of the check, named by spec.controllerName of the AdmissionCheck"
         if not refused
         else "put right what the check says: Kueue gives the quota back, and queues it again",
         command=f"kubectl describe admissionchecks.kueue.x-k8s.io {quote(waiting[0].name)}"

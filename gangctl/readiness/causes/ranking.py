@@ -15,7 +15,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.result import Cause
 
 TIERS: Final[tuple[tuple[str, tuple[Reason, ...]], ...]] = (
-    ("nothing starts before somebody lets it", (Reason.SUSPENDED, Reason.DEACTIVATED, Reason.FAILED_TO_START)),
+    ("nothing starts before a user resumes it", (Reason.SUSPENDED, Reason.DEACTIVATED, Reason.FAILED_TO_START)),
     ("it can never be admitted", (Reason.NEVER_FITS,)),
     (
         "its queue is closed, or Kueue cannot take it",

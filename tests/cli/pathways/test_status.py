@@ -133,7 +133,7 @@ class TestCluster:
         other = jobset(raw)
         other["metadata"]["ownerReferences"][0]["uid"] = "another"
         answer = await status(tmp_path, Cluster({PATHWAYS: [raw], JOBSETS: [other], PODS: [pod("head")]}))
-        assert "belongs to somebody else" in answer.out
+        assert "has another owner" in answer.out
         assert UNSEEN in answer.out
         assert "Slices" not in answer.out
 

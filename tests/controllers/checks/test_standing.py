@@ -119,7 +119,7 @@ def test_an_object_of_somebody_else_is_not_ours() -> None:
     caches.fill(stamped(), owner="other")
     found = standings(caches).of_objects(stamped())
     assert found.progress is Progress.UNDER_WAY
-    assert "belongs to somebody else" in found.message
+    assert "has another owner" in found.message
 
 
 def test_an_object_that_goes_is_not_there() -> None:

@@ -47,7 +47,7 @@ def groups(facts: Facts) -> Outcome:
         )
     if not whole.groups:
         return failed(
-            f"nobody made its Workload and PodGroup within {whole.seconds:.0f} s",
+            f"its Workload and PodGroup were not made within {whole.seconds:.0f} s",
             evidence,
             remedy="see whether gangctl leads (gangctl-leader), and what it logs",
             command="gangctl doctor --only gangctl-leader",

@@ -138,7 +138,7 @@ def replicas(facts: Facts) -> Outcome:
     services = hooks.services(found)
     if not services:
         urls = sorted({hooks.place(webhook) for each in found for webhook in hooks.webhooks(each)})
-        return unknown("gangctl runs outside of the cluster: check admission tells whether it answers", urls)
+        return unknown("gangctl runs outside of the cluster: check admission shows whether it answers", urls)
     ready = seen(facts.endpoints)
     deployments = [] if isinstance(facts.deployments, Unseen) else list(_behind(facts.deployments, services))
     evidence = [f"Service {ns}/{name}: {ready.get((ns, name), 0)} ready endpoints" for ns, name in sorted(services)]
@@ -146,7 +146,7 @@ def replicas(facts: Facts) -> Outcome:
     namespace = min(services)[0]
     if any(not ready.get(service) for service in services):
         return failed(
-            "nobody answers behind gangctl's Service: JobSets that ask for a gang are refused",
+            "no replica answers behind gangctl's Service: JobSets that ask for a gang are refused",
             evidence,
             remedy="see why its pods are not ready: runbook GangctlDown",
             command=f"kubectl -n {namespace} describe pods -l app.kubernetes.io/name=gangctl",

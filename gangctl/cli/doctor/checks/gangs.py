@@ -30,7 +30,7 @@ def _seen_in_part(gangs: Gangs, *left_out: str) -> Outcome | None:
     """Nothing follows from gangs that are seen in part."""
     missing = [each for each in gangs.left_out if not left_out or any(word in each for word in left_out)]
     if missing:
-        return unknown("not all was read that tells", missing, remedy="get these rights, or ask somebody who has them")
+        return unknown("not everything needed was read", missing, remedy="get these rights, or ask your administrator")
     return None
 
 

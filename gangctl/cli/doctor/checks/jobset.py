@@ -62,7 +62,7 @@ def controller(facts: Facts) -> Outcome:
     evidence = [each.title for each in beside]
     if any(each.ready < 1 for each in beside):
         return failed(
-            "the JobSet controller is not ready: nobody makes Jobs",
+            "the JobSet controller is not ready: no Jobs are made",
             evidence,
             remedy="see why its pods are not ready",
             command=f"kubectl -n {beside[0].namespace} describe pods -l control-plane=controller-manager",
@@ -116,14 +116,14 @@ def _by_its_work(facts: Facts, evidence: list[str]) -> Outcome:
         )
     if gangs is not None and gangs.jobsets_with_status:
         return ok(
-            "a JobSet controller works; its release is not told by an image's tag",
+            "a JobSet controller works; its release is not known from an image's tag",
             *evidence,
             f"{gangs.jobsets_with_status} JobSets have a status",
         )
     if not isinstance(facts.canary, Unseen) and facts.canary.whole.pods:
         return ok("a JobSet controller works: it has made the canary's Jobs", *evidence)
     return unknown(
-        "no Deployment and no JobSet tells whether a JobSet controller runs",
+        "no Deployment and no JobSet shows whether a JobSet controller runs",
         evidence,
         remedy="--canary shows it",
         command="gangctl doctor --canary",
@@ -178,7 +178,7 @@ def _answering(facts: Facts, evidence: list[str], services: set[tuple[str, str]]
     if tried is not None and tried.defaulted:
         return ok("they are registered, and answer", *evidence, "a JobSet sent with dryRun=All came back with defaults")
     if ready is not None and services:
-        return ok("they are registered, and somebody is behind them", *evidence)
+        return ok("they are registered, and their endpoints answer", *evidence)
     if tried is not None and not tried.refusal:
         return warning(
             "JobSet's webhooks were passed by: a JobSet came back without their defaults",

@@ -80,7 +80,7 @@ def pod_field(facts: Facts) -> Outcome:
         if not found.kept:
             return ok(f"pods that name a group cannot hang: spec.{found.field} is dropped while no group can exist")
         return failed(
-            f"pods keep spec.{found.field} while no group can exist: those that have one wait for ever",
+            f"pods keep spec.{found.field} while no group can exist: those that have one wait without end",
             [found.how],
             remedy=f"serve {GROUP}/{_wanted(facts)}, or switch the feature gate GenericWorkload off until it is served",
         )
@@ -103,7 +103,7 @@ def _by_what_exists(facts: Facts) -> Outcome:
     return unknown(
         f"a schema has spec.{found.field} whether its feature gate is on or not: only a dry run shows it",
         [found.how],
-        remedy=f"get the right to {found.right}, or ask somebody who has it",
+        remedy=f"get the right to {found.right}, or ask your administrator",
         command=f"gangctl doctor --only pod-field -n {facts.namespace}",
     )
 

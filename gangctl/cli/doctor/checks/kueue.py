@@ -102,7 +102,7 @@ def checks(facts: Facts) -> Outcome:
     late = [each for each in seen(facts.gated) if facts.now - each.since > _LATE_SECONDS]
     if late:
         return failed(
-            f"JobSets wait behind the gate {GATE}, and nobody opens it",
+            f"JobSets wait behind the gate {GATE}, and no controller opens it",
             [f"JobSet {each.name} for {int(facts.now) - each.since} s" for each in late],
             remedy="run gangctl with --kueue-gate (manifests/kueue-gate); without it the gate is taken off by hand",
             command=f"gangctl why {late[0].name.partition('/')[2]} -n {late[0].name.partition('/')[0]}",

@@ -53,7 +53,7 @@ def _of_one(lease: Lease | None, namespace: str, now: float) -> Outcome:
         return ok(f"{lease.holder} leads", _told(lease, now))
     nobody = lease is None or not lease.holder
     return failed(
-        "nobody leads: groups of new gangs are not made" if nobody else "the leader does not renew its Lease",
+        "no replica leads: groups of new gangs are not made" if nobody else "the leader does not renew its Lease",
         [_told(lease, now)],
         remedy="see whether gangctl runs, and reaches the API server: runbook GangctlNoLeader",
         command=f"kubectl -n {namespace} get lease gangctl -o yaml",
