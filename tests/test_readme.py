@@ -14,6 +14,7 @@ import pytest
 from gangctl.cli.controller import controller
 from gangctl.cli.demo import demo
 from gangctl.cli.gangs.waiting import command as wait
+from gangctl.cli.program import program
 from gangctl.cli.sandbox import sandbox
 from tests.quickstart import CLONE, EITHER, OWN, PLAYED, README, SECTION
 from tests.rows import each
@@ -77,7 +78,7 @@ def test_offline_commands_work(command: str) -> None:
 def test_the_controller_takes_these_flags() -> None:
     """tests/live runs the process with the same ones."""
     (command,) = [command for command in COMMANDS if command.startswith("gangctl controller")]
-    context = controller.make_context("controller", shlex.split(command)[2:])
+    context = controller.make_context("controller", shlex.split(command)[2:], **program.context_settings)
     assert context.params["leader_elect"] is False
 
 
@@ -85,13 +86,13 @@ def test_the_controller_takes_these_flags() -> None:
 def test_commands_that_simulate_take_these_flags(name: str, command: click.Command) -> None:
     """tests/cli runs them."""
     (line,) = [line for line in COMMANDS if line.startswith(f"gangctl {name} ")]
-    command.make_context(name, shlex.split(line)[2:])
+    command.make_context(name, shlex.split(line)[2:], **program.context_settings)
 
 
 def test_wait_takes_these_flags() -> None:
     """tests/cli/gangs runs it."""
     (line,) = [line for line in COMMANDS if line.startswith("gangctl wait ")]
-    wait.make_context("wait", shlex.split(line)[2:])
+    wait.make_context("wait", shlex.split(line)[2:], **program.context_settings)
 
 
 def test_make_demo_is_gangctl_demo_and_needs_no_development_tools() -> None:

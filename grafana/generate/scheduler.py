@@ -27,7 +27,7 @@ def board() -> Board:
         rows=[
             Row("Does the scheduler know gangs, and what waits?", [*_numbers(), *_waiting()]),
             Row("What does it decide, and how fast?", _attempts()),
-            Row("Whom does it preempt?", _preemption()),
+            Row("What does it preempt?", _preemption()),
             Row("Does it find places in one topology domain?", _placements()),
         ],
     )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gangctl.cli.controller import controller
+from gangctl.cli.program import program
 from gangctl.errors import ConfigError
 from gangctl.manager.settings import ControllerSettings, load_settings, parse_selector, split_address
 from gangctl.pathways.options import Startup
@@ -134,4 +135,5 @@ def test_addresses() -> None:
     [(["--kueue-gate"], True), (["--kueue-gate=true"], True), (["--kueue-gate=false"], False), ([], None)],
 )
 def test_a_flag_that_is_off_by_default_may_stand_alone(arguments: list[str], value: bool | None) -> None:
-    assert controller.make_context("controller", [*arguments, "--workers", "3"]).params["kueue_gate"] is value
+    context = controller.make_context("controller", [*arguments, "--workers", "3"], **program.context_settings)
+    assert context.params["kueue_gate"] is value

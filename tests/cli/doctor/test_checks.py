@@ -273,7 +273,7 @@ CASES: Final = [
         "scheduler-gate",
         {"gangs": Gangs("here", 1, left_out=("list podgroups.scheduling.k8s.io",)), "canary": NOT_READ},
         UNKNOWN,
-        "not all was read",
+        "not everything needed was read",
     ),
     Case("exclusive-topology", {"gangs": troubled(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK)}, FAILED, "exclude each other"),
     Case("exclusive-topology", {"gangs": troubled(Reason.POD_CREATION_REFUSED)}, OK, "no gang"),
