@@ -153,7 +153,7 @@ async def test_what_the_api_server_does_not_say_is_not_answered(
             status, text, _ = await get(metrics, "Bearer good")
             assert status == 503
             assert text == "the API server does not say who you are: try again later, and see the log of gangctl\n"
-    assert [each["error"] for each in logs if each["event"].startswith("nobody")] == [said]
+    assert [each["error"] for each in logs if each["event"].startswith("no client")] == [said]
     assert "good" not in str(logs)
     api.trouble = None
     assert (await get(metrics, "Bearer good"))[0] == 200
