@@ -11,7 +11,7 @@ from gangctl.errors import ErrorKind, FieldError
 _EMPTY: Final[Mapping[str, Any]] = {}
 _INT32_MAX: Final = 2**31 - 1
 _MOST_ERRORS: Final = 100
-"""In one object: nobody repairs more at a time, and a hostile object must not cost more than an honest one."""
+"""In one object: no one repairs more at a time, and a hostile object must not cost more than an honest one."""
 _PLAIN_KEY: Final = re.compile(r"[-A-Za-z0-9_./]{1,317}")
 _SHOWN_BITS: Final = 64
 

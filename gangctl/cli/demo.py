@@ -140,7 +140,7 @@ def until_interrupted(work: Coroutine[Any, Any, T]) -> T:
     """Run ``work``; SIGTERM ends it as Ctrl-C does: in order, with exit code 130."""
     import structlog  # noqa: PLC0415 -- a tenth of a second that --help need not wait for
 
-    # What simulated controllers and client log on the way is for whoever repairs them; stdout belongs to the answer.
+    # What simulated controllers and client log on the way is for developers; stdout belongs to the answer.
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),

@@ -97,7 +97,7 @@ def exit_code(run: Callable[[], object]) -> int:
     except BrokenPipeError:
         _close_stdout()
         return BROKEN_PIPE
-    except Exception as bug:  # noqa: BLE001 -- a person gets a sentence, whoever repairs it asks for the traceback
+    except Exception as bug:  # noqa: BLE001 -- a user gets a sentence, a developer asks for the traceback
         return _print_bug(bug)
     return 0
 

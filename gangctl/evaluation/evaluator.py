@@ -18,8 +18,7 @@ import structlog
 
 from gangctl.api.objects import Object
 from gangctl.cel.faults import EvalKind
-from gangctl.client.pacing import Clock
-from gangctl.evaluation.local import TimeSlice, size_of
+from gangctl.evaluation.local import SliceOverError, TimeSlice, size_of
 from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions
 from gangctl.evaluation.pool import TOO_LATE, UNLOADABLE, Pool
 from gangctl.evaluation.request import EvaluationRequest
@@ -44,22 +43,15 @@ _OVERRUN: Final = 2.0
 class PolicyEvaluator:
     """An async context; :meth:`install` puts policies in force, :meth:`evaluate` asks them."""
 
-    def __init__(
-        self,
-        options: EvaluatorOptions | None = None,
-        *,
-        observer: EvaluatorObserver | None = None,
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, options: EvaluatorOptions | None = None, *, observer: EvaluatorObserver | None = None) -> None:
         """Start without policies."""
         self._options = options or EvaluatorOptions()
         self._observer = observer or EvaluatorObserver()
-        self._clock = clock or Clock()
         self._snapshot = snapshot_of(PolicySet())
         self._seconds: dict[str, float] = {}
         self._stack = AsyncExitStack()
         self._load_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="policy-loader")
-        self.pool = Pool(self._options, self._observer, self._clock)
+        self.pool = Pool(self._options, self._observer)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -106,12 +98,11 @@ class PolicyEvaluator:
 
     async def install(self, policies: PolicySet) -> None:
         """Put a set in force from the next review on; workers load it in the background."""
-        snapshot = snapshot_of(policies)
         loader = self.pool.loader
-        # Workers that have loaded what was coming, which is now in force, have nothing to do.
-        prepared = loader.coming is not None and snapshot.keys <= loader.coming.keys
+        coming, loader.coming = loader.coming, None
+        prepared = coming is not None and coming.policies is policies
+        snapshot = coming if coming is not None and prepared else snapshot_of(policies)
         self._snapshot = loader.current = snapshot
-        loader.coming = None
         self._seconds = {key: self._seconds[key] for key in snapshot.keys & self._seconds.keys()}
         self.pool.retain(snapshot.keys)
         if not prepared:
@@ -125,7 +116,7 @@ class PolicyEvaluator:
         snapshot = self._snapshot
         exceptions = snapshot.policies.exceptions
         entries = [entry for entry in snapshot.entries if policies is None or entry.policy.name in policies]
-        deadline = self._clock.now() + self._options.request_seconds
+        deadline = asyncio.get_running_loop().time() + self._options.request_seconds
         request = EvaluationRequest(review, snapshot, entries, deadline)
         try:
             self._begin(request)
@@ -179,8 +170,13 @@ class PolicyEvaluator:
             before = time_slice.spent
             try:
                 outcome = evaluation.evaluate(entry.policy, time_slice.meter(), exceptions)
-            except Exception:  # noqa: BLE001, S110 -- the slice is over, or it fails: the pool reports that
+            except SliceOverError:
+                # The pool evaluates it.
                 pass
+            except Exception as error:  # noqa: BLE001 -- the pool evaluates it, in a process that may end
+                # Without its words, which may hold whole objects.
+                _log.error("policy failed on the event loop", policy=entry.policy.name, error=type(error).__name__)
+                self.pool.harmful.add(entry.key)
             else:
                 request.settle(entry, outcome)
                 self._observer.evaluated(entry.policy.name, "local", time_slice.spent - before)

@@ -62,10 +62,6 @@ class WorkerLoader:
         """Whether workers could load the policy, or have not tried lately."""
         return entry.key not in self._unloadable
 
-    def loaded(self, worker: WorkerProcess) -> frozenset[str]:
-        """Keys that the worker has."""
-        return frozenset(self._loaded.get(worker, ()))
-
     async def load_all(self, worker: WorkerProcess) -> None:
         """Load everything in force, and everything that will be, one policy at a time."""
         for snapshot in (self.current, self.coming):

@@ -82,11 +82,11 @@ class _Ended(Exception):  # noqa: N818 - it states what happened
 class Pool:
     """An async context; :meth:`submit` queues the policies of a request, which settles as they are evaluated."""
 
-    def __init__(self, options: EvaluatorOptions, observer: EvaluatorObserver, clock: Clock) -> None:
+    def __init__(self, options: EvaluatorOptions, observer: EvaluatorObserver) -> None:
         """Start nothing yet."""
         self._options = options
         self._observer = observer
-        self._clock = clock
+        self._clock = clock = Clock()
         self.loader = WorkerLoader(options, clock)
         self._queue: FairQueue[Task] = FairQueue(options.waiting)
         self.slow: Penalties[tuple[str, Size]] = Penalties(options.penalty_seconds, clock.now)
@@ -99,7 +99,6 @@ class Pool:
             ahead=options.ahead,
             prepare=self.loader.load_all,
             observer=observer,
-            clock=clock,
         )
         self._stack = AsyncExitStack()
 
@@ -176,12 +175,11 @@ class Pool:
 
     def _sort_out(self, queue: Queue, task: Task) -> None:
         """Keep what still has to be evaluated here: some policies may have got a penalty since the task was queued."""
-        task.entries = deque(entry for entry in task.entries if entry.key in task.request.pending)
-        if queue == "penalized":
-            return
-        penalized = [entry for entry in task.entries if (entry.key, task.request.size) in self.slow]
-        task.entries = deque(entry for entry in task.entries if entry not in penalized)
-        self.submit(task.request, penalized)
+        request = task.request
+        pending = [entry for entry in task.entries if entry.key in request.pending]
+        slow = {each.key for each in pending if queue != "penalized" and (each.key, request.size) in self.slow}
+        task.entries = deque(entry for entry in pending if entry.key not in slow)
+        self.submit(request, [entry for entry in pending if entry.key in slow])
 
     async def _evaluate(self, worker: WorkerProcess, queue: Queue, task: Task) -> None:
         """Have one worker evaluate what is left of a task."""

@@ -9,7 +9,7 @@ from typing import Final
 from gangctl.errors import one_line
 
 MOST_PROBLEMS: Final = 100
-"""Of one object: nobody repairs more at a time."""
+"""Of one object: no one repairs more at a time."""
 SHOWN: Final = 64
 """Characters of a value in a message."""
 

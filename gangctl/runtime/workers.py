@@ -30,13 +30,13 @@ Prepare = Callable[[WorkerProcess], Awaitable[None]]
 
 
 class WorkersObserver:
-    """Told how workers come and go; the default ignores it."""
+    """Receives what happens to workers; the default ignores it."""
 
     def started(self, seconds: float) -> None:
-        """Tell that a process took so long to take requests."""
+        """Record that a process took so long to take requests."""
 
     def died(self, why: str) -> None:
-        """Tell that a process ended by itself: memory, time, crash or start."""
+        """Record that a process ended by itself: memory, time, crash or start."""
 
 
 class WorkersClosedError(GangctlError):
@@ -46,7 +46,7 @@ class WorkersClosedError(GangctlError):
 
 
 async def _unprepared(_: WorkerProcess) -> None:
-    """Nothing to tell."""
+    """Send nothing."""
 
 
 class Workers:

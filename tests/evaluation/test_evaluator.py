@@ -11,10 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import structlog
 
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions, Queue
 from gangctl.evaluation.pool import TOO_MANY
+from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.exemptions import load_exception
 from gangctl.policy.loaded import PolicyError
 from gangctl.policy.native import load_native
@@ -176,11 +178,11 @@ async def test_what_the_time_slice_is_too_short_for_goes_to_a_worker() -> None:
     costly = document(
         "costly", "object.spec.replicatedJobs.all(a, object.spec.replicatedJobs.all(b, a != b || a == b))"
     )
-    options = EvaluatorOptions(slice_seconds=0.001, request_seconds=600, policy_seconds=30)
+    # Some tenths of a millisecond for the one, a hundred for the other.
+    options = EvaluatorOptions(slice_seconds=0.02, request_seconds=600, slow_seconds=600)
     async with evaluator_of(options, costly, FINE, observer=seen) as evaluator:
         for _ in range(2):
-            outcomes = await evaluator.evaluate(jobset_review(60))
-            assert not any(outcome.violations for outcome in outcomes)
+            await evaluator.evaluate(jobset_review(150))
     # The first time the costly one leaves nothing of the slice, from then on the other one is first.
     assert seen.queues[-2:] == [("fine", "local"), ("costly", "small")]
 
@@ -191,13 +193,33 @@ async def test_what_took_the_event_loop_too_long_begins_in_a_worker_from_then_on
     costly = document(
         "costly", "object.spec.replicatedJobs.all(a, object.spec.replicatedJobs.all(b, a != b || a == b))"
     )
-    options = EvaluatorOptions(request_seconds=600, slice_seconds=20e-6, penalty_seconds=3600)
+    options = EvaluatorOptions(request_seconds=600, slice_seconds=20e-6, slow_seconds=600, penalty_seconds=3600)
     async with evaluator_of(options, costly, observer=seen) as evaluator:
         for _ in range(3):
             [outcome] = await evaluator.evaluate(jobset_review(60))
             assert not outcome.violations
         assert evaluator._snapshot.entries[0].key in evaluator.pool.harmful
     assert seen.queues[1:] == [("costly", "small")] * 2
+
+
+async def test_a_failure_on_the_event_loop_is_logged_without_words_and_left_to_a_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise LookupError("a whole object")
+
+    seen = Seen()
+    options = replace(LOCAL, request_seconds=600, load_seconds=300, workers=1)
+    async with evaluator_of(options, FINE, observer=seen) as evaluator:
+        with monkeypatch.context() as patched, structlog.testing.capture_logs() as logs:
+            patched.setattr(Evaluation, "evaluate", broken)
+            [outcome] = await evaluator.evaluate(jobset_review())
+    assert not outcome.violations
+    assert seen.queues == [("fine", "small")]
+    assert [(each["event"], each["error"]) for each in logs if each["log_level"] == "error"] == [
+        ("policy failed on the event loop", "LookupError")
+    ]
+    assert "a whole object" not in str(logs)
 
 
 async def test_a_request_that_comes_before_any_worker_is_up_waits() -> None:

@@ -12,7 +12,6 @@ from dataclasses import replace
 import pytest
 import structlog
 
-from gangctl.client.pacing import Clock
 from gangctl.evaluation.options import EvaluatorOptions, Size
 from gangctl.evaluation.pool import Pool
 from gangctl.evaluation.request import EvaluationRequest
@@ -37,7 +36,7 @@ class Bench:
     def __init__(self, options: EvaluatorOptions) -> None:
         self.options = options
         self.seen = Seen()
-        self.pool = Pool(options, self.seen, Clock())
+        self.pool = Pool(options, self.seen)
 
     def submit(
         self, snapshot: Snapshot, about: Review | None = None, *, seconds: float = 0.0, size: Size = "large"

@@ -175,7 +175,7 @@ async def _fit(client: Client, policies: Iterable[LoadedPolicy]) -> Fit:
 
 
 async def _load(client: Client, scope: Scope, minor: str) -> Loaded:
-    """The policies to evaluate by. A broken one of the cluster is told and left out, one in a file is an error."""
+    """The policies to evaluate by. A broken one of the cluster is reported and left out, one in a file is an error."""
     if scope.policies is not None:
         return load(scope.policies, minor)
     bundle = await policies_of(client)
