@@ -110,7 +110,7 @@ lock: $(STAMP) ## rewrite the lock files; only what is a week old is taken
 	$(LOCK) -o locks/runtime.txt
 	$(LOCK) --group dev -c locks/runtime.txt -o locks/dev.txt
 
-dist: $(STAMP) ## wheel, source distribution, bill of materials and checksums of the last commit, in dist/
+dist: $(STAMP) ## wheel, source distribution, install.yaml, chart, bill of materials and checksums of the last commit, in dist/
 	$(BIN)/python -m release
 
 release: $(STAMP) ## the same, of a commit with the tag of its version and a day in CHANGELOG.md (docs/releasing.md)

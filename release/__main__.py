@@ -11,6 +11,7 @@ from typing import Final
 
 from release.build import build, checksums, sha256
 from release.changelog import UNRELEASED, sections
+from release.cluster import chart_package, install_yaml
 from release.licences import refused
 from release.lock import Locked, read_lock
 from release.sbom import Release, bill_of_materials
@@ -55,8 +56,11 @@ def not_a_release(of: Source, tags: list[str], changelog: str) -> Iterator[str]:
 
 
 def write(of: Source, tree: Path, directory: Path, packages: list[Locked]) -> list[Path]:
-    """Wheel, source distribution, bill of materials and their checksums."""
-    built = build(tree, directory, of.time)
+    """Wheel, source distribution, manifests, chart, bill of materials and their checksums."""
+    manifests, chart = directory / "install.yaml", directory / f"gangctl-{of.version}.tgz"
+    built = [*build(tree, directory, of.time), manifests, chart]
+    install_yaml(tree, manifests)
+    chart_package(tree, chart, of.time)
     bill = directory / f"gangctl-{of.version}.cdx.json"
     release = Release(of.version, of.commit, of.time, {path.name: sha256(path) for path in built})
     bill.write_text(bill_of_materials(release, packages), encoding="utf-8")

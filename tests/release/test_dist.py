@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gangctl import __version__
+from gangctl.cli.install.rendering import Choice, render
 from release.__main__ import write
 from release.build import sha256
+from release.cluster import chart_package
 from release.lock import read_lock
 from release.source import Source
+from tests.manifests.chart import CHART
+from tests.manifests.helm import Helm, as_flags
 from tests.release.conftest import TIME, Built
 
 pytestmark = pytest.mark.xdist_group("release")
@@ -30,12 +36,14 @@ def dist(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_there_are_four_files(dist: Path) -> None:
+def test_there_are_six_files(dist: Path) -> None:
     stem = f"gangctl-{__version__}"
     assert {path.name for path in dist.iterdir()} == {
         f"{stem}-py3-none-any.whl",
         f"{stem}.tar.gz",
+        f"{stem}.tgz",
         f"{stem}.cdx.json",
+        "install.yaml",
         "SHA256SUMS",
     }
 
@@ -43,7 +51,7 @@ def test_there_are_four_files(dist: Path) -> None:
 def test_checksums_are_those_of_all_the_others(dist: Path) -> None:
     command = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
     said = subprocess.run(command, cwd=dist, capture_output=True, text=True, check=True).stdout
-    assert said.count(": OK\n") == len(said.splitlines()) == 3
+    assert said.count(": OK\n") == len(said.splitlines()) == 5
 
 
 def test_a_file_that_was_changed_is_noticed(dist: Path, tmp_path: Path) -> None:
@@ -54,7 +62,33 @@ def test_a_file_that_was_changed_is_noticed(dist: Path, tmp_path: Path) -> None:
 
 
 def test_the_bill_names_the_files_beside_it_and_the_commit(dist: Path) -> None:
-    about = json.loads((dist / f"gangctl-{__version__}.cdx.json").read_text(encoding="utf-8"))["metadata"]
+    bill = dist / f"gangctl-{__version__}.cdx.json"
+    about = json.loads(bill.read_text(encoding="utf-8"))["metadata"]
     files = {each["url"]: each["hashes"][0]["content"] for each in about["component"]["externalReferences"]}
-    assert files == {path.name: sha256(path) for path in dist.iterdir() if path.suffix in {".whl", ".gz"}}
+    assert files == {path.name: sha256(path) for path in dist.iterdir() if path.name not in {bill.name, "SHA256SUMS"}}
     assert about["properties"] == [{"name": "gangctl:commit", "value": COMMIT}]
+
+
+def test_the_manifests_are_those_of_the_command(dist: Path) -> None:
+    written = list(yaml.safe_load_all((dist / "install.yaml").read_text(encoding="utf-8")))
+    assert written == render(Choice())
+
+
+def test_the_chart_is_packed_whole_and_with_the_same_bytes(dist: Path, built: Built, tmp_path: Path) -> None:
+    package = dist / f"gangctl-{__version__}.tgz"
+    with tarfile.open(package) as archive:
+        names = [each.name for each in archive.getmembers()]
+    assert names[0] == "gangctl/Chart.yaml"
+    assert {f"charts/{name}" for name in names} == {name for name in built.files if name.startswith("charts/gangctl/")}
+    chart_package(built.tree, tmp_path / "again.tgz", TIME)
+    assert sha256(tmp_path / "again.tgz") == sha256(package)
+
+
+@pytest.mark.controlplane
+def test_helm_takes_the_package(dist: Path, tmp_path: Path) -> None:
+    helm = Helm(tmp_path)
+    package = str(dist / f"gangctl-{__version__}.tgz")
+    assert helm.run("show", "chart", package).count(f"version: {__version__}") == 1
+    values = as_flags({"image": {"repository": "registry.example/gangctl"}})
+    printed = [helm.run("template", "any", chart, *values) for chart in (package, str(CHART))]
+    assert printed[0] == printed[1]
