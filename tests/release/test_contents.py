@@ -45,7 +45,15 @@ def test_the_wheel_is_the_package_and_nothing_else(built: Built) -> None:
 
 def test_the_source_distribution_is_what_operators_need_and_nothing_else(built: Built) -> None:
     places = ("gangctl/", "manifests/", "charts/", "policies/", "grafana/dashboards/", "examples/", "docs/", "locks/")
-    files = {"README.md", "CHANGELOG.md", "LICENSE", "Containerfile", ".containerignore", "pyproject.toml"}
+    files = {
+        "README.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "SECURITY.md",
+        "Containerfile",
+        ".containerignore",
+        "pyproject.toml",
+    }
     made = {"PKG-INFO", ".gitignore"}
     assert names(built.sdist) == below(built.files, *places) | files | made
 
