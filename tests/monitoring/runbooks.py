@@ -14,7 +14,7 @@ from typing import Final
 from tests.monitoring.rulefiles import RUNBOOKS, Rule, alerts, paths
 
 INDEX: Final = RUNBOOKS / "README.md"
-HEADINGS: Final = ("Meaning", "Impact", "How to look", "What to do")
+HEADINGS: Final = ("Meaning", "Impact", "Diagnosis", "Mitigation")
 
 _TITLES: Final = {
     "gangs": "Gangs",
@@ -25,11 +25,11 @@ _TITLES: Final = {
 _HEADER: Final = """\
 # Runbooks
 
-One page for each alert of [manifests/monitoring](../monitoring.md). If people are stopped and you do not know yet
-what it is: [break-glass](break-glass.md).
+One page for each alert of [manifests/monitoring](../monitoring.md). If users are blocked and you do not know the
+cause: [break-glass](break-glass.md).
 
-`critical` is for the person on call, at any hour; `warning` can wait for the morning, and is mostly the tenant's;
-`info` is for reading.
+`critical` pages the person on call at any hour. `warning` can wait until the morning; most warnings are for the
+tenant. `info` needs no action.
 """
 
 

@@ -47,7 +47,7 @@ def test_a_page_says_what_one_needs(name: str) -> None:
 @each("rule", alerts(), ids=NAMES)
 def test_every_reason_of_an_alert_is_told_of(rule: Rule) -> None:
     reasons = re.findall(r'\{(?:reason|cause)=~"([^"]+)"\}', rule.expression)
-    text = runbook(rule.name).text.partition("## What to do")[2]
+    text = runbook(rule.name).text.partition("## Mitigation")[2]
     assert [reason for each in reasons for reason in each.split("|") if f"`{reason}`" not in text] == []
 
 
