@@ -36,7 +36,7 @@ def commands(heading: str) -> list[list[str]]:
 
 def test_every_command_belongs_to_a_step_that_is_tested() -> None:
     headings = re.findall(r"^## (.*)$", RUNBOOK, flags=re.MULTILINE)
-    assert [heading[:2] for heading in headings] == ["Is", "1.", "2.", "3.", "4.", "Ba"]
+    assert [heading[:2] for heading in headings] == ["Ch", "1.", "2.", "3.", "4.", "Ba"]
     assert all(command[0] == "kubectl" for heading in headings for command in commands(heading))
 
 
@@ -130,7 +130,7 @@ async def test_the_runbook(own_plane: ControlPlane, tmp_path: Path) -> None:
     async with night(plane, tmp_path) as (hands, ours):
         await hands.is_blocked("team-a")
         await hands.passes("team-a", mode=None)
-        printed = await hands.follow("Is it gangctl?")
+        printed = await hands.follow("Check that gangctl is the cause")
         assert "mutatingwebhookconfiguration.admissionregistration.k8s.io/gangctl-gangs" in printed
         assert re.search(r"^gangctl +0/2 ", printed, flags=re.MULTILINE), printed
 
