@@ -88,7 +88,7 @@ def test_what_a_scan_leaves_is_named() -> None:
     families = [f"{each.name}_total" if each.type == "counter" else each.name for each in registry.collect()]
     assert len(families) == 5
     assert [name for name in (*families, CATEGORY, SEVERITY, *SEVERITIES) if f"`{name}`" not in PROSE] == []
-    section = PROSE.partition("## What exists already")[2].partition("\n## ")[0]
+    section = PROSE.partition("## Background scan")[2].partition("\n## ")[0]
     assert f"`--policy-scan-period` seconds ({ScanOptions().period_seconds:.0f})" in section
     assert f"the {NEWEST_VIOLATIONS} newest" in section
     assert f"{MOST_RESULTS} results" in section
