@@ -54,7 +54,7 @@ def test_what_the_example_is_told(tmp_path: Path) -> None:
     files = str(tmp_path / "train.yaml"), str(tmp_path / "kueue.yaml")
     report = gangctl("fit", "-f", files[0], "--queues", files[1], "-o", "json").json
     (gpu,) = [each for each in report["limits"] if each["resource"] == "nvidia.com/gpu"]
-    section = PROSE.partition("## Will it ever fit")[2].partition("\n## ")[0]
+    section = PROSE.partition("## Check quota")[2].partition("\n## ")[0]
     assert (report["verdict"], report["blocking"]) == ("never", True)
     assert f"asks for {gpu['requested']} GPUs" in section
     assert f"its own {gpu['nominal']} and {gpu['ceiling'] - gpu['nominal']} of" in section
