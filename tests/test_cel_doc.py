@@ -31,7 +31,7 @@ def examples(title: str) -> list[str]:
     return [found.replace("\\|", "|") for found in re.findall(r"^\| `(.+?)` \|", section(title), flags=re.MULTILINE)]
 
 
-@each("expression", examples("Refused, though Kubernetes takes it"))
+@each("expression", examples("Unsupported expressions"))
 def test_it_is_refused_though_kubernetes_takes_it(expression: str) -> None:
     assert expression in NARROWER or "1.37" in NATIVE[expression]
     with pytest.raises(CompileError):
