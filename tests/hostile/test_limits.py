@@ -29,19 +29,19 @@ def test_the_limits_are_those_of_the_code() -> None:
     limits, options = WebhookLimits(), ListenerOptions()
     stated = {
         "body of a webhook call": f"{limits.max_bytes // MIB} MiB",
-        "all bodies on their way together": f"{limits.max_held_bytes // MIB} MiB",
+        "all bodies in transit": f"{limits.max_held_bytes // MIB} MiB",
         "values in a body": f"{MAX_VALUES:,}",
         "time for a body to arrive": f"{limits.read_seconds:g} s",
         "time for an answer": f"at most {limits.handler_seconds:g} s",
-        "requests handled at once": f"{limits.max_at_once}",
-        "silence on a connection, slow heads": f"{options.idle_seconds:g} s",
+        "concurrent requests": f"{limits.max_at_once}",
+        "idle connection, slow headers": f"{options.idle_seconds:g} s",
         "TLS handshake": f"{options.handshake_seconds:g} s",
         "ReplicatedJobs of one JobSet": f"{MAX_REPLICATED_JOBS:,}",
         "Jobs of one JobSet with gangs": f"{MAX_JOBS:,}",
         "a kubeconfig, and a file that it names": (
             f"{kubeconfig.FILE_BYTES // MIB} MiB and {kubeconfig.MATERIAL_BYTES // MIB} MiB"
         ),
-        "what an exec plugin prints, how long it takes": (
+        "output and run time of an exec plugin": (
             f"{plugin.OUTPUT_BYTES // MIB} MiB, {plugin.TIMEOUT_SECONDS:g} s"
         ),
     }
