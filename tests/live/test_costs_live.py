@@ -58,7 +58,7 @@ async def test_a_gang_costs_what_the_page_says() -> None:
     for user, each in OTHERS.items():
         assert each <= costs.writes[user], user
     least = OURS.total() + sum(each.total() for each in OTHERS.values())
-    assert least <= told(r"which the test plays \| (\d+), measured") <= 2 * least
+    assert least <= told(r"which the test simulates \| (\d+), measured") <= 2 * least
     events = OURS["create events"] + sum(each["create events"] for each in OTHERS.values())
     assert events == told(r"a gang, measured: (\d+), and")
     assert events <= told(r"gangctl's share is \d+ Events of (\d+)") == told(r"\| (\d+) a gang, measured: ")
