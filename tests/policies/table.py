@@ -12,7 +12,7 @@ from tests.policies.pack import NOTES, PACK, Shipped, shipped
 README: Final = PACK / "README.md"
 _SEVERITIES: Final = ("high", "medium", "low")
 CATEGORIES: Final = ("Gangs", "Kueue", "Cost", "Safety")
-_HEAD: Final = "| policy | what it asks for | category | severity | reads | parameters |\n|---|---|---|---|---|---|\n"
+_HEAD: Final = "| policy | requirement | category | severity | reads | parameters |\n|---|---|---|---|---|---|\n"
 
 
 def table(policies: Iterable[Shipped]) -> str:

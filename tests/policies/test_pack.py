@@ -25,7 +25,7 @@ from tests.rows import each
 
 BROKEN = {Expected.FAIL, Expected.WARN}
 FILES = {"README.md", "policy.yaml", "kustomization.yaml", "example.yaml", FILE_NAME, "resources"}
-SECTIONS = ("## Why", "## To adapt it", "## A denial")
+SECTIONS = ("## Why", "## Customize", "## Example")
 
 every_policy = each("policy", shipped(), ids=lambda policy: policy.name)
 
