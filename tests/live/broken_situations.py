@@ -75,14 +75,14 @@ async def group_terminating(place: Place) -> None:
 
 
 @SITUATIONS(
-    Reason.PODS_MISSING, "kube-controller-manager hangs (SIGSTOP): nobody makes pods", when=STOPPED, blocking=False
+    Reason.PODS_MISSING, "kube-controller-manager hangs (SIGSTOP) and creates no pods", when=STOPPED, blocking=False
 )
 async def no_pods(place: Place) -> None:
     await place.create(place.gang(2))
     await place.group()
 
 
-@SITUATIONS(Reason.JOB_CREATION_REFUSED, "Job to be made anew while a webhook for Jobs does not answer", when=RUNS)
+@SITUATIONS(Reason.JOB_CREATION_REFUSED, "Job to be recreated while a webhook for Jobs does not answer", when=RUNS)
 async def webhook_dead(place: Place) -> None:
     await place.create(place.gang(2))
     await place.pods(2)
@@ -110,7 +110,7 @@ async def delete_group(place: Place) -> None:
     await place.plane.api.patch(path, {"metadata": {"finalizers": None}})
 
 
-@SITUATIONS(Reason.POD_GROUP_MISSING, "PodGroup deleted with its finalizer while gangctl is away", when=AWAY)
+@SITUATIONS(Reason.POD_GROUP_MISSING, "PodGroup deleted with its finalizer while gangctl is down", when=AWAY)
 async def group_missing(place: Place) -> AsyncGenerator[None]:
     await place.create(place.gang(2))
     await place.pods(2, refused)
@@ -118,7 +118,7 @@ async def group_missing(place: Place) -> AsyncGenerator[None]:
     await delete_group(place)
 
 
-@SITUATIONS(Reason.MIN_COUNT_UNREACHABLE, "minCount raised by hand while gangctl is away", when=AWAY)
+@SITUATIONS(Reason.MIN_COUNT_UNREACHABLE, "minCount raised by hand while gangctl is down", when=AWAY)
 async def raised_minimum(place: Place) -> AsyncGenerator[None]:
     await place.create(place.gang(2))
     await place.pods(2, refused)
@@ -150,7 +150,7 @@ async def replaced(place: Place, before: set[str]) -> None:
     await wait_for(there, "the replacement")
 
 
-@SITUATIONS(Reason.GANG_TAIL_BLOCKED, "one pod succeeded and one is replaced while gangctl is away", when=AWAY)
+@SITUATIONS(Reason.GANG_TAIL_BLOCKED, "one pod succeeded and one is replaced while gangctl is down", when=AWAY)
 async def tail_without_gangctl(place: Place) -> AsyncGenerator[None]:
     async for _ in tail(place):
         yield

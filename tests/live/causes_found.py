@@ -42,7 +42,7 @@ class Row:
 LIVE: Final = "tests/live/test_readiness_causes_live.py"
 QUEUES: Final = "tests/readiness/causes/test_queue_causes.py"
 _TROUBLES: Final = f"{QUEUES}::test_troubles_that_no_cluster_shows_at_will_are_named_first"
-_BUG: Final = "a defect of Kueue, which cannot be called up at will"
+_BUG: Final = "a defect of Kueue, which cannot be produced at will"
 _NEVER: Final = "snapshot; not with a real Kueue: "
 
 ELSEWHERE: Final = (
@@ -71,13 +71,13 @@ ELSEWHERE: Final = (
 NOT_REAL: Final = (
     Row(
         Reason.WORKLOAD_MISSING,
-        f"{_NEVER}JobSets cannot be made while it is down",
+        f"{_NEVER}JobSets cannot be created while it is down",
         PURE,
         f"{_TROUBLES}[WorkloadMissing]",
     ),
     Row(
         Reason.FRAMEWORK_NOT_ENABLED,
-        f"{_NEVER}the harness registers its webhooks for JobSets, and it would not serve them",
+        f"{_NEVER}the tests register Kueue's webhooks for JobSets, and it would not serve them",
         PURE,
         f"{_TROUBLES}[FrameworkNotEnabled]",
     ),
@@ -91,14 +91,14 @@ NOT_REAL: Final = (
     Row(Reason.FINISHED_HOLDS_QUOTA, f"{_NEVER}{_BUG}", PURE, f"{_TROUBLES}[FinishedHoldsQuota]"),
     Row(
         Reason.PODS_NOT_READY,
-        "snapshot; by design told after the cause that keeps pods from being ready, which is there on a real cluster",
+        "snapshot; by design reported after the cause that keeps pods from being ready, which real clusters have",
         PURE,
         f"{QUEUES}::test_every_trouble_of_kueue_is_a_reason",
         first=False,
     ),
     Row(
         Reason.QUEUE_BACKOFF,
-        f"{_NEVER}an eviction takes no second, and the wait after a late start is EvictedAsNotReady",
+        f"{_NEVER}an eviction takes less than a second, and the wait after a late start is EvictedAsNotReady",
         PURE,
         f"{QUEUES}::test_an_eviction_that_is_waited_out",
     ),
@@ -125,10 +125,10 @@ def table() -> str:
 def _lines(found: Sequence[Row]) -> Iterator[str]:
     real = [row for row in found if row.real]
     causes = len({row.reason for row in real})
-    yield f"{len(real)} situations of {causes} causes were made on real control planes, and in each of them the cause"
-    yield f"is named first. {len(found) - len(real)} causes could not be called up there: the table says why."
+    yield f"{len(real)} situations of {causes} causes were produced on real control planes; in each of them the cause"
+    yield f"is named first. {len(found) - len(real)} causes could not be produced there, for the reason in the table."
     yield ""
-    yield "| cause | how it was produced | ground | test | found first |"
+    yield "| cause | situation | ground | test | found first |"
     yield "|---|---|---|---|---|"
     for reason in dict.fromkeys(row.reason for row in found):
         own = [row for row in found if row.reason is reason]

@@ -28,7 +28,7 @@ SITUATIONS: Final = Situations("1.37")
 RUNS: Final = "everything runs"
 
 
-@SITUATIONS(Reason.NOT_GANGED, "JobSet made in a namespace labelled `gangctl.dev/skip=true`", when=RUNS)
+@SITUATIONS(Reason.NOT_GANGED, "JobSet created in a namespace labelled `gangctl.dev/skip=true`", when=RUNS)
 async def skipped(place: Place) -> None:
     await place.skip()
     await place.nodes(1, "2")
@@ -38,7 +38,7 @@ async def skipped(place: Place) -> None:
 
 @SITUATIONS(
     Reason.FIELD_DROPPED,
-    "Job made anew past the webhook: namespace labelled `skip` after the JobSet was made",
+    "Job recreated without the webhook: namespace labelled `skip` after the JobSet was created",
     when=RUNS,
 )
 async def past_the_webhook(place: Place) -> None:
@@ -51,7 +51,7 @@ async def past_the_webhook(place: Place) -> None:
     await place.pods(2, placed)
 
 
-@SITUATIONS(Reason.NAME_CONFLICT, "Workload of the planned name that somebody else made first", when=RUNS)
+@SITUATIONS(Reason.NAME_CONFLICT, "Workload of the planned name that another client created first", when=RUNS)
 async def name_taken(place: Place) -> None:
     created = await place.create(place.gang(2, suspend=True))
     name = object_name(NAME, created["metadata"]["uid"], "workload")
@@ -61,7 +61,7 @@ async def name_taken(place: Place) -> None:
     await place.cluster.patch_jobset(NAME, {"spec": {"suspend": False}})
 
 
-@SITUATIONS(Reason.FOREIGN_WORKLOAD, "Workload that names the JobSet, made by somebody else before it", when=RUNS)
+@SITUATIONS(Reason.FOREIGN_WORKLOAD, "Workload that names the JobSet, created earlier by another client", when=RUNS)
 async def foreign(place: Place) -> None:
     await place.nodes(1, "2")
     await place.plane.api.create(place.cluster.scheduling("workloads"), foreign_workload(place.cluster, "theirs", NAME))
@@ -89,7 +89,7 @@ async def small_racks(place: Place) -> None:
     await place.pods(6, refused)
 
 
-@SITUATIONS(Reason.PRIORITY_MISMATCH, "PriorityClass made anew with another value between PodGroup and pods", when=RUNS)
+@SITUATIONS(Reason.PRIORITY_MISMATCH, "PriorityClass recreated with another value between PodGroup and pods", when=RUNS)
 async def changed_priority(place: Place) -> None:
     classes = path_of("scheduling.k8s.io/v1", "priorityclasses")
     body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": place.namespace}}
@@ -181,14 +181,14 @@ async def later_stage(place: Place) -> None:
     await place.pods(2, running)
 
 
-@SITUATIONS(Reason.PODS_GATED, "schedulingGates in the pod template that nobody takes off", when=RUNS)
+@SITUATIONS(Reason.PODS_GATED, "schedulingGates in the pod template that no controller removes", when=RUNS)
 async def gated(place: Place) -> None:
     await place.create(place.gang(2, pod={"schedulingGates": [{"name": "example.com/hold"}]}))
     await place.pods(2)
 
 
 @SITUATIONS(
-    Reason.NODE_LOST, "node NotReady under a running gang (its status written, as nobody renews leases)", when=RUNS
+    Reason.NODE_LOST, "node NotReady under a running gang (its status written, as no kubelet renews leases)", when=RUNS
 )
 async def node_not_ready(place: Place) -> None:
     nodes = await place.nodes(2, "1")
@@ -211,7 +211,7 @@ async def node_deleted(place: Place) -> None:
             await place.condition(pod, "Ready", "False")
 
 
-@SITUATIONS(Reason.PREEMPTED, "pod of higher priority takes the place of one that takes its time to end", when=RUNS)
+@SITUATIONS(Reason.PREEMPTED, "pod of higher priority preempts one that terminates slowly", when=RUNS)
 async def preempted(place: Place) -> None:
     await place.nodes(1, "2")
     slow = {"terminationGracePeriodSeconds": 600}
@@ -274,7 +274,7 @@ async def managed_elsewhere(place: Place) -> None:
     await place.create(place.gang(2, managedBy="example.com/elsewhere"))
 
 
-@SITUATIONS(Reason.PODS_TERMINATING, "JobSet deleted whose pods take their time to end", when=RUNS, blocking=False)
+@SITUATIONS(Reason.PODS_TERMINATING, "JobSet deleted whose pods terminate slowly", when=RUNS, blocking=False)
 async def deleted(place: Place) -> None:
     await place.nodes(1, "4")
     await place.create(place.gang(2, pod={"terminationGracePeriodSeconds": 600}, notes={LINGERS: ""}))
@@ -282,7 +282,7 @@ async def deleted(place: Place) -> None:
     await place.plane.api.delete(place.cluster.path(JOBSETS, "jobsets", NAME), propagation="Foreground")
 
 
-@SITUATIONS(Reason.RESTARTING, "restart of a JobSet whose pods take their time to end", when=RUNS, blocking=False)
+@SITUATIONS(Reason.RESTARTING, "restart of a JobSet whose pods terminate slowly", when=RUNS, blocking=False)
 async def restarting(place: Place) -> None:
     await place.nodes(1, "4")
     slow = {"terminationGracePeriodSeconds": 600}

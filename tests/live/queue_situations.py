@@ -59,13 +59,13 @@ async def queue_held(place: Place) -> None:
     await submit(place, place.gang(2))
 
 
-@SITUATIONS(Reason.ADMISSION_GATED, "annotation admission-gated-by of somebody who is not there", when=RUNS)
+@SITUATIONS(Reason.ADMISSION_GATED, "annotation admission-gated-by of a controller that does not exist", when=RUNS)
 async def admission_gate(place: Place) -> None:
     await door(place)
     await submit(place, place.gang(2, annotations={"kueue.x-k8s.io/admission-gated-by": "test.example/a"}))
 
 
-@SITUATIONS(Reason.WAITING_FOR_CHECK, "AdmissionCheck whose controller says nothing", when=RUNS, blocking=False)
+@SITUATIONS(Reason.WAITING_FOR_CHECK, "AdmissionCheck whose controller does not answer", when=RUNS, blocking=False)
 async def check_pending(place: Place) -> None:
     await checked(place)
     await submit(place, place.gang(2))
@@ -82,7 +82,7 @@ async def checked(place: Place) -> None:
     await door(place, admissionChecksStrategy={"admissionChecks": [{"name": place.namespace}]})
 
 
-@SITUATIONS(Reason.DEACTIVATED, "AdmissionCheck that answers Rejected", when=RUNS)
+@SITUATIONS(Reason.DEACTIVATED, "AdmissionCheck set to Rejected", when=RUNS)
 async def check_rejected(place: Place) -> None:
     await checked(place)
     await submit(place, place.gang(2))
@@ -100,7 +100,7 @@ async def check_rejected(place: Place) -> None:
     await place.plane.api.patch(path, body, kind="apply", fieldManager="check", force=True)
 
 
-@SITUATIONS(Reason.DEACTIVATED, "`spec.active: false` of the Workload, by a person", when=RUNS)
+@SITUATIONS(Reason.DEACTIVATED, "`spec.active: false` of the Workload, by a user", when=RUNS)
 async def deactivated(place: Place) -> None:
     await door(place)
     await submit(place, place.gang(2))
@@ -129,7 +129,7 @@ async def preempted_in_queue(place: Place) -> None:
 
 @SITUATIONS(
     Reason.FAILED_TO_START,
-    "label of the pods that Kueue writes, too, made past the webhook, which refuses it",
+    "label of the pods that Kueue also writes, created without the webhook, which rejects it",
     when=RUNS,
 )
 async def cannot_start(place: Place) -> None:
@@ -141,7 +141,7 @@ async def cannot_start(place: Place) -> None:
     await submit(place, raw)
 
 
-@SITUATIONS(Reason.HEAD_BLOCKS_QUEUE, "StrictFIFO behind one that does not fit", when=RUNS)
+@SITUATIONS(Reason.HEAD_BLOCKS_QUEUE, "StrictFIFO behind a JobSet that does not fit", when=RUNS)
 async def behind_the_head(place: Place) -> None:
     await place.queued.apply("WorkloadPriorityClass", place.namespace, {}, value=10)
     await door(place, queueingStrategy="StrictFIFO")
@@ -157,7 +157,7 @@ async def no_priority_class(place: Place) -> None:
     await submit(place, place.gang(1), **{PRIORITY: "no-such-class"})
 
 
-@SITUATIONS(Reason.TOO_MANY_PODSETS, "19 replicatedJobs, made past the webhook, which refuses them", when=SLOW)
+@SITUATIONS(Reason.TOO_MANY_PODSETS, "19 replicatedJobs, created without the webhook, which rejects them", when=SLOW)
 async def many_podsets(place: Place) -> None:
     await place.skip()
     await door(place)
@@ -165,13 +165,13 @@ async def many_podsets(place: Place) -> None:
     await submit(place, jobset(NAME, *many, mode="Gang"))
 
 
-@SITUATIONS(Reason.NAMESPACE_NOT_MANAGED, "namespace kube-system, which Kueue leaves out by default", when=SLOW)
+@SITUATIONS(Reason.NAMESPACE_NOT_MANAGED, "namespace kube-system, which Kueue excludes by default", when=SLOW)
 async def kube_system(place: Place) -> None:
     await door(place)
     await submit(place, place.gang(1))
 
 
-@SITUATIONS(Reason.EVICTED_AS_NOT_READY, "waitForPodsReady, and pods that nobody has room for", when=IMPATIENT)
+@SITUATIONS(Reason.EVICTED_AS_NOT_READY, "waitForPodsReady, and pods that no node can take", when=IMPATIENT)
 async def not_ready_in_time(place: Place) -> None:
     await door(place)
     await submit(place, place.gang(2))
