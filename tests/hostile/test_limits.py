@@ -41,9 +41,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         "a kubeconfig, and a file that it names": (
             f"{kubeconfig.FILE_BYTES // MIB} MiB and {kubeconfig.MATERIAL_BYTES // MIB} MiB"
         ),
-        "output and run time of an exec plugin": (
-            f"{plugin.OUTPUT_BYTES // MIB} MiB, {plugin.TIMEOUT_SECONDS:g} s"
-        ),
+        "output and run time of an exec plugin": (f"{plugin.OUTPUT_BYTES // MIB} MiB, {plugin.TIMEOUT_SECONDS:g} s"),
     }
     assert [what for what, text in stated.items() if text not in limit(what)] == []
     manifest = limit("a manifest given to the CLI")
