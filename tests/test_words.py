@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -47,13 +48,62 @@ WORDS: Final = {
     "scenes": "contexts",
     "player": "simulated controller",
     "players": "simulated controllers",
+    "be let through": "be admitted",
+    "comes to an end": "ends",
+    "no fault of theirs": "although they are valid",
+    "rid of": "uninstall",
+    "to the letter": "exactly",
+    "unjudged": "without evaluation",
+    "without further ado": "by default",
 }
 """The word, and what to write."""
 
+PAGES: Final = (
+    "README.md",
+    "CHANGELOG.md",
+    "docs/*.md",
+    "examples/README.md",
+    "grafana/*.md",
+    "manifests/*.md",
+    "policies/*.md",
+)
+GENERATED: Final = {"docs/metrics.md", "docs/reference/cli.md", "docs/reference/crds.md", "docs/runbooks/README.md"}
+"""Written from code, with its words."""
+WORDS_OF_PAGES: Final = {
+    "anybody": "any client",
+    "everybody": "all users",
+    "for ever": "permanently",
+    "goes on": "continues",
+    "hears": "receives",
+    "here and there": "name the place",
+    "in the way": "conflicts with",
+    "in vain": "without use",
+    "is well": "works",
+    "let through": "admitted",
+    "lets": "allows",
+    "nobody": "no one, or name the actor",
+    "none of it": "name the objects",
+    "of one's own": "separate",
+    "somebody": "another client, the user",
+    "told": "reported",
+    "to and fro": "repeatedly",
+    "whoever": "the user, the client",
+    "without end": "permanently",
+}
+"""What a user reads has none of these, but for the output of programs, which is in code."""
 
-def found(text: str) -> list[str]:
-    words = "|".join(re.escape(word) for word in WORDS)
+
+def found(text: str, listed: Iterable[str] = WORDS) -> list[str]:
+    words = "|".join(re.escape(word) for word in listed)
     return [hit.group(1).lower() for hit in re.finditer(rf"(?<![a-z])({words})(?![a-z])", text, flags=re.IGNORECASE)]
+
+
+def prose(text: str) -> str:
+    """A page without its code: fences, indented blocks, and what is in backquotes."""
+    text = re.sub(
+        r"^( *)```.*?^\1```$", lambda block: "\n" * block[0].count("\n"), text, flags=re.MULTILINE | re.DOTALL
+    )
+    return re.sub(r"^ {4,}\S.*$|`[^`\n]+`", "", text, flags=re.MULTILINE)
 
 
 def test_words_are_those_of_the_field() -> None:
@@ -66,3 +116,19 @@ def test_words_are_those_of_the_field() -> None:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
             wrong += [f"{name}:{number}: {word}: write {WORDS[word]}" for word in found(line)]
     assert wrong == []
+
+
+def test_pages_have_plain_words() -> None:
+    listed = subprocess.run(["git", "ls-files", "--", *PAGES], cwd=ROOT, check=True, capture_output=True, text=True)
+    pages = sorted({*listed.stdout.split()} - EXCEPTIONS - GENERATED)
+    assert len(pages) > 60
+    assert [
+        f"{name}:{number}: {word}: write {WORDS_OF_PAGES[word]}"
+        for name in pages
+        for number, line in enumerate(prose((ROOT / name).read_text(encoding="utf-8")).splitlines(), start=1)
+        for word in found(line, WORDS_OF_PAGES)
+    ] == []
+
+
+def test_code_is_no_prose() -> None:
+    assert found(prose("a\n```sh\ntold\n```\n\n    told\n`test_told`\nis told\n"), WORDS_OF_PAGES) == ["told"]
