@@ -44,7 +44,6 @@ def demo(  # noqa: PLR0917 -- one for each option
     kube: str | None,
     record: str | None,
     form: str,
-    no_color: bool,
     kubeconfig: str | None,
     context: str | None,
     nodes: bool,
@@ -64,7 +63,7 @@ def demo(  # noqa: PLR0917 -- one for each option
         raise click.UsageError("--kube is for the simulated cluster; the one of --kubeconfig has a version of its own")
     if not real and (nodes or start_controller or yes):
         raise click.UsageError("--nodes, --start-controller and --yes need --kubeconfig or --context")
-    with _display(form, record, no_color=no_color) as display:
+    with _display(form, record) as display:
         if real:
             from gangctl.demo.real import RealOptions, play_on_cluster  # noqa: PLC0415 -- as below
 
@@ -99,13 +98,13 @@ def _confirmation(*, yes: bool) -> Callable[[list[str]], None]:
 
 
 @contextlib.contextmanager
-def _display(form: str, record: str | None, *, no_color: bool) -> Iterator[Display]:
+def _display(form: str, record: str | None) -> Iterator[Display]:
     """A moving table in a terminal, lines elsewhere; beside a JSON document they go to stderr."""
     from gangctl.demo.display import Lines, Several  # noqa: PLC0415 -- as above
 
     with contextlib.ExitStack() as stack:
         displays: list[Display] = []
-        if form == "table" and wants_colour(no_color=no_color):
+        if form == "table" and wants_colour():
             from rich.console import Console  # noqa: PLC0415 -- only where it shows
 
             from gangctl.demo.live import LiveTable  # noqa: PLC0415 -- only where it shows

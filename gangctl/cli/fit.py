@@ -11,7 +11,7 @@ from gangctl.cli import options
 from gangctl.cli.fitsubjects import Answer, Question, answer_of, subjects_of
 from gangctl.cli.fitview import fit_sections
 from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, read_stock
-from gangctl.cli.output import print_objects, print_sections
+from gangctl.cli.output import print_answer
 from gangctl.errors import InputError
 from gangctl.fit.report import FitReport
 
@@ -55,7 +55,6 @@ def fit(
     form: str,
     kubeconfig: str | None,
     context: str | None,
-    no_color: bool,
 ) -> None:
     """Say whether a JobSet can be admitted, ever and now.
 
@@ -78,11 +77,11 @@ def fit(
     _check_usage(name, filenames, queue_files, live=live)
     question = Question(name, filenames, queue_files, namespace, queue, kueue_namespace, fixed_nodes)
     answers = _of_cluster(question, kubeconfig, context) if live else _ask_files(question)
-    if form == "table":
-        sections = [section for each in answers for section in fit_sections(each.report, each.remarks)]
-        print_sections(sections, no_color=no_color)
-    else:
-        print_objects([each.report for each in answers], form)
+    print_answer(
+        form,
+        [each.report for each in answers],
+        lambda: [section for each in answers for section in fit_sections(each.report, each.remarks)],
+    )
     if any(_is_no(each.report, now=now) for each in answers):
         raise click.exceptions.Exit(NO)
 

@@ -102,8 +102,18 @@ def cluster(command: F) -> F:
 
 
 def colour(command: F) -> F:
-    """``--no-color``."""
-    return click.option("--no-color", is_flag=True, help="Plain text, as with NO_COLOR set or in a pipe.")(command)
+    """``--no-color``, which click's context has for whoever prints."""
+
+    def decide(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+        ctx.color = False if value else None
+
+    return click.option(
+        "--no-color",
+        is_flag=True,
+        expose_value=False,
+        callback=decide,
+        help="Plain text, as with NO_COLOR set or in a pipe.",
+    )(command)
 
 
 def gang_schedulers(command: F) -> F:

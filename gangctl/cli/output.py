@@ -1,18 +1,37 @@
-"""Printing answers: documents for programs, tables for people."""
+"""Printing answers: documents for programs, tables for people, on a terminal in colours and fitted to its width."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gangctl.api.emit import to_json, to_yaml
 from gangctl.cli.messages import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table as RichTable
+
+
+def print_answer(
+    form: str,
+    objects: Sequence[Mapping[str, Any]],
+    sections: Callable[[], Sequence[Section]] | None = None,
+    names: Iterable[Mapping[str, Any]] | None = None,
+) -> None:
+    """Print an answer in a form of ``-o``; ``names`` are the objects that it names, where these are others."""
+    if form == "table" and sections is not None:
+        print_sections(sections())
+    elif form == "name":
+        print_names(objects if names is None else names)
+    else:
+        print_objects(objects, form)
 
 
 def print_objects(objects: Sequence[Mapping[str, Any]], form: str) -> None:
@@ -31,7 +50,7 @@ def print_names(objects: Iterable[Mapping[str, Any]]) -> None:
 _WIDTH: Final = 80
 INDENT: Final = "  "
 GAP: Final = "  "
-NARROWEST: Final = 12
+_NARROWEST: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +84,22 @@ class Section:
     warnings: tuple[str, ...] = ()
 
 
-def wants_colour(*, no_color: bool) -> bool:
+def without_colour() -> bool:
+    """Whether somebody said no to colours by ``--no-color``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.color is False
+
+
+def wants_colour() -> bool:
     """Whether stdout is a terminal of somebody who did not say no to colours."""
-    return not no_color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and sys.stdout.isatty()
+    if without_colour() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return sys.stdout.isatty()
 
 
-def print_sections(sections: Sequence[Section], *, no_color: bool) -> None:
+def print_sections(sections: Sequence[Section]) -> None:
     """Print for a person: in colours and fitted to the width on a terminal, else plain text that scripts can cut."""
-    if wants_colour(no_color=no_color):
-        from gangctl.cli.terminal import print_on_terminal  # noqa: PLC0415 -- rich, only where it shows
-
+    if wants_colour():
         print_on_terminal(sections)
         return
     click.echo("\n".join("".join(f"{line}\n" for line in plain_lines(section)) for section in sections), nl=False)
@@ -94,7 +119,7 @@ def _plain_table(table: Table) -> list[str]:
     """Columns as wide as they need to be, the last one wrapped to what is left of the line."""
     rows = [table.headers, *table.rows]
     widths, offset = table.widths, table.offset
-    left = max(_WIDTH - len(INDENT) - offset, NARROWEST)
+    left = max(_WIDTH - len(INDENT) - offset, _NARROWEST)
     lines = []
     for row in rows:
         cells = [
@@ -105,3 +130,49 @@ def _plain_table(table: Table) -> list[str]:
         lines.append(GAP.join([*cells, first]).rstrip())
         lines += [" " * offset + line for line in rest]
     return lines
+
+
+def _rich_table(table: Table, width: int) -> RichTable:
+    """Names stay whole and the last column wraps; where even that is too wide, every cell folds."""
+    from rich.table import Table as RichTable  # noqa: PLC0415 -- rich, only where it shows
+    from rich.text import Text  # noqa: PLC0415
+
+    shown = RichTable(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0), header_style="bold")
+    fits = table.offset + _NARROWEST + len(INDENT) <= width
+    for column, header in enumerate(table.headers):
+        last = column == len(table.headers) - 1
+        shown.add_column(
+            header,
+            justify="right" if column in table.right else "left",
+            overflow="fold",
+            no_wrap=fits and not last,
+        )
+    for row in table.rows:
+        shown.add_row(*(Text(printable(cell)) for cell in row))
+    return shown
+
+
+def drawn(sections: Sequence[Section], width: int) -> Iterator[RenderableType]:
+    """Sections for a terminal so wide, one blank line between them; names are text, never markup."""
+    from rich.padding import Padding  # noqa: PLC0415 -- rich, only where it shows
+    from rich.text import Text  # noqa: PLC0415
+
+    for number, section in enumerate(sections):
+        if number:
+            yield Text("")
+        yield Text(printable(section.title), style="bold cyan")
+        for line in section.lines:
+            yield Padding(Text(printable(line)), (0, 0, 0, len(INDENT)))
+        if section.table:
+            yield Padding(_rich_table(section.table, width), (0, 0, 0, len(INDENT)))
+        for warning in section.warnings:
+            yield Padding(Text(f"! {printable(warning)}", style="yellow"), (0, 0, 0, len(INDENT)))
+
+
+def print_on_terminal(sections: Sequence[Section], console: Console | None = None) -> None:
+    """Print sections with rich."""
+    from rich.console import Console  # noqa: PLC0415 -- rich, only where it shows
+
+    console = console or Console(highlight=False, soft_wrap=False)
+    for each in drawn(sections, console.width):
+        console.print(each)

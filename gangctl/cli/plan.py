@@ -9,7 +9,7 @@ import click
 
 from gangctl.api.quantity import show_bytes, show_milli
 from gangctl.cli import options
-from gangctl.cli.output import Section, Table, print_names, print_objects, print_sections
+from gangctl.cli.output import Section, Table, print_answer
 from gangctl.cli.planning import PlannedManifest, cluster_rules, plan_manifests
 from gangctl.gang.build import build_objects
 from gangctl.gang.config import read_config
@@ -37,7 +37,6 @@ def plan(
     kubeconfig: str | None,
     context: str | None,
     gang_schedulers: tuple[str, ...],
-    no_color: bool,
 ) -> None:
     """Show which gangs a JobSet becomes.
 
@@ -47,12 +46,9 @@ def plan(
     Without a UID in the file, the names of gangs are those of the placeholder UID.
     """
     planned = plan_manifests(filenames, namespace, cluster_rules(kube, kubeconfig, context, gang_schedulers))
-    if form == "name":
-        print_names(runtime_objects(planned))
-    elif form == "table":
-        print_sections([_section(each) for each in planned], no_color=no_color)
-    else:
-        print_objects([each.report for each in planned], form)
+    reports = [each.report for each in planned]
+    names = runtime_objects(planned) if form == "name" else ()
+    print_answer(form, reports, lambda: [_section(each) for each in planned], names)
 
 
 def runtime_objects(planned: Iterable[PlannedManifest]) -> list[dict[str, object]]:

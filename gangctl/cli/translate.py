@@ -11,7 +11,7 @@ import click
 from gangctl.cli import options
 from gangctl.cli.children import child_jobs
 from gangctl.cli.messages import note
-from gangctl.cli.output import print_names, print_objects
+from gangctl.cli.output import print_answer
 from gangctl.cli.planning import PlannedManifest, cluster_rules, plan_manifests
 from gangctl.errors import InputError
 from gangctl.gang.build import build_objects
@@ -69,10 +69,7 @@ def translate(
         _check_owner(uid, planned)
     objects = [each for one in planned for each in _objects(one, with_jobs=with_jobs, uid=uid)]
     _say_what_is_missing(planned, uid=uid, with_jobs=with_jobs)
-    if form == "name":
-        print_names(objects)
-    else:
-        print_objects(objects, form)
+    print_answer(form, objects)
 
 
 def _check_gates(gates: Sequence[str]) -> None:

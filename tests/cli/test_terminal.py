@@ -7,11 +7,12 @@ import os
 import pty
 import subprocess
 
+import click
 import pytest
 from rich.console import Console
 
-from gangctl.cli.output import Section, Table, wants_colour
-from gangctl.cli.terminal import print_on_terminal
+from gangctl.cli.output import Section, Table, print_on_terminal, wants_colour
+from gangctl.cli.plan import plan
 from tests.cli.manifests import EXAMPLES
 from tests.cli.run import BIN
 
@@ -82,7 +83,8 @@ def test_colours_on_a_terminal_and_none_for_who_says_no() -> None:
 def test_wants_colour(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert wants_colour(no_color=False)
-    assert not wants_colour(no_color=True)
+    assert wants_colour()
+    with click.Context(plan, color=False):  # as --no-color has it
+        assert not wants_colour()
     monkeypatch.setenv(variable, "dumb")
-    assert not wants_colour(no_color=False)
+    assert not wants_colour()

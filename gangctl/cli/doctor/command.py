@@ -11,7 +11,7 @@ import click
 from gangctl.cli import options
 from gangctl.cli.doctor.subjects import IDS, SUBJECTS, Area, Subject
 from gangctl.cli.messages import note
-from gangctl.cli.output import print_objects, print_sections
+from gangctl.cli.output import print_answer
 
 NO: Final = 1
 _CANARY: Final = frozenset(each.id for each in SUBJECTS if each.area is Area.CANARY)
@@ -60,7 +60,6 @@ def command(
     kubeconfig: str | None,
     context: str | None,
     form: str,
-    no_color: bool,
     timeout: float,
     **flags: Any,
 ) -> None:
@@ -91,11 +90,8 @@ def command(
     flown = any(each.id in _CANARY for each in subjects)
     asking = Asking(subjects, canary=timeout if flown else None, agree=_agreement(yes=yes), **flags)
     found = look(kubeconfig, context, asking)
-    if form == "table":
-        print_sections(sections(found.results, cluster=found.cluster), no_color=no_color)
-    else:
-        report = doctor_report(found.results, cluster=found.cluster, namespace=found.namespace, version=__version__)
-        print_objects([report], form)
+    report = doctor_report(found.results, cluster=found.cluster, namespace=found.namespace, version=__version__)
+    print_answer(form, [report], lambda: sections(found.results, cluster=found.cluster))
     if any(each.outcome.verdict is Verdict.FAILED for each in found.results):
         raise click.exceptions.Exit(NO)
 

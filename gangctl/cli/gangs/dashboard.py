@@ -15,15 +15,15 @@ from gangctl.cli.gangs.cluster import Reader
 from gangctl.cli.gangs.summary import Seen, seen, summarise
 from gangctl.cli.gangs.summaryview import summary_sections
 from gangctl.cli.gangs.watching import Watch
-from gangctl.cli.terminal import drawn
+from gangctl.cli.output import drawn, without_colour
 
 _TICK_SECONDS: Final = 1.0
 """Ages grow without anything having changed."""
 
 
-def show(asking: Asking, *, no_color: bool, console: Console | None = None) -> None:
+def show(asking: Asking, console: Console | None = None) -> None:
     """Show it until Ctrl-C, which is how it ends well."""
-    screen = console or Console(highlight=False, no_color=no_color or None)
+    screen = console or Console(highlight=False, no_color=without_colour() or None)
 
     async def follow(reader: Reader, _keys: list[Key]) -> None:
         watch = Watch(reader)

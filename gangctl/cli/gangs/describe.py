@@ -8,7 +8,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
-from gangctl.cli.output import print_objects, print_sections
+from gangctl.cli.output import print_answer
 
 if TYPE_CHECKING:
     from gangctl.api.objects import Key
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @asking.files
 @options.output("table", "json", "yaml")
 @options.colour
-def command(*, name: str, group: str | None, form: str, no_color: bool, **flags: Any) -> None:
+def command(*, name: str, group: str | None, form: str, **flags: Any) -> None:
     """Show one gang: groups, Jobs, pods, nodes, causes, events.
 
     Groups, Jobs and pods are drawn as a tree: what is alike is counted, a few of a kind are
@@ -46,7 +46,4 @@ def command(*, name: str, group: str | None, form: str, no_color: bool, **flags:
     found = asking.find(wanted, more)
     now = wanted.now()
     described = describe(found.census, asking.one_of(found, name), group or "", now)
-    if form == "table":
-        print_sections(description_sections(described, now), no_color=no_color)
-    else:
-        print_objects([described.as_object()], form)
+    print_answer(form, [described.as_object()], lambda: description_sections(described, now))

@@ -8,7 +8,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
-from gangctl.cli.output import print_objects, print_sections
+from gangctl.cli.output import print_answer
 
 NO: Final = 1
 
@@ -19,7 +19,7 @@ NO: Final = 1
 @asking.files
 @options.output("table", "json", "yaml")
 @options.colour
-def command(*, name: str, form: str, no_color: bool, **flags: Any) -> None:
+def command(*, name: str, form: str, **flags: Any) -> None:
     """Say why a gang is not running, most likely cause first.
 
     Each cause comes with what shows it, what to do about it, and the next command to run.
@@ -44,9 +44,6 @@ def command(*, name: str, form: str, no_color: bool, **flags: Any) -> None:
     now = wanted.now()
     gang = found.census.readiness(key, now)
     assert gang is not None  # noqa: S101 -- it was found a moment ago
-    if form == "table":
-        print_sections(explanation(gang, found.census.outcome(key), now), no_color=no_color)
-    else:
-        print_objects([gang_object(gang)], form)
+    print_answer(form, [gang_object(gang)], lambda: explanation(gang, found.census.outcome(key), now))
     if is_no(gang):
         raise click.exceptions.Exit(NO)

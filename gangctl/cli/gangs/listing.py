@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -10,10 +9,9 @@ import click
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
 from gangctl.cli.gangs.gangviews import gang_table, gang_titles
-from gangctl.cli.output import Section, print_names, print_objects, print_sections
+from gangctl.cli.output import Section, print_answer
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_object
-from gangctl.readiness.result import Readiness
 
 
 class PhaseChoice(click.ParamType[GangPhase]):
@@ -61,7 +59,6 @@ def command(
     phases: tuple[GangPhase, ...],
     watch: bool,
     form: str,
-    no_color: bool,
     **flags: Any,
 ) -> None:
     """List gangs: phase, pods that are ready, and why others are not.
@@ -93,15 +90,8 @@ def command(
     now = wanted.now()
     states = [found.census.readiness(key, now) for key in found.keys]
     shown = [each for each in states if each is not None and (not chosen or each.phase in chosen)]
-    print_gangs(shown, form, now, no_color=no_color)
-
-
-def print_gangs(gangs: Sequence[Readiness], form: str, now: float, *, no_color: bool = True) -> None:
-    """All of them, in a form of ``-o``."""
-    if form == "table":
-        sections = [Section(gang_titles(gangs), table=gang_table(gangs, now) if gangs else None)]
-        print_sections(sections, no_color=no_color)
-    elif form == "name":
-        print_names(map(gang_object, gangs))
-    else:
-        print_objects([gang_object(each) for each in gangs], form)
+    print_answer(
+        form,
+        [gang_object(each) for each in shown],
+        lambda: [Section(gang_titles(shown), table=gang_table(shown, now) if shown else None)],
+    )

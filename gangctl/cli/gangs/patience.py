@@ -18,7 +18,7 @@ from gangctl.cli.gangs.cluster import Reader
 from gangctl.cli.gangs.gangviews import plural, sentence
 from gangctl.cli.gangs.watching import Changes, Watch
 from gangctl.cli.messages import printable
-from gangctl.cli.output import print_names, print_objects
+from gangctl.cli.output import print_answer
 from gangctl.errors import GangctlError
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.moments import span
@@ -189,7 +189,5 @@ def _print(waiting: _Wait, form: str) -> None:
     if form == "table":
         for gang in gangs:
             click.echo(printable(f"{_name(gang.key)}: {progress(gang)}"))
-    elif form == "name":
-        print_names(map(gang_object, waiting.there.values()))
-    else:
-        print_objects([gang_object(each) for each in gangs], form)
+        return
+    print_answer(form, [gang_object(each) for each in gangs], names=map(gang_object, waiting.there.values()))

@@ -10,7 +10,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
-from gangctl.cli.output import print_objects, print_sections
+from gangctl.cli.output import print_answer
 
 
 @click.command("top")
@@ -20,7 +20,7 @@ from gangctl.cli.output import print_objects, print_sections
 @asking.files
 @options.output("table", "json", "yaml")
 @options.colour
-def command(*, once: bool, form: str, no_color: bool, **flags: Any) -> None:
+def command(*, once: bool, form: str, **flags: Any) -> None:
     """Show what runs and what waits, by queue: trouble first.
 
     On a terminal the view stays and follows the cluster, until Ctrl-C; elsewhere, with --once
@@ -41,16 +41,13 @@ def command(*, once: bool, form: str, no_color: bool, **flags: Any) -> None:
     if form == "table" and not once and not wanted.offline and _on_terminal():
         from gangctl.cli.gangs.dashboard import show  # noqa: PLC0415 -- rich, only where it shows
 
-        show(wanted, no_color=no_color)
+        show(wanted)
         return
     found = asking.find(wanted)
     now = wanted.now()
     gangs = (found.census.readiness(key, now) for key in found.keys)
     summary = summarise(seen(found.census, gang) for gang in gangs if gang is not None)
-    if form == "table":
-        print_sections(summary_sections(summary, now), no_color=no_color)
-    else:
-        print_objects([summary], form)
+    print_answer(form, [summary], lambda: summary_sections(summary, now))
 
 
 def _on_terminal() -> bool:

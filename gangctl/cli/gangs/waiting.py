@@ -56,7 +56,6 @@ def command(
     timeout: float,
     fail_fast: bool,
     form: str,
-    no_color: bool,  # noqa: ARG001 -- the same flags everywhere
     **flags: Any,
 ) -> None:
     """Wait until gangs are scheduled, ready or finished.

@@ -11,7 +11,7 @@ import click
 from gangctl.cli import options
 from gangctl.cli.install.components import JOB_WEBHOOK, NAMES
 from gangctl.cli.messages import note
-from gangctl.cli.output import print_names, print_objects
+from gangctl.cli.output import print_answer
 from gangctl.errors import InputError
 from gangctl.runtime.shards import MOST_SHARDS
 
@@ -126,10 +126,7 @@ def command(
         objects = removal(objects, namespace, everything=everything, job_policy=job_policy)
     else:
         _tell(objects)
-    if form == "name":
-        print_names(objects)
-    else:
-        print_objects(objects, form)
+    print_answer(form, objects)
 
 
 def _agree(

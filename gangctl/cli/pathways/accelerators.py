@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypedDict
 import click
 
 from gangctl.cli import options
-from gangctl.cli.output import Section, Table, print_objects, print_sections
+from gangctl.cli.output import Section, Table, print_answer
 from gangctl.errors import InputError
 from gangctl.pathways.accelerators.shapes import rule_of
 from gangctl.pathways.accelerators.slices import Accelerator, Slice
@@ -90,7 +90,7 @@ def complete_topology(ctx: click.Context, param: click.Parameter, incomplete: st
 @click.option("--topology", metavar="TOPOLOGY", shell_complete=complete_topology, help="Of a slice, such as 2x2x4.")
 @options.output("table", "json", "yaml", "name")
 @options.colour
-def command(*, name: str | None, topology: str | None, form: str, no_color: bool) -> None:
+def command(*, name: str | None, topology: str | None, form: str) -> None:
     """List TPU types, or say what a name stands for.
 
     NAME is a device type (v5p-8, v5p-2x2x1), a machine type, a node label of GKE, a family or
@@ -113,11 +113,8 @@ def command(*, name: str | None, topology: str | None, form: str, no_color: bool
     if form == "name":
         for shown in dict.fromkeys(map(_shortest, reports)):
             click.echo(shown)
-    elif form == "table":
-        sections = [_listed(reports)] if name is None else _described(reports[0])
-        print_sections(sections, no_color=no_color)
     else:
-        print_objects(reports, form)
+        print_answer(form, reports, lambda: [_listed(reports)] if name is None else _described(reports[0]))
 
 
 def _named(name: str, topology: str | None) -> AcceleratorReport:

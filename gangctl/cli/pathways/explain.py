@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gangctl.cli import options
-from gangctl.cli.output import print_objects, print_sections
+from gangctl.cli.output import print_answer
 from gangctl.cli.pathways import asking
 from gangctl.errors import InputError
 
@@ -33,7 +33,6 @@ def explain(
     no_gangs: bool,
     kubeconfig: str | None,
     context: str | None,
-    no_color: bool,
     **flags: Any,
 ) -> None:
     """Say of each field of the JobSet where it came from.
@@ -60,8 +59,8 @@ def explain(
     if not any(fields for _, fields in found):
         hint = "without --field all are shown; replicatedJobs[0] is the head, replicatedJobs[1] the workers"
         raise InputError(f"--field: the JobSet has nothing at {' or '.join(prefixes)}", hint=hint)
-    if form == "table":
-        sections = [each for one in found for each in provenance.explanation_sections(*one)]
-        print_sections(sections, no_color=no_color)
-    else:
-        print_objects([provenance.explanation_data(*one) for one in found], form)
+    print_answer(
+        form,
+        [provenance.explanation_data(*one) for one in found],
+        lambda: [each for one in found for each in provenance.explanation_sections(*one)],
+    )

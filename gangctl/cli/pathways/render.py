@@ -8,7 +8,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.messages import note
-from gangctl.cli.output import print_names, print_objects
+from gangctl.cli.output import print_answer
 from gangctl.cli.pathways import asking
 
 WARNED: Final = 1
@@ -62,7 +62,4 @@ def render(
     if warned and fail_on_warnings:
         raise click.exceptions.Exit(WARNED)
     jobsets = [subject.rendering.jobset for subject in subjects]
-    if form == "name":
-        print_names(jobsets)
-    else:
-        print_objects(jobsets, form)
+    print_answer(form, jobsets)

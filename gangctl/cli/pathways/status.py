@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from gangctl.cli import options
-from gangctl.cli.output import print_objects, print_sections
+from gangctl.cli.output import print_answer
 from gangctl.cli.pathways.completing import complete_names
 
 FAILED: Final = 1
@@ -25,9 +25,7 @@ FAILED: Final = 1
 @options.output("table", "json", "yaml")
 @options.cluster
 @options.colour
-def status(
-    *, name: str, namespace: str | None, form: str, kubeconfig: str | None, context: str | None, no_color: bool
-) -> None:
+def status(*, name: str, namespace: str | None, form: str, kubeconfig: str | None, context: str | None) -> None:
     """Show a PathwaysJob in a cluster, and how to reach its proxy.
 
     Says the phase and why, how many slices are ready, how often it was started again, and the
@@ -48,9 +46,6 @@ def status(
 
     standing = standing_of(see(name, namespace, kubeconfig, context))
     flags = [f"--{key}={value}" for key, value in (("kubeconfig", kubeconfig), ("context", context)) if value]
-    if form == "table":
-        print_sections([section_of(standing, flags)], no_color=no_color)
-    else:
-        print_objects([report_of(standing, flags)], form)
+    print_answer(form, [report_of(standing, flags)], lambda: [section_of(standing, flags)])
     if standing.failed:
         raise click.exceptions.Exit(FAILED)

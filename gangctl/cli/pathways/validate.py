@@ -43,7 +43,6 @@ def validate(
     fail_on_warnings: bool,
     kubeconfig: str | None,
     context: str | None,
-    no_color: bool,
     **flags: Any,
 ) -> None:
     """Say what is wrong with a PathwaysJob.
@@ -79,7 +78,7 @@ def validate(
     if form == "table":
         sections = [section for each in found if not each.subject.problems for section in each.sections()]
         if sections:
-            print_sections(sections, no_color=no_color)
+            print_sections(sections)
     else:
         print_objects([each.as_object() for each in found], form)
     refuse(subjects)

@@ -12,7 +12,7 @@ from gangctl.api.objects import Object
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
-from gangctl.cli.output import Section, Table, print_objects, print_sections
+from gangctl.cli.output import Section, Table, print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import FileCatalogue, check_names, sort_documents
 from gangctl.cli.policy.evaluator import now
@@ -54,7 +54,6 @@ def command(
     rounds: int,
     form: str,
     kube: str,
-    no_color: bool,
 ) -> None:
     """Measure what policies cost.
 
@@ -82,10 +81,7 @@ def command(
         for each in subjects
     ]
     run = _Run(loaded, compiling, reviews, rounds)
-    if form == "table":
-        print_sections([run.section()], no_color=no_color)
-    else:
-        print_objects([run.data()], form)
+    print_answer(form, [run.data()], lambda: [run.section()])
 
 
 def _subjects(filenames: Sequence[str], generation: Generation) -> list[Object]:

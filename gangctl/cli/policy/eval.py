@@ -15,7 +15,7 @@ from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.kueuesnapshot import read_stock
 from gangctl.cli.messages import note
-from gangctl.cli.output import print_names, print_objects, print_sections
+from gangctl.cli.output import print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import (
     Bundle,
@@ -109,7 +109,6 @@ def command(
     kube: str,
     gang_schedulers: tuple[str, ...],
     explain: bool,
-    no_color: bool,
 ) -> None:
     """Evaluate objects in files: allowed or denied, and why.
 
@@ -158,7 +157,12 @@ def command(
         operation, setting, catalogue, tuple(asked.old), explain, None if action is None else Action(action)
     )
     evaluated = evaluate_all(loaded, sent_for(subjects, operation, setting.generation), inquiry)
-    _print(evaluated, form, explain=explain, no_color=no_color)
+    print_answer(
+        form,
+        [verdict_data(each) for each in evaluated],
+        lambda: [verdict_section(each, everything=explain) for each in evaluated],
+        [_named(each.subject) for each in evaluated if not each.verdict.allowed],
+    )
     if not all(each.verdict.allowed for each in evaluated):
         raise click.exceptions.Exit(DENIED)
 
@@ -253,15 +257,6 @@ def _say_what_is_odd(loaded: Loaded, bundle: Bundle, action: str) -> None:
         note(f"no binding of {name} among the files: evaluated as if bound with validationActions [{action}]")
     for name in orphans(bundle):
         note(f"binding {name} has no policy among the files")
-
-
-def _print(evaluated: Sequence[Evaluated], form: str, *, explain: bool, no_color: bool) -> None:
-    if form == "table":
-        print_sections([verdict_section(each, everything=explain) for each in evaluated], no_color=no_color)
-    elif form == "name":
-        print_names([_named(each.subject) for each in evaluated if not each.verdict.allowed])
-    else:
-        print_objects([verdict_data(each) for each in evaluated], form)
 
 
 def _named(subject: Object) -> dict[str, Any]:

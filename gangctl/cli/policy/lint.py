@@ -9,11 +9,10 @@ from typing import Final
 import click
 
 from gangctl.api.documents import Document
-from gangctl.api.emit import to_json, to_yaml
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import print_error
-from gangctl.cli.output import wants_colour
+from gangctl.cli.output import print_objects, wants_colour
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import name_of, no_policies, sort_documents
 from gangctl.cli.policy.evaluator import now
@@ -34,7 +33,7 @@ _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
 @flags.kubernetes
 @options.colour
-def command(*, files: tuple[str, ...], form: str, strict: bool, kube: str, no_color: bool) -> None:
+def command(*, files: tuple[str, ...], form: str, strict: bool, kube: str) -> None:
     """Find mistakes in policies, with their places.
 
     Errors are what keeps a policy from being loaded, and fields that no JobSet has;
@@ -57,7 +56,7 @@ def command(*, files: tuple[str, ...], form: str, strict: bool, kube: str, no_co
     remarks = in_order([*loaded.remarks, *find_mistakes(loaded, exceptions, now())])
     remarks += [_orphan(document) for document in bundle.bindings if name_of(document.value) in orphans(bundle)]
     checked = len(bundle.rules) + len(bundle.exceptions)
-    _print(remarks, checked, form, no_color=no_color)
+    _print(remarks, checked, form)
     if loaded.remarks:
         _refuse(loaded.remarks)
     if any(strict or remark.severity is Severity.ERROR for remark in remarks):
@@ -77,7 +76,7 @@ def _refuse(remarks: Sequence[Remark]) -> None:
     raise click.exceptions.Exit(REFUSED)
 
 
-def _print(remarks: Sequence[Remark], checked: int, form: str, *, no_color: bool) -> None:
+def _print(remarks: Sequence[Remark], checked: int, form: str) -> None:
     if form != "table":
         document = {
             "apiVersion": API_VERSION,
@@ -87,9 +86,9 @@ def _print(remarks: Sequence[Remark], checked: int, form: str, *, no_color: bool
             "warnings": sum(remark.severity is Severity.WARNING for remark in remarks),
             "findings": [remark.as_data() for remark in remarks],
         }
-        click.echo(to_json([document]) if form == "json" else to_yaml([document]), nl=False)
+        print_objects([document], form)
         return
-    colour = wants_colour(no_color=no_color)
+    colour = wants_colour()
     for remark in remarks:
         first, *others = remark.lines()
         click.echo(click.style(first, fg=_COLOURS[remark.severity]) if colour else first)

@@ -10,7 +10,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
-from gangctl.cli.output import Section, Table, print_names, print_objects, print_sections
+from gangctl.cli.output import Section, Table, print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import Bundle, name_of, no_policies, sort_documents
 from gangctl.cli.policy.loading import try_to_load
@@ -65,7 +65,6 @@ def command(
     kubeconfig: str | None,
     context: str | None,
     kube: str,
-    no_color: bool,
 ) -> None:
     """List policies, their rules and their state.
 
@@ -81,12 +80,8 @@ def command(
     if files and (kubeconfig or context):
         raise click.UsageError("give files, or a cluster")
     summaries = _of_files(files, kube) if files else _of_cluster(kubeconfig, context)
-    if form == "name":
-        print_names([{"apiVersion": s.api_version, "kind": s.kind, "metadata": {"name": s.name}} for s in summaries])
-    elif form == "table":
-        _print(summaries, no_color=no_color)
-    else:
-        print_objects([summary.as_data() for summary in summaries], form)
+    names = [{"apiVersion": s.api_version, "kind": s.kind, "metadata": {"name": s.name}} for s in summaries]
+    print_answer(form, [each.as_data() for each in summaries], lambda: [_section(summaries)], names)
 
 
 def _of_files(files: Sequence[str], kube: str) -> list[Summary]:
@@ -152,7 +147,7 @@ def _summary(
     )
 
 
-def _print(summaries: Sequence[Summary], *, no_color: bool) -> None:
+def _section(summaries: Sequence[Summary]) -> Section:
     rows = tuple(
         (
             each.name,
@@ -166,4 +161,4 @@ def _print(summaries: Sequence[Summary], *, no_color: bool) -> None:
     )
     count = f"{len(summaries)} {'policy' if len(summaries) == 1 else 'policies'}"
     headers = ("NAME", "ACTIONS", "FAILURE", "READY", "VIOLATIONS", "RULES")
-    print_sections([Section(count, table=Table(headers, rows, right=frozenset({4})))], no_color=no_color)
+    return Section(count, table=Table(headers, rows, right=frozenset({4})))

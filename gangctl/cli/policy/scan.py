@@ -16,7 +16,7 @@ from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.kueuecluster import read_kueue
 from gangctl.cli.messages import note
-from gangctl.cli.output import Section, Table, print_names, print_objects, print_sections
+from gangctl.cli.output import Section, Table, print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import Bundle, FileCatalogue, name_of, sort_documents
 from gangctl.cli.policy.cluster import (
@@ -111,7 +111,6 @@ def command(
     form: str,
     kubeconfig: str | None,
     context: str | None,
-    no_color: bool,
 ) -> None:
     """Evaluate the JobSets of a cluster.
 
@@ -131,7 +130,13 @@ def command(
     bundle = sort_documents(read_documents(policy_files)) if policy_files else None
     scope = Scope(namespace, everywhere, bundle, now())
     report = ask_cluster(kubeconfig, context, lambda client, own: _scan(client, own, scope))
-    _print(report, form, no_color=no_color)
+    names = dict.fromkeys(each.name for each in report.violations)
+    print_answer(
+        form,
+        [report_data(report)],
+        lambda: _sections(report),
+        [{"apiVersion": JOBSETS.api_version, "kind": "JobSet", "metadata": {"name": name}} for name in names],
+    )
     if report.violations:
         raise click.exceptions.Exit(VIOLATED)
 
@@ -209,18 +214,6 @@ async def _jobsets(client: Client, namespace: str | None) -> AsyncGenerator[Obje
                         yield typed(item, JOBSETS)
     except NotFoundError as error:
         raise ClusterUnavailableError("the cluster does not have JobSets", hint="install JobSet first") from error
-
-
-def _print(report: Report, form: str, *, no_color: bool) -> None:
-    if form == "name":
-        names = dict.fromkeys(each.name for each in report.violations)
-        print_names(
-            [{"apiVersion": JOBSETS.api_version, "kind": "JobSet", "metadata": {"name": name}} for name in names]
-        )
-    elif form == "table":
-        print_sections(_sections(report), no_color=no_color)
-    else:
-        print_objects([report_data(report)], form)
 
 
 def report_data(report: Report) -> dict[str, Any]:

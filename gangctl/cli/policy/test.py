@@ -12,7 +12,7 @@ import click
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.messages import note
-from gangctl.cli.output import Section, Table, print_objects, print_sections
+from gangctl.cli.output import Section, Table, print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.evaluator import now
 from gangctl.cli.policy.junit import Reported, junit
@@ -56,7 +56,6 @@ def command(
     junit_file: str | None,
     coverage: bool,
     kube: str,
-    no_color: bool,
 ) -> None:
     """Run the test files of policies.
 
@@ -78,7 +77,11 @@ def command(
         note(each)
     if junit_file is not None:
         _write(junit_file, junit(_cases(tests)))
-    _print(tests, form, fail_only=fail_only, no_color=no_color)
+    if form == "junit":
+        click.echo(junit(_cases(tests)), nl=False)
+    else:
+        report = report_data(tests, fail_only=fail_only)
+        print_answer(form, [report], lambda: _sections(tests, fail_only=fail_only))
     uncovered = tests.coverage.missing() if coverage else []
     for (policy, rule), what in uncovered:
         click.echo(f"error: {policy}/{rule}: {what}", err=True)
@@ -91,15 +94,6 @@ def _write(path: str, text: str) -> None:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"--junit {path}: {(error.strerror or type(error).__name__).lower()}") from error
-
-
-def _print(tests: Tests, form: str, *, fail_only: bool, no_color: bool) -> None:
-    if form == "junit":
-        click.echo(junit(_cases(tests)), nl=False)
-    elif form == "table":
-        print_sections(_sections(tests, fail_only=fail_only), no_color=no_color)
-    else:
-        print_objects([report_data(tests, fail_only=fail_only)], form)
 
 
 def _cases(tests: Tests) -> list[Reported]:

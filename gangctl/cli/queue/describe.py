@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import click
 
 from gangctl.cli import options
-from gangctl.cli.output import print_names, print_objects, print_sections
+from gangctl.cli.output import print_answer
 from gangctl.cli.queue import flags
 from gangctl.cli.queue.report import QueueDescription
 from gangctl.cli.queue.sections import describe_sections
@@ -35,7 +35,6 @@ def command(
     form: str,
     kubeconfig: str | None,
     context: str | None,
-    no_color: bool,
 ) -> None:
     """Show what is in a queue, in the order of admission.
 
@@ -63,15 +62,11 @@ def command(
     found = flags.read(queue_files, kubeconfig, context, place, namespace_of_kueue=kueue_namespace, more=more)
     now = datetime.now(UTC)
     report = _report(found, name, now, cluster_queue=cluster_queue)
-    if form == "name":
-        print_names(
-            {"apiVersion": each["apiVersion"], "kind": each["kind"], "metadata": {"name": each["name"]}}
-            for each in report["members"]
-        )
-    elif form == "table":
-        print_sections(describe_sections(report, now), no_color=no_color)
-    else:
-        print_objects([report], form)
+    names = (
+        {"apiVersion": each["apiVersion"], "kind": each["kind"], "metadata": {"name": each["name"]}}
+        for each in report["members"]
+    )
+    print_answer(form, [report], lambda: describe_sections(report, now), names)
 
 
 def _report(found: flags.Found, name: str, now: datetime, *, cluster_queue: bool) -> QueueDescription:

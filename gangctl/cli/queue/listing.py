@@ -8,7 +8,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.kueuesnapshot import Stock
-from gangctl.cli.output import print_names, print_objects, print_sections
+from gangctl.cli.output import print_answer
 from gangctl.cli.queue import flags
 from gangctl.cli.queue.report import QueueReport, resource_name
 from gangctl.cli.queue.sections import list_sections
@@ -32,7 +32,6 @@ def command(
     form: str,
     kubeconfig: str | None,
     context: str | None,
-    no_color: bool,
 ) -> None:
     """List queues: state, how much waits, and quota in use.
 
@@ -51,12 +50,7 @@ def command(
     place = flags.Place(namespace, everywhere=everywhere or cluster_queues)
     found = flags.read(queue_files, kubeconfig, context, place)
     reports = _reports(found.stock, None if place.everywhere else found.home, cluster_queues=cluster_queues)
-    if form == "name":
-        print_names(map(resource_name, reports))
-    elif form == "table":
-        print_sections(list_sections(reports), no_color=no_color)
-    else:
-        print_objects(reports, form)
+    print_answer(form, reports, lambda: list_sections(reports), map(resource_name, reports))
 
 
 def _reports(stock: Stock, namespace: str | None, *, cluster_queues: bool) -> list[QueueReport]:
