@@ -8,12 +8,14 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gangctl.cli.options import KUBERNETES, cluster, colour, output
+from gangctl.cli.options import KUBERNETES, ClusterFlags, colour, output
+from gangctl.cli.options import cluster as cluster_flags
 from gangctl.cli.output import wants_colour
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ T = TypeVar("T")
 )
 @output("table", "json")
 @colour
-@cluster
+@cluster_flags
 @click.option("--nodes", is_flag=True, help="On a cluster: add two nodes that are only objects, and play on them.")
 @click.option(
     "--start-controller",
@@ -44,8 +46,7 @@ def demo(  # noqa: PLR0917 -- one for each option
     kube: str | None,
     record: str | None,
     form: str,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: ClusterFlags,
     nodes: bool,
     start_controller: bool,
     yes: bool,
@@ -58,7 +59,7 @@ def demo(  # noqa: PLR0917 -- one for each option
     With --kubeconfig or --context it plays on that cluster, in a namespace of its own that it deletes at the end, and
     needs JobSet, the scheduling API and gangctl there.
     """
-    real = kubeconfig is not None or context is not None
+    real = cluster.given
     if real and kube is not None:
         raise click.UsageError("--kube is for the simulated cluster; the one of --kubeconfig has a version of its own")
     if not real and (nodes or start_controller or yes):
@@ -67,7 +68,7 @@ def demo(  # noqa: PLR0917 -- one for each option
         if real:
             from gangctl.demo.real import RealOptions, play_on_cluster  # noqa: PLC0415 -- as below
 
-            options = RealOptions(kubeconfig, context, own_nodes=nodes, start_controller=start_controller)
+            options = RealOptions(**asdict(cluster), own_nodes=nodes, start_controller=start_controller)
             verdict = until_interrupted(play_on_cluster(options, display, _confirmation(yes=yes)))
         else:
             from gangctl.demo.simulated import play_simulated  # noqa: PLC0415 -- a second that --help need not wait for

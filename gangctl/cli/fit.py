@@ -53,8 +53,7 @@ def fit(
     fixed_nodes: bool,
     kueue_namespace: str,
     form: str,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: options.ClusterFlags,
 ) -> None:
     """Say whether a JobSet can be admitted, ever and now.
 
@@ -73,10 +72,15 @@ def fit(
       gangctl fit train -n research --now
       gangctl fit -f jobset.yaml --context production --fixed-nodes
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    live = name is not None or kubeconfig is not None or context is not None
+    live = name is not None or cluster.given
     _check_usage(name, filenames, queue_files, live=live)
     question = Question(name, filenames, queue_files, namespace, queue, kueue_namespace, fixed_nodes)
-    answers = _of_cluster(question, kubeconfig, context) if live else _ask_files(question)
+    if live:
+        from gangctl.cli.fitcluster import fit_in_cluster  # noqa: PLC0415 -- half a second that files do without
+
+        answers = fit_in_cluster(question, cluster)
+    else:
+        answers = _ask_files(question)
     print_answer(
         form,
         [each.report for each in answers],
@@ -111,9 +115,3 @@ def _ask_files(question: Question) -> list[Answer]:
         raise InputError("the files of --queues have no ClusterQueue", hint="kubectl get clusterqueues -o yaml")
     subjects = subjects_of(question, DEFAULT_NAMESPACE)
     return [answer_of(subject, stock, fixed_nodes=question.fixed_nodes) for subject in subjects]
-
-
-def _of_cluster(question: Question, kubeconfig: str | None, context: str | None) -> list[Answer]:
-    from gangctl.cli.fitcluster import fit_in_cluster  # noqa: PLC0415 -- half a second that files do without
-
-    return fit_in_cluster(question, kubeconfig, context)

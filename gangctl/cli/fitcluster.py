@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from gangctl.api.jobset import read_jobset
+from gangctl.cli.cluster import ask_cluster
 from gangctl.cli.fitsubjects import Answer, Question, Subject, answer_of, subjects_of
 from gangctl.cli.kueuecluster import has_kueue, read_kueue, read_nodes, read_pod_surroundings
 from gangctl.cli.kueuesnapshot import Stock
-from gangctl.cli.policy.cluster import ask_cluster
+from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
 from gangctl.errors import InputError, NotFoundError
 
 
-def fit_in_cluster(question: Question, kubeconfig: str | None, context: str | None) -> list[Answer]:
+def fit_in_cluster(question: Question, cluster: ClusterFlags) -> list[Answer]:
     """The answers by a cluster; ClusterUnavailableError where there is nothing that could be asked."""
 
     async def ask(client: Client, own_namespace: str) -> list[Answer]:
@@ -22,7 +23,7 @@ def fit_in_cluster(question: Question, kubeconfig: str | None, context: str | No
         stock = await _stock(client, question, places)
         return [answer_of(subject, stock, fixed_nodes=question.fixed_nodes) for subject in subjects]
 
-    return ask_cluster(kubeconfig, context, ask)
+    return ask_cluster(cluster, ask)
 
 
 async def _stock(client: Client, question: Question, places: set[str]) -> Stock:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Final, TypeVar, cast
 
 import click
 
@@ -95,10 +97,29 @@ def kubernetes(command: F) -> F:
     )(command)
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterFlags:
+    """Which cluster to ask: None is what kubectl would take."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether a cluster was named."""
+        return self.kubeconfig is not None or self.context is not None
+
+
 def cluster(command: F) -> F:
-    """``--kubeconfig`` and ``--context``: which cluster to ask."""
-    command = click.option("--context", metavar="NAME", help="Context of the kubeconfig to use.")(command)
-    return click.option("--kubeconfig", metavar="FILE", type=click.Path(), help="Kubeconfig to use.")(command)
+    """``--kubeconfig`` and ``--context``: which cluster to ask, as :class:`ClusterFlags`."""
+
+    @click.option("--kubeconfig", metavar="FILE", type=click.Path(), help="Kubeconfig to use.")
+    @click.option("--context", metavar="NAME", help="Context of the kubeconfig to use.")
+    @wraps(command)
+    def with_flags(*args: Any, kubeconfig: str | None, context: str | None, **others: Any) -> None:
+        command(*args, cluster=ClusterFlags(kubeconfig, context), **others)
+
+    return cast("F", with_flags)
 
 
 def colour(command: F) -> F:

@@ -34,8 +34,7 @@ def plan(
     namespace: str | None,
     form: str,
     kube: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: options.ClusterFlags,
     gang_schedulers: tuple[str, ...],
 ) -> None:
     """Show which gangs a JobSet becomes.
@@ -45,7 +44,7 @@ def plan(
     Nothing is created.
     Without a UID in the file, the names of gangs are those of the placeholder UID.
     """
-    planned = plan_manifests(filenames, namespace, cluster_rules(kube, kubeconfig, context, gang_schedulers))
+    planned = plan_manifests(filenames, namespace, cluster_rules(kube, cluster, gang_schedulers))
     reports = [each.report for each in planned]
     names = runtime_objects(planned) if form == "name" else ()
     print_answer(form, reports, lambda: [_section(each) for each in planned], names)

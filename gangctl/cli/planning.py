@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.manifests import Manifest, Problems, read_manifests
+from gangctl.cli.options import ClusterFlags
 from gangctl.gang.plan import make_plan
 from gangctl.gang.report import Planned, PlanReport, plan_report, requests_per_pod
 from gangctl.gang.resolve import ClusterRules, resolve
@@ -21,23 +22,21 @@ class PlannedManifest:
     report: PlanReport
 
 
-def cluster_rules(
-    kube: str | None, kubeconfig: str | None, context: str | None, gang_schedulers: Sequence[str] = ()
-) -> ClusterRules:
+def cluster_rules(kube: str | None, cluster: ClusterFlags, gang_schedulers: Sequence[str] = ()) -> ClusterRules:
     """What decisions depend on besides the manifests."""
-    generation = _generation(kube, kubeconfig, context)
+    generation = _generation(kube, cluster)
     return ClusterRules(generation, frozenset(gang_schedulers)) if gang_schedulers else ClusterRules(generation)
 
 
-def _generation(kube: str | None, kubeconfig: str | None, context: str | None) -> Generation:
+def _generation(kube: str | None, cluster: ClusterFlags) -> Generation:
     """The API generation to answer for: as asked, as discovered where a cluster is named, else the newest."""
     if kube is not None:
         return generation_of_minor(kube) or NEWEST
-    if kubeconfig is None and context is None:
+    if not cluster.given:
         return NEWEST
-    from gangctl.cli.live import generation_of_cluster  # noqa: PLC0415 -- 400 ms that offline answers do without
+    from gangctl.cli.cluster import ask_cluster, discover_generation  # noqa: PLC0415 -- 400 ms that files do without
 
-    return generation_of_cluster(kubeconfig, context)
+    return ask_cluster(cluster, discover_generation)
 
 
 def plan_manifests(

@@ -50,8 +50,7 @@ def translate(
     with_jobs: bool,
     gates: tuple[str, ...],
     kube: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: options.ClusterFlags,
     gang_schedulers: tuple[str, ...],
 ) -> None:
     """Print the Workload and PodGroups of a JobSet.
@@ -63,7 +62,7 @@ def translate(
     _check_gates(gates)
     if uid is not None:
         _check_uid(uid)
-    rules = cluster_rules(kube, kubeconfig, context, gang_schedulers)
+    rules = cluster_rules(kube, cluster, gang_schedulers)
     planned = plan_manifests(filenames, namespace, rules, uid)
     if uid is not None:
         _check_owner(uid, planned)

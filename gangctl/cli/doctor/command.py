@@ -57,8 +57,7 @@ def command(
     only: tuple[str, ...],
     canary: bool,
     yes: bool,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: options.ClusterFlags,
     form: str,
     timeout: float,
     **flags: Any,
@@ -89,7 +88,7 @@ def command(
 
     flown = any(each.id in _CANARY for each in subjects)
     asking = Asking(subjects, canary=timeout if flown else None, agree=_agreement(yes=yes), **flags)
-    found = look(kubeconfig, context, asking)
+    found = look(cluster, asking)
     report = doctor_report(found.results, cluster=found.cluster, namespace=found.namespace, version=__version__)
     print_answer(form, [report], lambda: sections(found.results, cluster=found.cluster))
     if any(each.outcome.verdict is Verdict.FAILED for each in found.results):

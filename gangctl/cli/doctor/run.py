@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import structlog
-
+from gangctl.cli.cluster import connect
 from gangctl.cli.doctor.canary import Flight, fly
 from gangctl.cli.doctor.checks import CHECKS
 from gangctl.cli.doctor.gathering.gatherer import Place
 from gangctl.cli.doctor.gathering.readers import gather
 from gangctl.cli.doctor.outcome import Result, examine
 from gangctl.cli.doctor.subjects import Subject
+from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
-from gangctl.client.config import load_cluster
-from gangctl.client.transport import Transport
+from gangctl.client.config import ClusterConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +40,14 @@ class Findings:
     results: list[Result]
 
 
-def look(kubeconfig: str | None, context: str | None, asking: Asking) -> Findings:
+def look(cluster: ClusterFlags, asking: Asking) -> Findings:
     """Look at the cluster of a kubeconfig."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
 
-    async def ask() -> Findings:
-        cluster = await load_cluster(kubeconfig=kubeconfig, context=context)
-        async with Transport(cluster) as transport:
-            home = asking.namespace or cluster.namespace or "default"
-            return Findings(cluster.origin, home, await examine_all(Client(transport), home, asking))
+    async def ask(client: Client, config: ClusterConfig) -> Findings:
+        home = asking.namespace or config.namespace or "default"
+        return Findings(config.origin, home, await examine_all(client, home, asking))
 
-    return asyncio.run(ask())
+    return connect(cluster, ask)
 
 
 async def examine_all(client: Client, namespace: str, asking: Asking) -> list[Result]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
+NO_CLUSTER: Final = options.ClusterFlags()
 HOW_TO_ASK: Final = 'annotation gangctl.dev/gang-mode: "Gang" asks for one, when the JobSet is created'
 
 
@@ -36,8 +37,7 @@ class Asking:
     selector: str | None = None
     filenames: tuple[str, ...] = ()
     at: datetime | None = None
-    kubeconfig: str | None = None
-    context: str | None = None
+    cluster: options.ClusterFlags = NO_CLUSTER
     kueue_namespace: str = KUEUE_NAMESPACE
 
     @property
@@ -69,19 +69,13 @@ def places(command: F) -> F:
 
 def of_namespace(command: F) -> F:
     """``-n``, and what says where to read, for commands about gangs of one namespace."""
-    for decorate in (
-        options.cluster,
-        options.kueue_namespace,
-        click.option(
-            "-n",
-            "--namespace",
-            metavar="NAMESPACE",
-            callback=options.check_namespace,
-            help="Namespace of the JobSets. Default: the context's; of files, all.",
-        ),
-    ):
-        command = decorate(command)
-    return command
+    return click.option(
+        "-n",
+        "--namespace",
+        metavar="NAMESPACE",
+        callback=options.check_namespace,
+        help="Namespace of the JobSets. Default: the context's; of files, all.",
+    )(options.kueue_namespace(options.cluster(command)))
 
 
 def files(command: F) -> F:
@@ -119,7 +113,7 @@ def asked(names: Sequence[str] = (), *, at: datetime | None = None, **flags: Any
         raise click.UsageError("names exclude --selector")
     if asking.names and asking.everywhere and not asking.offline:
         raise click.UsageError("names are of one namespace: leave --all-namespaces out")
-    if asking.offline and (asking.kubeconfig or asking.context):
+    if asking.offline and asking.cluster.given:
         raise click.UsageError("-f stands in for a cluster: leave it out, or --kubeconfig and --context")
     if asking.at is not None and not asking.offline:
         raise click.UsageError("--at is about files: a cluster is asked about now")
@@ -128,10 +122,10 @@ def asked(names: Sequence[str] = (), *, at: datetime | None = None, **flags: Any
 
 def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Names of JobSets of the cluster that the flags so far point at; none where it does not answer at once."""
-    from gangctl.cli.gangs.completing import jobset_names  # noqa: PLC0415 -- only while completing
+    from gangctl.cli.gangs.completing import names_of  # noqa: PLC0415 -- only while completing
+    from gangctl.client.resources import JOBSETS  # noqa: PLC0415
 
-    given = (ctx.params.get(name) for name in ("namespace", "kubeconfig", "context"))
-    return [name for name in jobset_names(*given) if name.startswith(incomplete)]
+    return names_of(ctx, JOBSETS, incomplete)
 
 
 def one_of(found: Found, name: str) -> Key:
@@ -163,9 +157,9 @@ def find(asking: Asking, more: Callable[[Reader, list[Key]], Awaitable[None]] = 
 
 def live(asking: Asking, question: Callable[[Reader, list[Key]], Awaitable[T]], *, watching: bool = False) -> T:
     """Answer a question by a cluster from which the gangs were read; ``watching`` says that gangs may come later."""
-    from gangctl.cli.gangs.cluster import Reader  # noqa: PLC0415 -- half a second that files do without
+    from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
+    from gangctl.cli.gangs.cluster import Reader  # noqa: PLC0415
     from gangctl.cli.gangs.sources import Scope  # noqa: PLC0415
-    from gangctl.cli.policy.cluster import ask_cluster  # noqa: PLC0415
 
     async def ask(client: Any, own_namespace: str) -> T:
         home = None if asking.everywhere else asking.namespace or own_namespace
@@ -178,7 +172,7 @@ def live(asking: Asking, question: Callable[[Reader, list[Key]], Awaitable[T]], 
             raise await reader.with_suggestion(error) from error
         return await question(reader, keys)
 
-    return ask_cluster(asking.kubeconfig, asking.context, ask)
+    return ask_cluster(asking.cluster, ask)
 
 
 class UnknownNameError(InputError):

@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from gangctl.cli.policy.cluster import ask_cluster
+import click
+
+from gangctl.cli.cluster import ask_cluster
+from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
-from gangctl.client.resources import JOBSETS, Resource
+from gangctl.client.resources import Resource
 from gangctl.errors import GangctlError
 
 PATIENCE_SECONDS: Final = 2.0
 
 
-def jobset_names(namespace: str | None, kubeconfig: str | None, context: str | None) -> list[str]:
-    """JobSets of a namespace, in order."""
-    return names_of(JOBSETS, namespace, kubeconfig, context)
+def names_of(context: click.Context, resource: Resource, incomplete: str) -> list[str]:
+    """Objects of the namespace and cluster that the flags so far point at, in order.
 
-
-def names_of(
-    resource: Resource, namespace: str | None = None, kubeconfig: str | None = None, context: str | None = None
-) -> list[str]:
-    """Objects of a namespace, in order; none where they cannot be read: completion has nowhere to complain."""
+    None where they cannot be read: completion has nowhere to complain.
+    """
+    namespace, kubeconfig, name = (context.params.get(each) for each in ("namespace", "kubeconfig", "context"))
 
     async def ask(client: Client, own_namespace: str) -> list[str]:
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -29,6 +29,7 @@ def names_of(
         return sorted(str(item["metadata"].get("name")) for item in page.items)
 
     try:
-        return ask_cluster(kubeconfig, context, ask)
+        found = ask_cluster(ClusterFlags(kubeconfig, name), ask)
     except (GangctlError, TimeoutError):
         return []
+    return [each for each in found if each.startswith(incomplete)]

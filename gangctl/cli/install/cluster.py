@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
-
 from gangctl.api.meta import JOBSET_GROUP
+from gangctl.cli.cluster import ask_cluster
 from gangctl.cli.install.components import COMPONENTS, JOB_WEBHOOK, Component
+from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
-from gangctl.client.config import load_cluster
 from gangctl.client.resources import MUTATING_ADMISSION_POLICIES
-from gangctl.client.transport import Transport
 from gangctl.controllers.discovery import served_resources
 from gangctl.errors import ClusterUnavailableError
 from gangctl.gang.generation import ApiState, pick_generation
@@ -38,19 +35,12 @@ class Served:
         return version in self.versions.get(group, ())
 
 
-def look(kubeconfig: str | None, context: str | None) -> Served:
-    """Ask the cluster of a kubeconfig, by discovery alone: that takes no right that not everybody has."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
-
-    async def ask() -> Served:
-        cluster = await load_cluster(kubeconfig=kubeconfig, context=context)
-        async with Transport(cluster) as transport:
-            return await _ask(Client(transport))
-
-    return asyncio.run(ask())
+def look(cluster: ClusterFlags) -> Served:
+    """Ask a cluster, by discovery alone: that takes no right that not everybody has."""
+    return ask_cluster(cluster, _ask)
 
 
-async def _ask(client: Client) -> Served:
+async def _ask(client: Client, _namespace: str) -> Served:
     state = pick_generation(await served_resources(client))
     found = await asyncio.gather(*map(client.discovery.group_versions, _GROUPS))
     policies = await client.discovery.serves(MUTATING_ADMISSION_POLICIES)

@@ -86,8 +86,7 @@ def command(
     uninstall: bool,
     everything: bool,
     shards: int | None,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: options.ClusterFlags,
     form: str,
     **changes: Any,
 ) -> None:
@@ -120,8 +119,8 @@ def command(
     if flags:
         _check_flags(objects)
     job_policy = JOB_WEBHOOK.name not in components
-    if kubeconfig is not None or context is not None:
-        job_policy &= _ask(kubeconfig, context, components, out_of_cluster=out_of_cluster)
+    if cluster.given:
+        job_policy &= _ask(cluster, components, out_of_cluster=out_of_cluster)
     if uninstall:
         objects = removal(objects, namespace, everything=everything, job_policy=job_policy)
     else:
@@ -205,11 +204,11 @@ def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:
         ) from None
 
 
-def _ask(kubeconfig: str | None, context: str | None, components: Sequence[str], *, out_of_cluster: bool) -> bool:
+def _ask(cluster: options.ClusterFlags, components: Sequence[str], *, out_of_cluster: bool) -> bool:
     """Ask the cluster, and say what it has; whether it serves MutatingAdmissionPolicies."""
     from gangctl.cli.install.cluster import advice, look, refuse  # noqa: PLC0415 -- the client, only where it is asked
 
-    served = look(kubeconfig, context)
+    served = look(cluster)
     for text in advice(served, components):
         note(text)
     refuse(served, components, out_of_cluster=out_of_cluster)

@@ -73,15 +73,11 @@ def wanted(flags: dict[str, Any]) -> Wanted:
 
 
 def surroundings(
-    kubeconfig: str | None,
-    context: str | None,
-    *,
-    namespaces: Iterable[str] | None = None,
-    kueue_namespace: str = "",
+    cluster: options.ClusterFlags, *, namespaces: Iterable[str] | None = None, kueue_namespace: str = ""
 ) -> Surroundings | None:
     """What the cluster says, where one is named; its queues only where ``namespaces`` are."""
-    if kubeconfig is None and context is None:
+    if not cluster.given:
         return None
     from gangctl.cli.pathways.surroundings import look_around  # noqa: PLC0415 -- half a second that files do without
 
-    return look_around(kubeconfig, context, namespaces=namespaces, kueue_namespace=kueue_namespace)
+    return look_around(cluster, namespaces=namespaces, kueue_namespace=kueue_namespace)

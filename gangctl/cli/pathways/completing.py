@@ -15,8 +15,7 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
     from gangctl.cli.gangs.completing import names_of  # noqa: PLC0415 -- only while completing
     from gangctl.controllers.pathways.copies import PATHWAYS_JOBS  # noqa: PLC0415
 
-    given = (ctx.params.get(name) for name in ("namespace", "kubeconfig", "context"))
-    return [name for name in names_of(PATHWAYS_JOBS, *given) if name.startswith(incomplete)]
+    return names_of(ctx, PATHWAYS_JOBS, incomplete)
 
 
 def complete_accelerators(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

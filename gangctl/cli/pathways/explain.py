@@ -31,8 +31,7 @@ def explain(
     form: str,
     kube: str | None,
     no_gangs: bool,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: options.ClusterFlags,
     **flags: Any,
 ) -> None:
     """Say of each field of the JobSet where it came from.
@@ -52,7 +51,7 @@ def explain(
     from gangctl.cli.pathways.subjects import refuse, say_notices  # noqa: PLC0415
 
     wanted = asking.wanted(flags)
-    subjects = wanted.subjects(asking.surroundings(kubeconfig, context), kube=kube, gangs=not no_gangs)
+    subjects = wanted.subjects(asking.surroundings(cluster), kube=kube, gangs=not no_gangs)
     refuse(subjects)
     say_notices(subjects)
     found = [(subject, provenance.fields_of(subject, prefixes)) for subject in subjects]

@@ -26,8 +26,7 @@ def render(
     kube: str | None,
     no_gangs: bool,
     fail_on_warnings: bool,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: options.ClusterFlags,
     **flags: Any,
 ) -> None:
     """Print the JobSet that a PathwaysJob, or flags, become.
@@ -53,7 +52,7 @@ def render(
     from gangctl.pathways.headnodes import head_requests_in_words  # noqa: PLC0415
 
     wanted = asking.wanted(flags)
-    subjects = wanted.subjects(asking.surroundings(kubeconfig, context), kube=kube, gangs=not no_gangs)
+    subjects = wanted.subjects(asking.surroundings(cluster), kube=kube, gangs=not no_gangs)
     refuse(subjects)
     refuse_nameless(subjects)
     warned = say_notices(subjects)

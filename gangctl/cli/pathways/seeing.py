@@ -7,9 +7,10 @@ from typing import Final
 
 from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.objects import Object
+from gangctl.cli.cluster import ask_cluster
 from gangctl.cli.messages import note
+from gangctl.cli.options import ClusterFlags
 from gangctl.cli.pathways.standing import HeadPod, Seen
-from gangctl.cli.policy.cluster import ask_cluster
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, PODS, Resource
 from gangctl.controllers.pathways.copies import PATHWAYS_JOBS
@@ -20,7 +21,7 @@ from gangctl.pathways.words import API_VERSION, HEAD, JOB_LABEL
 _OVER: Final = frozenset({"Succeeded", "Failed"})
 
 
-def see(name: str, namespace: str | None, kubeconfig: str | None, context: str | None) -> Seen:
+def see(name: str, namespace: str | None, cluster: ClusterFlags) -> Seen:
     """The PathwaysJob of that name, its JobSet and the pod of its head.
 
     A JobSet that was rendered and then applied by hand has no PathwaysJob, and needs none. InputError where there
@@ -39,7 +40,7 @@ def see(name: str, namespace: str | None, kubeconfig: str | None, context: str |
         head = None if foreign or jobset is None else await _head(client, name, home)
         return Seen(home, name, job, None if foreign else jobset, head, foreign)
 
-    return ask_cluster(kubeconfig, context, ask)
+    return ask_cluster(cluster, ask)
 
 
 async def _get(client: Client, resource: Resource, name: str, namespace: str) -> Object | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Final
 
 import click
@@ -25,7 +26,7 @@ FAILED: Final = 1
 @options.output("table", "json", "yaml")
 @options.cluster
 @options.colour
-def status(*, name: str, namespace: str | None, form: str, kubeconfig: str | None, context: str | None) -> None:
+def status(*, name: str, namespace: str | None, form: str, cluster: options.ClusterFlags) -> None:
     """Show a PathwaysJob in a cluster, and how to reach its proxy.
 
     Says the phase and why, how many slices are ready, how often it was started again, and the
@@ -44,8 +45,8 @@ def status(*, name: str, namespace: str | None, form: str, kubeconfig: str | Non
     from gangctl.cli.pathways.seeing import see  # noqa: PLC0415 -- half a second that --help does without
     from gangctl.cli.pathways.standing import report_of, section_of, standing_of  # noqa: PLC0415
 
-    standing = standing_of(see(name, namespace, kubeconfig, context))
-    flags = [f"--{key}={value}" for key, value in (("kubeconfig", kubeconfig), ("context", context)) if value]
+    standing = standing_of(see(name, namespace, cluster))
+    flags = [f"--{key}={value}" for key, value in asdict(cluster).items() if value]
     print_answer(form, [report_of(standing, flags)], lambda: [section_of(standing, flags)])
     if standing.failed:
         raise click.exceptions.Exit(FAILED)

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gangctl.api.scheduling import Generation
+from gangctl.cli.cluster import ask_cluster, discover_generation
 from gangctl.cli.kueuecluster import has_kueue, read_kueue
 from gangctl.cli.kueuesnapshot import Stock
-from gangctl.cli.live import discover_generation
 from gangctl.cli.messages import note
-from gangctl.cli.policy.cluster import ask_cluster
+from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
 from gangctl.client.resources import NODES
 from gangctl.errors import ClusterUnavailableError, ForbiddenError
@@ -30,11 +30,7 @@ class Surroundings:
 
 
 def look_around(
-    kubeconfig: str | None,
-    context: str | None,
-    *,
-    namespaces: Iterable[str] | None = None,
-    kueue_namespace: str = "",
+    cluster: ClusterFlags, *, namespaces: Iterable[str] | None = None, kueue_namespace: str = ""
 ) -> Surroundings:
     """Ask a cluster. Its queues are read for ``namespaces``, of which an empty one is the context's; None for none."""
 
@@ -50,7 +46,7 @@ def look_around(
                 note("the cluster does not have Kueue: whether a queue covers the head is not asked")
         return Surroundings(generation, own_namespace, nodes, stock)
 
-    return ask_cluster(kubeconfig, context, ask)
+    return ask_cluster(cluster, ask)
 
 
 async def _generation(client: Client, namespace: str) -> Generation | None:

@@ -41,8 +41,7 @@ def validate(
     kube: str | None,
     no_gangs: bool,
     fail_on_warnings: bool,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: options.ClusterFlags,
     **flags: Any,
 ) -> None:
     """Say what is wrong with a PathwaysJob.
@@ -65,12 +64,12 @@ def validate(
     from gangctl.cli.pathways import validation  # noqa: PLC0415 -- --help does without
     from gangctl.cli.pathways.subjects import refuse  # noqa: PLC0415
 
-    if queue_files and (kubeconfig is not None or context is not None):
+    if queue_files and cluster.given:
         raise click.UsageError("--queues stands in for a cluster: leave it out, or --kubeconfig and --context")
     if "-" in queue_files and "-" in flags["filenames"]:
         raise click.UsageError("stdin can be only one of -f and --queues")
     wanted = asking.wanted(flags)
-    around = asking.surroundings(kubeconfig, context, namespaces=wanted.namespaces, kueue_namespace=kueue_namespace)
+    around = asking.surroundings(cluster, namespaces=wanted.namespaces, kueue_namespace=kueue_namespace)
     subjects = wanted.subjects(around, kube=kube, gangs=not no_gangs)
     stock = _stock(queue_files, around)
     home = around.namespace if around is not None else "default"

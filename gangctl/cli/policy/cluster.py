@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Final, TypeVar
-
-import structlog
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from gangctl.api.documents import Document, parse_documents
 from gangctl.api.emit import to_yaml
@@ -17,9 +13,7 @@ from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.cli.messages import note
 from gangctl.cli.policy.bundle import Bundle, FileCatalogue, sort_documents
 from gangctl.client.client import Client, Selection
-from gangctl.client.config import load_cluster
 from gangctl.client.resources import NAMESPACES, Resource
-from gangctl.client.transport import Transport
 from gangctl.controllers.discovery import served_resources
 from gangctl.controllers.policy_sources import GANG_POLICIES, GANG_POLICY_EXCEPTIONS
 from gangctl.errors import ApiError, ClusterUnavailableError, NotFoundError
@@ -28,21 +22,8 @@ from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import labels_of
 from gangctl.policy.params import Scope
 
-T = TypeVar("T")
 LEFT_ALONE: Final = "kube-system"
 """Besides namespaces with the label gangctl.dev/skip."""
-
-
-def ask_cluster(kubeconfig: str | None, context: str | None, question: Callable[[Client, str], Awaitable[T]]) -> T:
-    """Answer a question by a cluster: ``question`` gets a client and the context's namespace."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
-
-    async def ask() -> T:
-        cluster = await load_cluster(kubeconfig=kubeconfig, context=context)
-        async with Transport(cluster) as transport:
-            return await question(Client(transport), cluster.namespace or "default")
-
-    return asyncio.run(ask())
 
 
 async def all_of(client: Client, resource: Resource, *, needed: bool = False) -> list[Object]:

@@ -62,8 +62,7 @@ def command(
     *,
     files: tuple[str, ...],
     form: str,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: options.ClusterFlags,
     kube: str,
 ) -> None:
     """List policies, their rules and their state.
@@ -77,9 +76,9 @@ def command(
       gangctl policy list policies/
       gangctl policy list --context production
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    if files and (kubeconfig or context):
+    if files and cluster.given:
         raise click.UsageError("give files, or a cluster")
-    summaries = _of_files(files, kube) if files else _of_cluster(kubeconfig, context)
+    summaries = _of_files(files, kube) if files else _of_cluster(cluster)
     names = [{"apiVersion": s.api_version, "kind": s.kind, "metadata": {"name": s.name}} for s in summaries]
     print_answer(form, [each.as_data() for each in summaries], lambda: [_section(summaries)], names)
 
@@ -102,10 +101,11 @@ def _of_files(files: Sequence[str], kube: str) -> list[Summary]:
     return sorted(summaries, key=lambda summary: summary.name)
 
 
-def _of_cluster(kubeconfig: str | None, context: str | None) -> list[Summary]:
-    from gangctl.cli.policy.cluster import ask_cluster, policies_of  # noqa: PLC0415 -- half a second
+def _of_cluster(cluster: options.ClusterFlags) -> list[Summary]:
+    from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
+    from gangctl.cli.policy.cluster import policies_of  # noqa: PLC0415
 
-    bundle: Bundle = ask_cluster(kubeconfig, context, lambda client, _: policies_of(client))
+    bundle: Bundle = ask_cluster(cluster, lambda client, _: policies_of(client))
     summaries = []
     for document in bundle.policies:
         status = document.value.get("status") or {}

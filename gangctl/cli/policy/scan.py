@@ -13,6 +13,7 @@ import click
 
 from gangctl.api.objects import Object
 from gangctl.cli import options
+from gangctl.cli.cluster import ask_cluster
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.kueuecluster import read_kueue
 from gangctl.cli.messages import note
@@ -20,7 +21,6 @@ from gangctl.cli.output import Section, Table, print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import Bundle, FileCatalogue, name_of, sort_documents
 from gangctl.cli.policy.cluster import (
-    ask_cluster,
     generation_of,
     is_left_alone,
     namespaces_of,
@@ -109,8 +109,7 @@ def command(
     namespace: str | None,
     everywhere: bool,
     form: str,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: options.ClusterFlags,
 ) -> None:
     """Evaluate the JobSets of a cluster.
 
@@ -129,7 +128,7 @@ def command(
         raise click.UsageError("--namespace and --all-namespaces exclude each other")
     bundle = sort_documents(read_documents(policy_files)) if policy_files else None
     scope = Scope(namespace, everywhere, bundle, now())
-    report = ask_cluster(kubeconfig, context, lambda client, own: _scan(client, own, scope))
+    report = ask_cluster(cluster, lambda client, own: _scan(client, own, scope))
     names = dict.fromkeys(each.name for each in report.violations)
     print_answer(
         form,

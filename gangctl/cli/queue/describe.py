@@ -33,8 +33,7 @@ def command(
     queue_files: tuple[str, ...],
     kueue_namespace: str,
     form: str,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: options.ClusterFlags,
 ) -> None:
     """Show what is in a queue, in the order of admission.
 
@@ -59,7 +58,7 @@ def command(
         found.jobsets = await read_jobsets(client, found.stock, None if cluster_queue else found.home)
 
     place = flags.Place(namespace, everywhere=cluster_queue)
-    found = flags.read(queue_files, kubeconfig, context, place, namespace_of_kueue=kueue_namespace, more=more)
+    found = flags.read(queue_files, cluster, place, namespace_of_kueue=kueue_namespace, more=more)
     now = datetime.now(UTC)
     report = _report(found, name, now, cluster_queue=cluster_queue)
     names = (

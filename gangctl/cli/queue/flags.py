@@ -53,8 +53,7 @@ async def nothing_more(_client: Client, _found: Found) -> None:
 
 def read(
     files: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: options.ClusterFlags,
     place: Place,
     *,
     namespace_of_kueue: str = KUEUE_NAMESPACE,
@@ -62,11 +61,11 @@ def read(
 ) -> Found:
     """Read files or a cluster; ``more`` adds what else is wanted of a cluster."""
     if files:
-        if kubeconfig or context:
+        if cluster.given:
             raise click.UsageError("--queues stands in for a cluster: leave it out, or --kubeconfig and --context")
         return Found(read_stock(files), place.namespace or DEFAULT_NAMESPACE)
-    from gangctl.cli.kueuecluster import read_kueue  # noqa: PLC0415 -- half a second that files do without
-    from gangctl.cli.policy.cluster import ask_cluster  # noqa: PLC0415
+    from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
+    from gangctl.cli.kueuecluster import read_kueue  # noqa: PLC0415
 
     async def ask(client: Client, own_namespace: str) -> Found:
         home = place.namespace or own_namespace
@@ -75,4 +74,4 @@ def read(
         await more(client, found)
         return found
 
-    return ask_cluster(kubeconfig, context, ask)
+    return ask_cluster(cluster, ask)

@@ -30,8 +30,7 @@ def command(
     cluster_queues: bool,
     queue_files: tuple[str, ...],
     form: str,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: options.ClusterFlags,
 ) -> None:
     """List queues: state, how much waits, and quota in use.
 
@@ -48,7 +47,7 @@ def command(
     if namespace is not None and (everywhere or cluster_queues):
         raise click.UsageError("--namespace excludes --all-namespaces and --cluster-queues")
     place = flags.Place(namespace, everywhere=everywhere or cluster_queues)
-    found = flags.read(queue_files, kubeconfig, context, place)
+    found = flags.read(queue_files, cluster, place)
     reports = _reports(found.stock, None if place.everywhere else found.home, cluster_queues=cluster_queues)
     print_answer(form, reports, lambda: list_sections(reports), map(resource_name, reports))
 

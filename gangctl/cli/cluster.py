@@ -1,20 +1,42 @@
-"""Asking a cluster what it supports, for commands that otherwise work offline."""
+"""Asking a cluster: the connection of a kubeconfig, and what the API server supports."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import structlog
 
 from gangctl.api.scheduling import Generation
 from gangctl.cli.messages import note
+from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
-from gangctl.client.config import load_cluster
+from gangctl.client.config import ClusterConfig, load_cluster
 from gangctl.client.transport import Transport
 from gangctl.controllers.discovery import prove, served_resources
 from gangctl.errors import ClusterUnavailableError, ForbiddenError
 from gangctl.gang.generation import pick_generation
+
+T = TypeVar("T")
+
+
+def ask_cluster(flags: ClusterFlags, question: Callable[[Client, str], Awaitable[T]]) -> T:
+    """Answer a question by a cluster: ``question`` gets a client and the context's namespace."""
+    return connect(flags, lambda client, config: question(client, config.namespace or "default"))
+
+
+def connect(flags: ClusterFlags, question: Callable[[Client, ClusterConfig], Awaitable[T]]) -> T:
+    """The same for who wants to know which cluster it is."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
+
+    async def ask() -> T:
+        config = await load_cluster(kubeconfig=flags.kubeconfig, context=flags.context)
+        async with Transport(config) as transport:
+            return await question(Client(transport), config)
+
+    return asyncio.run(ask())
 
 
 async def discover_generation(client: Client, namespace: str) -> Generation:
@@ -31,15 +53,3 @@ async def discover_generation(client: Client, namespace: str) -> Generation:
     if state.generation is None:
         raise ClusterUnavailableError(state.reason, hint="--kube 1.37 answers for a Kubernetes you do not have here")
     return state.generation
-
-
-async def _discover(kubeconfig: str | None, context: str | None) -> Generation:
-    cluster = await load_cluster(kubeconfig=kubeconfig, context=context)
-    async with Transport(cluster) as transport:
-        return await discover_generation(Client(transport), cluster.namespace or "default")
-
-
-def generation_of_cluster(kubeconfig: str | None, context: str | None) -> Generation:
-    """The generation that the cluster of a kubeconfig serves."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
-    return asyncio.run(_discover(kubeconfig, context))
