@@ -6,21 +6,24 @@ reached or lacks the API, 70 a bug in gangctl, 130 interrupted, 141 nobody reads
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NoReturn
 
 import click
 
 from gangctl import __version__
-from gangctl.cli.lazy import LazyGroup
 from gangctl.cli.messages import print_error, printable
 from gangctl.errors import GangctlError
 
-COMMANDS: Final[dict[str, tuple[str, str]]] = {
+Commands = Mapping[str, tuple[str, str]]
+"""Module and one-line help by name."""
+
+COMMANDS: Final[Commands] = {
     "plan": ("gangctl.cli.plan", "Show which gangs a JobSet becomes."),
     "translate": ("gangctl.cli.translate", "Print the Workload and PodGroups of a JobSet."),
     "convert": ("gangctl.cli.convert", "Write a gang configuration in another notation."),
@@ -31,9 +34,9 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "wait": ("gangctl.cli.gangs.waiting", "Wait until gangs are scheduled, ready or finished."),
     "top": ("gangctl.cli.gangs.top", "Show what runs and what waits, by queue: trouble first."),
     "fit": ("gangctl.cli.fit", "Say whether a JobSet can be admitted, ever and now."),
-    "queue": ("gangctl.cli.queue.group", "Show what waits in a queue, and what it waits for."),
-    "policy": ("gangctl.cli.policy.group", "Evaluate JobSets by CEL policies, and test the policies."),
-    "pathways": ("gangctl.cli.pathways.group", "Turn a PathwaysJob into a JobSet, and say why it looks like that."),
+    "queue": ("gangctl.cli.queue", "Show what waits in a queue, and what it waits for."),
+    "policy": ("gangctl.cli.policy", "Evaluate JobSets by CEL policies, and test the policies."),
+    "pathways": ("gangctl.cli.pathways", "Turn a PathwaysJob into a JobSet, and say why it looks like that."),
     "install": ("gangctl.cli.install.command", "Print what makes gangctl run in a cluster, or what to delete."),
     "doctor": ("gangctl.cli.doctor.command", "Say whether this cluster is able to run gangs, and what to do."),
     "demo": ("gangctl.cli.demo", "Show what gangs are for, on a simulated cluster or a real one."),
@@ -41,7 +44,6 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "controller": ("gangctl.cli.controller", "Run the controller and the admission webhooks."),
     "completion": ("gangctl.cli.completion", "Print a completion script for a shell."),
 }
-"""Module and one-line help by name. The command is the attribute of that name in the module."""
 
 INTERNAL_ERROR: Final = 70
 INTERRUPTED: Final = 130
@@ -55,10 +57,47 @@ def program_name(path: str) -> str:
     return "kubectl gang" if PurePath(path).stem == "kubectl-gang" else "gangctl"
 
 
-class Program(LazyGroup):
-    """A group whose commands are imported on demand and whose errors become exit codes."""
+class LazyGroup(click.Group):
+    """A group that lists its commands from a table, and imports only the one that was asked for."""
 
-    table = COMMANDS
+    def __init__(self, *args: Any, table: Commands, **settings: Any) -> None:
+        """``table`` has module and one-line help by name; the command is the module's attribute of that name.
+
+        Where that is a word of Python, it is ``command``.
+        """
+        super().__init__(*args, **settings)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+        """All names, without importing anything."""
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
+        """Import one command."""
+        if cmd_name not in self.table:
+            return None
+        module = importlib.import_module(self.table[cmd_name][0])
+        command = getattr(module, cmd_name, None) or getattr(module, "command", None)
+        assert isinstance(command, click.Command)  # noqa: S101 -- a slip in the table
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands for ``--help`` from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_line) for name, (_, help_line) in self.table.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Complete names of commands from the table, and options as click does."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 -- only while completing
+
+        names = [
+            CompletionItem(name, help=line) for name, (_, line) in self.table.items() if name.startswith(incomplete)
+        ]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+class Program(LazyGroup):
+    """The group of all commands, whose errors become exit codes."""
 
     def main(  # type: ignore[override]  # click allows not to exit; this program always does
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **_: Any
@@ -137,7 +176,10 @@ Exit codes:
 
 
 @click.group(
-    cls=Program, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=Program,
+    table=COMMANDS,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def program() -> None:

@@ -50,74 +50,29 @@ OF_COMMANDS: Final[Mapping[str, str]] = {
 """The name of the schema by the command whose ``-o json`` it describes."""
 
 
-def plan_schema() -> dict[str, Any]:
-    """The schema of one plan."""
-    return _published(PLAN, PlanReport)
+_REPORTS: Final[Mapping[str, tuple[str, Any]]] = {
+    "describe": (GANG, DescribedGang),
+    "doctor": ("DoctorReport", DoctorReport),
+    "fit": (FIT, FitReport),
+    "gang": (GANG, Gang),
+    "pathways-accelerators": (ACCELERATOR, AcceleratorReport),
+    "pathways-explain": (EXPLANATION, PathwaysExplanation),
+    "pathways-status": (STATUS, PathwaysStatus),
+    "pathways-validate": (VALIDATION, PathwaysValidation),
+    "plan": (PLAN, PlanReport),
+    "queue-describe": (DESCRIPTION, QueueDescription),
+    "queue-list": (SUMMARY, QueueReport),
+    "top": (TOP, Summary),
+}
+"""Title and type of the report by the name of its schema."""
 
 
-def fit_schema() -> dict[str, Any]:
-    """The schema of one answer of ``gangctl fit``."""
-    return _published(FIT, FitReport)
-
-
-def gang_schema() -> dict[str, Any]:
-    """The schema of one Gang; in the cluster its metadata has more in it, as every object's."""
-    schema = _published(GANG, Gang)
-    del schema["$defs"]["GangMetadata"]["additionalProperties"]
-    return schema
-
-
-def doctor_schema() -> dict[str, Any]:
-    """The schema of what the doctor found."""
-    return _published("DoctorReport", DoctorReport)
-
-
-def describe_schema() -> dict[str, Any]:
-    """The schema of a Gang with the details that ``gangctl describe`` adds."""
-    return _published(GANG, DescribedGang)
-
-
-def top_schema() -> dict[str, Any]:
-    """The schema of what ``gangctl top`` shows."""
-    return _published(TOP, Summary)
-
-
-def queue_list_schema() -> dict[str, Any]:
-    """The schema of one queue in a list."""
-    return _published(SUMMARY, QueueReport)
-
-
-def queue_describe_schema() -> dict[str, Any]:
-    """The schema of one queue with what is in it."""
-    return _published(DESCRIPTION, QueueDescription)
-
-
-def pathways_accelerators_schema() -> dict[str, Any]:
-    """The schema of one machine type."""
-    return _published(ACCELERATOR, AcceleratorReport)
-
-
-def pathways_explain_schema() -> dict[str, Any]:
-    """The schema of where the fields of one JobSet come from."""
-    return _published(EXPLANATION, PathwaysExplanation)
-
-
-def pathways_status_schema() -> dict[str, Any]:
-    """The schema of how one PathwaysJob stands in a cluster."""
-    return _published(STATUS, PathwaysStatus)
-
-
-def pathways_validate_schema() -> dict[str, Any]:
-    """The schema of what is wrong with one PathwaysJob."""
-    return _published(VALIDATION, PathwaysValidation)
-
-
-def _published(title: str, report: Any) -> dict[str, Any]:
+def schema_of(name: str) -> dict[str, Any]:
+    """The schema of a name, which is that of one object."""
+    title, report = _REPORTS[name]
     definitions = Definitions()
     root = object_schema(report, definitions)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": title,
-        **root,
-        "$defs": definitions,
-    }
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **root, "$defs": definitions}
+    if name == "gang":  # in the cluster its metadata has more in it, as every object's
+        del schema["$defs"]["GangMetadata"]["additionalProperties"]
+    return schema

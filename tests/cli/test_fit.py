@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gangctl.cli.kueuesnapshot import _READERS
-from gangctl.cli.schema import fit_schema
+from gangctl.cli.schema import schema_of
 from tests.cli.conftest import Golden
 from tests.cli.kueueobjects import (
     CONFIGURATION,
@@ -204,18 +204,18 @@ class TestTable:
 
 class TestFormats:
     def test_schema_is_published(self, golden: Golden) -> None:
-        golden(SCHEMA, json.dumps(fit_schema(), indent=2) + "\n")
+        golden(SCHEMA, json.dumps(schema_of("fit"), indent=2) + "\n")
 
     @pytest.mark.parametrize("pods", [0, 8, 9])
     def test_answers_keep_the_schema(self, pods: int, tmp_path: Path) -> None:
         queues = cluster("8", workload("other", "q", held={"f": {"cpu": "2"}}))
-        assert violations(fit(tmp_path, queued(pods=pods), queues, "-o", "json").json, fit_schema()) == []
+        assert violations(fit(tmp_path, queued(pods=pods), queues, "-o", "json").json, schema_of("fit")) == []
 
     def test_a_holder_of_negative_priority_keeps_the_schema(self, tmp_path: Path) -> None:
         queues = cluster("8", workload("other", "q", held={"f": {"cpu": "8"}}, priority=-5))
         answer = fit(tmp_path, queued(), queues, "-o", "json").json
         assert [each["priority"] for each in answer["holders"]] == [-5]
-        assert violations(answer, fit_schema()) == []
+        assert violations(answer, schema_of("fit")) == []
 
 
 class TestBadInput:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.cli.schema import fit_schema
+from gangctl.cli.schema import schema_of
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import CONFIGURATION, Object, cluster, queued
 from tests.cli.kueueserver import config_map, labelled, serving
@@ -57,7 +57,7 @@ class TestNodesAlone:
     def test_verdicts(self, pods: int, cpu: str, on: str, expected: tuple[str, str, int], tmp_path: Path) -> None:
         answer = fit(tmp_path, queued(pods=pods, cpu=cpu), [*NODES, pod("p", "a", on)])
         assert (answer.json["verdict"], answer.json["reason"], answer.code) == expected
-        assert violations(answer.json, fit_schema()) == []
+        assert violations(answer.json, schema_of("fit")) == []
 
     def test_pods_that_take_no_room(self, tmp_path: Path) -> None:
         over, own = pod("over", "a", "4", "Succeeded"), pod("own", "b", "4", jobset="train")
@@ -98,7 +98,7 @@ class TestWithQueues:
             ("", "pods"),
             ("", "cpu"),
         ]
-        assert violations(report, fit_schema()) == []
+        assert violations(report, schema_of("fit")) == []
 
     def test_a_jobset_that_is_not_queued_is_asked_of_the_nodes_alone(self, tmp_path: Path) -> None:
         report = fit(tmp_path, queued(pods=9, queue=""), [*cluster("99"), *NODES]).json

@@ -9,7 +9,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.cli.schema import gang_schema
+from gangctl.cli.schema import schema_of
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import MOST_CAUSES, MOST_GROUPS, gang_object
@@ -36,12 +36,12 @@ readinesses = st.builds(
 
 
 def test_schema_is_published(golden: Golden) -> None:
-    golden(SCHEMA, json.dumps(gang_schema(), indent=2) + "\n")
+    golden(SCHEMA, json.dumps(schema_of("gang"), indent=2) + "\n")
 
 
 @given(readinesses)
 def test_every_gang_keeps_the_schema(readiness: Readiness) -> None:
-    assert violations(cast("dict[str, Any]", gang_object(readiness)), gang_schema()) == []
+    assert violations(cast("dict[str, Any]", gang_object(readiness)), schema_of("gang")) == []
 
 
 def test_one_from_the_cluster_keeps_it_too() -> None:
@@ -49,9 +49,9 @@ def test_one_from_the_cluster_keeps_it_too() -> None:
     gang = gang_object(Readiness("ns", "js", "uid", GangPhase.PENDING, 1, counts, ()))
     found: dict[str, Any] = json.loads(json.dumps(gang))
     found["metadata"] |= {"uid": "u", "resourceVersion": "1"}
-    assert violations(found, gang_schema()) == []
+    assert violations(found, schema_of("gang")) == []
     found["status"]["guess"] = 1
-    assert violations(found, gang_schema())
+    assert violations(found, schema_of("gang"))
 
 
 def test_lists_are_bounded() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gangctl.api.scheduling import Generation
-from gangctl.cli.schema import plan_schema
+from gangctl.cli.schema import schema_of
 from tests.cases import CASES, Case
 from tests.cli.conftest import Golden
 from tests.cli.manifests import EXAMPLES, gang, write
@@ -32,7 +32,7 @@ class TestExamples:
     @each("example", EXAMPLES, ids=lambda path: path.stem)
     def test_json(self, example: Path, golden: Golden) -> None:
         answer = fine("plan", "-f", str(example), "-o", "json")
-        assert violations(answer.json, plan_schema()) == []
+        assert violations(answer.json, schema_of("plan")) == []
         golden(HERE / "golden" / f"{example.stem}.json", answer.out)
 
     @each("example", EXAMPLES, ids=lambda path: path.stem)
@@ -51,13 +51,13 @@ class TestExamples:
 
 class TestFormats:
     def test_schema_is_published(self, golden: Golden) -> None:
-        golden(SCHEMA, json.dumps(plan_schema(), indent=2) + "\n")
+        golden(SCHEMA, json.dumps(schema_of("plan"), indent=2) + "\n")
 
     @each("case", [case for case in CASES if not case.rejected], ids=lambda c: c.id)
     def test_conformance_cases_keep_the_schema(self, case: Case, tmp_path: Path) -> None:
         raw = {**case.jobset, "metadata": {**case.jobset["metadata"], "uid": FIXTURE_UID}}
         plan = fine("plan", "-f", write(tmp_path / "a.yaml", raw), "-o", "json").json
-        assert violations(plan, plan_schema()) == []
+        assert violations(plan, schema_of("plan")) == []
         assert [(t["name"], t["minCount"]) for t in plan["templates"]] == list(case.templates.items())
 
     def test_one_is_the_object_and_several_are_a_list(self, tmp_path: Path) -> None:

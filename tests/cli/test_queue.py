@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gangctl.cli.queue.report import QueueDescription, QueueReport
-from gangctl.cli.schema import queue_describe_schema, queue_list_schema
+from gangctl.cli.schema import schema_of
 from tests.cli.conftest import Golden
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
@@ -259,34 +259,34 @@ class TestDescribe:
 
 class TestSchemas:
     def test_schema_is_published_of_a_list(self, golden: Golden) -> None:
-        golden(DOCS / "queue-list.schema.json", json.dumps(queue_list_schema(), indent=2) + "\n")
+        golden(DOCS / "queue-list.schema.json", json.dumps(schema_of("queue-list"), indent=2) + "\n")
 
     def test_schema_is_published_of_a_description(self, golden: Golden) -> None:
-        golden(DOCS / "queue-describe.schema.json", json.dumps(queue_describe_schema(), indent=2) + "\n")
+        golden(DOCS / "queue-describe.schema.json", json.dumps(schema_of("queue-describe"), indent=2) + "\n")
 
     @each("place", [("-A",), ("--cluster-queues",), ("-n", "t"), ("-n", "nowhere")])
     def test_lists_keep_the_schema(self, place: tuple[str, ...], tmp_path: Path) -> None:
         objects = [*busy(), local_queue("astray", "missing", "u")]
         listed = ask_files(tmp_path, objects, "list", *place, "-o", "json").json
-        assert answer_violations(listed, queue_list_schema()) == []
+        assert answer_violations(listed, schema_of("queue-list")) == []
         assert listed["items"] or place == ("-n", "nowhere")
 
     @pytest.mark.parametrize("queue", [("cq", "--cluster-queue"), ("strict", "--cluster-queue"), ("q", "-n", "t")])
     def test_descriptions_keep_the_schema(self, queue: tuple[str, ...], tmp_path: Path) -> None:
         described = describe(tmp_path, busy(), *queue)
-        assert violations(described, queue_describe_schema()) == []
+        assert violations(described, schema_of("queue-describe")) == []
         assert described["members"]
-        assert violations({**described, "kind": "QueueSummary"}, queue_describe_schema())
+        assert violations({**described, "kind": "QueueSummary"}, schema_of("queue-describe"))
 
     def test_an_empty_queue_keeps_the_schema(self, tmp_path: Path) -> None:
         described = describe(tmp_path, [local_queue("astray", "missing", "u")], "astray", "-n", "u")
-        assert violations(described, queue_describe_schema()) == []
+        assert violations(described, schema_of("queue-describe")) == []
         assert (described["members"], described["quotas"]) == ([], [])
 
     def test_a_negative_priority_keeps_the_schema(self, tmp_path: Path) -> None:
         described = describe(tmp_path, busy(), "q", "-n", "t")
         assert min(each["priority"] for each in described["members"]) == -1
-        assert violations(described, queue_describe_schema()) == []
+        assert violations(described, schema_of("queue-describe")) == []
 
 
 def _without_ages(text: str) -> str:

@@ -54,7 +54,7 @@ def test_every_schema_of_a_command_is_named_where_the_command_prints_json() -> N
 
 @each("name", sorted(set(schema.OF_COMMANDS.values())))
 def test_every_schema_is_made_by_its_name(name: str) -> None:
-    made = getattr(schema, f"{name.replace('-', '_')}_schema")()
+    made = schema.schema_of(name)
     assert json.loads((reference.PAGE.parents[1] / f"{name}.schema.json").read_text(encoding="utf-8")) == made
 
 

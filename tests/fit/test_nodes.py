@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.jobset import read_jobset
-from gangctl.cli.schema import fit_schema
+from gangctl.cli.schema import schema_of
 from gangctl.fit.knowledge import Ask
 from gangctl.fit.nodes import NodeShape, gangs_of, node_fit, read_node
 from gangctl.fit.packing import Class, Kind, excess, place
@@ -50,7 +50,7 @@ def ask(
     fixed: bool = True,
 ) -> FitReport:
     report = node_fit(Ask(raw, NAMESPACE, None, ""), floor, PLAIN, used=used, fixed_nodes=fixed)
-    assert violations(report, fit_schema()) == []
+    assert violations(report, schema_of("fit")) == []
     return report
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.cli.schema import fit_schema
+from gangctl.cli.schema import schema_of
 from gangctl.fit.report import FitReport
 from gangctl.fit.snapshot import Held, Snapshot
 from gangctl.fit.verdict import Ask, fit
@@ -46,7 +46,7 @@ def cpu(count: int, name: str = "w", **more: str) -> dict[str, Any]:
 
 
 def gist(report: FitReport) -> tuple[str, str]:
-    assert violations(report, fit_schema()) == []
+    assert violations(report, schema_of("fit")) == []
     return report["verdict"], report["reason"]
 
 
@@ -440,7 +440,7 @@ class TestProperties:
         """K6: not one refusal where an assignment exists, whatever is in use, nor one missing."""
         held, entries = world
         report = ask(known(*held), *entries)
-        assert violations(report, fit_schema()) == []
+        assert violations(report, schema_of("fit")) == []
         assert (report["verdict"] == "never") == (not possible(held, entries)), report["message"]
         assert report["verdict"] != "unknown"
 
@@ -448,7 +448,7 @@ class TestProperties:
     @given(hostile_jobsets())
     def test_anything_has_an_answer(self, raw: dict[str, Any]) -> None:
         report = fit(Ask(raw, NAMESPACE, {}, QUEUE), known(queue()))
-        assert violations(report, fit_schema()) == []
+        assert violations(report, schema_of("fit")) == []
 
     def test_podsets_of_a_group_stay_together(self) -> None:
         flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 10_000}}),)

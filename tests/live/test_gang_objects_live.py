@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.cli.schema import gang_schema
+from gangctl.cli.schema import schema_of
 from gangctl.controllers.readiness.definition import definitions
 from tests.cli.schema import violations
 from tests.controlplane.api import ApiFailure, Object
@@ -145,7 +145,7 @@ async def test_kubectl_shows_it_waits_for_it_and_it_goes_with_its_jobset(place: 
             "stranded": 0,
         }
         gang["metadata"] = {"name": "js", "namespace": place.namespace}
-        assert violations(gang, gang_schema()) == []
+        assert violations(gang, schema_of("gang")) == []
         head, row = (await place.kubectl("get", "gangs")).splitlines()
         assert head.split() == ["NAME", "PHASE", "READY", "REASON", "SINCE", "AGE"]
         assert row.split()[:3] == ["js", "Ready", "3/3"]

@@ -19,7 +19,7 @@ from aiohttp import web
 from gangctl.cli.completion import candidates
 from gangctl.cli.doctor.manifest import LABEL
 from gangctl.cli.doctor.subjects import IDS, SUBJECTS, Area
-from gangctl.cli.schema import doctor_schema
+from gangctl.cli.schema import schema_of
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, Object
@@ -138,7 +138,7 @@ async def test_objects_of_an_earlier_minor(tmp_path: Path) -> None:
 
 
 def test_schema_is_published(golden: Golden) -> None:
-    golden(ROOT_OF_DOCS / "doctor.schema.json", json.dumps(doctor_schema(), indent=2) + "\n")
+    golden(ROOT_OF_DOCS / "doctor.schema.json", json.dumps(schema_of("doctor"), indent=2) + "\n")
 
 
 class TestUsage:
@@ -181,7 +181,7 @@ class TestSandbox:
         assert (answer.code, stream.code) == (1, 1)
         (document,) = stream.documents
         assert [each["id"] for each in document["checks"]] == USUAL
-        assert violations(answer.json, doctor_schema()) == []
+        assert violations(answer.json, schema_of("doctor")) == []
         found = verdicts(answer)
         assert (found["gangctl-webhooks"], found["admission"], found["pod-field"]) == ("failed", "failed", "ok")
 

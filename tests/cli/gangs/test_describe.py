@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from gangctl.cli.schema import describe_schema, gang_schema
+from gangctl.cli.schema import schema_of
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import GROUP_OF_SWEEP, RUNS, WAITS, Object, ask, ask_about
@@ -105,7 +105,7 @@ def test_json_is_the_gang_with_details() -> None:
 
 
 def test_schema_is_published(golden: Golden) -> None:
-    golden(SCHEMA, json.dumps(describe_schema(), indent=2) + "\n")
+    golden(SCHEMA, json.dumps(schema_of("describe"), indent=2) + "\n")
 
 
 def test_descriptions_keep_the_schema_and_are_gangs(tmp_path: Path) -> None:
@@ -116,10 +116,10 @@ def test_descriptions_keep_the_schema_and_are_gangs(tmp_path: Path) -> None:
     assert all(partly.json["details"].values())
     for answer in (ask("describe", RUNS, "-o", "json"), ask("describe", WAITS, "-o", "json"), partly):
         described = answer.json
-        assert violations(described, describe_schema()) == []
+        assert violations(described, schema_of("describe")) == []
         del described["details"]
-        assert violations(described, describe_schema())
-        assert violations(described, gang_schema()) == []
+        assert violations(described, schema_of("describe"))
+        assert violations(described, schema_of("gang")) == []
 
 
 class TestGroup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gangctl.cli.schema import gang_schema
+from gangctl.cli.schema import schema_of
 from gangctl.readiness.phases import GangPhase
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
@@ -39,9 +39,9 @@ def test_json_is_a_list_of_gangs_and_of_one_the_gang() -> None:
 @each("place", [("get",), ("get", RUNS), ("get", "-n", "elsewhere"), ("explain", WAITS), ("why", RUNS)])
 def test_gangs_keep_their_schema(place: tuple[str, ...]) -> None:
     answer = ask(*place, "-o", "json").json
-    assert answer_violations(answer, gang_schema()) == []
+    assert answer_violations(answer, schema_of("gang")) == []
     if answer["kind"] == "Gang":
-        assert answer_violations({**answer, "details": {}}, gang_schema())
+        assert answer_violations({**answer, "details": {}}, schema_of("gang"))
 
 
 def test_yaml_is_a_stream_of_the_same() -> None:

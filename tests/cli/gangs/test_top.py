@@ -12,7 +12,7 @@ import struct
 import termios
 from pathlib import Path
 
-from gangctl.cli.schema import top_schema
+from gangctl.cli.schema import schema_of
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import RUNS, WAITS, Object, ask, ask_about
@@ -43,14 +43,14 @@ def test_json() -> None:
 
 
 def test_schema_is_published(golden: Golden) -> None:
-    golden(SCHEMA, json.dumps(top_schema(), indent=2) + "\n")
+    golden(SCHEMA, json.dumps(schema_of("top"), indent=2) + "\n")
 
 
 def test_summaries_keep_the_schema() -> None:
     some, none = (ask("top", *place, "-o", "json").json for place in ((), ("-n", "elsewhere")))
-    assert violations(some, top_schema()) == violations(none, top_schema()) == []
+    assert violations(some, schema_of("top")) == violations(none, schema_of("top")) == []
     assert (len(some["queues"]), len(some["waiting"]), none["queues"]) == (1, 1, [])
-    assert violations({**some, "gangs": "2"}, top_schema())
+    assert violations({**some, "gangs": "2"}, schema_of("top"))
 
 
 def test_trouble_comes_first(tmp_path: Path) -> None:

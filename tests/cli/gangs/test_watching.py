@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from gangctl.cli.schema import gang_schema
+from gangctl.cli.schema import schema_of
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object
 from tests.cli.gangs.place import Place, place
@@ -39,7 +39,7 @@ class TestWait:
         async with place(tmp_path, dump.objects()) as here:
             scheduled = await here.ask("wait", RUNS, "--for", "scheduled", "-o", "json")
             assert (scheduled.code, scheduled.json["status"]["phase"]) == (0, "Ready")
-            assert violations(scheduled.json, gang_schema()) == []
+            assert violations(scheduled.json, schema_of("gang")) == []
             async with here.running("wait", RUNS, "--for", "finished", "-o", "name") as waiting:
                 await waiting.until("Ready", err=True)
                 (jobset,) = [each for each in dump.objects("JobSet") if each["metadata"]["name"] == RUNS]

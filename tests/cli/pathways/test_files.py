@@ -10,7 +10,7 @@ import yaml
 
 from gangctl.api.emit import to_yaml
 from gangctl.cli.manifests import Manifest, read_manifests
-from gangctl.cli.schema import plan_schema
+from gangctl.cli.schema import schema_of
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
 from gangctl.pathways.rendering.render import render
@@ -64,7 +64,7 @@ class TestPlan:
         of_jobset.pop("warnings")
         assert own == of_jobset
         assert [(t["name"], t["minCount"]) for t in own["templates"]] == [("worker", 4)]
-        assert violations({**own, "warnings": told}, plan_schema()) == []
+        assert violations({**own, "warnings": told}, schema_of("plan")) == []
 
     def test_tells_what_is_to_be_said_of_the_rendering(self, tmp_path: Path) -> None:
         job = pathways_job(

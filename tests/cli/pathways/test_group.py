@@ -9,7 +9,7 @@ import click
 import pytest
 
 from gangctl.cli.completion import candidates
-from gangctl.cli.pathways.group import VERBS, pathways
+from gangctl.cli.pathways import VERBS, pathways
 from tests.cli.run import fine
 from tests.rows import each
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from gangctl.cli.pathways.standing import HeadPod, Seen, report_of, standing_of
-from gangctl.cli.schema import (
-    pathways_accelerators_schema,
-    pathways_explain_schema,
-    pathways_status_schema,
-    pathways_validate_schema,
-)
+from gangctl.cli.schema import schema_of
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.origins import OriginKind
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
@@ -32,7 +26,6 @@ from tests.pathways.samples import annotated, pathways_job
 from tests.rows import each
 
 Object = dict[str, Any]
-Schema = Callable[[], Object]
 
 DOCS: Final = Path(__file__).parents[3] / "docs"
 NOW: Final = "2026-01-01T00:00:00Z"
@@ -42,24 +35,16 @@ BY_FLAGS: Final = (
 )
 
 
-@each(
-    ("file", "schema"),
-    [
-        ("pathways-accelerators.schema.json", pathways_accelerators_schema),
-        ("pathways-explain.schema.json", pathways_explain_schema),
-        ("pathways-status.schema.json", pathways_status_schema),
-        ("pathways-validate.schema.json", pathways_validate_schema),
-    ],
-)
-def test_schema_is_published(file: str, schema: Schema, golden: Golden) -> None:
-    golden(DOCS / file, json.dumps(schema(), indent=2) + "\n")
+@each("name", ["pathways-accelerators", "pathways-explain", "pathways-status", "pathways-validate"])
+def test_schema_is_published(name: str, golden: Golden) -> None:
+    golden(DOCS / f"{name}.schema.json", json.dumps(schema_of(name), indent=2) + "\n")
 
 
 class TestAccelerators:
     @each("name", [(), ("v5p-128",), ("v4",), ("v5e", "--topology", "2x2")])
     def test_answers_keep_the_schema(self, name: tuple[str, ...]) -> None:
         answer = gangctl("pathways", "accelerators", *name, "-o", "json").json
-        assert answer_violations(answer, pathways_accelerators_schema()) == []
+        assert answer_violations(answer, schema_of("pathways-accelerators")) == []
 
 
 class TestExplain:
@@ -67,17 +52,17 @@ class TestExplain:
         job = pathways_job(metadata=annotated(pathways_options='{"ttlSecondsAfterFinished": 60}'))
         file = write(tmp_path / "a.yaml", job, pathways_job("b", headless=True))
         answer = gangctl("pathways", "explain", "-f", file, "-o", "json").json
-        assert answer_violations(answer, pathways_explain_schema()) == []
+        assert answer_violations(answer, schema_of("pathways-explain")) == []
         kinds = {each["origin"]["kind"] for one in answer["items"] for each in one["fields"]}
         assert kinds == {*OriginKind} - {OriginKind.FLAG}
 
     def test_flags_keep_the_schema(self) -> None:
         answer = gangctl("pathways", "explain", *BY_FLAGS, "-o", "json").json
-        assert violations(answer, pathways_explain_schema()) == []
+        assert violations(answer, schema_of("pathways-explain")) == []
         assert OriginKind.FLAG in {each["origin"]["kind"] for each in answer["fields"]}
 
     def test_every_kind_of_origin_is_in_the_schema(self) -> None:
-        origin = pathways_explain_schema()["$defs"]["OriginReport"]["properties"]["kind"]
+        origin = schema_of("pathways-explain")["$defs"]["OriginReport"]["properties"]["kind"]
         assert origin["enum"] == [*OriginKind]
 
 
@@ -86,7 +71,7 @@ class TestValidate:
         broken = pathways_job("b", workers={"numSlices": 0, "topology": "9x9"})
         file = write(tmp_path / "a.yaml", pathways_job(), broken)
         answer = gangctl("pathways", "validate", "-f", file, "-o", "json").json
-        assert answer_violations(answer, pathways_validate_schema()) == []
+        assert answer_violations(answer, schema_of("pathways-validate")) == []
         assert [(bool(each["problems"]), bool(each["notices"])) for each in answer["items"]] == [
             (False, True),
             (True, False),
@@ -94,7 +79,7 @@ class TestValidate:
 
     def test_flags_keep_the_schema(self) -> None:
         answer = gangctl("pathways", "validate", *BY_FLAGS, "--num-slices", "0", "-o", "json").json
-        assert violations(answer, pathways_validate_schema()) == []
+        assert violations(answer, schema_of("pathways-validate")) == []
         assert [(each["file"], each["line"]) for each in answer["problems"]] == [("", 0)]
 
     @pytest.mark.parametrize(("cpu", "verdict"), [("100", "fits"), ("1", "never")])
@@ -104,7 +89,7 @@ class TestValidate:
         job = write(tmp_path / "a.yaml", pathways_job(metadata={"labels": {QUEUE: "q"}}))
         places = ("-f", job, "--queues", write(tmp_path / "queues.yaml", *stock))
         answer = gangctl("pathways", "validate", *places, "-o", "json").json
-        assert violations(answer, pathways_validate_schema()) == []
+        assert violations(answer, schema_of("pathways-validate")) == []
         assert answer["fit"]["verdict"] == verdict
 
 
@@ -133,7 +118,7 @@ class TestStatus:
         pod = {"metadata": {"name": "head", "namespace": HERE}, "status": {"phase": "Running"}}
         cluster = Cluster({PATHWAYS: [raw], JOBSETS: [jobset(raw)], PODS: [pod]})
         answer = (await ask(tmp_path, cluster, "pathways", "status", "pw", "-o", "json")).json
-        assert violations(answer, pathways_status_schema()) == []
+        assert violations(answer, schema_of("pathways-status")) == []
         assert (answer["headless"], bool(answer["portForward"])) == (headless, True)
 
     @each("phase", [*Phase, None])
@@ -141,12 +126,12 @@ class TestStatus:
     def test_every_phase_keeps_the_schema(self, phase: Phase | None, head: HeadPod | None) -> None:
         status = {"conditions": [condition(phase)], "terminalState": "Failed"} if phase is not None else None
         report = report_of(standing_of(Seen(HERE, "pw", stored(status), None, head)))
-        assert violations(report, pathways_status_schema()) == []
+        assert violations(report, schema_of("pathways-status")) == []
         assert report["phase"] == (phase or "Unseen")
 
     def test_what_is_concluded_keeps_the_schema(self) -> None:
         report = report_of(standing_of(Seen(HERE, "pw", None, jobset(stored()))))
-        assert violations(report, pathways_status_schema()) == []
+        assert violations(report, schema_of("pathways-status")) == []
         assert (report["derived"], report["slices"]["ready"]) == (True, 2)
 
     def test_every_condition_has_every_key(self) -> None:

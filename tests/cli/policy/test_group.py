@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from gangctl.cli.completion import candidates
-from gangctl.cli.policy.group import VERBS
+from gangctl.cli.policy import VERBS
 from tests.cli.run import gangctl
 from tests.cli.test_program import HEAVY
 from tests.rows import each
