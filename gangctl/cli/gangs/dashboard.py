@@ -12,8 +12,7 @@ from rich.live import Live
 from gangctl.api.objects import Key
 from gangctl.cli.gangs.asking import Asking, live
 from gangctl.cli.gangs.cluster import Reader
-from gangctl.cli.gangs.summary import Seen, seen, summarise
-from gangctl.cli.gangs.summaryview import summary_sections
+from gangctl.cli.gangs.summary import Seen, seen, summarise, summary_sections
 from gangctl.cli.gangs.watching import Watch
 from gangctl.cli.output import drawn, without_colour
 

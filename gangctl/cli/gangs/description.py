@@ -12,10 +12,9 @@ from typing import Annotated, Final, TypedDict
 from gangctl.api.objects import Key
 from gangctl.cli.gangs.census import Census, Told
 from gangctl.cli.gangs.events import MOST, last
-from gangctl.cli.gangs.explanation import cause_sections, headline
-from gangctl.cli.gangs.gangviews import NONE, ago, plural, sentence
 from gangctl.cli.gangs.inventory import Inventory, NodeDetail, inventory_of
 from gangctl.cli.gangs.tree import gang_tree
+from gangctl.cli.gangs.views import NONE, ago, cause_sections, headline, plural, sentence
 from gangctl.cli.output import Section, Table
 from gangctl.errors import InputError, one_line
 from gangctl.readiness.report import Gang, gang_object, rfc3339

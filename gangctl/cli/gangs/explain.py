@@ -35,7 +35,7 @@ def command(*, name: str, form: str, **flags: Any) -> None:
       gangctl why train -n team-a -o json
       gangctl why train -f dump.yaml
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    from gangctl.cli.gangs.explanation import explanation, is_no  # noqa: PLC0415 -- --help does without
+    from gangctl.cli.gangs.views import explanation, is_no  # noqa: PLC0415 -- --help does without
     from gangctl.readiness.report import gang_object  # noqa: PLC0415
 
     wanted = asking.asked((name,), **flags)

@@ -13,7 +13,7 @@ from gangctl.api.emit import to_yaml
 from gangctl.api.objects import Key
 from gangctl.cli.gangs.asking import Asking, live
 from gangctl.cli.gangs.cluster import Reader
-from gangctl.cli.gangs.gangviews import HEADERS, gang_row
+from gangctl.cli.gangs.views import HEADERS, gang_row
 from gangctl.cli.gangs.watching import Watch
 from gangctl.cli.messages import printable
 from gangctl.cli.output import GAP, print_names

@@ -8,7 +8,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
-from gangctl.cli.gangs.gangviews import gang_table, gang_titles
+from gangctl.cli.gangs.views import gang_table, gang_titles
 from gangctl.cli.output import Section, print_answer
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_object

@@ -15,7 +15,7 @@ from gangctl.api.objects import Key
 from gangctl.cli.gangs.asking import Asking, live
 from gangctl.cli.gangs.census import Census
 from gangctl.cli.gangs.cluster import Reader
-from gangctl.cli.gangs.gangviews import plural, sentence
+from gangctl.cli.gangs.views import plural, sentence
 from gangctl.cli.gangs.watching import Changes, Watch
 from gangctl.cli.messages import printable
 from gangctl.cli.output import print_answer

@@ -1,21 +1,25 @@
-"""What runs and what waits, by queue: gangs by phase, pods, what is requested, and who waits longest. As plain data.
+"""What runs and what waits, by queue: gangs by phase, pods, what is requested, and who waits longest.
 
-The shape is published (``docs/top.schema.json``, written from the types below): every key is always there.
+The shape of the data is published (``docs/top.schema.json``, written from the types below): every key is always there.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.jobset import read_jobset
+from gangctl.cli.fitview import amounts
 from gangctl.cli.gangs.census import Census
+from gangctl.cli.gangs.views import NONE, ago, plural
+from gangctl.cli.output import Section, Table
 from gangctl.gang.counting import replicated_job_pods
 from gangctl.gang.report import requests_per_pod
 from gangctl.gang.requests import times, together
 from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.reading import unix
 from gangctl.readiness.report import API_VERSION, rfc3339
 from gangctl.readiness.result import Readiness
 
@@ -170,3 +174,65 @@ def _waiting(gang: Readiness) -> WaitingReport:
         "stranded": gang.counts.stranded,
         "since": rfc3339(gang.since),
     }
+
+
+_HEADERS: Final = ("NAMESPACE", "QUEUE", "GANGS", "BLOCKED", "READY", "STRANDED", "OLDEST", "PHASES")
+
+
+def summary_sections(summary: Summary, now: float) -> list[Section]:
+    """Everything: all together, each queue, and who waits."""
+    pods = summary["pods"]
+    if not summary["gangs"]:
+        return [Section("no gang")]
+    title = f"{plural(summary['gangs'], 'gang')}, {pods['ready']} of {plural(pods['wanted'], 'pod')} ready"
+    warnings = [plural(pods["stranded"], "stranded pod")] if pods["stranded"] else []
+    if summary["blocked"]:
+        warnings.append(f"{plural(summary['blocked'], 'gang')} blocked")
+    rows = tuple(_row(each, now) for each in summary["queues"])
+    sections = [
+        Section(
+            f"{title}, {', '.join(warnings)}" if warnings else title,
+            table=Table(_HEADERS, rows, right=frozenset({2, 3, 4, 5, 6})),
+        )
+    ]
+    asked = tuple(
+        (each["namespace"], each["localQueue"] or NONE, amounts(each["requests"].items()))
+        for each in summary["queues"]
+        if each["requests"]
+    )
+    if asked:
+        sections.append(Section("Requested", table=Table(("NAMESPACE", "QUEUE", "RESOURCES"), asked)))
+    if summary["waiting"]:
+        rows = tuple(_waiting_row(each, now) for each in summary["waiting"])
+        headers = ("NAMESPACE", "NAME", "PHASE", "SINCE", "REASON", "WHY")
+        sections.append(Section("Not ready", table=Table(headers, rows)))
+    return sections
+
+
+def _row(queue: QueueSummary, now: float) -> tuple[str, ...]:
+    pods = queue["pods"]
+    return (
+        queue["namespace"],
+        queue["localQueue"] or NONE,
+        str(queue["gangs"]),
+        str(queue["blocked"]),
+        f"{pods['ready']}/{pods['wanted']}",
+        str(pods["stranded"]),
+        ago(unix(queue["oldest"]), now),
+        _counted(queue["phases"]),
+    )
+
+
+def _waiting_row(gang: WaitingReport, now: float) -> tuple[str, ...]:
+    return (
+        gang["namespace"],
+        gang["name"],
+        gang["phase"],
+        ago(unix(gang["since"]), now),
+        gang["reason"] or NONE,
+        gang["message"],
+    )
+
+
+def _counted(phases: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {phase}" for phase, count in phases.items())

@@ -34,8 +34,11 @@ def command(*, once: bool, form: str, **flags: Any) -> None:
       gangctl top -n team-a --once -o json
       gangctl top -f dump.yaml
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    from gangctl.cli.gangs.summary import seen, summarise  # noqa: PLC0415 -- --help does without
-    from gangctl.cli.gangs.summaryview import summary_sections  # noqa: PLC0415
+    from gangctl.cli.gangs.summary import (  # noqa: PLC0415 -- --help does without
+        seen,
+        summarise,
+        summary_sections,
+    )
 
     wanted = asking.asked(**flags)
     if form == "table" and not once and not wanted.offline and _on_terminal():
