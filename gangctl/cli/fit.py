@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from gangctl.cli import options
-from gangctl.cli.fitsubjects import Answer, Question, answer_of, subjects_of
+from gangctl.cli.fitting import Answer, Question, answer_of, subjects_of
 from gangctl.cli.fitview import fit_sections
 from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, read_stock
 from gangctl.cli.output import print_answer
@@ -76,7 +76,7 @@ def fit(
     _check_usage(name, filenames, queue_files, live=live)
     question = Question(name, filenames, queue_files, namespace, queue, kueue_namespace, fixed_nodes)
     if live:
-        from gangctl.cli.fitcluster import fit_in_cluster  # noqa: PLC0415 -- half a second that files do without
+        from gangctl.cli.kueuecluster import fit_in_cluster  # noqa: PLC0415 -- half a second that files do without
 
         answers = fit_in_cluster(question, cluster)
     else:

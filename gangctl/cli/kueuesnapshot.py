@@ -9,18 +9,20 @@ from typing import Any, Final, TypeVar
 
 from gangctl.api.documents import Document
 from gangctl.api.emit import to_yaml
+from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Object
+from gangctl.api.parts import object_at
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import InvalidInputError, note
-from gangctl.cli.placedpods import PlacedPod, placed
 from gangctl.client.shape import misshapen
 from gangctl.controllers.queues.kinds import CONFIG_KEY, CONFIG_NAME
 from gangctl.errors import InputError
 from gangctl.fit.nodes import NodeShape, read_node
 from gangctl.fit.snapshot import Held, Snapshot
+from gangctl.gang.requests import as_integers, pod_requests
 from gangctl.kueue.amounts import read_quantity
 from gangctl.kueue.names import API_VERSION, GROUP
-from gangctl.kueue.objects import ClusterQueue, LocalQueue, PriorityClass, QueuedWorkload, ResourceFlavor
+from gangctl.kueue.objects import PODS, Amounts, ClusterQueue, LocalQueue, PriorityClass, QueuedWorkload, ResourceFlavor
 from gangctl.kueue.reading import (
     read_check,
     read_cluster_queue,
@@ -31,11 +33,41 @@ from gangctl.kueue.reading import (
     read_workload,
 )
 
+_OVER: Final = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPod:
+    """What a pod requests on its node; ``jobset`` is the name of its JobSet, or empty."""
+
+    namespace: str
+    jobset: str
+    node: str
+    requests: Amounts
+
+
+def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
+    """The pod, if it takes room on a node. What cannot be read of its requests is nothing."""
+    metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
+    node = spec.get("nodeName")
+    if isinstance(node, str) and node and str(status.get("phase")) not in _OVER:
+        requests = as_integers(pod_requests(spec)[0])
+        labels = object_at(metadata, "labels")
+        yield PlacedPod(str(metadata.get("namespace") or ""), str(labels.get(JOBSET_NAME) or ""), node, requests)
+
+
+def in_use(pods: Iterable[PlacedPod], without: Callable[[PlacedPod], bool]) -> dict[str, Amounts]:
+    """What is requested on each node, by its name, but for some pods."""
+    used: dict[str, Counter[str]] = {}
+    for pod in pods:
+        if not without(pod):
+            used.setdefault(pod.node, Counter()).update({**pod.requests, PODS: 1})
+    return dict(used)
+
+
 DEFAULT_NAMESPACE: Final = "default"
 """Of what names none in files, as kubectl has it."""
-
 _CONFIGURATION_GROUP: Final = "config.kueue.x-k8s.io"
-
 _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Held]]] = {
     "ClusterQueue": read_cluster_queue,
     "Cohort": read_cohort,
@@ -59,7 +91,6 @@ _FIELDS: Final[Mapping[str, frozenset[str]]] = {
 }
 """Fields of ``spec`` in v1beta2: a file has been through no schema, and the older ``cohort`` would say nothing."""
 _QUOTAS: Final = ("nominalQuota", "borrowingLimit", "lendingLimit")
-
 T = TypeVar("T")
 
 
@@ -130,7 +161,7 @@ class Stock:
             self.nodes.append(read_node(raw))
         elif (group, kind) == ("", "Pod"):
             self.pods = self.pods or []
-            self.pods += placed(raw)
+            self.pods += placed_pods(raw)
         else:
             return False
         return True

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.cli.install.removal import removal
-from gangctl.cli.install.rendering import Choice, Object, render
+from gangctl.cli.install.rendering import Choice, Object, removal, render
 from gangctl.manager.settings import ControllerSettings
 from tests.manifests.files import MANIFESTS, documents, one
 from tests.manifests.helm import Helm

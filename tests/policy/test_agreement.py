@@ -13,7 +13,7 @@ from typing import Any, cast
 import orjson
 
 from gangctl.api.objects import Object
-from gangctl.cli.policy.admitted import as_admitted
+from gangctl.cli.policy.requests import as_admitted
 from gangctl.controllers.policies import PolicyKeeper
 from gangctl.controllers.policy_sources import PolicySources
 from gangctl.evaluation.evaluator import PolicyEvaluator

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from gangctl.api.objects import Key
 from gangctl.cli.gangs.census import Census
-from gangctl.cli.kueuesnapshot import Stock
-from gangctl.cli.placedpods import in_use
+from gangctl.cli.kueuesnapshot import Stock, in_use
 from gangctl.fit.floor import Floor, Together
 from gangctl.fit.podsets import podsets_of
 from gangctl.fit.requests import requests_of

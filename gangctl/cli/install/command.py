@@ -108,8 +108,11 @@ def command(
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     _agree(components, namespace, changes, out_of_cluster=out_of_cluster, uninstall=uninstall, everything=everything)
     _agree_on_shards(components, shards, changes)
-    from gangctl.cli.install.removal import removal  # noqa: PLC0415 -- --help does without all of these
-    from gangctl.cli.install.rendering import Choice, render  # noqa: PLC0415
+    from gangctl.cli.install.rendering import (  # noqa: PLC0415
+        Choice,
+        removal,
+        render,
+    )
 
     flags = _flags(changes)
     choice = Choice(

@@ -1,4 +1,4 @@
-"""The objects of an installation, the same that kustomize makes of the same components. Pure."""
+"""The objects of an installation, the same that kustomize makes of the same components, and what to delete. Pure."""
 
 from __future__ import annotations
 
@@ -10,16 +10,65 @@ from importlib import resources
 from typing import Any, Final
 
 from gangctl.cli.install.components import COMPONENTS
-from gangctl.cli.install.shares import divided, with_room
+from gangctl.runtime.shards import lease_names
 from gangctl.sandbox.patches import json_patch
 
 Object = dict[str, Any]
+_FLAG: Final = "--shards="
+_UPDATED_AT_A_TIME: Final = 1
+
+
+def divided(each: Object, shards: int) -> Object:
+    """An object of the manifests as it is for so many shards: with a replica more, and a drain leaves each a leader.
+
+    For one shard it stays as it is.
+    """
+    if shards == 1:
+        return each
+    match each["kind"]:
+        case "Deployment":
+            container = "/spec/template/spec/containers/0"
+            arguments = each["spec"]["template"]["spec"]["containers"][0]["args"]
+            kept = [f"{_FLAG}{shards}" if text.startswith(_FLAG) else text for text in arguments]
+            return _replaced(each, {"/spec/replicas": shards + 1, f"{container}/args": kept})
+        case "PodDisruptionBudget":
+            return _replaced(each, {"/spec/minAvailable": shards})
+        case "Role":
+            names = {
+                f"/rules/{index}/resourceNames": list(lease_names(rule["resourceNames"][0], shards))
+                for index, rule in enumerate(each["rules"])
+                if _is_about_leases(rule)
+            }
+            return _replaced(each, names)
+        case _:
+            return each
+
+
+def with_room(each: Object, replicas: int) -> Object:
+    """An object of the manifests, a quota with room for so many replicas and the one that an update has beside them."""
+    if each["kind"] != "ResourceQuota":
+        return each
+    least = int(each["spec"]["hard"]["pods"])
+    return _replaced(each, {"/spec/hard/pods": str(max(least, replicas + _UPDATED_AT_A_TIME))})
+
+
+def leases(objects: Iterable[Object]) -> list[str]:
+    """Names of the Leases that gangctl may hold by the rights among these objects, the first shard's first."""
+    rules = [rule for each in objects if each["kind"] == "Role" for rule in each["rules"] if _is_about_leases(rule)]
+    return [str(name) for rule in rules for name in rule["resourceNames"]]
+
+
+def _is_about_leases(rule: Object) -> bool:
+    return rule["resources"] == ["leases"] and "resourceNames" in rule
+
+
+def _replaced(each: Object, values: dict[str, Any]) -> Object:
+    return json_patch(each, [{"op": "replace", "path": path, "value": value} for path, value in values.items()])
+
 
 NAMESPACE: Final = "gangctl-system"
 """The namespace in the manifests."""
-
 _OWN_NAMESPACE: Final = re.compile(rf"(?<![\w-]){NAMESPACE}(?![\w-])")
-
 # The order in which kustomize sorts kinds: whatever is named by others comes before them, webhooks come last of all.
 _FIRST: Final = (
     *("Namespace", "ResourceQuota", "CustomResourceDefinition", "ServiceAccount"),
@@ -129,3 +178,48 @@ def _each_string(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, list):
         return [_each_string(each, change) for each in value]
     return change(value) if isinstance(value, str) else value
+
+
+_KEPT: Final = frozenset({"CustomResourceDefinition", "Namespace"})
+_REGISTRATIONS: Final = (
+    ("ValidatingWebhookConfiguration", "gangctl-policies"),
+    ("ValidatingWebhookConfiguration", "gangctl-gangs"),
+    ("MutatingWebhookConfiguration", "gangctl-gangs"),
+    ("MutatingWebhookConfiguration", "gangctl-jobs"),
+    ("MutatingWebhookConfiguration", "gangctl-defaults"),
+)
+_JOB_POLICY: Final = (
+    ("MutatingAdmissionPolicyBinding", "gangctl-gangs-proof"),
+    ("MutatingAdmissionPolicyBinding", "gangctl-gangs"),
+    ("MutatingAdmissionPolicy", "gangctl-gangs"),
+)
+
+
+def removal(objects: Iterable[Object], namespace: str, *, everything: bool, job_policy: bool = True) -> list[Object]:
+    """Identities in the order in which to delete them: webhooks first, so that none is left that nobody answers.
+
+    Without ``job_policy`` the API server knows no MutatingAdmissionPolicies. What gangctl has made for itself goes when
+    it has no right any more to make it again. With ``everything`` come, last, what may hold things of other people: the
+    definitions, with every object of their kinds, and the namespace.
+    """
+    # Outside of a cluster gangctl registers itself.
+    registered = (*_REGISTRATIONS, *(_JOB_POLICY if job_policy else ()))
+    registrations = [_named("admissionregistration.k8s.io/v1", kind, name) for kind, name in registered]
+    installed = sorted(objects, key=place, reverse=True)
+    goes = [each for each in installed if each["kind"] not in {*_KEPT, *(kind for kind, _ in registered)}]
+    made = [
+        *(_named("coordination.k8s.io/v1", "Lease", name, namespace) for name in leases(installed)),
+        _named("v1", "Secret", "gangctl-webhook-certs", namespace),
+    ]
+    last = [each for each in installed if each["kind"] in _KEPT] if everything else []
+    return [*registrations, *map(_identity, goes), *made, *map(_identity, last)]
+
+
+def _identity(each: Object) -> Object:
+    metadata = each["metadata"]
+    return _named(each["apiVersion"], each["kind"], metadata["name"], metadata.get("namespace"))
+
+
+def _named(api_version: str, kind: str, name: str, namespace: str | None = None) -> Object:
+    metadata = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gangctl.cli.fitsubjects import Subject as Asked
-from gangctl.cli.fitsubjects import answer_of
+from gangctl.cli.fitting import Subject as Asked
+from gangctl.cli.fitting import answer_of
 from gangctl.cli.fitview import fit_sections
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.manifests import position

@@ -17,10 +17,8 @@ from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import FileCatalogue, check_names, sort_documents
 from gangctl.cli.policy.evaluator import now
 from gangctl.cli.policy.loading import Loaded, is_parameter, load
-from gangctl.cli.policy.measuring import Measured, Timing, measure, measure_binding, measure_policy
-from gangctl.cli.policy.pathways import sent_for
-from gangctl.cli.policy.requests import Setting, request_of, title_of
-from gangctl.cli.policy.samples import SIZES, sample
+from gangctl.cli.policy.measuring import SIZES, Measured, Timing, measure, measure_binding, measure_policy, sample
+from gangctl.cli.policy.requests import Setting, request_of, sent_for, title_of
 from gangctl.errors import InputError
 from gangctl.policy.review import Review
 

@@ -27,13 +27,20 @@ from gangctl.cli.policy.bundle import (
     name_of,
     sort_documents,
 )
-from gangctl.cli.policy.defaulting import Admission
-from gangctl.cli.policy.evaluator import CommandEvaluator, now
+from gangctl.cli.policy.evaluator import Admission, CommandEvaluator, now
 from gangctl.cli.policy.explain import variables_of
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, orphans
-from gangctl.cli.policy.pathways import Sent, sent_for
-from gangctl.cli.policy.queues import fit_of
-from gangctl.cli.policy.requests import GROUPS, NAMESPACE, USER, Setting, is_namespaced, title_of
+from gangctl.cli.policy.requests import (
+    GROUPS,
+    NAMESPACE,
+    USER,
+    Sent,
+    Setting,
+    fit_of,
+    is_namespaced,
+    sent_for,
+    title_of,
+)
 from gangctl.cli.policy.verdicts import Evaluated, verdict_data, verdict_section
 from gangctl.errors import InputError
 from gangctl.policy.review import Operation

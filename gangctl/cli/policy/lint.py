@@ -16,9 +16,8 @@ from gangctl.cli.output import print_objects, wants_colour
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import name_of, no_policies, sort_documents
 from gangctl.cli.policy.evaluator import now
-from gangctl.cli.policy.loading import orphans, refusal, try_to_load
+from gangctl.cli.policy.loading import Remark, Severity, in_order, orphans, refusal, try_to_load
 from gangctl.cli.policy.mistakes import find_mistakes
-from gangctl.cli.policy.places import Remark, Severity, in_order
 
 MISTAKES: Final = 1
 REFUSED: Final = 2

@@ -1,4 +1,4 @@
-"""Measuring: how long a function takes, in rounds; and what the rules of a policy take so."""
+"""Measuring: how long a function takes, in rounds; what the rules of a policy take so; and JobSets to measure on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from gangctl.api.meta import GANG_MODE, JOBSET_API_VERSION, QUEUE_NAME
 from gangctl.cel.evaluation.plain import plain
 from gangctl.cel.faults import EvalError
 from gangctl.cel.meter import StepMeter
@@ -18,6 +19,53 @@ from gangctl.cli.policy.explain import Variables
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import Expression, LoadedPolicy
 from gangctl.policy.review import Review
+
+SIZES: Final = (3, 50)
+"""ReplicatedJobs: an ordinary JobSet, and a large one."""
+_VARIABLES: Final = 12
+
+
+def sample(replicated_jobs: int) -> dict[str, Any]:
+    """A training job as people write it, with so many ReplicatedJobs of two containers each."""
+    return {
+        "apiVersion": JOBSET_API_VERSION,
+        "kind": "JobSet",
+        "metadata": {
+            "name": f"sample-{replicated_jobs}",
+            "namespace": "default",
+            "labels": {QUEUE_NAME: "research", "team": "research", "app.kubernetes.io/name": "training"},
+            "annotations": {GANG_MODE: "Gang"},
+        },
+        "spec": {
+            "ttlSecondsAfterFinished": 3600,
+            "failurePolicy": {"maxRestarts": 3},
+            "replicatedJobs": [_replicated_job(index) for index in range(replicated_jobs)],
+        },
+    }
+
+
+def _replicated_job(index: int) -> dict[str, Any]:
+    pod = {
+        "restartPolicy": "Never",
+        "priorityClassName": "training",
+        "nodeSelector": {"pool": "accelerated"},
+        "tolerations": [{"key": "accelerator", "operator": "Exists", "effect": "NoSchedule"}],
+        "containers": [_container("main", index), _container("metrics", index)],
+    }
+    job = {"parallelism": 4, "completions": 4, "backoffLimit": 0, "template": {"spec": pod}}
+    return {"name": f"workers-{index}", "replicas": 1, "template": {"spec": job}}
+
+
+def _container(name: str, index: int) -> dict[str, Any]:
+    amounts = {"cpu": "500m", "memory": "2Gi"}
+    return {
+        "name": name,
+        "image": f"registry.example/team/{name}:1.4.{index}",
+        "command": ["python", "-m", "training", "--epochs=10"],
+        "env": [{"name": f"SETTING_{number}", "value": "a value of ordinary length"} for number in range(_VARIABLES)],
+        "resources": {"requests": amounts, "limits": amounts},
+    }
+
 
 WHOLE: Final = "(whole policy)"
 _SECONDS: Final = 1.0

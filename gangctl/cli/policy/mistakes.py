@@ -12,8 +12,7 @@ from gangctl.cel.ast import Call, Literal, Node
 from gangctl.cel.meter import EXPRESSION_STEPS, POLICY_STEPS
 from gangctl.cel.profile import profile_of
 from gangctl.cel.walk import walk
-from gangctl.cli.policy.loading import Loaded
-from gangctl.cli.policy.places import Remark, Severity
+from gangctl.cli.policy.loading import Loaded, Remark, Severity
 from gangctl.policy.loaded import Expression, LoadedPolicy
 
 LISTS: Final = 32

@@ -1,23 +1,110 @@
-"""Requests as the API server would send them, for objects in files and in a cluster."""
+"""Requests as the API server would send them, for objects in files and in a cluster.
+
+A PathwaysJob is two requests, its own and the one that creates its JobSet: a cluster with the controller of
+PathwaysJobs is sent the PathwaysJob by a person, and the JobSet by the controller. Policies are hardly ever about the
+first, always about the second. So the JobSet is what is evaluated, and the PathwaysJob beside it where a policy says
+that it is about those. An UPDATE reaches the PathwaysJob alone: its JobSet is made once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from gangctl.api.documents import Document
+from gangctl.api.jobset import read_jobset
 from gangctl.api.labelselector import NAMESPACE_NAME
+from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.objects import Object
 from gangctl.api.scheduling import NEWEST, Generation
-from gangctl.cli.policy.admitted import as_admitted, is_jobset
+from gangctl.cli.kueuesnapshot import Stock
+from gangctl.cli.manifests import Problems, read_pathways_manifest
 from gangctl.cli.policy.bundle import kind_of, metadata_of, name_of
+from gangctl.fit.report import FitReport
+from gangctl.fit.verdict import Ask, fit
 from gangctl.gang.resolve import ClusterRules
+from gangctl.kueue.objects import QueuedWorkload
+from gangctl.pathways.reading.pathwaysjob import is_pathways_job
 from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.gangvariable import gang_of
 from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.match import labels_of
 from gangctl.policy.params import ParamCatalogue, with_params
 from gangctl.policy.review import Operation, Review
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.objects import copy
+from gangctl.sandbox.rules import jobset_webhook, structural
+from gangctl.sandbox.rules.jobset_schema import jobset_schema
+
+_JOBSET: Final = "JobSet"
+
+
+def is_jobset(obj: Object) -> bool:
+    """Whether an object is a JobSet of the version that the rules are known of."""
+    return obj.get("apiVersion") == JOBSET_API_VERSION and obj.get("kind") == _JOBSET
+
+
+def as_admitted(obj: Object) -> tuple[Object, str]:
+    """The object with the fields that an API server with JobSet fills in before policies are asked.
+
+    The second value says why that could not be done, in which case the object is as it was:
+    JobSet itself would refuse it.
+    """
+    if not is_jobset(obj):
+        return obj, ""
+    filled = copy(dict(obj))
+    try:
+        structural.default(filled, jobset_schema())
+        causes = structural.validate(filled, jobset_schema())
+        if causes:
+            first = causes[0]
+            return obj, f"{first.field}: {first.message}" if first.field else first.message
+        jobset_webhook.default(filled)
+    except StatusError as refused:
+        return obj, refused.message
+    return filled, ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An object that an API server is sent, and the document that it comes from."""
+
+    document: Document
+    obj: Object
+    notes: tuple[str, ...] = ()
+    only_if_matched: bool = False
+    """Whether nothing is said where no policy is about it."""
+
+
+def sent_for(documents: Iterable[Document], operation: Operation, generation: Generation = NEWEST) -> list[Sent]:
+    """What an API server of a generation is sent of these documents.
+
+    InvalidInputError with all errors of all PathwaysJobs.
+    """
+    problems = Problems()
+    found: list[Sent] = []
+    for document in documents:
+        if not is_pathways_job(document.value):
+            found.append(Sent(document, document.value))
+            continue
+        manifest = read_pathways_manifest(document, None, generation)
+        if problems.add(document, manifest.errors):
+            continue
+        if operation == "UPDATE":
+            note = "an UPDATE of a PathwaysJob does not change its JobSet: no policy about JobSets is asked"
+            found.append(Sent(document, document.value, (note,)))
+            continue
+        found.append(Sent(document, document.value, only_if_matched=True))
+        notes = (
+            f"evaluated is the JobSet that PathwaysJob {manifest.title} becomes",
+            *(f"{notice.reason}: {notice.message}" for notice in manifest.notices),
+        )
+        found.append(Sent(document, manifest.raw, notes))
+    problems.raise_if_any()
+    return found
+
 
 NAMESPACE: Final = "default"
 """Of what names no other, as for kubectl."""
@@ -165,3 +252,34 @@ def plural(kind: str) -> str:
     if lower.endswith(("s", "x", "ch", "sh")):
         return f"{lower}es"
     return f"{lower[:-1]}ies" if lower.endswith("y") and lower[-2:-1] not in "aeiou" else f"{lower}s"
+
+
+Fit = Callable[[Object, str], FitReport]
+
+
+def fit_of(stock: Stock, setting: Setting) -> Fit:
+    """Answers for JobSets that would be created beside what the files have."""
+    snapshot = stock.snapshot()
+
+    def answer(raw: Object, namespace: str) -> FitReport:
+        labels = labels_of(namespace_object(namespace, setting)) | dict(stock.namespaces.get(namespace, {}))
+        return fit(Ask(raw, namespace, labels, read_jobset(raw)[0].queue), snapshot)
+
+    return answer
+
+
+def fit_of_existing(stock: Stock) -> Fit:
+    """Answers for JobSets of a cluster: what one holds itself is not in its way."""
+    snapshot = stock.snapshot()
+    held: dict[str, list[QueuedWorkload]] = {}
+    for workload in stock.workloads():
+        held.setdefault(workload.owner_uid, []).append(workload)
+
+    def answer(raw: Object, namespace: str) -> FitReport:
+        jobset, _ = read_jobset(raw)
+        labels = stock.namespaces.get(namespace)
+        known = None if labels is None else {NAMESPACE_NAME: namespace, **labels}
+        with snapshot.without(held.get(jobset.uid, ()) if jobset.uid else ()):
+            return fit(Ask(raw, namespace, known, jobset.queue, new=False), snapshot)
+
+    return answer

@@ -30,7 +30,7 @@ from gangctl.cli.policy.cluster import (
 )
 from gangctl.cli.policy.evaluator import now, options_of
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, try_to_load
-from gangctl.cli.policy.queues import Fit, fit_of_existing
+from gangctl.cli.policy.requests import Fit, fit_of_existing
 from gangctl.cli.policy.verdicts import finding_data
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS

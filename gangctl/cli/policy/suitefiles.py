@@ -17,8 +17,7 @@ from gangctl.cli.inputs import read_documents
 from gangctl.cli.kueuesnapshot import Stock, stock_of
 from gangctl.cli.messages import InvalidInputError
 from gangctl.cli.policy.bundle import Bundle, check_names, kind_of, metadata_of, name_of, sort_documents
-from gangctl.cli.policy.pathways import sent_for
-from gangctl.cli.policy.requests import NAMESPACE
+from gangctl.cli.policy.requests import NAMESPACE, sent_for
 from gangctl.cli.policy.suite import FILE_NAME, KIND, Row, Selector, Suite
 from gangctl.errors import InputError
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gangctl.api.jobset import read_jobset
-from gangctl.cli.policy.measuring import measure
-from gangctl.cli.policy.samples import SIZES, sample
+from gangctl.cli.policy.measuring import SIZES, measure, sample
 from gangctl.gang.resolve import ClusterRules
 from gangctl.policy.gangvariable import gang_of
 from tests.cli.policy.policies import FEW, QUEUED, files, policy, rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 from gangctl.api.documents import parse_documents
-from gangctl.cli.policy.places import Remark, Severity, in_order, underlined
+from gangctl.cli.policy.loading import Remark, Severity, in_order, underlined
 from tests.rows import each
 
 POLICY = """\

@@ -1,23 +1,51 @@
-"""The JobSets that ``gangctl fit`` is asked about, and what it answers of one."""
+"""The JobSets that ``gangctl fit`` is asked about, and what it answers of one: by its queue, and by the nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from gangctl.cli.fitnodes import onto_nodes, together
-from gangctl.cli.kueuesnapshot import Stock
+from gangctl.cli.kueuesnapshot import PlacedPod, Stock, in_use
 from gangctl.cli.manifests import Problems, read_manifests
 from gangctl.cli.messages import note
-from gangctl.cli.placedpods import PlacedPod
 from gangctl.fit import verdict
+from gangctl.fit.knowledge import Ask
+from gangctl.fit.nodes import node_fit
 from gangctl.fit.report import FitReport
 from gangctl.gang.report import requests_per_pod
 from gangctl.kueue.moments import age, span
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.states import status_of
+
+
+def onto_nodes(ask: Ask, stock: Stock, without: Callable[[PlacedPod], bool]) -> FitReport:
+    """Whether the nodes, which are all there will ever be, can hold a JobSet; some pods count as if they were gone."""
+    used = None if stock.pods is None else in_use(stock.pods, without)
+    surroundings = stock.snapshot().surroundings(ask.namespace)
+    return node_fit(ask, stock.nodes, surroundings, used=used, fixed_nodes=True)
+
+
+def together(queued: FitReport, nodes: FitReport) -> FitReport:
+    """One report: the worse of both verdicts, with its reason, and the limits of both."""
+    limits = [*queued["limits"], *nodes["limits"]]
+    message = f"{queued['message']} {nodes['message']}"
+    if queued["verdict"] == "never":
+        return {**queued, "limits": limits}
+    if nodes["verdict"] == "never":
+        return {
+            **queued,
+            "verdict": "never",
+            "reason": nodes["reason"],
+            "message": nodes["message"],
+            "limits": limits,
+            "holders": [],
+        }
+    if nodes["verdict"] == "not-now" and queued["verdict"] == "fits":
+        return {**queued, "verdict": "not-now", "reason": nodes["reason"], "message": message, "limits": limits}
+    unknown = list(dict.fromkeys([*queued["unknown"], *nodes["unknown"]]))
+    return {**queued, "message": message, "limits": limits, "unknown": unknown}
 
 
 @dataclass(frozen=True, slots=True)
