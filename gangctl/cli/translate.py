@@ -9,7 +9,6 @@ from typing import Any, Final
 import click
 
 from gangctl.cli import options
-from gangctl.cli.children import child_jobs
 from gangctl.cli.messages import note
 from gangctl.cli.output import print_answer
 from gangctl.cli.planning import PlannedManifest, cluster_rules, plan_manifests
@@ -99,6 +98,8 @@ def _objects(each: PlannedManifest, *, with_jobs: bool, uid: str | None) -> list
     plan = each.planned.plan
     objects = build_objects(plan, each.planned.generation) if plan else []
     if with_jobs:
+        from gangctl.cli.children import child_jobs  # noqa: PLC0415 -- the sandbox's JobSet, only with --jobs
+
         real = uid or each.manifest.jobset.uid or UID_PLACEHOLDER
         objects += child_jobs(each.manifest.raw, each.planned, real)
     return objects

@@ -190,13 +190,6 @@ def _unreachable(node: Node) -> Iterator[Node]:
             yield each.arguments[2 if each.arguments[0].value else 1]
 
 
-def _computed_patterns(node: Node) -> Iterator[Node]:
-    """Patterns of ``matches`` that are not written out."""
-    for each in walk(node):
-        if isinstance(each, Call) and each.function == "matches" and not isinstance(each.arguments[-1], Literal):
-            yield each.arguments[-1]
-
-
 def _longest(bound: Callable[[int], int], steps: int) -> int:
     """The length of lists up to which a cost stays within ``steps``; at most :data:`LISTS`."""
     low, high = 0, LISTS
