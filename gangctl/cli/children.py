@@ -51,7 +51,9 @@ def _made_by_jobset(raw: Mapping[str, Any], planned: Planned, uid: str) -> dict[
         indexes = {key: coordinator.get(key) or 0 for key in ("jobIndex", "podIndex")}
         spec["coordinator"] = {"replicatedJob": coordinator.get("replicatedJob"), **indexes}
     metadata = {"name": jobset.name, "namespace": jobset.namespace or DEFAULT_NAMESPACE, "uid": uid}
-    children = ChildJobs({"metadata": metadata, "spec": spec, "status": {"restarts": jobset.restarts}}, JOBSET_API_VERSION)
+    children = ChildJobs(
+        {"metadata": metadata, "spec": spec, "status": {"restarts": jobset.restarts}}, JOBSET_API_VERSION
+    )
     jobs = (job["metadata"] for each in spec["replicatedJobs"] for job in children.of(each))
     return {job["name"]: job for job in jobs}
 

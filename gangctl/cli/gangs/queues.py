@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from gangctl.api.jobset import JobSet
 from gangctl.cli.kueuesnapshot import Stock
-from gangctl.cli.queue.jobsets import unqueued
+from gangctl.cli.queue.index import QueueIndex
 from gangctl.fit import verdict
-from gangctl.fit.snapshot import Held, Snapshot
-from gangctl.kueue.blocked import Blocked, blocked
+from gangctl.fit.snapshot import Held
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
-from gangctl.kueue.order import head_of, in_order
+from gangctl.kueue.order import head_of
 from gangctl.kueue.states import phase_of
 from gangctl.kueue.stuck import Owner, Stuck, Trouble, blocking_head, stuck_workload
 from gangctl.readiness.facts import QueueFacts
@@ -71,22 +70,15 @@ class Queues:
         return self._view.facts(jobset, raw, now, pods)
 
 
-class _View:
-    """The objects of one moment, with indexes."""
+class _View(QueueIndex):
+    """The objects of one moment, by the JobSets that they are about."""
 
     def __init__(self, stock: Stock, *, queues_known: bool) -> None:
-        self._stock = stock
+        super().__init__(stock)
         self._queues_known = queues_known
-        self._snapshot: Snapshot = stock.snapshot()
         self._unused = stock.snapshot(without=lambda _: True)
-        self._cluster_queues = stock.cluster_queues()
-        self._doors = {(each.namespace, each.name): each for each in stock.local_queues()}
-        self._inside: dict[str, list[QueuedWorkload]] = {}
-        self._of: dict[str, QueuedWorkload] = {}
+        self._of = {workload.owner_uid: workload for workload in stock.workloads()}
         self._never: dict[str, str] = {}
-        for workload in stock.workloads():
-            self._of[workload.owner_uid] = workload
-            self._inside.setdefault(self._cluster_queue_of(workload), []).append(workload)
         for workload in stock.finished:
             # One that Kueue could not start is finished, too, and is all that tells of it.
             if workload.conditions["Finished"].reason == Trouble.FAILED_TO_START:
@@ -94,16 +86,17 @@ class _View:
 
     def facts(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime, pods: int) -> QueueFacts:
         workload = self._of.get(jobset.uid) if jobset.uid else None
-        door = self._doors.get((jobset.namespace, jobset.queue))
+        door = self.local_queues.get((jobset.namespace, jobset.queue))
         name = workload.cluster_queue if workload is not None else ""
         waits = workload is None or phase_of(workload).waits
-        obstacle = self._obstacle(jobset, door) if waits and not jobset.finished else None
+        closed = self._queues_known and waits and not jobset.finished
+        obstacle = self.obstacle(jobset.namespace, jobset.queue) if closed else None
         never = self._why_never(jobset, raw) if waits and jobset.suspend and not jobset.finished else ""
         if workload is None:
-            stuck = self._unqueued(jobset, raw, now)
+            stuck = self.unqueued(jobset, raw, now)
         else:
             owner = Owner(jobset.finished, pods)
-            stuck = stuck_workload(workload, owner, now, blocked=obstacle, ready_timeout=self._timeout())
+            stuck = stuck_workload(workload, owner, now, blocked=obstacle, ready_timeout=self.ready_timeout)
             if stuck is None and waits and not never:
                 stuck = self._head(workload, now)
         return QueueFacts(
@@ -115,37 +108,22 @@ class _View:
             never=never,
         )
 
-    def _cluster_queue_of(self, workload: QueuedWorkload) -> str:
-        door = self._doors.get((workload.namespace, workload.queue))
-        return workload.cluster_queue or (door.cluster_queue if door is not None else "")
-
-    def _obstacle(self, jobset: JobSet, door: LocalQueue | None) -> Blocked | None:
-        if not self._queues_known:
-            return None
-        queue = self._cluster_queues.get(door.cluster_queue) if door is not None else None
-        return blocked(jobset.queue, door, queue, self._stock.namespaces.get(jobset.namespace))
-
-    def _unqueued(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime) -> Stuck | None:
-        if not jobset.suspend or jobset.finished:
-            return None
-        return unqueued(jobset, raw, self._stock, self._snapshot, now)
-
     def _why_never(self, jobset: JobSet, raw: Mapping[str, Any]) -> str:
         """The verdict of ``gangctl fit`` with nothing in use: who uses what turns nothing into never."""
         if not self._queues_known:
             return ""
         if jobset.uid not in self._never:
-            labels = self._stock.namespaces.get(jobset.namespace)
+            labels = self.stock.namespaces.get(jobset.namespace)
             report = verdict.fit(verdict.Ask(raw, jobset.namespace, labels, jobset.queue, new=False), self._unused)
             self._never[jobset.uid] = report["message"].rstrip(".") if report["verdict"] == "never" else ""
         return self._never[jobset.uid]
 
     def _head(self, workload: QueuedWorkload, now: datetime) -> Stuck | None:
         """The head of a strict queue that it waits behind."""
-        queue = self._cluster_queues.get(self._cluster_queue_of(workload))
+        queue = self.cluster_queues.get(self.cluster_queue_of(workload))
         if queue is None:
             return None
-        ordered = in_order(self._inside.get(queue.name, ()), queue)
+        ordered = self.ordered(queue)
         head = head_of(ordered, queue)
         if head is None or head.uid == workload.uid or not _behind(workload, ordered):
             return None
@@ -153,11 +131,6 @@ class _View:
 
     def _nevers(self, head: QueuedWorkload) -> Collection[str]:
         return {head.uid} if self._never.get(head.owner_uid) else ()
-
-    def _timeout(self) -> timedelta | None:
-        configuration = self._snapshot.configuration
-        ready = configuration.wait_for_pods_ready
-        return timedelta(seconds=ready.timeout) if configuration.known and ready.on else None
 
 
 def _behind(workload: QueuedWorkload, ordered: Sequence[QueuedWorkload]) -> bool:

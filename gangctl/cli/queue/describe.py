@@ -76,7 +76,7 @@ def _report(found: flags.Found, name: str, now: datetime, *, cluster_queue: bool
         if queue is None:
             raise InputError(f"there is no ClusterQueue {name}", hint="gangctl queue list --cluster-queues names them")
         return view.describe_cluster_queue(queue)
-    door = view.door(found.home, name)
+    door = view.local_queues.get((found.home, name))
     if door is None:
         raise InputError(f"there is no LocalQueue {found.home}/{name}", hint="gangctl queue list -A names them")
     return view.describe_local_queue(door)

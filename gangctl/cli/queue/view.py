@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
+from gangctl.api.jobset import read_jobset
 from gangctl.cli.kueuesnapshot import Stock
+from gangctl.cli.queue.index import QueueIndex
 from gangctl.cli.queue.jobsets import JobSets
 from gangctl.cli.queue.report import (
     API_VERSION,
@@ -21,13 +22,13 @@ from gangctl.cli.queue.report import (
     QuotaReport,
     State,
 )
+from gangctl.fit import verdict
 from gangctl.fit.quotas import Quotas
-from gangctl.fit.snapshot import Snapshot
 from gangctl.fit.tree import quotas_of
 from gangctl.kueue import names
 from gangctl.kueue.blocked import Blockage, Blocked, blocked
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
-from gangctl.kueue.order import head_of, in_order, places
+from gangctl.kueue.order import head_of, places
 from gangctl.kueue.states import Phase, status_of
 from gangctl.kueue.stuck import blocking_head, stuck_workload
 
@@ -42,77 +43,47 @@ _STATES: Final[Mapping[Blockage, State]] = {
 }
 
 
-@dataclass(slots=True)
-class View:
-    """The objects of one moment."""
+class View(QueueIndex):
+    """The objects of one moment, with the JobSets where they are known."""
 
-    stock: Stock
-    now: datetime
-    jobsets: JobSets = field(default_factory=JobSets)
-    snapshot: Snapshot = field(init=False)
-    _cluster_queues: Mapping[str, ClusterQueue] = field(init=False)
-    _doors: Mapping[tuple[str, str], LocalQueue] = field(init=False)
-    _inside: Mapping[str, Sequence[QueuedWorkload]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.snapshot = self.stock.snapshot()
-        self._cluster_queues = self.stock.cluster_queues()
-        self._doors = {(each.namespace, each.name): each for each in self.stock.local_queues()}
-        inside: dict[str, list[QueuedWorkload]] = {}
-        for workload in self.stock.workloads():
-            inside.setdefault(self.cluster_queue_of(workload), []).append(workload)
-        self._inside = inside
+    def __init__(self, stock: Stock, now: datetime, jobsets: JobSets | None = None) -> None:
+        """``now`` is the moment."""
+        super().__init__(stock)
+        self.now = now
+        self.jobsets = jobsets or JobSets()
 
     @property
     def quotas(self) -> Quotas:
         """All quotas, and what is in use of them."""
         return self.snapshot.quotas
 
-    def door(self, namespace: str, name: str) -> LocalQueue | None:
-        """A LocalQueue."""
-        return self._doors.get((namespace, name))
-
-    def cluster_queue_of(self, workload: QueuedWorkload) -> str:
-        """Where it holds quota, else where its LocalQueue leads; empty where there is none."""
-        door = self._doors.get((workload.namespace, workload.queue))
-        return workload.cluster_queue or (door.cluster_queue if door is not None else "")
-
     def of_cluster_queue(self, queue: ClusterQueue) -> QueueReport:
         """The summary of a ClusterQueue."""
         # A door that is open, so that only what is behind it can be in the way.
         obstacle = blocked("", LocalQueue("", "", queue.name), queue, None)
-        report = self._summary(queue, obstacle, self._inside.get(queue.name, ()))
+        report = self._summary(queue, obstacle, self.inside.get(queue.name, ()))
         return {**report, "metadata": {"name": queue.name, "namespace": ""}, "queue": "ClusterQueue"}
 
     def of_local_queue(self, door: LocalQueue) -> QueueReport:
         """The summary of a LocalQueue."""
-        queue = self._cluster_queues.get(door.cluster_queue)
-        report = self._summary(queue, self._obstacle(door.namespace, door.name), self._behind(door))
+        queue = self.cluster_queues.get(door.cluster_queue)
+        report = self._summary(queue, self.obstacle(door.namespace, door.name), self._behind(door))
         identity: Identity = {"name": door.name, "namespace": door.namespace}
         return {**report, "metadata": identity, "clusterQueue": door.cluster_queue}
 
     def describe_cluster_queue(self, queue: ClusterQueue) -> QueueDescription:
         """A ClusterQueue with what is in it."""
-        return self._describe(self.of_cluster_queue(queue), queue, self._inside.get(queue.name, ()))
+        return self._describe(self.of_cluster_queue(queue), queue, self.inside.get(queue.name, ()))
 
     def describe_local_queue(self, door: LocalQueue) -> QueueDescription:
         """A LocalQueue with what is in it."""
         return self._describe(
-            self.of_local_queue(door), self._cluster_queues.get(door.cluster_queue), self._behind(door)
+            self.of_local_queue(door), self.cluster_queues.get(door.cluster_queue), self._behind(door)
         )
-
-    def ordered(self, queue: ClusterQueue) -> list[QueuedWorkload]:
-        """What waits in a ClusterQueue, first what Kueue tries first."""
-        return in_order(self._inside.get(queue.name, ()), queue)
 
     def _behind(self, door: LocalQueue) -> list[QueuedWorkload]:
         key = door.namespace, door.name
         return [workload for workload in self.stock.workloads() if (workload.namespace, workload.queue) == key]
-
-    def _obstacle(self, namespace: str, name: str) -> Blocked | None:
-        door = self._doors.get((namespace, name))
-        queue = self._cluster_queues.get(door.cluster_queue) if door is not None else None
-        return blocked(name, door, queue, self.stock.namespaces.get(namespace))
 
     def _summary(
         self, queue: ClusterQueue | None, obstacle: Blocked | None, inside: Sequence[QueuedWorkload]
@@ -171,25 +142,45 @@ class View:
         stuck = []
         head = head_of(ordered, queue) if queue is not None else None
         if queue is not None and head is not None:
-            never = {head.uid} if self.jobsets.never(head, self.stock) else set()
+            never = {head.uid} if self._never(head) else set()
             blocking = blocking_head(ordered, queue, self.now, never=never)
             stuck += [blocking.message] if blocking is not None else []
         identity = report["metadata"]
         if report["queue"] == "LocalQueue":
             doors = [(identity["namespace"], identity["name"])]
         else:
-            doors = [key for key, door in self._doors.items() if door.cluster_queue == identity["name"]]
-        return stuck + self.jobsets.forgotten(self.stock, self.snapshot, doors, self.now)
+            doors = [key for key, door in self.local_queues.items() if door.cluster_queue == identity["name"]]
+        return stuck + self._forgotten(doors)
+
+    def _never(self, workload: QueuedWorkload) -> bool:
+        """Whether a Workload that waits is of a JobSet that can never fit."""
+        raw = self.jobsets.raw.get(workload.owner_uid)
+        if raw is None:
+            return False
+        labels = self.stock.namespaces.get(workload.namespace)
+        ask = verdict.Ask(raw, workload.namespace, labels, workload.queue, new=False)
+        return verdict.fit(ask, self.snapshot)["verdict"] == "never"
+
+    def _forgotten(self, doors: Collection[tuple[str, str]]) -> list[str]:
+        """JobSets of these LocalQueues without a Workload of Kueue, each in a sentence."""
+        known = {workload.owner_uid for workload in self.stock.workloads()}
+        found = []
+        for uid, raw in self.jobsets.raw.items():
+            jobset, _ = read_jobset(raw)
+            if uid not in known and (jobset.namespace, jobset.queue) in doors:
+                stuck = self.unqueued(jobset, raw, self.now)
+                found += [f"JobSet {jobset.namespace}/{jobset.name}: {stuck.message}"] if stuck is not None else []
+        return sorted(found)
 
     def _member(self, workload: QueuedWorkload, position: int | None) -> MemberReport:
-        obstacle = self._obstacle(workload.namespace, workload.queue)
+        obstacle = self.obstacle(workload.namespace, workload.queue)
         status = status_of(workload, self.now, queue_open=obstacle is None)
         stuck = stuck_workload(
             workload,
             self.jobsets.owner(workload),
             self.now,
             blocked=obstacle if status.phase.waits else None,
-            ready_timeout=self._timeout(),
+            ready_timeout=self.ready_timeout,
         )
         return {
             "position": position,
@@ -210,15 +201,10 @@ class View:
             "trouble": str(stuck.trouble) if stuck is not None else "",
         }
 
-    def _timeout(self) -> timedelta | None:
-        configuration = self.snapshot.configuration
-        ready = configuration.wait_for_pods_ready
-        return timedelta(seconds=ready.timeout) if configuration.known and ready.on else None
-
     def _borrowers(self, queue: ClusterQueue) -> list[BorrowerReport]:
         found: list[BorrowerReport] = []
         for name in self.quotas.tree(queue.name):
-            each = self._cluster_queues[name]
+            each = self.cluster_queues[name]
             found += [
                 {
                     "clusterQueue": name,

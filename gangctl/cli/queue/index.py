@@ -1,0 +1,69 @@
+"""Kueue's objects of one moment by what they belong to, for whoever says how a queue or a JobSet in one stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from gangctl.api.jobset import JobSet
+from gangctl.cli.kueuesnapshot import Stock
+from gangctl.kueue.blocked import Blocked, blocked, selects
+from gangctl.kueue.moments import age
+from gangctl.kueue.names import PRIORITY_CLASS
+from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
+from gangctl.kueue.order import in_order
+from gangctl.kueue.stuck import Stuck, without_workload
+
+
+class QueueIndex:
+    """LocalQueues by namespace and name, ClusterQueues by name, and the Workloads in each of these."""
+
+    def __init__(self, stock: Stock) -> None:
+        """Sort what was found."""
+        self.stock = stock
+        self.snapshot = stock.snapshot()
+        self.cluster_queues = stock.cluster_queues()
+        self.local_queues = {(each.namespace, each.name): each for each in stock.local_queues()}
+        self.inside: dict[str, list[QueuedWorkload]] = {}
+        for workload in stock.workloads():
+            self.inside.setdefault(self.cluster_queue_of(workload), []).append(workload)
+
+    def cluster_queue_of(self, workload: QueuedWorkload) -> str:
+        """Where it holds quota, else where its LocalQueue leads; empty where there is none."""
+        local = self.local_queues.get((workload.namespace, workload.queue))
+        return workload.cluster_queue or (local.cluster_queue if local is not None else "")
+
+    def ordered(self, queue: ClusterQueue) -> list[QueuedWorkload]:
+        """What waits in a ClusterQueue, first what Kueue tries first."""
+        return in_order(self.inside.get(queue.name, ()), queue)
+
+    def obstacle(self, namespace: str, name: str) -> Blocked | None:
+        """What keeps everything in a LocalQueue from being admitted."""
+        local = self.local_queues.get((namespace, name))
+        queue = self.cluster_queues.get(local.cluster_queue) if local is not None else None
+        return blocked(name, local, queue, self.stock.namespaces.get(namespace))
+
+    @property
+    def ready_timeout(self) -> timedelta | None:
+        """How long Kueue waits for the pods of what it has admitted; None where it does not."""
+        configuration = self.snapshot.configuration
+        ready = configuration.wait_for_pods_ready
+        return timedelta(seconds=ready.timeout) if configuration.known and ready.on else None
+
+    def unqueued(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime) -> Stuck | None:
+        """Why Kueue has made no Workload for a JobSet with a queue; None as long as that is nothing unusual."""
+        waited = age(jobset.created, now)
+        if waited is None or not jobset.suspend or jobset.finished:
+            return None
+        configuration, labels = self.snapshot.configuration, self.stock.namespaces.get(jobset.namespace)
+        selector = configuration.managed_namespaces
+        return without_workload(
+            waited,
+            podsets=len(jobset.replicated_jobs),
+            podset_limit=self.stock.queue_limit,
+            frameworks=configuration.frameworks if configuration.known else None,
+            managed=None if selector is None or labels is None else selects(selector, labels),
+            priority_class=str(((raw.get("metadata") or {}).get("labels") or {}).get(PRIORITY_CLASS) or ""),
+            priority_classes=self.stock.priority_classes(),
+        )
