@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
+import click
 import structlog
 
 from gangctl.api.scheduling import Generation
@@ -14,12 +15,16 @@ from gangctl.cli.messages import note
 from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
 from gangctl.client.config import ClusterConfig, load_cluster
+from gangctl.client.resources import Resource
 from gangctl.client.transport import Transport
 from gangctl.controllers.discovery import prove, served_resources
-from gangctl.errors import ClusterUnavailableError, ForbiddenError
+from gangctl.errors import ClusterUnavailableError, ForbiddenError, GangctlError
 from gangctl.gang.generation import pick_generation
 
 T = TypeVar("T")
+
+COMPLETION_SECONDS: Final = 2.0
+"""How long a person waits for a shell."""
 
 
 def ask_cluster(flags: ClusterFlags, question: Callable[[Client, str], Awaitable[T]]) -> T:
@@ -53,3 +58,22 @@ async def discover_generation(client: Client, namespace: str) -> Generation:
     if state.generation is None:
         raise ClusterUnavailableError(state.reason, hint="--kube 1.37 answers for a Kubernetes you do not have here")
     return state.generation
+
+
+def names_of(context: click.Context, resource: Resource, incomplete: str) -> list[str]:
+    """Objects of the namespace and cluster that the flags so far point at, in order.
+
+    None where they cannot be read: completion has nowhere to complain.
+    """
+    namespace, kubeconfig, name = (context.params.get(each) for each in ("namespace", "kubeconfig", "context"))
+
+    async def ask(client: Client, own_namespace: str) -> list[str]:
+        async with asyncio.timeout(COMPLETION_SECONDS):
+            page = await client.list(resource, namespace or own_namespace)
+        return sorted(str(item["metadata"].get("name")) for item in page.items)
+
+    try:
+        found = ask_cluster(ClusterFlags(kubeconfig, name), ask)
+    except (GangctlError, TimeoutError):
+        return []
+    return [each for each in found if each.startswith(incomplete)]

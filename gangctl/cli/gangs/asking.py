@@ -17,8 +17,8 @@ from gangctl.kueue.names import KUEUE_NAMESPACE
 
 if TYPE_CHECKING:
     from gangctl.api.objects import Key
-    from gangctl.cli.gangs.census import Census
     from gangctl.cli.gangs.cluster import Reader
+    from gangctl.cli.gangs.state import GangState
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class Asking:
 class Found:
     """What there is, and which gangs of it were asked for; ``reader`` is None where files were read."""
 
-    census: Census
+    state: GangState
     keys: list[Key]
     reader: Reader | None = None
 
@@ -122,7 +122,7 @@ def asked(names: Sequence[str] = (), *, at: datetime | None = None, **flags: Any
 
 def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Names of JobSets of the cluster that the flags so far point at; none where it does not answer at once."""
-    from gangctl.cli.gangs.completing import names_of  # noqa: PLC0415 -- only while completing
+    from gangctl.cli.cluster import names_of  # noqa: PLC0415 -- only while completing
     from gangctl.client.resources import JOBSETS  # noqa: PLC0415
 
     return names_of(ctx, JOBSETS, incomplete)
@@ -145,12 +145,12 @@ def find(asking: Asking, more: Callable[[Reader, list[Key]], Awaitable[None]] = 
     if asking.offline:
         from gangctl.cli.gangs.files import read_files  # noqa: PLC0415 -- --help does without
 
-        census = read_files(asking.filenames)
-        return Found(census, pick(census, asking, asking.namespace))
+        state = read_files(asking.filenames)
+        return Found(state, pick(state, asking, asking.namespace))
 
     async def question(reader: Reader, keys: list[Key]) -> Found:
         await more(reader, keys)
-        return Found(reader.census, keys, reader)
+        return Found(reader.state, keys, reader)
 
     return live(asking, question)
 
@@ -158,18 +158,17 @@ def find(asking: Asking, more: Callable[[Reader, list[Key]], Awaitable[None]] = 
 def live(asking: Asking, question: Callable[[Reader, list[Key]], Awaitable[T]], *, watching: bool = False) -> T:
     """Answer a question by a cluster from which the gangs were read; ``watching`` says that gangs may come later."""
     from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
-    from gangctl.cli.gangs.cluster import Reader  # noqa: PLC0415
-    from gangctl.cli.gangs.sources import Scope  # noqa: PLC0415
+    from gangctl.cli.gangs.cluster import Reader, Scope  # noqa: PLC0415
 
     async def ask(client: Any, own_namespace: str) -> T:
         home = None if asking.everywhere else asking.namespace or own_namespace
         scope = Scope(home, asking.names, asking.selector)
         reader = Reader(client, scope, kueue_namespace=asking.kueue_namespace, watching=watching)
-        census = await reader.read()
+        state = await reader.read()
         try:
-            keys = pick(census, asking, home)
+            keys = pick(state, asking, home)
         except UnknownNameError as error:
-            raise await reader.with_suggestion(error) from error
+            raise UnknownNameError(home, error.name, await reader.names(home)) from error
         return await question(reader, keys)
 
     return ask_cluster(asking.cluster, ask)
@@ -184,15 +183,14 @@ class UnknownNameError(InputError):
         asked_for = f"{namespace}/{name}" if namespace else name
         hint = f"did you mean {' or '.join(close)}?" if close else "gangctl get -A names the gangs there are"
         super().__init__(f"there is no JobSet {asked_for}", hint=hint)
-        self.namespace = namespace
         self.name = name
 
 
-def pick(census: Census, asking: Asking, namespace: str | None) -> list[Key]:
+def pick(state: GangState, asking: Asking, namespace: str | None) -> list[Key]:
     """The gangs that were asked for, in order; InputError for a name that is none."""
     from gangctl.readiness.assembly import is_followed  # noqa: PLC0415 -- --help does without
 
-    here = [each for each in census.jobsets.values() if namespace in {None, each.jobset.namespace}]
+    here = [each for each in state.jobsets.values() if namespace in {None, each.jobset.namespace}]
     if not asking.names:
         followed = sorted(each.jobset.key for each in here if is_followed(each.jobset) and _selected(asking, each.raw))
         if not followed and here:

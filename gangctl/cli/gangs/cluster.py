@@ -1,41 +1,162 @@
-"""Reading gangs from a cluster with the person's own rights: what may not be read is left out, and that is said."""
+"""Reading gangs from a cluster with the person's own rights: what may not be read is left out, and that is said.
+
+Each collection comes with what is kept of it, to be listed once or to be watched.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
+from gangctl.api.jobset import read_jobset
+from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
-from gangctl.cli.gangs.asking import UnknownNameError
-from gangctl.cli.gangs.census import Census
-from gangctl.cli.gangs.events import read_events
-from gangctl.cli.gangs.room import find_room
-from gangctl.cli.gangs.sources import (
-    Scope,
-    Source,
-    group_sources,
-    jobset_source,
-    member_sources,
-    node_source,
-)
+from gangctl.cli.gangs.capacity import fits_now
+from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events
 from gangctl.cli.kueuecluster import has_kueue, read_kueue, read_nodes, read_pod_surroundings
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
-from gangctl.client.client import Client
-from gangctl.client.resources import JOBSETS
+from gangctl.client.client import EVERYTHING, Client, Selection
+from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NODES, PODS, Resource
 from gangctl.controllers.discovery import prove, served_resources
+from gangctl.controllers.projections import project_job, project_scheduling
 from gangctl.controllers.queues import kinds
-from gangctl.errors import ClusterUnavailableError, ForbiddenError, InvalidError, NotFoundError
+from gangctl.controllers.writer import scheduling_resources
+from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
+from gangctl.gang.build import ADAPTERS
 from gangctl.gang.generation import pick_generation
 from gangctl.kueue.names import KUEUE_NAMESPACE
+from gangctl.kueue.reading import read_cluster_queue, read_local_queue, read_workload
 from gangctl.readiness.assembly import is_followed
+from gangctl.readiness.reading import FAILED_CREATE, JOB_CREATION_FAILED, read_node, read_pod, read_refusal
+from gangctl.runtime.store import Entry, Store
+
+T = TypeVar("T")
+_UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
+_MOST_NAMED: Final = 50
+"""JobSets that a selector names; of more, all are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which JobSets are asked about: ``namespace`` None is all, without ``names`` all of them."""
+
+    namespace: str | None
+    names: tuple[str, ...] = ()
+    selector: str | None = None
+
+    def has(self, key: tuple[str, str]) -> bool:
+        """Whether a JobSet of this namespace and name is asked about, whatever its labels."""
+        return self.namespace in {None, key[0]} and (not self.names or key[1] in self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Generic[T]):
+    """One collection: where it is, what is kept of each object, and where."""
+
+    resource: Resource
+    project: Callable[[dict[str, Any]], T | None]
+    store: Store[T]
+    namespace: str | None
+    selection: Selection = EVERYTHING
+
+    async def read(self, client: Client) -> None:
+        """Take all of it, once; what the server itself would not have let in is left out."""
+        pages = client.pages(self.resource, self.namespace, selection=self.selection)
+        async with aclosing(pages):
+            async for page in pages:
+                for item in page.items:
+                    take(self.store, self.project, item)
+
+    async def try_read(self, client: Client) -> str:
+        """Take all of it if it may be read, and say in a few words why not, else nothing."""
+        try:
+            await self.read(client)
+        except ForbiddenError:
+            return f"{self.resource.qualified_name} may not be read"
+        except NotFoundError:
+            return f"{self.resource.qualified_name} are not served"
+        return ""
+
+
+def take(store: Store[T], project: Callable[[dict[str, Any]], T | None], raw: dict[str, Any]) -> bool:
+    """Keep what is wanted of an object, and say whether anything is."""
+    value = project(raw)
+    if value is None:
+        return False
+    metadata = raw["metadata"]
+    key = metadata.get("namespace") or "", metadata["name"]
+    store.put(key, Entry(metadata.get("uid") or "", metadata.get("resourceVersion") or "", value))
+    return True
+
+
+def project_stored(raw: dict[str, Any]) -> StoredJobSet:
+    """A JobSet; InputError for what no CRD let in."""
+    jobset, errors = read_jobset(raw)
+    if errors:
+        raise InputError(f"JobSet {jobset.namespace}/{jobset.name}: {errors[0]}")
+    return StoredJobSet(jobset, raw)
+
+
+def jobset_source(state: GangState, scope: Scope) -> Source[StoredJobSet]:
+    """The JobSets that are asked about."""
+    one = scope.names[0] if len(scope.names) == 1 else ""
+    selection = Selection(scope.selector, f"metadata.name={one}" if one else None)
+
+    def project(raw: dict[str, Any]) -> StoredJobSet | None:
+        found = project_stored(raw)
+        return found if scope.has(found.jobset.key) else None
+
+    return Source(JOBSETS, project, state.jobsets, scope.namespace, selection)
+
+
+def member_sources(state: GangState, scope: Scope) -> Iterator[Source[Any]]:
+    """Jobs, pods, groups and refusals of these JobSets."""
+    label = _label(scope.names)
+    yield Source(JOBS, project_job, state.jobs, scope.namespace, Selection(label))
+    yield Source(PODS, read_pod, state.pods, scope.namespace, Selection(label, _UNFINISHED))
+    for reason, store in ((FAILED_CREATE, state.pods_refused), (JOB_CREATION_FAILED, state.jobs_refused)):
+        yield Source(EVENTS, read_refusal, store, scope.namespace, Selection(field_selector=f"reason={reason}"))
+
+
+def group_sources(state: GangState, scope: Scope) -> Iterator[Source[Any]]:
+    """Workloads and PodGroups of the generation that is served."""
+    if state.api.generation is None:
+        return
+    adapter = ADAPTERS[state.api.generation]
+    stores = {"Workload": state.workloads, "PodGroup": state.groups}
+    for kind, resource in scheduling_resources(state.api.generation).items():
+        yield Source(resource, project_scheduling(adapter, kind), stores[kind], scope.namespace)
+
+
+def node_source(state: GangState) -> Source[Any]:
+    """All nodes."""
+    return Source(NODES, read_node, state.nodes, None)
+
+
+def queue_sources(state: GangState, scope: Scope) -> Iterator[Source[Any]]:
+    """What of Kueue changes while one waits."""
+    queues = state.queues
+    yield Source(kinds.LOCAL_QUEUES, read_local_queue, queues.local_queues, scope.namespace)
+    yield Source(kinds.QUEUED_WORKLOADS, read_workload, queues.workloads, scope.namespace)
+    if queues.queues_known:
+        yield Source(kinds.CLUSTER_QUEUES, read_cluster_queue, queues.cluster_queues, None)
+
+
+def _label(names: Collection[str]) -> str:
+    if not names or len(names) > _MOST_NAMED:
+        return JOBSET_NAME
+    return f"{JOBSET_NAME} in ({','.join(sorted(names))})"
+
 
 NO_JOBSETS: Final = "the cluster does not serve JobSets (jobset.x-k8s.io/v1alpha2)"
 
 
 class Reader:
-    """Reads a scope of a cluster into a census; :attr:`readable` is what could be, and can be watched."""
+    """Reads a scope of a cluster into a state; :attr:`readable` is what could be, and can be watched."""
 
     def __init__(
         self, client: Client, scope: Scope, *, kueue_namespace: str = KUEUE_NAMESPACE, watching: bool = False
@@ -43,38 +164,38 @@ class Reader:
         """Nothing is read yet. Who is ``watching`` wants queues that nobody is in yet, too."""
         self.client = client
         self.scope = scope
-        self.census = Census()
+        self.state = GangState()
         self.readable: list[Source[Any]] = []
         self._kueue_namespace = kueue_namespace
         self._watching = watching
         self._left_out: list[str] = []
 
-    async def read(self) -> Census:
+    async def read(self) -> GangState:
         """Everything that says how far the gangs of the scope are.
 
         Raises ClusterUnavailableError where there are no JobSets, ForbiddenError where these may not be read.
         """
-        jobsets = jobset_source(self.census, self.scope)
+        jobsets = jobset_source(self.state, self.scope)
         try:
             await jobsets.read(self.client)
         except NotFoundError as error:
             raise ClusterUnavailableError(NO_JOBSETS, hint="see https://jobset.sigs.k8s.io") from error
         self.readable = [jobsets]
-        self.census.api = pick_generation(await served_resources(self.client))
-        groups = list(group_sources(self.census, self.scope))
-        members = [*member_sources(self.census, self.scope), node_source(self.census)]
-        told, _ = await asyncio.gather(self._read_all([*groups, *members]), self._read_queues())
-        self.census.groups_known = not any(told[: len(groups)])
-        self.census.nodes_known = not told[-1]
+        self.state.api = pick_generation(await served_resources(self.client))
+        groups = list(group_sources(self.state, self.scope))
+        members = [*member_sources(self.state, self.scope), node_source(self.state)]
+        missing, _ = await asyncio.gather(self._read_all([*groups, *members]), self._read_queues())
+        self.state.groups_known = not any(missing[: len(groups)])
+        self.state.nodes_known = not missing[-1]
         if self._left_out:
             note(f"left out: {'; '.join(sorted(set(self._left_out)))}")
-        return self.census
+        return self.state
 
     async def look_closely(self, keys: Iterable[Key]) -> None:
         """What is wanted of few gangs: whether the API keeps what pods say, and whether there is room for them now."""
         wanted = list(keys)
         await self._prove({namespace for namespace, _ in wanted})
-        if not any(pod.refused for key in wanted for pod in self.census.pods.by_index("jobset", key)):
+        if not any(pod.refused for key in wanted for pod in self.state.pods.by_index("jobset", key)):
             return
         stock = await read_pod_surroundings(self.client, {namespace for namespace, _ in wanted})
         try:
@@ -82,23 +203,21 @@ class Reader:
         except ForbiddenError:
             return
         for key in wanted:
-            self.census.room[key] = find_room(self.census, key, stock)
+            self.state.fits_now[key] = fits_now(self.state, key, stock)
 
     async def hear(self, key: Key) -> None:
         """The events of a JobSet and of its groups, where they may be read."""
-        found = self.census.jobsets.get(*key)
-        plan = self.census.assessment(found.jobset).plan if found is not None else None
+        found = self.state.jobsets.get(*key)
+        plan = self.state.assessment(found.jobset).plan if found is not None else None
         groups = [group.name for group in plan.groups] if plan is not None else []
         try:
-            self.census.events += await read_events(self.client, key, groups)
+            self.state.events += await read_events(self.client, key, groups)
         except ForbiddenError:
             note("events may not be read")
 
-    async def with_suggestion(self, unknown: UnknownNameError) -> UnknownNameError:
-        """The same with names that are close: only what was asked for has been read."""
-        page = await self.client.list(JOBSETS, unknown.namespace)
-        names = [str(item["metadata"].get("name")) for item in page.items]
-        return UnknownNameError(unknown.namespace, unknown.name, names)
+    async def names(self, namespace: str | None) -> list[str]:
+        """The names of all JobSets: of the others than those that were asked for nothing has been read."""
+        return [str(item["metadata"].get("name")) for item in (await self.client.list(JOBSETS, namespace)).items]
 
     async def _read_all(self, sources: Sequence[Source[Any]]) -> list[str]:
         """Why each could not be read, empty for those that could."""
@@ -112,20 +231,20 @@ class Reader:
 
     async def _prove(self, namespaces: Iterable[str]) -> None:
         """Ask by a dry run whether pods keep their group. Who may not create Jobs is not answered."""
-        generation = self.census.api.generation
+        generation = self.state.api.generation
         for namespace in sorted(namespaces) if generation is not None else ():
             assert generation is not None  # noqa: S101 -- for mypy
             try:
-                self.census.api = await prove(self.client, generation, namespace)
+                self.state.api = await prove(self.client, generation, namespace)
             except (ForbiddenError, InvalidError, NotFoundError):
                 continue
             return
 
     async def _read_queues(self) -> None:
         """Kueue, where any of the gangs has a queue."""
-        jobsets = (each.jobset for each in self.census.jobsets.values())
+        jobsets = (each.jobset for each in self.state.jobsets.values())
         places = {jobset.namespace for jobset in jobsets if jobset.queue and is_followed(jobset)}
-        queues = self.census.queues
+        queues = self.state.queues
         queues.present = await has_kueue(self.client)
         if not queues.present or not (places or self._watching):
             return

@@ -34,7 +34,7 @@ def show(asking: Asking, console: Console | None = None) -> None:
                         if gang is None:
                             known.pop(key, None)
                         else:
-                            known[key] = seen(reader.census, gang)
+                            known[key] = seen(reader.state, gang)
                     now = datetime.now(UTC).timestamp()
                     sections = summary_sections(summarise(known.values()), now)
                     picture.update(Group(*drawn(sections, screen.width)), refresh=True)

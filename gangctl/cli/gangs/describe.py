@@ -45,5 +45,5 @@ def command(*, name: str, group: str | None, form: str, **flags: Any) -> None:
     wanted = asking.asked((name,), **flags)
     found = asking.find(wanted, more)
     now = wanted.now()
-    described = describe(found.census, asking.one_of(found, name), group or "", now)
+    described = describe(found.state, asking.one_of(found, name), group or "", now)
     print_answer(form, [described.as_object()], lambda: description_sections(described, now))

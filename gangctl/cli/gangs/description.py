@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final, TypedDict
 
 from gangctl.api.objects import Key
-from gangctl.cli.gangs.census import Census, Told
-from gangctl.cli.gangs.events import MOST, last
 from gangctl.cli.gangs.inventory import Inventory, NodeDetail, inventory_of
+from gangctl.cli.gangs.state import MOST, Event, GangState, last
 from gangctl.cli.gangs.tree import gang_tree
 from gangctl.cli.gangs.views import NONE, ago, cause_sections, headline, plural, sentence
 from gangctl.cli.output import Section, Table
@@ -52,7 +51,7 @@ class Description:
 
     gang: Readiness
     inventory: Inventory
-    events: Sequence[Told]
+    events: Sequence[Event]
     outcome: str
     """What the JobSet itself says of its end."""
 
@@ -72,9 +71,9 @@ class Description:
         return {**gang_object(self.gang), "details": {**self.inventory, "events": events}}
 
 
-def describe(census: Census, key: Key, group: str, now: float) -> Description:
+def describe(state: GangState, key: Key, group: str, now: float) -> Description:
     """Everything about one gang; ``group`` is the name of a group or of its template, empty for all."""
-    snapshot, gang = census.snapshot(key, now), census.readiness(key, now)
+    snapshot, gang = state.snapshot(key, now), state.readiness(key, now)
     assert snapshot is not None  # noqa: S101 -- who asks has found it
     assert gang is not None  # noqa: S101
     only = _group_name(gang, group) if group else ""
@@ -84,8 +83,8 @@ def describe(census: Census, key: Key, group: str, now: float) -> Description:
             groups=tuple(each for each in gang.groups if each.name == only),
             causes=tuple(cause for cause in gang.causes if not cause.groups or only in cause.groups),
         )
-    told = last(census.events, key, [each.name for each in gang.groups])
-    return Description(gang, inventory_of(snapshot, only), told, census.outcome(key))
+    told = last(state.events, key, [each.name for each in gang.groups])
+    return Description(gang, inventory_of(snapshot, only), told, state.outcome(key))
 
 
 def _group_name(gang: Readiness, wanted: str) -> str:
@@ -144,7 +143,7 @@ def _nodes(nodes: Sequence[NodeDetail]) -> Section:
     )
 
 
-def _events(events: Sequence[Told], now: float) -> Section:
+def _events(events: Sequence[Event], now: float) -> Section:
     rows = tuple(
         (
             ago(each.at, now),

@@ -42,8 +42,8 @@ def command(*, name: str, form: str, **flags: Any) -> None:
     found = asking.find(wanted, lambda reader, keys: reader.look_closely(keys))
     key = asking.one_of(found, name)
     now = wanted.now()
-    gang = found.census.readiness(key, now)
+    gang = found.state.readiness(key, now)
     assert gang is not None  # noqa: S101 -- it was found a moment ago
-    print_answer(form, [gang_object(gang)], lambda: explanation(gang, found.census.outcome(key), now))
+    print_answer(form, [gang_object(gang)], lambda: explanation(gang, found.state.outcome(key), now))
     if is_no(gang):
         raise click.exceptions.Exit(NO)

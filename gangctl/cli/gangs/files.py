@@ -11,10 +11,9 @@ from gangctl.api.documents import Document
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.scheduling import GROUP as SCHEDULING
 from gangctl.api.scheduling import NEWEST, Generation
-from gangctl.cli.gangs.census import Census
-from gangctl.cli.gangs.events import modern, read_event
-from gangctl.cli.gangs.room import find_room
-from gangctl.cli.gangs.sources import project_stored, take
+from gangctl.cli.gangs.capacity import fits_now
+from gangctl.cli.gangs.cluster import project_stored, take
+from gangctl.cli.gangs.state import GangState, modern, read_event
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, Stock
 from gangctl.cli.messages import InvalidInputError, note
@@ -37,12 +36,12 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 """As every API server has names of these kinds. They are in the commands that people copy from the answer."""
 
 
-def read_files(filenames: Sequence[str]) -> Census:
+def read_files(filenames: Sequence[str]) -> GangState:
     """What files hold; InvalidInputError tells all that is wrong with them."""
-    return census_of(read_documents(filenames))
+    return state_of(read_documents(filenames))
 
 
-def census_of(documents: Iterable[Document]) -> Census:
+def state_of(documents: Iterable[Document]) -> GangState:
     """What documents hold; other kinds are skipped with a note."""
     taking = _Taking(list(documents))
     lines: list[str] = []
@@ -73,7 +72,7 @@ class _Taking:
 
     def __init__(self, documents: list[Document]) -> None:
         self.documents = documents
-        self._census = Census()
+        self._census = GangState()
         self._stock = Stock()
         self._seen: set[str] = set()
         found = {_version(each.value) for each in documents if _group(each.value) == SCHEDULING}
@@ -99,17 +98,17 @@ class _Taking:
         of_queues = self._stock.take(raw) if (group, kind) != ("batch", "Job") else False
         return project is not None or of_queues
 
-    def finish(self) -> Census:
+    def finish(self) -> GangState:
         """All of it."""
-        census = self._census
-        if not len(census.jobsets):
+        state = self._census
+        if not len(state.jobsets):
             raise InputError("no JobSet in the files", hint=f"expected what this prints: {DUMP}")
-        census.nodes_known = "Node" in self._seen
+        state.nodes_known = "Node" in self._seen
         self._add_queues()
-        if census.nodes_known and self._stock.nodes:
-            for namespace, name in census.jobsets.keys():  # noqa: SIM118 -- a store is no mapping
-                census.room[namespace, name] = find_room(census, (namespace, name), self._stock)
-        return census
+        if state.nodes_known and self._stock.nodes:
+            for namespace, name in state.jobsets.keys():  # noqa: SIM118 -- a store is no mapping
+                state.fits_now[namespace, name] = fits_now(state, (namespace, name), self._stock)
+        return state
 
     def _add_queues(self) -> None:
         held = (ClusterQueue, LocalQueue, QueuedWorkload)
@@ -134,15 +133,15 @@ class _Taking:
         return True
 
     def _projections(self) -> Mapping[tuple[str, str], Callable[[dict[str, Any]], object]]:
-        census = self._census
-        assert census.api.generation is not None  # noqa: S101 -- for mypy
-        adapter = ADAPTERS[census.api.generation]
+        state = self._census
+        assert state.api.generation is not None  # noqa: S101 -- for mypy
+        adapter = ADAPTERS[state.api.generation]
         return {
-            ("batch", "Job"): lambda raw: take(census.jobs, project_job, raw),
-            ("", "Pod"): lambda raw: take(census.pods, _unfinished, raw),
-            ("", "Node"): lambda raw: take(census.nodes, read_node, raw),
-            (SCHEDULING, "Workload"): lambda raw: take(census.workloads, project_scheduling(adapter, "Workload"), raw),
-            (SCHEDULING, "PodGroup"): lambda raw: take(census.groups, project_scheduling(adapter, "PodGroup"), raw),
+            ("batch", "Job"): lambda raw: take(state.jobs, project_job, raw),
+            ("", "Pod"): lambda raw: take(state.pods, _unfinished, raw),
+            ("", "Node"): lambda raw: take(state.nodes, read_node, raw),
+            (SCHEDULING, "Workload"): lambda raw: take(state.workloads, project_scheduling(adapter, "Workload"), raw),
+            (SCHEDULING, "PodGroup"): lambda raw: take(state.groups, project_scheduling(adapter, "PodGroup"), raw),
         }
 
 

@@ -88,7 +88,7 @@ def command(
         return
     found = asking.find(wanted)
     now = wanted.now()
-    states = [found.census.readiness(key, now) for key in found.keys]
+    states = [found.state.readiness(key, now) for key in found.keys]
     shown = [each for each in states if each is not None and (not chosen or each.phase in chosen)]
     print_answer(
         form,

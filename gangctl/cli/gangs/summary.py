@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.jobset import read_jobset
 from gangctl.cli.fitview import amounts
-from gangctl.cli.gangs.census import Census
+from gangctl.cli.gangs.state import GangState
 from gangctl.cli.gangs.views import NONE, ago, plural
 from gangctl.cli.output import Section, Table
 from gangctl.gang.counting import replicated_job_pods
@@ -84,9 +84,9 @@ class Seen:
     requests: dict[str, int]
 
 
-def seen(census: Census, gang: Readiness) -> Seen:
+def seen(state: GangState, gang: Readiness) -> Seen:
     """A gang with what its JobSet asks for; nothing once it is over."""
-    found = census.jobsets.get(*gang.key)
+    found = state.jobsets.get(*gang.key)
     if found is None or gang.phase.over:
         return Seen(gang, {})
     jobset, _ = read_jobset(found.raw)

@@ -48,8 +48,8 @@ def command(*, once: bool, form: str, **flags: Any) -> None:
         return
     found = asking.find(wanted)
     now = wanted.now()
-    gangs = (found.census.readiness(key, now) for key in found.keys)
-    summary = summarise(seen(found.census, gang) for gang in gangs if gang is not None)
+    gangs = (found.state.readiness(key, now) for key in found.keys)
+    summary = summarise(seen(found.state, gang) for gang in gangs if gang is not None)
     print_answer(form, [summary], lambda: summary_sections(summary, now))
 
 

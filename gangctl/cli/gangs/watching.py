@@ -14,9 +14,8 @@ import structlog
 
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import Observed
-from gangctl.cli.gangs.census import Census, StoredJobSet
-from gangctl.cli.gangs.cluster import Reader
-from gangctl.cli.gangs.sources import Source, queue_sources
+from gangctl.cli.gangs.cluster import Reader, Source, queue_sources
+from gangctl.cli.gangs.state import GangState, StoredJobSet
 from gangctl.gang.progress import JobProgress
 from gangctl.readiness.assembly import is_followed
 from gangctl.readiness.facts import PodFacts, Refused
@@ -46,7 +45,7 @@ class Watch:
         """Nothing is watched before :meth:`turns`."""
         self.standing: dict[Key, Readiness] = {}
         self._reader = reader
-        self._census: Census = reader.census
+        self._census: GangState = reader.state
         self._dirty = _Dirty(set(), everything=True)
         self._changed = asyncio.Event()
         self._changed.set()

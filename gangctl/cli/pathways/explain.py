@@ -8,12 +8,12 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.output import print_answer
-from gangctl.cli.pathways import asking
+from gangctl.cli.pathways import flags
 from gangctl.errors import InputError
 
 
 @click.command()
-@asking.source
+@flags.source
 @click.option(
     "--field",
     "prefixes",
@@ -22,17 +22,15 @@ from gangctl.errors import InputError
     help="Only this field of the JobSet and what is in it, such as spec.replicatedJobs[0]. Can be repeated.",
 )
 @options.output("table", "json", "yaml")
-@asking.target
+@flags.target
 @options.cluster
 @options.colour
 def explain(
     *,
     prefixes: tuple[str, ...],
     form: str,
-    kube: str | None,
-    no_gangs: bool,
     cluster: options.ClusterFlags,
-    **flags: Any,
+    **given: Any,
 ) -> None:
     """Say of each field of the JobSet where it came from.
 
@@ -50,8 +48,7 @@ def explain(
     from gangctl.cli.pathways import provenance  # noqa: PLC0415 -- --help does without
     from gangctl.cli.pathways.subjects import refuse, say_notices  # noqa: PLC0415
 
-    wanted = asking.wanted(flags)
-    subjects = wanted.subjects(asking.surroundings(cluster), kube=kube, gangs=not no_gangs)
+    subjects = flags.wanted(given).subjects(flags.facts_of(cluster))
     refuse(subjects)
     say_notices(subjects)
     found = [(subject, provenance.fields_of(subject, prefixes)) for subject in subjects]

@@ -9,25 +9,23 @@ import click
 from gangctl.cli import options
 from gangctl.cli.messages import note
 from gangctl.cli.output import print_answer
-from gangctl.cli.pathways import asking
+from gangctl.cli.pathways import flags
 
 WARNED: Final = 1
 
 
 @click.command()
-@asking.source
+@flags.source
 @options.output("yaml", "json", "name")
-@asking.target
-@asking.fail_on_warnings
+@flags.target
+@flags.fail_on_warnings
 @options.cluster
 def render(
     *,
     form: str,
-    kube: str | None,
-    no_gangs: bool,
     fail_on_warnings: bool,
     cluster: options.ClusterFlags,
-    **flags: Any,
+    **given: Any,
 ) -> None:
     """Print the JobSet that a PathwaysJob, or flags, become.
 
@@ -51,8 +49,7 @@ def render(
     from gangctl.cli.pathways.subjects import refuse, refuse_nameless, say_notices  # noqa: PLC0415 -- --help does without
     from gangctl.pathways.headnodes import head_requests_in_words  # noqa: PLC0415
 
-    wanted = asking.wanted(flags)
-    subjects = wanted.subjects(asking.surroundings(cluster), kube=kube, gangs=not no_gangs)
+    subjects = flags.wanted(given).subjects(flags.facts_of(cluster))
     refuse(subjects)
     refuse_nameless(subjects)
     warned = say_notices(subjects)

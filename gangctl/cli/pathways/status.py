@@ -9,9 +9,16 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.output import print_answer
-from gangctl.cli.pathways.completing import complete_names
 
 FAILED: Final = 1
+
+
+def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Names of PathwaysJobs of the cluster that the flags so far point at; none where it does not answer at once."""
+    from gangctl.cli.cluster import names_of  # noqa: PLC0415 -- only while completing
+    from gangctl.controllers.pathways.copies import PATHWAYS_JOBS  # noqa: PLC0415
+
+    return names_of(ctx, PATHWAYS_JOBS, incomplete)
 
 
 @click.command()
@@ -42,11 +49,11 @@ def status(*, name: str, namespace: str | None, form: str, cluster: options.Clus
       gangctl pathways status train -n research
       gangctl pathways status notebook --context production -o json
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    from gangctl.cli.pathways.seeing import see  # noqa: PLC0415 -- half a second that --help does without
-    from gangctl.cli.pathways.standing import report_of, section_of, standing_of  # noqa: PLC0415
+    from gangctl.cli.pathways.cluster import look_up  # noqa: PLC0415 -- half a second that --help does without
+    from gangctl.cli.pathways.jobstatus import job_status, report_of, section_of  # noqa: PLC0415
 
-    standing = standing_of(see(name, namespace, cluster))
+    job = job_status(look_up(name, namespace, cluster))
     flags = [f"--{key}={value}" for key, value in asdict(cluster).items() if value]
-    print_answer(form, [report_of(standing, flags)], lambda: [section_of(standing, flags)])
-    if standing.failed:
+    print_answer(form, [report_of(job, flags)], lambda: [section_of(job, flags)])
+    if job.failed:
         raise click.exceptions.Exit(FAILED)

@@ -26,7 +26,7 @@ from gangctl.pathways.result import Profile, Rendering, Setting
 from gangctl.pathways.words import API_VERSION, KIND, OPTIONS
 
 if TYPE_CHECKING:
-    from gangctl.cli.pathways.surroundings import Surroundings
+    from gangctl.cli.pathways.cluster import ClusterFacts
     from gangctl.pathways.flags.commandline import Flags
 
 _FLAG: Final = "--"
@@ -81,6 +81,10 @@ class Wanted:
     namespace: str | None
     options: PathwaysOptions
     profile: Profile
+    kube: str | None = None
+    """The minor to render for, in place of the cluster's."""
+    gangs: bool = True
+    """Whether the cluster may have gangs."""
 
     @property
     def namespaces(self) -> set[str]:
@@ -88,19 +92,19 @@ class Wanted:
         named = {_namespace(document) or self.namespace or "" for document in self.documents}
         return named or {self.namespace or ""}
 
-    def subjects(
-        self, surroundings: Surroundings | None = None, *, kube: str | None = None, gangs: bool = True
-    ) -> list[Subject]:
+    def subjects(self, facts: ClusterFacts | None = None) -> list[Subject]:
         """Each of them rendered, for a minor of Kubernetes, or for a cluster if there is one.
 
         Who has problems has them in the subject.
         """
-        generation = NEWEST if surroundings is None else surroundings.generation
-        if kube is not None:
-            generation = generation_of_minor(kube)
+        generation = NEWEST if facts is None else facts.generation
+        if self.kube is not None:
+            generation = generation_of_minor(self.kube)
         rules = ClusterRules(generation or NEWEST)
-        setting = Setting(self.profile, gangs and generation is not None, rules.generation.capabilities.constraints)
-        nodes = surroundings.nodes if surroundings is not None else None
+        setting = Setting(
+            self.profile, self.gangs and generation is not None, rules.generation.capabilities.constraints
+        )
+        nodes = facts.nodes if facts is not None else None
         if self.flags is not None:
             from gangctl.pathways.flags.pathwaysjob import read_flags  # noqa: PLC0415 -- files do without
 

@@ -8,17 +8,17 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.output import print_objects, print_sections
-from gangctl.cli.pathways import asking
+from gangctl.cli.pathways import flags
 
 if TYPE_CHECKING:
     from gangctl.cli.kueuesnapshot import Stock
-    from gangctl.cli.pathways.surroundings import Surroundings
+    from gangctl.cli.pathways.cluster import ClusterFacts
 
 NO: Final = 1
 
 
 @click.command()
-@asking.source
+@flags.source
 @options.paths(
     "--queues",
     "queue_files",
@@ -28,8 +28,8 @@ NO: Final = 1
 @click.option("--local-queue", metavar="NAME", help="LocalQueue to ask about, instead of the one that the label names.")
 @options.kueue_namespace
 @options.output("table", "json", "yaml")
-@asking.target
-@asking.fail_on_warnings
+@flags.target
+@flags.fail_on_warnings
 @options.cluster
 @options.colour
 def validate(
@@ -38,11 +38,9 @@ def validate(
     local_queue: str | None,
     kueue_namespace: str,
     form: str,
-    kube: str | None,
-    no_gangs: bool,
     fail_on_warnings: bool,
     cluster: options.ClusterFlags,
-    **flags: Any,
+    **given: Any,
 ) -> None:
     """Say what is wrong with a PathwaysJob.
 
@@ -66,11 +64,11 @@ def validate(
 
     if queue_files and cluster.given:
         raise click.UsageError("--queues stands in for a cluster: leave it out, or --kubeconfig and --context")
-    if "-" in queue_files and "-" in flags["filenames"]:
+    if "-" in queue_files and "-" in given["filenames"]:
         raise click.UsageError("stdin can be only one of -f and --queues")
-    wanted = asking.wanted(flags)
-    around = asking.surroundings(cluster, namespaces=wanted.namespaces, kueue_namespace=kueue_namespace)
-    subjects = wanted.subjects(around, kube=kube, gangs=not no_gangs)
+    wanted = flags.wanted(given)
+    around = flags.facts_of(cluster, namespaces=wanted.namespaces, kueue_namespace=kueue_namespace)
+    subjects = wanted.subjects(around)
     stock = _stock(queue_files, around)
     home = around.namespace if around is not None else "default"
     found = [validation.validated(subject, stock, local_queue, home) for subject in subjects]
@@ -86,7 +84,7 @@ def validate(
         raise click.exceptions.Exit(NO)
 
 
-def _stock(queue_files: tuple[str, ...], around: Surroundings | None) -> Stock | None:
+def _stock(queue_files: tuple[str, ...], around: ClusterFacts | None) -> Stock | None:
     """The queues to ask; None where none are known."""
     from gangctl.cli.kueuesnapshot import read_stock  # noqa: PLC0415 -- --help does without
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gangctl.cli import cluster
 from gangctl.cli.completion import candidates
-from gangctl.cli.gangs import completing
 from gangctl.readiness.phases import GangPhase
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import RUNS, WAITS
@@ -20,7 +20,7 @@ from tests.rows import each
 @each("verb", ["get", "describe", "why", "explain", "wait"])
 async def test_names_of_the_cluster(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The cluster is in this process, and a busy machine may keep it from answering within two seconds.
-    monkeypatch.setattr(completing, "PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(cluster, "COMPLETION_SECONDS", 60.0)
     async with place(tmp_path, dump.objects()) as here:
         monkeypatch.setenv("KUBECONFIG", str(here.kubeconfig))
         answer = await asyncio.to_thread(candidates, [verb, ""])

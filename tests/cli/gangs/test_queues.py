@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gangctl.api.jobset import read_jobset
+from gangctl.cli.gangs.cluster import take
 from gangctl.cli.gangs.queues import Queues
-from gangctl.cli.gangs.sources import take
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue, read_workload
 from gangctl.readiness.facts import QueueFacts

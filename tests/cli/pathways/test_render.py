@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from gangctl.api.emit import to_yaml
-from gangctl.cli.pathways import choices, jobflags
-from gangctl.cli.pathways.asking import PROFILES
+from gangctl.cli.pathways import flags
 from gangctl.gang.config import JOBSET_MODES, REPLICATED_JOB_MODES
 from gangctl.pathways.flags.commandline import Flags
 from gangctl.pathways.flags.userpod import WRAPPERS
@@ -282,12 +281,11 @@ class TestFlags:
 
     def test_there_is_one_for_each_thing_that_may_be_said(self) -> None:
         said_otherwise = {"namespace", "local_environment"}
-        assert set(jobflags.NAMES) == {each.name for each in fields(Flags)} - said_otherwise
+        assert set(flags.NAMES) == {each.name for each in fields(Flags)} - said_otherwise
 
     def test_words_are_those_of_the_types(self) -> None:
-        assert set(jobflags.SHELLS) == set(WRAPPERS)
-        assert jobflags.PULL_POLICIES == choices.PULL_POLICIES
-        assert (jobflags.GANG_MODES, jobflags.WORKER_MODES) == (JOBSET_MODES, REPLICATED_JOB_MODES)
+        assert set(flags.SHELLS) == set(WRAPPERS)
+        assert (flags.GANG_MODES, flags.WORKER_MODES) == (JOBSET_MODES, REPLICATED_JOB_MODES)
 
     @each("flag", [("--workload", "a"), ("--headless",), ("--profile", "xpk"), ("--num-slices", "0")])
     def test_not_beside_files(self, flag: tuple[str, ...], tmp_path: Path) -> None:
@@ -318,7 +316,7 @@ class TestFlags:
 class TestChoices:
     def test_there_is_a_flag_for_each_option(self) -> None:
         @click.command()
-        @choices.choices
+        @flags.choices
         def command() -> None:
             """Only there to be looked at."""
 
@@ -327,11 +325,11 @@ class TestChoices:
     def test_words_are_those_of_the_types(self) -> None:
         policy = PathwaysOptions.model_fields["image_pull_policy"].annotation
         (literal, _) = get_args(policy)
-        assert get_args(literal) == choices.PULL_POLICIES
-        assert tuple(Startup) == choices.STARTUPS
-        assert tuple(Slicing) == choices.SLICINGS
-        assert tuple(Profile) == PROFILES
-        assert {field.alias for field in HeadResources.model_fields.values()} == set(choices.COMPONENTS)
+        assert get_args(literal) == flags.PULL_POLICIES
+        assert tuple(Startup) == flags.STARTUPS
+        assert tuple(Slicing) == flags.SLICINGS
+        assert tuple(Profile) == flags.PROFILES
+        assert {field.alias for field in HeadResources.model_fields.values()} == set(flags.COMPONENTS)
 
     def test_count_where_the_annotation_says_nothing(self, tmp_path: Path) -> None:
         own = pathways_job(metadata=annotated(pathways_options='{"ttlSecondsAfterFinished": 5}'))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.cli.pathways.standing import HeadPod, Seen, report_of, standing_of
+from gangctl.cli.pathways.jobstatus import HeadPod, Seen, job_status, report_of
 from gangctl.cli.schema import schema_of
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.origins import OriginKind
@@ -125,17 +125,17 @@ class TestStatus:
     @each("head", [None, HeadPod("head", "Pending", "")])
     def test_every_phase_keeps_the_schema(self, phase: Phase | None, head: HeadPod | None) -> None:
         status = {"conditions": [condition(phase)], "terminalState": "Failed"} if phase is not None else None
-        report = report_of(standing_of(Seen(HERE, "pw", stored(status), None, head)))
+        report = report_of(job_status(Seen(HERE, "pw", stored(status), None, head)))
         assert violations(report, schema_of("pathways-status")) == []
         assert report["phase"] == (phase or "Unseen")
 
     def test_what_is_concluded_keeps_the_schema(self) -> None:
-        report = report_of(standing_of(Seen(HERE, "pw", None, jobset(stored()))))
+        report = report_of(job_status(Seen(HERE, "pw", None, jobset(stored()))))
         assert violations(report, schema_of("pathways-status")) == []
         assert (report["derived"], report["slices"]["ready"]) == (True, 2)
 
     def test_every_condition_has_every_key(self) -> None:
         bare = {"type": "Running", "status": "True"}
-        report = report_of(standing_of(Seen(HERE, "pw", stored({"conditions": [bare]}), None)))
+        report = report_of(job_status(Seen(HERE, "pw", stored({"conditions": [bare]}), None)))
         absent = {"reason": "", "message": "", "lastTransitionTime": "", "observedGeneration": 0}
         assert report["conditions"] == [{**bare, **absent}]

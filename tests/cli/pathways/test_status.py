@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gangctl.cli.pathways.jobstatus import HeadPod, Seen, job_status, report_of
 from gangctl.cli.pathways.report import UNSEEN
-from gangctl.cli.pathways.standing import HeadPod, Seen, report_of, standing_of
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
 from gangctl.pathways.rendering.render import render
@@ -165,24 +165,24 @@ class TestCluster:
 
 class TestStanding:
     def test_nothing_said_and_no_jobset(self) -> None:
-        standing = standing_of(Seen(HERE, "pw", job(), None))
+        standing = job_status(Seen(HERE, "pw", job(), None))
         assert standing.phase == UNSEEN
         assert not standing.failed
         assert report_of(standing)["head"] is None
 
     def test_upstreams_duplicate_conditions(self) -> None:
         said = {"conditions": [condition("Pending", "a"), condition("Running", "b"), condition("Completed", "c")]}
-        standing = standing_of(Seen(HERE, "pw", job(status=said), None))
+        standing = job_status(Seen(HERE, "pw", job(status=said), None))
         assert standing.phase == "Completed"
         assert not standing.derived
 
     def test_subdomain_is_part_of_the_address(self) -> None:
         raw = jobset(job())
         raw["spec"]["network"]["subdomain"] = "short"
-        standing = standing_of(Seen(HERE, "pw", job(), raw))
+        standing = job_status(Seen(HERE, "pw", job(), raw))
         assert standing.proxy_address == f"grpc://pw-pathways-head-0-0.short.{HERE}.svc:29000"
 
     def test_flags_find_the_same_cluster(self) -> None:
         seen = Seen(HERE, "pw", job(headless=True), None, HeadPod("head", "Running", "n"))
-        command = standing_of(seen).port_forward(["--context=my cluster"])
+        command = job_status(seen).port_forward(["--context=my cluster"])
         assert command == f"kubectl '--context=my cluster' port-forward -n {HERE} pod/head 29000:29000"

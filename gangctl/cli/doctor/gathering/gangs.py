@@ -9,9 +9,8 @@ from gangctl.api.meta import JOBSET_NAME, controller_owner
 from gangctl.cli.doctor.facts import Gangs, Leaving, Trouble, Unseen, UnseenError, right
 from gangctl.cli.doctor.gathering.cluster import generation
 from gangctl.cli.doctor.gathering.gatherer import Gatherer
-from gangctl.cli.gangs.census import Census
-from gangctl.cli.gangs.cluster import Reader
-from gangctl.cli.gangs.sources import Scope
+from gangctl.cli.gangs.cluster import Reader, Scope
+from gangctl.cli.gangs.state import GangState
 from gangctl.client.client import Selection
 from gangctl.client.resources import JOBS
 from gangctl.controllers.writer import scheduling_resource, scheduling_resources
@@ -19,7 +18,7 @@ from gangctl.errors import ClusterUnavailableError, ForbiddenError
 from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Readiness
 
-_PATIENCE_SECONDS: Final = 60
+_NEW_SECONDS: Final = 60
 """Within which a JobSet's controller says something of a new one."""
 
 
@@ -27,31 +26,31 @@ async def gangs(gatherer: Gatherer) -> Gangs:
     """Of all namespaces, else of the one that is asked about."""
     reader, where = Reader(gatherer.client, Scope(None)), "in the cluster"
     try:
-        census = await reader.read()
+        state = await reader.read()
     except ForbiddenError:
         namespace = gatherer.place.namespace
         reader, where = Reader(gatherer.client, Scope(namespace)), f"in namespace {namespace}"
-        census = await reader.read()
+        state = await reader.read()
     except ClusterUnavailableError as error:
         raise UnseenError(Unseen(error.message)) from error
-    return summary(census, time.time(), where, [each.resource.qualified_name for each in reader.readable])
+    return summary(state, time.time(), where, [each.resource.qualified_name for each in reader.readable])
 
 
-def summary(census: Census, now: float, where: str, read: list[str]) -> Gangs:
-    """What a census shows that was read so far."""
-    keys = census.followed()
-    found = [census.readiness(key, now) for key in keys]
-    stored = [each for each in census.jobsets.values() if now - unix(each.jobset.created) > _PATIENCE_SECONDS]
-    said = {each.jobset.key for each in census.jobsets.values() if each.raw.get("status")}
+def summary(state: GangState, now: float, where: str, read: list[str]) -> Gangs:
+    """What a state shows that was read so far."""
+    keys = state.followed()
+    found = [state.readiness(key, now) for key in keys]
+    stored = [each for each in state.jobsets.values() if now - unix(each.jobset.created) > _NEW_SECONDS]
+    said = {each.jobset.key for each in state.jobsets.values() if each.raw.get("status")}
     wanted = ["pods", "jobs.batch"]
-    if census.api.generation is not None:
-        wanted += [each.qualified_name for each in scheduling_resources(census.api.generation).values()]
+    if state.api.generation is not None:
+        wanted += [each.qualified_name for each in scheduling_resources(state.api.generation).values()]
     return Gangs(
         where=where,
         count=len(keys),
         troubles=tuple(trouble for each in found if each is not None for trouble in _troubles(each)),
-        groups_heard=sum(1 for each in census.groups.values() if each.scheduled is not None),
-        jobs_with_reference=sum(1 for each in census.jobs.values() if each.group),
+        groups_heard=sum(1 for each in state.groups.values() if each.scheduled is not None),
+        jobs_with_reference=sum(1 for each in state.jobs.values() if each.group),
         jobsets_with_status=len(said),
         jobsets_without_status=tuple(
             sorted("/".join(each.jobset.key) for each in stored if each.jobset.key not in said)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.objects import Key
+from gangctl.api.objects import Key, Object
 from gangctl.api.scheduling import Observed
 from gangctl.cli.gangs.queues import Queues
+from gangctl.client.client import Client, Selection
+from gangctl.client.resources import EVENTS
+from gangctl.errors import one_line
 from gangctl.gang.assess import Assessment, assess, while_suspended
 from gangctl.gang.generation import ApiState
 from gangctl.gang.progress import JobProgress
@@ -18,6 +21,7 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.assembly import Collections, assemble, is_followed
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
+from gangctl.readiness.reading import event_seen_at
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.store import Store
 
@@ -33,7 +37,7 @@ class StoredJobSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Event:
     """An event about some object."""
 
     namespace: str
@@ -79,7 +83,7 @@ class _Named(Mapping[str, NodeFacts]):
 
 
 @dataclass(slots=True)
-class Census:
+class GangState:
     """One place for what is known. Stores of what may not be read stay empty, and it is said beside them."""
 
     api: ApiState = NOTHING_SERVED
@@ -93,11 +97,11 @@ class Census:
     pods_refused: Store[Refused] = field(default_factory=lambda: Store({"about": _about}))
     jobs_refused: Store[Refused] = field(default_factory=lambda: Store({"about": _about}))
     nodes: Store[NodeFacts] = field(default_factory=Store)
-    events: list[Told] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     queues: Queues = field(default_factory=Queues)
     groups_known: bool = True
     nodes_known: bool = False
-    room: dict[Key, Mapping[str, bool]] = field(default_factory=dict)
+    fits_now: dict[Key, Mapping[str, bool]] = field(default_factory=dict)
     """By JobSet and group: whether its pods that have no node would fit now."""
 
     def followed(self) -> list[Key]:
@@ -113,8 +117,8 @@ class Census:
         jobset = found.jobset
         own = self.pods.by_index("jobset", key)
         queue = self.queues.facts(jobset, found.raw, datetime.fromtimestamp(now, UTC), pods=len(own))
-        room = self.room.get(key, {})
-        return assemble(jobset, self.assessment(jobset), self.api, self._collections(), queue=queue, room=room)
+        fits_now = self.fits_now.get(key, {})
+        return assemble(jobset, self.assessment(jobset), self.api, self._collections(), queue=queue, room=fits_now)
 
     def readiness(self, key: Key, now: float, before: Readiness | None = None) -> Readiness | None:
         """How far one JobSet has come; None where there is none of the name."""
@@ -159,3 +163,60 @@ class Census:
             return ""
         jobset = found.jobset
         return ": ".join(filter(None, (jobset.outcome_reason, jobset.outcome_message)))
+
+
+MOST: Final = 10
+_MOST_GROUPS: Final = 8
+"""Groups whose events are asked for; a JobSet may have hundreds."""
+
+
+async def read_events(client: Client, key: Key, groups: Sequence[str]) -> list[Event]:
+    """What was told of a JobSet and of its groups; ForbiddenError where that may not be read."""
+    namespace, jobset = key
+    found: list[Event] = []
+    for kind, name in [("JobSet", jobset), *(("PodGroup", group) for group in groups[:_MOST_GROUPS])]:
+        selection = Selection(field_selector=f"regarding.kind={kind},regarding.name={name}")
+        page = await client.list(EVENTS, namespace, selection=selection)
+        found += map(read_event, page.items)
+    return found
+
+
+def read_event(raw: Object) -> Event:
+    """What one event of ``events.k8s.io/v1`` tells; total."""
+    about, metadata, series = (_object(raw.get(key)) for key in ("regarding", "metadata", "series"))
+    count = series.get("count") or raw.get("deprecatedCount")
+    return Event(
+        namespace=str(about.get("namespace") or metadata.get("namespace") or ""),
+        kind=str(about.get("kind") or ""),
+        name=str(about.get("name") or ""),
+        type=str(raw.get("type") or ""),
+        reason=str(raw.get("reason") or ""),
+        note=one_line(str(raw.get("note") or "")),
+        at=event_seen_at(raw),
+        count=count if isinstance(count, int) else 1,
+    )
+
+
+def modern(raw: Object) -> dict[str, Any]:
+    """An event of ``v1``, which ``kubectl get events`` prints, in the words of ``events.k8s.io/v1``."""
+    if "involvedObject" not in raw:
+        return dict(raw)
+    renamed = {
+        "regarding": raw.get("involvedObject"),
+        "note": raw.get("message"),
+        "deprecatedLastTimestamp": raw.get("lastTimestamp"),
+        "deprecatedCount": raw.get("count"),
+    }
+    return {**raw, **renamed}
+
+
+def last(events: Iterable[Event], key: Key, groups: Sequence[str]) -> list[Event]:
+    """Those of one JobSet and its groups, the latest first, at most :data:`MOST`."""
+    namespace, jobset = key
+    about = {("JobSet", jobset), *(("PodGroup", group) for group in groups)}
+    own = [each for each in events if each.namespace == namespace and (each.kind, each.name) in about]
+    return sorted(own, key=lambda each: -each.at)[:MOST]
+
+
+def _object(value: object) -> Object:
+    return value if isinstance(value, dict) else {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gangctl.api.objects import Key
-from gangctl.cli.gangs.census import Census
+from gangctl.cli.gangs.state import GangState
 from gangctl.cli.kueuesnapshot import Stock, in_use
 from gangctl.fit.floor import Floor, Together
 from gangctl.fit.podsets import podsets_of
@@ -17,10 +17,10 @@ from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.readiness.facts import PodFacts
 
 
-def find_room(census: Census, key: Key, stock: Stock) -> Mapping[str, bool]:
+def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
     """By group of a JobSet; without those of which it is not known, and those that nobody refused."""
-    found = census.jobsets.get(*key)
-    plan = census.assessment(found.jobset).plan if found is not None else None
+    found = state.jobsets.get(*key)
+    plan = state.assessment(found.jobset).plan if found is not None else None
     if found is None or plan is None or stock.pods is None:
         return {}
     podsets = podsets_of(found.raw)
@@ -30,17 +30,17 @@ def find_room(census: Census, key: Key, stock: Stock) -> Mapping[str, bool]:
         return {}
     used = in_use(stock.pods, lambda _: False)
     index = {rj.name: rj.index for rj in found.jobset.replicated_jobs}
-    room: dict[str, bool] = {}
-    for group, pods in _homeless(census, key, plan).items():
+    found_now: dict[str, bool] = {}
+    for group, pods in _pods_without_node(state, key, plan).items():
         waiting = Counter(index[pod.replicated_job] for pod in pods if pod.replicated_job in index)
         sets = [replace(podset, pods=waiting[podset.index]) for podset in podsets]
         floor = Floor(sets, [each.requests for each in counted], stock.nodes, used)
         gang = Together(dict(waiting), _topology(plan, group))
-        room[group] = floor.placeable_now([gang])
-    return room
+        found_now[group] = floor.placeable_now([gang])
+    return found_now
 
 
-def _homeless(census: Census, key: Key, plan: GangPlan) -> dict[str, list[PodFacts]]:
+def _pods_without_node(state: GangState, key: Key, plan: GangPlan) -> dict[str, list[PodFacts]]:
     """Pods without a node of groups of which the scheduler has refused some.
 
     Where some pods of a group with a topology have nodes, the others must join them, which is not looked at here.
@@ -50,7 +50,7 @@ def _homeless(census: Census, key: Key, plan: GangPlan) -> dict[str, list[PodFac
     placed: set[str] = set()
     refused: set[str] = set()
     group_of = {(job.replicated_job, job.index): job.reference.group for job in plan.jobs() if job.reference}
-    for pod in census.pods.by_index("jobset", key):
+    for pod in state.pods.by_index("jobset", key):
         group = pod.group if pod.group in names else group_of.get((pod.replicated_job, pod.job_index), "")
         if not group or pod.deleting or pod.gates:
             continue

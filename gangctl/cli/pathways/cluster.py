@@ -1,27 +1,33 @@
-"""Reading what a cluster has under the name of one PathwaysJob."""
+"""What a cluster says of PathwaysJobs: what it has under the name of one, and what renderings depend on."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
 from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.objects import Object
-from gangctl.cli.cluster import ask_cluster
+from gangctl.api.scheduling import Generation
+from gangctl.cli.cluster import ask_cluster, discover_generation
+from gangctl.cli.kueuecluster import has_kueue, read_kueue
+from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
 from gangctl.cli.options import ClusterFlags
-from gangctl.cli.pathways.standing import HeadPod, Seen
+from gangctl.cli.pathways.jobstatus import HeadPod, Seen
 from gangctl.client.client import Client, Selection
-from gangctl.client.resources import JOBSETS, PODS, Resource
+from gangctl.client.resources import JOBSETS, NODES, PODS, Resource
 from gangctl.controllers.pathways.copies import PATHWAYS_JOBS
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
+from gangctl.fit.nodes import NodeShape, read_node
 from gangctl.pathways.status.projections import pathways_owner
 from gangctl.pathways.words import API_VERSION, HEAD, JOB_LABEL
 
 _OVER: Final = frozenset({"Succeeded", "Failed"})
 
 
-def see(name: str, namespace: str | None, cluster: ClusterFlags) -> Seen:
+def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> Seen:
     """The PathwaysJob of that name, its JobSet and the pod of its head.
 
     A JobSet that was rendered and then applied by hand has no PathwaysJob, and needs none. InputError where there
@@ -95,3 +101,52 @@ def _uid(raw: Object) -> str:
 
 def _label(raw: Object) -> str:
     return str((raw["metadata"].get("labels") or {}).get(JOB_LABEL) or "")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What was seen. ``nodes`` is None where they may not be read, ``stock`` where there is no Kueue."""
+
+    generation: Generation | None
+    """None where the cluster has no gangs."""
+    namespace: str
+    """The context's."""
+    nodes: tuple[NodeShape, ...] | None = None
+    stock: Stock | None = None
+
+
+def cluster_facts(
+    cluster: ClusterFlags, *, namespaces: Iterable[str] | None = None, kueue_namespace: str = ""
+) -> ClusterFacts:
+    """Ask a cluster. Its queues are read for ``namespaces``, of which an empty one is the context's; None for none."""
+
+    async def ask(client: Client, own_namespace: str) -> ClusterFacts:
+        generation = await _generation(client, own_namespace)
+        nodes = await _nodes(client)
+        stock = None
+        if namespaces is not None:
+            if await has_kueue(client):
+                places = {each or own_namespace for each in namespaces}
+                stock = await read_kueue(client, places, kueue_namespace=kueue_namespace)
+            else:
+                note("the cluster does not have Kueue: whether a queue covers the head is not asked")
+        return ClusterFacts(generation, own_namespace, nodes, stock)
+
+    return ask_cluster(cluster, ask)
+
+
+async def _generation(client: Client, namespace: str) -> Generation | None:
+    try:
+        return await discover_generation(client, namespace)
+    except ClusterUnavailableError as error:
+        note(f"rendered for a cluster without gangs: {error}")
+        return None
+
+
+async def _nodes(client: Client) -> tuple[NodeShape, ...] | None:
+    try:
+        page = await client.list(NODES)
+    except ForbiddenError as refused:
+        note(f"whether a node is large enough for the head is not known: {refused}")
+        return None
+    return tuple(map(read_node, page.items))

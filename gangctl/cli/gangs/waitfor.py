@@ -13,8 +13,8 @@ import click
 
 from gangctl.api.objects import Key
 from gangctl.cli.gangs.asking import Asking, live
-from gangctl.cli.gangs.census import Census
 from gangctl.cli.gangs.cluster import Reader
+from gangctl.cli.gangs.state import GangState
 from gangctl.cli.gangs.views import plural, sentence
 from gangctl.cli.gangs.watching import Changes, Watch
 from gangctl.cli.messages import printable
@@ -48,7 +48,6 @@ ENDLESS: Final = frozenset(
     }
 )
 """Causes that stay until a person changes something: with ``--fail-fast`` nobody waits for that."""
-
 _SCHEDULED: Final = frozenset(
     {
         *(GangPhase.STARTING, GangPhase.PARTIALLY_READY, GangPhase.READY),
@@ -93,7 +92,7 @@ class _Wait:
     """How far the wait is."""
 
     wanted: Wanted
-    census: Census
+    state: GangState
     keys: Sequence[Key]
     there: dict[Key, Readiness] = field(default_factory=dict)
     last: dict[Key, Readiness] = field(default_factory=dict)
@@ -130,7 +129,7 @@ class _Wait:
         if gang is None:
             return NotReachedError(f"gang {_name(key)} {what}")
         first = next((cause for cause in gang.causes if cause.reason in ENDLESS), None) or next(iter(gang.causes), None)
-        why = first.message if first is not None else self.census.outcome(key) or gang.phase.sentence.rstrip(".")
+        why = first.message if first is not None else self.state.outcome(key) or gang.phase.sentence.rstrip(".")
         remedy = first.remedy if first is not None else ""
         look = f"gangctl why {key[1]} -n {key[0]}"
         hint = f"{remedy}; {look} says more" if remedy else f"{look} says more"
@@ -158,7 +157,7 @@ def wait_for_gangs(asking: Asking, wanted: Wanted, form: str) -> None:
     """Wait, and print how the gangs stand at the end; NotReachedError where not all are there."""
 
     async def wait(reader: Reader, keys: list[Key]) -> tuple[_Wait, NotReachedError | None]:
-        waiting = _Wait(wanted, reader.census, keys)
+        waiting = _Wait(wanted, reader.state, keys)
         try:
             await _until_over(waiting, reader)
         except NotReachedError as error:

@@ -39,7 +39,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JobStatus:
     """What is to be said of it."""
 
     seen: Seen
@@ -90,41 +90,41 @@ class Standing:
         return shlex.join(["kubectl", *flags, "port-forward", "-n", self.seen.namespace, f"pod/{head.name}", ports])
 
 
-def standing_of(seen: Seen) -> Standing:
+def job_status(seen: Seen) -> JobStatus:
     """How it stands. What is concluded has no times but those of the JobSet: nobody has looked all the while."""
     facts = read_jobset_facts(seen.jobset) if seen.jobset is not None else None
     stored = read_pathways_facts(seen.pathways_job or {})
     if stored.status.phase is not None or facts is None:
-        return Standing(seen, stored.status, derived=False, facts=facts)
+        return JobStatus(seen, stored.status, derived=False, facts=facts)
     blank = PathwaysFacts(seen.namespace, seen.name, stored.uid, stored.generation, stored.status)
-    return Standing(seen, next_status(blank, facts, ""), derived=True, facts=facts)
+    return JobStatus(seen, next_status(blank, facts, ""), derived=True, facts=facts)
 
 
-def report_of(standing: Standing, flags: Sequence[str] = ()) -> PathwaysStatus:
+def report_of(job: JobStatus, flags: Sequence[str] = ()) -> PathwaysStatus:
     """What ``-o json`` prints."""
-    seen, condition, facts = standing.seen, standing.condition, standing.facts
+    seen, condition, facts = job.seen, job.condition, job.facts
     head = seen.head
     return {
         "apiVersion": API_VERSION,
         "kind": STATUS,
         "metadata": {"name": seen.name, "namespace": seen.namespace},
-        "phase": standing.phase,
+        "phase": job.phase,
         "reason": condition.reason if condition else "",
         "message": condition.message if condition else "",
-        "derived": standing.derived,
-        "terminalState": standing.status.terminal_state,
-        "restarts": standing.status.restarts or 0,
+        "derived": job.derived,
+        "terminalState": job.status.terminal_state,
+        "restarts": job.status.restarts or 0,
         "maxRestarts": facts.max_restarts if facts else 0,
         "slices": {
             "ready": facts.workers.up if facts else 0,
             "wanted": facts.workers.wanted if facts else 0,
             "mayBeMissing": facts.elastic if facts else 0,
         },
-        "headless": standing.headless,
+        "headless": job.headless,
         "head": {"pod": head.name, "phase": head.phase, "node": head.node} if head else None,
-        "proxyAddress": standing.proxy_address,
-        "portForward": standing.port_forward(flags),
-        "conditions": [_condition(each) for each in standing.status.conditions],
+        "proxyAddress": job.proxy_address,
+        "portForward": job.port_forward(flags),
+        "conditions": [_condition(each) for each in job.status.conditions],
     }
 
 
@@ -139,9 +139,9 @@ def _condition(condition: Condition) -> PathwaysCondition:
     }
 
 
-def section_of(standing: Standing, flags: Sequence[str] = ()) -> Section:
+def section_of(job: JobStatus, flags: Sequence[str] = ()) -> Section:
     """What a person reads."""
-    seen, condition, facts = standing.seen, standing.condition, standing.facts
+    seen, condition, facts = job.seen, job.condition, job.facts
     what = "PathwaysJob" if seen.pathways_job is not None else "JobSet of Pathways"
     lines = []
     if condition is not None:
@@ -150,18 +150,18 @@ def section_of(standing: Standing, flags: Sequence[str] = ()) -> Section:
         missing = f" ({facts.elastic} may be missing)" if facts.elastic else ""
         lines += [
             f"Slices    {facts.workers.up} of {facts.workers.wanted} ready{missing}",
-            f"Restarts  {standing.status.restarts or 0} of {facts.max_restarts}",
+            f"Restarts  {job.status.restarts or 0} of {facts.max_restarts}",
         ]
     lines.append(f"Head      {_head_in_words(seen.head)}")
-    lines.append(f"Proxy     {standing.proxy_address}")
-    if standing.headless:
-        lines += _connecting(standing, flags)
-    rows = tuple((each.type, each.status, each.reason, each.since) for each in standing.status.conditions)
+    lines.append(f"Proxy     {job.proxy_address}")
+    if job.headless:
+        lines += _connecting(job, flags)
+    rows = tuple((each.type, each.status, each.reason, each.since) for each in job.status.conditions)
     return Section(
-        f"{what} {seen.namespace}/{seen.name}: {standing.phase}",
+        f"{what} {seen.namespace}/{seen.name}: {job.phase}",
         tuple(lines),
         Table(("CONDITION", "STATUS", "REASON", "SINCE"), rows) if rows else None,
-        tuple(_warnings(standing)),
+        tuple(_warnings(job)),
     )
 
 
@@ -171,8 +171,8 @@ def _head_in_words(head: HeadPod | None) -> str:
     return f"pod {head.name}, {head.phase}{f' on {head.node}' if head.node else ''}"
 
 
-def _connecting(standing: Standing, flags: Sequence[str]) -> list[str]:
-    command = standing.port_forward(flags)
+def _connecting(job: JobStatus, flags: Sequence[str]) -> list[str]:
+    command = job.port_forward(flags)
     if not command:
         return ["Connect   once the head's pod runs: this command then says how"]
     return [
@@ -182,14 +182,14 @@ def _connecting(standing: Standing, flags: Sequence[str]) -> list[str]:
     ]
 
 
-def _warnings(standing: Standing) -> list[str]:
-    seen = standing.seen
+def _warnings(job: JobStatus) -> list[str]:
+    seen = job.seen
     said = []
     if seen.foreign:
         said.append(f"JobSet {seen.namespace}/{seen.name} has another owner, and is left alone.")
-    if seen.pathways_job is not None and standing.derived:
+    if seen.pathways_job is not None and job.derived:
         said.append("No controller has written a status: this is what its JobSet says.")
-    if standing.phase == UNSEEN:
+    if job.phase == UNSEEN:
         said.append("No controller has looked at it: is gangctl running with --pathways?")
     return said
 
