@@ -81,17 +81,14 @@ def command(
       gangctl doctor --canary --yes -n team-a
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     subjects = _chosen(only, canary=canary)
-    from gangctl import __version__  # noqa: PLC0415 -- --help does without all of these
-    from gangctl.cli.doctor.outcome import Verdict  # noqa: PLC0415
-    from gangctl.cli.doctor.report import doctor_report, sections  # noqa: PLC0415
+    from gangctl.cli.doctor.report import sections  # noqa: PLC0415 -- --help does without both
     from gangctl.cli.doctor.run import Asking, look  # noqa: PLC0415
 
     flown = any(each.id in _CANARY for each in subjects)
     asking = Asking(subjects, canary=timeout if flown else None, agree=_agreement(yes=yes), **flags)
-    found = look(cluster, asking)
-    report = doctor_report(found.results, cluster=found.cluster, namespace=found.namespace, version=__version__)
-    print_answer(form, [report], lambda: sections(found.results, cluster=found.cluster))
-    if any(each.outcome.verdict is Verdict.FAILED for each in found.results):
+    report = look(cluster, asking)
+    print_answer(form, [report], lambda: sections(report))
+    if report["verdict"] == "failed":
         raise click.exceptions.Exit(NO)
 
 

@@ -12,13 +12,6 @@ from gangctl.cli.doctor.subjects import Area
 from gangctl.cli.output import INDENT, Section
 
 _WIDTH: Final = 78
-_WORDS: Final = {
-    Verdict.OK: "ok",
-    Verdict.WARNING: "WARNING",
-    Verdict.FAILED: "FAILED",
-    Verdict.UNKNOWN: "unknown",
-}
-
 VerdictWord = Literal["ok", "warning", "failed", "unknown"]
 
 
@@ -72,35 +65,32 @@ def _check(result: Result) -> CheckReport:
     }
 
 
-def sections(results: Sequence[Result], *, cluster: str) -> list[Section]:
+def sections(report: DoctorReport) -> list[Section]:
     """A heading for each area, a line for each check; of those that are not ok everything that is known."""
-    found = [Section(f"Doctor of {cluster}: {_summary(results)}")]
+    counts = Counter(each["verdict"] for each in report["checks"])
+    summary = ", ".join(f"{counts[verdict.value]} {verdict.value}" for verdict in Verdict if counts[verdict.value])
+    found = [Section(f"Doctor of {report['cluster']}: {summary}")]
     for area in Area:
-        lines = [line for each in results if each.subject.area is area for line in _lines(each)]
+        lines = [line for each in report["checks"] if each["area"] == area.value for line in _lines(each)]
         if lines:
             found.append(Section(area.value, tuple(lines)))
     return found
 
 
-def _summary(results: Sequence[Result]) -> str:
-    counts = Counter(each.outcome.verdict for each in results)
-    return ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
-
-
-def _lines(result: Result) -> Iterator[str]:
-    outcome = result.outcome
-    verdict = _WORDS[outcome.verdict]
-    yield from _wrapped(f"{verdict:<8} {result.subject.id}: {outcome.message}", "", " " * 9)
+def _lines(check: CheckReport) -> Iterator[str]:
+    verdict = check["verdict"]
+    shown = verdict.upper() if verdict in {"warning", "failed"} else verdict
+    yield from _wrapped(f"{shown:<8} {check['id']}: {check['message']}", "", " " * 9)
     deeper = " " * 9
-    if outcome.verdict is not Verdict.OK:
-        yield from _wrapped(f"tried: {result.subject.tried}", deeper, deeper + INDENT)
-    for each in outcome.evidence:
+    if verdict != "ok":
+        yield from _wrapped(f"tried: {check['tried']}", deeper, deeper + INDENT)
+    for each in check["evidence"]:
         yield from _wrapped(each, f"{deeper}- ", deeper + INDENT)
-    if outcome.remedy:
-        yield from _wrapped(f"What to do: {outcome.remedy}", deeper, deeper + INDENT)
-    if outcome.command:
+    if check["remedy"]:
+        yield from _wrapped(f"What to do: {check['remedy']}", deeper, deeper + INDENT)
+    if check["command"]:
         # Never wrapped: it is there to be copied.
-        yield f"{deeper}$ {outcome.command}"
+        yield f"{deeper}$ {check['command']}"
 
 
 def _wrapped(text: str, first: str, then: str) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from gangctl import __version__
 from gangctl.cli.cluster import connect
 from gangctl.cli.doctor.canary import Flight, fly
 from gangctl.cli.doctor.checks import CHECKS
@@ -14,6 +15,7 @@ from gangctl.cli.doctor.facts import Facts
 from gangctl.cli.doctor.gathering import cluster, gangs, installed, rights
 from gangctl.cli.doctor.gathering.gatherer import Gatherer, Place
 from gangctl.cli.doctor.outcome import Result, examine
+from gangctl.cli.doctor.report import DoctorReport, doctor_report
 from gangctl.cli.doctor.subjects import Subject
 from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
@@ -67,21 +69,13 @@ class Asking:
     """Called with the canary's namespace before anything is created; raises to stop it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What came of it: where the cluster was found, where dry runs were made, and the results."""
-
-    cluster: str
-    namespace: str
-    results: list[Result]
-
-
-def look(cluster: ClusterFlags, asking: Asking) -> Findings:
+def look(cluster: ClusterFlags, asking: Asking) -> DoctorReport:
     """Look at the cluster of a kubeconfig."""
 
-    async def ask(client: Client, config: ClusterConfig) -> Findings:
+    async def ask(client: Client, config: ClusterConfig) -> DoctorReport:
         home = asking.namespace or config.namespace or "default"
-        return Findings(config.origin, home, await examine_all(client, home, asking))
+        results = await examine_all(client, home, asking)
+        return doctor_report(results, cluster=config.origin, namespace=home, version=__version__)
 
     return connect(cluster, ask)
 

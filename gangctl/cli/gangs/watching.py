@@ -1,4 +1,4 @@
-"""Gangs that are followed: whatever changes of them is looked at again, and nobody asks twice."""
+"""Gangs that are watched: whatever changes of them is looked at again, and nobody asks twice."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class _Dirty:
 
 
 class Watch:
-    """Follows what a reader has read; :attr:`standing` is how each gang stands."""
+    """Watches what a reader has read; :attr:`last` is how each gang was seen last."""
 
     def __init__(self, reader: Reader) -> None:
         """Nothing is watched before :meth:`turns`."""
-        self.standing: dict[Key, Readiness] = {}
+        self.last: dict[Key, Readiness] = {}
         self._reader = reader
         self._census: GangState = reader.state
         self._dirty = _Dirty(set(), everything=True)
@@ -74,14 +74,14 @@ class Watch:
 
     async def _wait(self, tick: float | None) -> bool:
         """Wait for a change, or for the time at which time alone changes an answer; False for a mere tick."""
-        again = min((each.look_again for each in self.standing.values() if each.look_again), default=None)
+        again = min((each.look_again for each in self.last.values() if each.look_again), default=None)
         due = None if again is None else max(0.0, again - _now())
         limits = [limit for limit in (tick, due) if limit is not None]
         try:
             await asyncio.wait_for(self._changed.wait(), min(limits, default=None))
         except TimeoutError:
             now = _now()
-            late = {key for key, each in self.standing.items() if each.look_again and each.look_again <= now}
+            late = {key for key, each in self.last.items() if each.look_again and each.look_again <= now}
             self._dirty.keys |= late
             return bool(late)
         await asyncio.sleep(SETTLE_SECONDS)
@@ -92,20 +92,20 @@ class Watch:
         self._changed.clear()
         if dirty.queues:
             self._census.queues.refresh(self._reader.scope.namespace)
-        keys = {*self.standing, *self._census.followed()} if dirty.everything or dirty.queues else dirty.keys
+        keys = {*self.last, *self._census.followed()} if dirty.everything or dirty.queues else dirty.keys
         now = _now()
         changes: Changes = []
         for key in sorted(keys):
-            before = self.standing.get(key)
+            before = self.last.get(key)
             found = self._census.jobsets.get(*key)
             is_gang = found is not None and is_followed(found.jobset)
             # What is remembered of one JobSet says nothing of the next one of its name.
             same = found is not None and before is not None and found.jobset.uid == before.uid
             after = self._census.readiness(key, now, before if same else None) if is_gang else None
             if after is None:
-                self.standing.pop(key, None)
+                self.last.pop(key, None)
             else:
-                self.standing[key] = after
+                self.last[key] = after
             if after != before:
                 changes.append((key, before, after))
         return changes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import FileCatalogue, check_names, sort_documents
 from gangctl.cli.policy.evaluator import now
 from gangctl.cli.policy.loading import Loaded, is_parameter, load
-from gangctl.cli.policy.measuring import SIZES, Measured, Timing, measure, measure_binding, measure_policy, sample
+from gangctl.cli.policy.measuring import SIZES, Timing, measure, measure_binding, measure_policy, sample
 from gangctl.cli.policy.requests import Setting, request_of, sent_for, title_of
 from gangctl.errors import InputError
 from gangctl.policy.review import Review
@@ -78,8 +78,8 @@ def command(
         (title_of(each, setting), request_of(each, "CREATE", setting, loaded.policies, catalogue).review)
         for each in subjects
     ]
-    run = _Run(loaded, compiling, reviews, rounds)
-    print_answer(form, [run.data()], lambda: [run.section()])
+    report = _report(loaded, compiling, reviews, rounds)
+    print_answer(form, [report], lambda: [_section(report, len(loaded.policies))])
 
 
 def _subjects(filenames: Sequence[str], generation: Generation) -> list[Object]:
@@ -92,65 +92,50 @@ def _subjects(filenames: Sequence[str], generation: Generation) -> list[Object]:
     return [sent.obj for sent in sent_for(documents, "CREATE", generation) if not sent.only_if_matched]
 
 
-class _Run:
+def _report(loaded: Loaded, compiling: Timing, reviews: Sequence[tuple[str, Review]], rounds: int) -> dict[str, Any]:
     """The measurements."""
-
-    def __init__(self, loaded: Loaded, compiling: Timing, reviews: Sequence[tuple[str, Review]], rounds: int) -> None:
-        self._loaded = loaded
-        self._compiling = compiling
-        self._binding = [(title, measure_binding(review, rounds)) for title, review in reviews]
-        self._measured = [
-            measured
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "unit": "microseconds",
+        "compile": _timing(compiling),
+        "bind": [{"object": title, **_timing(measure_binding(review, rounds))} for title, review in reviews],
+        "rules": [
+            {
+                "policy": each.policy,
+                "rule": each.rule,
+                "object": each.object,
+                **_timing(each.timing),
+                "steps": each.steps,
+                "result": each.result,
+            }
             for policy in loaded.policies
             for title, review in reviews
-            for measured in measure_policy(policy, review, title, rounds)
-        ]
-
-    def section(self) -> Section:
-        """For a person."""
-        policies = len(self._loaded.policies)
-        lines = [
-            f"compiling {policies} {'policy' if policies == 1 else 'policies'}: {_us(self._compiling.median)} us",
-            *(f"binding {title}: {_us(timing.median)} us" for title, timing in self._binding),
-        ]
-        headers = ("POLICY", "RULE", "OBJECT", "MEDIAN", "P99", "STEPS", "RESULT")
-        rows = tuple(_row(each) for each in self._measured)
-        table = Table(headers, rows, right=frozenset({3, 4, 5}))
-        return Section("microseconds", tuple(lines), table)
-
-    def data(self) -> dict[str, Any]:
-        """For a program."""
-        return {
-            "apiVersion": API_VERSION,
-            "kind": KIND,
-            "unit": "microseconds",
-            "compile": _timing(self._compiling),
-            "bind": [{"object": title, **_timing(timing)} for title, timing in self._binding],
-            "rules": [
-                {
-                    "policy": each.policy,
-                    "rule": each.rule,
-                    "object": each.object,
-                    **_timing(each.timing),
-                    "steps": each.steps,
-                    "result": each.result,
-                }
-                for each in self._measured
-            ],
-        }
+            for each in measure_policy(policy, review, title, rounds)
+        ],
+    }
 
 
-def _row(each: Measured) -> tuple[str, ...]:
-    timing = each.timing
-    return (
-        each.policy,
-        each.rule,
-        each.object.removeprefix("JobSet default/"),
-        _us(timing.median),
-        _us(timing.p99),
-        str(each.steps),
-        each.result,
+def _section(report: Mapping[str, Any], policies: int) -> Section:
+    """For a person."""
+    lines = [
+        f"compiling {policies} {'policy' if policies == 1 else 'policies'}: {_us(report['compile']['median'])} us",
+        *(f"binding {each['object']}: {_us(each['median'])} us" for each in report["bind"]),
+    ]
+    headers = ("POLICY", "RULE", "OBJECT", "MEDIAN", "P99", "STEPS", "RESULT")
+    rows = tuple(
+        (
+            each["policy"],
+            each["rule"],
+            each["object"].removeprefix("JobSet default/"),
+            _us(each["median"]),
+            _us(each["p99"]),
+            str(each["steps"]),
+            each["result"],
+        )
+        for each in report["rules"]
     )
+    return Section("microseconds", tuple(lines), Table(headers, rows, right=frozenset({3, 4, 5})))
 
 
 def _us(microseconds: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import click
@@ -18,38 +17,6 @@ from gangctl.cli.policy.loading import try_to_load
 KIND: Final = "PolicySummary"
 API_VERSION: Final = "gangctl.dev/v1alpha1"
 _KNOWN: Final = {"True": "yes", "False": "no"}
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A policy in a few words; ``violations`` is None where nobody has counted."""
-
-    name: str
-    kind: str
-    api_version: str
-    rules: tuple[str, ...]
-    actions: tuple[str, ...]
-    failure_policy: str
-    ready: str
-    reason: str
-    violations: int | None
-    source: str
-
-    def as_data(self) -> dict[str, Any]:
-        """For a program."""
-        return {
-            "apiVersion": API_VERSION,
-            "kind": KIND,
-            "metadata": {"name": self.name},
-            "policy": {"apiVersion": self.api_version, "kind": self.kind},
-            "rules": list(self.rules),
-            "actions": list(self.actions),
-            "failurePolicy": self.failure_policy,
-            "ready": self.ready,
-            "reason": self.reason,
-            "violations": self.violations,
-            "source": self.source,
-        }
 
 
 @click.command("list")
@@ -79,11 +46,11 @@ def command(
     if files and cluster.given:
         raise click.UsageError("give files, or a cluster")
     summaries = _of_files(files, kube) if files else _of_cluster(cluster)
-    names = [{"apiVersion": s.api_version, "kind": s.kind, "metadata": {"name": s.name}} for s in summaries]
-    print_answer(form, [each.as_data() for each in summaries], lambda: [_section(summaries)], names)
+    names = [{**each["policy"], "metadata": each["metadata"]} for each in summaries]
+    print_answer(form, summaries, lambda: [_section(summaries)], names)
 
 
-def _of_files(files: Sequence[str], kube: str) -> list[Summary]:
+def _of_files(files: Sequence[str], kube: str) -> list[dict[str, Any]]:
     bundle = sort_documents(read_documents(files))
     if not bundle.rules:
         raise no_policies(bundle)
@@ -92,16 +59,16 @@ def _of_files(files: Sequence[str], kube: str) -> list[Summary]:
     for each in loaded.policies:
         document = loaded.documents[each.name]
         summary = _summary(document.value, each.name, document.where(), "yes")
-        summaries.append(replace(summary, rules=each.rules, actions=each.spec.validation_actions))
+        summaries.append({**summary, "rules": list(each.rules), "actions": list(each.spec.validation_actions)})
     for document in bundle.rules:
         wrong = [remark for remark in loaded.remarks if remark.document is document]
         if wrong:
             reason = wrong[0].message if len(wrong) == 1 else f"{wrong[0].message} (and {len(wrong) - 1} more)"
             summaries.append(_summary(document.value, name_of(document.value), document.where(), "no", reason))
-    return sorted(summaries, key=lambda summary: summary.name)
+    return sorted(summaries, key=_name)
 
 
-def _of_cluster(cluster: options.ClusterFlags) -> list[Summary]:
+def _of_cluster(cluster: options.ClusterFlags) -> list[dict[str, Any]]:
     from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
     from gangctl.cli.policy.cluster import policies_of  # noqa: PLC0415
 
@@ -116,7 +83,7 @@ def _of_cluster(cluster: options.ClusterFlags) -> list[Summary]:
         violations = int(results.get("fail", 0)) + int(results.get("error", 0)) if results else None
         name = name_of(document.value)
         summaries.append(_summary(document.value, name, "", state, reason, violations=violations))
-    return sorted(summaries, key=lambda summary: summary.name)
+    return sorted(summaries, key=_name)
 
 
 def _summary(
@@ -127,35 +94,40 @@ def _summary(
     reason: str = "",
     *,
     violations: int | None = None,
-) -> Summary:
+) -> dict[str, Any]:
     spec = policy.get("spec")
     spec = spec if isinstance(spec, dict) else {}
     validations = spec.get("validations")
     written = [v for v in validations if isinstance(v, dict)] if isinstance(validations, list) else []
     actions = spec.get("validationActions")
-    return Summary(
-        name=name,
-        kind=str(policy.get("kind")),
-        api_version=str(policy.get("apiVersion")),
-        rules=tuple(str(v.get("name") or index) for index, v in enumerate(written)),
-        actions=tuple(map(str, actions)) if isinstance(actions, list) else ("Deny",),
-        failure_policy=str(spec.get("failurePolicy") or "Fail"),
-        ready=ready,
-        reason=reason,
-        violations=violations,
-        source=source,
-    )
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name},
+        "policy": {"apiVersion": str(policy.get("apiVersion")), "kind": str(policy.get("kind"))},
+        "rules": [str(v.get("name") or index) for index, v in enumerate(written)],
+        "actions": list(map(str, actions)) if isinstance(actions, list) else ["Deny"],
+        "failurePolicy": str(spec.get("failurePolicy") or "Fail"),
+        "ready": ready,
+        "reason": reason,
+        "violations": violations,
+        "source": source,
+    }
 
 
-def _section(summaries: Sequence[Summary]) -> Section:
+def _name(summary: Mapping[str, Any]) -> str:
+    return str(summary["metadata"]["name"])
+
+
+def _section(summaries: Sequence[Mapping[str, Any]]) -> Section:
     rows = tuple(
         (
-            each.name,
-            ",".join(each.actions),
-            each.failure_policy,
-            each.ready,
-            "-" if each.violations is None else str(each.violations),
-            f"{', '.join(each.rules) or '-'}{f' ({each.reason})' if each.reason else ''}",
+            _name(each),
+            ",".join(each["actions"]),
+            each["failurePolicy"],
+            each["ready"],
+            "-" if each["violations"] is None else str(each["violations"]),
+            (", ".join(each["rules"]) or "-") + (f" ({each['reason']})" if each["reason"] else ""),
         )
         for each in summaries
     )

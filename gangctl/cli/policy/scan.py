@@ -44,23 +44,13 @@ from gangctl.policy.gangvariable import gang_of
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import with_params
 from gangctl.policy.snapshot import PolicySet
-from gangctl.policy.verdict import Finding, Outcome, Result
+from gangctl.policy.verdict import Outcome, Result
 
 VIOLATED: Final = 1
 PAGE: Final = 100
 """JobSets in memory at once."""
 KIND: Final = "PolicyScanReport"
 API_VERSION: Final = "gangctl.dev/v1alpha1"
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A rule that a JobSet breaks, or that has no answer for it."""
-
-    namespace: str
-    name: str
-    actions: str
-    finding: Finding
 
 
 @dataclass(slots=True)
@@ -70,17 +60,17 @@ class Report:
     jobsets: int = 0
     left_alone: int = 0
     results: dict[str, Counter[Result]] = field(default_factory=dict)
-    violations: list[Violation] = field(default_factory=list)
+    violations: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, jobset: Object, outcomes: tuple[Outcome, ...]) -> None:
         """Count one JobSet."""
         self.jobsets += 1
-        metadata = jobset["metadata"]
+        place = {key: str(jobset["metadata"].get(key, "")) for key in ("namespace", "name")}
         for outcome in outcomes:
             self.results.setdefault(outcome.policy, Counter()).update(each.result for each in outcome.findings)
             actions = ", ".join(sorted(outcome.actions))
             self.violations += [
-                Violation(str(metadata.get("namespace", "")), str(metadata.get("name", "")), actions, finding)
+                {**place, "actions": actions, **finding_data(finding)}
                 for finding in outcome.findings
                 if finding.result in {Result.FAIL, Result.ERROR}
             ]
@@ -129,7 +119,7 @@ def command(
     bundle = sort_documents(read_documents(policy_files)) if policy_files else None
     scope = Scope(namespace, everywhere, bundle, now())
     report = ask_cluster(cluster, lambda client, own: _scan(client, own, scope))
-    names = dict.fromkeys(each.name for each in report.violations)
+    names = dict.fromkeys(each["name"] for each in report.violations)
     print_answer(
         form,
         [report_data(report)],
@@ -223,10 +213,7 @@ def report_data(report: Report) -> dict[str, Any]:
         "jobsets": report.jobsets,
         "leftAlone": report.left_alone,
         "policies": [{"policy": name, **_counts(found)} for name, found in sorted(report.results.items())],
-        "violations": [
-            {"namespace": each.namespace, "name": each.name, "actions": each.actions, **finding_data(each.finding)}
-            for each in report.violations
-        ],
+        "violations": report.violations,
     }
 
 
@@ -241,16 +228,9 @@ def _sections(report: Report) -> list[Section]:
     title = f"{report.jobsets} JobSet{'' if report.jobsets == 1 else 's'} evaluated{left}"
     sections = [Section(title, table=Table(headers, rows, right=frozenset(range(1, len(headers)))))]
     if report.violations:
+        columns = ("policy", "rule", "result", "actions", "message")
         broken = tuple(
-            (
-                f"{each.namespace}/{each.name}",
-                each.finding.policy,
-                each.finding.rule,
-                each.finding.result.value,
-                each.actions,
-                each.finding.message,
-            )
-            for each in report.violations
+            (f"{each['namespace']}/{each['name']}", *(each[column] for column in columns)) for each in report.violations
         )
         count = f"{len(broken)} violation{'' if len(broken) == 1 else 's'}"
         table = Table(("JOBSET", "POLICY", "RULE", "RESULT", "ACTION", "MESSAGE"), broken)
