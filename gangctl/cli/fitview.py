@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from textwrap import wrap
 from typing import Final
 
-from gangctl.cli.output import INDENT, Section, Table
+from gangctl.cli.output import INDENT, Section, Table, wrapped
 from gangctl.fit.report import FitReport, HolderReport, LimitReport, PodSetReport
 from gangctl.fit.words import figure
 from gangctl.kueue.amounts import UNLIMITED
@@ -30,7 +30,7 @@ def fit_sections(report: FitReport, remarks: Iterable[str] = ()) -> list[Section
     """What to print; ``remarks`` are lines on what the JobSet is doing now."""
     identity = report["metadata"]
     place = f"{identity['namespace']}/{identity['name']}" if identity["namespace"] else identity["name"]
-    lines = wrap(report["message"], WIDTH, break_long_words=False, break_on_hyphens=False)
+    lines = wrapped(report["message"])
     if report["queue"]:
         behind = f", ClusterQueue {report['clusterQueue']}" if report["clusterQueue"] else ""
         lines.append(f"LocalQueue {report['queue']}{behind}")

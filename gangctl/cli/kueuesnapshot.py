@@ -13,7 +13,7 @@ from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Object
 from gangctl.api.parts import object_at
 from gangctl.cli.inputs import read_documents
-from gangctl.cli.messages import InvalidInputError, note
+from gangctl.cli.messages import InvalidInputError, note, plural
 from gangctl.client.shape import misshapen
 from gangctl.controllers.queues.kinds import CONFIG_KEY, CONFIG_NAME
 from gangctl.errors import InputError
@@ -238,7 +238,7 @@ def stock_of(documents: Iterable[Document]) -> Stock:
                     problems.append(f"{document.where()}: {kind} {place} is there already, at {earlier.where()}")
         lines += problems
     if lines:
-        raise InvalidInputError(lines, f"{len(lines)} error{'' if len(lines) == 1 else 's'} in the queues' files")
+        raise InvalidInputError(lines, f"{plural(len(lines), 'error')} in the queues' files")
     if others:
         note(f"skipped {', '.join(f'{count} {kind}' for kind, count in sorted(others.items()))}")
     return _evaluate_completeness(stock)

@@ -19,7 +19,7 @@ from gangctl.api.jobset import JobSet, ReplicatedJob, read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.cli.inputs import read_documents
-from gangctl.cli.messages import InvalidInputError, note
+from gangctl.cli.messages import InvalidInputError, note, plural
 from gangctl.errors import ErrorKind, FieldError, InputError, one_line
 from gangctl.gang.convert import check_words
 from gangctl.gang.reasons import Notice
@@ -93,9 +93,9 @@ class Problems:
     def raise_if_any(self) -> None:
         """InvalidInputError with everything that was collected."""
         if self._lines:
-            errors = "1 error" if len(self._lines) == 1 else f"{len(self._lines)} errors"
+            errors = plural(len(self._lines), "error")
             counts = sorted(self._objects.items())
-            objects = " and ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts if count)
+            objects = " and ".join(plural(count, kind) for kind, count in counts if count)
             hint = _BARE_WORD if any(each in line for line in self._lines for each in _READ_AS_BOOLEAN) else ""
             raise InvalidInputError(self._lines, f"{errors} in {objects}", hint=hint)
 

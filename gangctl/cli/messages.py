@@ -7,7 +7,7 @@ import click
 from gangctl.errors import GangctlError, InputError
 from gangctl.errors import escaped as printable
 
-__all__ = ["InvalidInputError", "note", "print_error", "printable"]
+__all__ = ["InvalidInputError", "note", "plural", "print_error", "printable"]
 
 
 class InvalidInputError(InputError):
@@ -17,6 +17,15 @@ class InvalidInputError(InputError):
         """Keep the lines; ``summary`` is the message."""
         super().__init__(summary, hint=hint)
         self.lines = lines
+
+
+def plural(count: int, noun: str) -> str:
+    """How many there are of something.
+
+    >>> plural(1, "pod"), plural(2, "pod")
+    ('1 pod', '2 pods')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def note(text: str) -> None:

@@ -48,9 +48,22 @@ def print_names(objects: Iterable[Mapping[str, Any]]) -> None:
 
 
 _WIDTH: Final = 80
+_TEXT_WIDTH: Final = 78
 INDENT: Final = "  "
 GAP: Final = "  "
 _NARROWEST: Final = 12
+
+
+def wrapped(text: str, first: str = "", following: str = "") -> list[str]:
+    """A text in lines as wide as people read, names whole: what the first line begins with, and what the others do."""
+    return wrap(
+        text,
+        _TEXT_WIDTH,
+        initial_indent=first,
+        subsequent_indent=following,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 @dataclass(frozen=True, slots=True)

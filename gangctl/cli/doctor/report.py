@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
-from typing import Annotated, Final, Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from gangctl.cli.doctor.outcome import Result, Verdict, overall
 from gangctl.cli.doctor.subjects import Area
-from gangctl.cli.output import INDENT, Section
+from gangctl.cli.output import INDENT, Section, wrapped
 
-_WIDTH: Final = 78
 VerdictWord = Literal["ok", "warning", "failed", "unknown"]
 
 
@@ -80,25 +78,14 @@ def sections(report: DoctorReport) -> list[Section]:
 def _lines(check: CheckReport) -> Iterator[str]:
     verdict = check["verdict"]
     shown = verdict.upper() if verdict in {"warning", "failed"} else verdict
-    yield from _wrapped(f"{shown:<8} {check['id']}: {check['message']}", "", " " * 9)
+    yield from wrapped(f"{shown:<8} {check['id']}: {check['message']}", "", " " * 9)
     deeper = " " * 9
     if verdict != "ok":
-        yield from _wrapped(f"tried: {check['tried']}", deeper, deeper + INDENT)
+        yield from wrapped(f"tried: {check['tried']}", deeper, deeper + INDENT)
     for each in check["evidence"]:
-        yield from _wrapped(each, f"{deeper}- ", deeper + INDENT)
+        yield from wrapped(each, f"{deeper}- ", deeper + INDENT)
     if check["remedy"]:
-        yield from _wrapped(f"What to do: {check['remedy']}", deeper, deeper + INDENT)
+        yield from wrapped(f"What to do: {check['remedy']}", deeper, deeper + INDENT)
     if check["command"]:
         # Never wrapped: it is there to be copied.
         yield f"{deeper}$ {check['command']}"
-
-
-def _wrapped(text: str, first: str, then: str) -> list[str]:
-    return wrap(
-        text,
-        _WIDTH,
-        initial_indent=first,
-        subsequent_indent=then,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

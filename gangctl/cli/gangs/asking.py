@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from gangctl.cli import options
-from gangctl.cli.messages import note
+from gangctl.cli.messages import note, plural
 from gangctl.errors import InputError
 from gangctl.kueue.names import KUEUE_NAMESPACE
 
@@ -194,7 +194,7 @@ def pick(state: GangState, asking: Asking, namespace: str | None) -> list[Key]:
     if not asking.names:
         followed = sorted(each.jobset.key for each in here if is_followed(each.jobset) and _selected(asking, each.raw))
         if not followed and here:
-            count = f"{len(here)} JobSet{'' if len(here) == 1 else 's'}"
+            count = f"{plural(len(here), 'JobSet')}"
             note(f"{count} without a gang: {HOW_TO_ASK}")
         return followed
     found: list[Key] = []

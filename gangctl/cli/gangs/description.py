@@ -13,7 +13,8 @@ from gangctl.api.objects import Key
 from gangctl.cli.gangs.inventory import Inventory, NodeDetail, inventory_of
 from gangctl.cli.gangs.state import MOST, Event, GangState, last
 from gangctl.cli.gangs.tree import gang_tree
-from gangctl.cli.gangs.views import NONE, ago, cause_sections, headline, plural, sentence
+from gangctl.cli.gangs.views import NONE, ago, cause_sections, headline, sentence
+from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table
 from gangctl.errors import InputError, one_line
 from gangctl.readiness.report import Gang, gang_object, rfc3339

@@ -16,7 +16,7 @@ from gangctl.cli.gangs.cluster import project_stored, take
 from gangctl.cli.gangs.state import GangState, modern, read_event
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, Stock
-from gangctl.cli.messages import InvalidInputError, note
+from gangctl.cli.messages import InvalidInputError, note, plural
 from gangctl.client.shape import misshapen
 from gangctl.controllers.projections import project_job, project_scheduling
 from gangctl.errors import InputError
@@ -61,7 +61,7 @@ def state_of(documents: Iterable[Document]) -> GangState:
             if not kept:
                 others[str(raw.get("kind") or "object without kind")] += 1
     if lines:
-        raise InvalidInputError(lines, f"{len(lines)} error{'' if len(lines) == 1 else 's'} in the files", hint=DUMP)
+        raise InvalidInputError(lines, f"{plural(len(lines), 'error')} in the files", hint=DUMP)
     if others:
         note(f"skipped {', '.join(f'{count} {kind}' for kind, count in sorted(others.items()))}")
     return taking.finish()

@@ -13,7 +13,8 @@ from typing import Annotated, Final, Literal, TypedDict
 from gangctl.api.jobset import read_jobset
 from gangctl.cli.fitview import amounts
 from gangctl.cli.gangs.state import GangState
-from gangctl.cli.gangs.views import NONE, ago, plural
+from gangctl.cli.gangs.views import NONE, ago
+from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table
 from gangctl.gang.counting import replicated_job_pods
 from gangctl.gang.report import requests_per_pod

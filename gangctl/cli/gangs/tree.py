@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gangctl.cli.gangs.inventory import GroupDetail, Inventory, JobDetail, PodDetail
-from gangctl.cli.gangs.views import ago, plural
+from gangctl.cli.gangs.views import ago
+from gangctl.cli.messages import plural
 from gangctl.readiness.reading import unix
 from gangctl.readiness.result import GroupReadiness, Readiness
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from textwrap import wrap
 from typing import Final
 
-from gangctl.cli.output import INDENT, Section, Table
+from gangctl.cli.messages import plural
+from gangctl.cli.output import INDENT, Section, Table, wrapped
 from gangctl.errors import one_line
 from gangctl.kueue.moments import span
 from gangctl.readiness.causes.ranking import WAITING
@@ -15,13 +15,7 @@ from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Cause, Readiness
 
 NONE: Final = "-"
-WIDTH: Final = 78
 HEADERS: Final = ("NAMESPACE", "NAME", "PHASE", "READY", "REASON", "QUEUE", "SINCE", "AGE")
-
-
-def plural(count: int, noun: str) -> str:
-    """``1 pod``, ``2 pods``."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def ago(at: int, now: float) -> str:
@@ -69,14 +63,14 @@ def cause_lines(cause: Cause, now: float) -> Iterator[str]:
         plural(cause.pods, "pod") if cause.pods else "",
         f"for {ago(cause.since, now)}" if cause.since else "",
     ]
-    yield from _wrapped(sentence(cause.message), "")
-    yield from _wrapped(f"({', '.join(filter(None, held))})", INDENT)
+    yield from wrapped(sentence(cause.message))
+    yield from wrapped(f"({', '.join(filter(None, held))})", INDENT, INDENT)
     if cause.groups:
-        yield from _wrapped(f"groups: {_some(cause.groups)}", INDENT)
+        yield from wrapped(f"groups: {_some(cause.groups)}", INDENT, INDENT)
     for each in cause.evidence:
-        yield from _wrapped(each, f"{INDENT}- ")
+        yield from wrapped(each, f"{INDENT}- ", INDENT * 2)
     if cause.remedy:
-        yield from _wrapped(f"What to do: {cause.remedy[:1].lower()}{cause.remedy[1:]}", INDENT)
+        yield from wrapped(f"What to do: {cause.remedy[:1].lower()}{cause.remedy[1:]}", INDENT, INDENT)
     if cause.command:
         # Never wrapped: it is there to be copied.
         yield f"{INDENT}$ {cause.command}"
@@ -89,13 +83,6 @@ def _some(names: Sequence[str]) -> str:
     """The first names of many."""
     rest = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _wrapped(text: str, first: str) -> list[str]:
-    following = " " * len(first)
-    return wrap(
-        text, WIDTH, initial_indent=first, subsequent_indent=following, break_long_words=False, break_on_hyphens=False
-    )
 
 
 def is_no(gang: Readiness) -> bool:

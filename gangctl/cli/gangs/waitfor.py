@@ -15,9 +15,9 @@ from gangctl.api.objects import Key
 from gangctl.cli.gangs.asking import Asking, live
 from gangctl.cli.gangs.cluster import Reader
 from gangctl.cli.gangs.state import GangState
-from gangctl.cli.gangs.views import plural, sentence
+from gangctl.cli.gangs.views import sentence
 from gangctl.cli.gangs.watching import Changes, Watch
-from gangctl.cli.messages import printable
+from gangctl.cli.messages import plural, printable
 from gangctl.cli.output import print_answer
 from gangctl.errors import GangctlError
 from gangctl.gang.reasons import Reason

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypedDict
 import click
 
 from gangctl.cli import options
+from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table, print_answer
 from gangctl.errors import InputError
 from gangctl.pathways.accelerators.shapes import rule_of
@@ -215,8 +216,8 @@ def _described(report: AcceleratorReport) -> list[Section]:
     selector = [("node selector", f"{key}: {value}") for key, value in report["nodeSelector"].items()]
     rows = [
         ("key", report["key"]),
-        ("machine type", f"{report['machineType']}, {_count(report['chipsPerVM'], 'chip')} a VM"),
-        ("generation", f"{report['generation']}, {_count(report['coresPerChip'], 'TensorCore')} a chip"),
+        ("machine type", f"{report['machineType']}, {plural(report['chipsPerVM'], 'chip')} a VM"),
+        ("generation", f"{report['generation']}, {plural(report['coresPerChip'], 'TensorCore')} a chip"),
         ("label", report["label"]),
         *selector,
     ]
@@ -225,7 +226,7 @@ def _described(report: AcceleratorReport) -> list[Section]:
         rows += [("with flags", _flags_rule(report)), ("in a PathwaysJob", _counted(report["pathwaysJobTopologies"]))]
     else:
         rows += [
-            ("slice", f"{found['topology']}, {_count(found['chips'], 'chip')} on {_count(found['vms'], 'VM')}"),
+            ("slice", f"{found['topology']}, {plural(found['chips'], 'chip')} on {plural(found['vms'], 'VM')}"),
             ("may be asked for", " and ".join(_WHERE[each] for each in found["allowedWith"])),
         ]
     return [Section(_shortest(report), table=Table(("WHAT", "VALUE"), tuple(rows)))]
@@ -241,7 +242,3 @@ def _flags_rule(report: AcceleratorReport) -> str:
 
 def _counted(allowed: list[str]) -> str:
     return f"{len(allowed)}: {' '.join(allowed)}" if allowed else "none"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

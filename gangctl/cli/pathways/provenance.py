@@ -7,20 +7,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from textwrap import wrap
 from typing import Any, Final
 
 from gangctl.api.documents import Document
 from gangctl.api.fieldpath import FieldPath
 from gangctl.cli.manifests import where
-from gangctl.cli.output import Section
+from gangctl.cli.messages import plural
+from gangctl.cli.output import Section, wrapped
 from gangctl.cli.pathways.report import API_VERSION, EXPLANATION, PathwaysExplanation
 from gangctl.cli.pathways.subjects import Subject
 from gangctl.cli.pathways.translation import lies_in
 from gangctl.errors import one_line
 from gangctl.pathways.origins import Origin, OriginKind
 
-_WIDTH: Final = 78
 _SHOWN: Final = 72
 """Characters of a value for a person; ``-o json`` has all of it."""
 _REPLICATED_JOB: Final = re.compile(r"spec\.replicatedJobs\[(?P<index>\d+)\]\.?")
@@ -99,7 +98,7 @@ def explanation_sections(subject: Subject, fields: Iterable[Field]) -> list[Sect
         title, short = _place(each.path, jobset)
         groups.setdefault(title, []).append((short, each))
     count = sum(map(len, groups.values()))
-    head = Section(f"JobSet {subject.title}: {count} field{'' if count == 1 else 's'}")
+    head = Section(f"JobSet {subject.title}: {plural(count, 'field')}")
     return [head, *(Section(title, tuple(_lines(members))) for title, members in groups.items())]
 
 
@@ -107,14 +106,7 @@ def _lines(fields: Iterable[tuple[str, Field]]) -> Iterator[str]:
     """Each field with its value; what neighbours have in common, their origin, stands once below them."""
     for source, members in groupby(fields, key=lambda named: _from(named[1])):
         yield from (f"{short}: {_shown(each.value)}" for short, each in members)
-        yield from wrap(
-            source,
-            _WIDTH,
-            initial_indent="    <- ",
-            subsequent_indent="       ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        yield from wrapped(source, "    <- ", "       ")
 
 
 def _place(path: str, jobset: Any) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from gangctl.api.documents import Document
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.manifests import count_kinds, placed, where
-from gangctl.cli.messages import InvalidInputError, note
+from gangctl.cli.messages import InvalidInputError, note, plural
 from gangctl.cli.pathways.translation import Translation, translate, translate_reading
 from gangctl.errors import InputError
 from gangctl.fit.nodes import NodeShape
@@ -188,7 +188,7 @@ def refuse(subjects: Sequence[Subject]) -> None:
         return
     if len(lines) == 1 and wrong[0].document is None:
         raise InputError(lines[0])
-    errors = f"{len(lines)} error{'' if len(lines) == 1 else 's'}"
+    errors = f"{plural(len(lines), 'error')}"
     objects = "the flags" if wrong[0].document is None else f"{len(wrong)} {KIND}{'' if len(wrong) == 1 else 's'}"
     raise InvalidInputError(lines, f"{errors} in {objects}")
 

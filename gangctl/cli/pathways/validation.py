@@ -10,6 +10,7 @@ from gangctl.cli.fitting import answer_of
 from gangctl.cli.fitview import fit_sections
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.manifests import position
+from gangctl.cli.messages import plural
 from gangctl.cli.output import Section
 from gangctl.cli.pathways.report import API_VERSION, VALIDATION, PathwaysValidation, ProblemReport
 from gangctl.cli.pathways.subjects import Subject
@@ -37,7 +38,7 @@ class Validated:
         assert job is not None  # noqa: S101 -- for mypy; it has been rendered
         size = f"{job.slices} x {job.slice.instance_type}"
         lines = (
-            f"{size}, {job.vms} worker pod{'' if job.vms == 1 else 's'}",
+            f"{size}, {plural(job.vms, 'worker pod')}",
             f"The head's pod requests {head_requests_in_words(rendering.head_requests)}.",
         )
         warnings = tuple(f"{notice.reason}: {notice.message}" for notice in subject.notices)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.documents import Document
-from gangctl.cli.messages import InvalidInputError
+from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.errors import InputError, one_line
 from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.match import labels_of
@@ -92,7 +92,7 @@ def sort_documents(documents: Iterable[Document]) -> Bundle:
         misspelt += _misspelt(document)
         found.setdefault(_purpose(document), []).append(document)
     if misspelt:
-        raise InvalidInputError(misspelt, f"{len(misspelt)} error{'' if len(misspelt) == 1 else 's'} in the input")
+        raise InvalidInputError(misspelt, f"{plural(len(misspelt), 'error')} in the input")
     return Bundle(**{purpose: tuple(members) for purpose, members in found.items()})
 
 
@@ -137,7 +137,7 @@ def check_names(documents: Iterable[Document]) -> None:
         elif not name_of(document.value):
             lines.append(f"{document.where('metadata')}: metadata.name: {kind} needs a name")
     if lines:
-        raise InvalidInputError(lines, f"{len(lines)} error{'' if len(lines) == 1 else 's'} in the input")
+        raise InvalidInputError(lines, f"{plural(len(lines), 'error')} in the input")
 
 
 def check_unique(documents: Iterable[Document], what: str) -> None:

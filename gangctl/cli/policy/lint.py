@@ -11,7 +11,7 @@ import click
 from gangctl.api.documents import Document
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
-from gangctl.cli.messages import print_error
+from gangctl.cli.messages import plural, print_error
 from gangctl.cli.output import print_objects, wants_colour
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import name_of, no_policies, sort_documents
@@ -94,14 +94,10 @@ def _print(remarks: Sequence[Remark], checked: int, form: str) -> None:
         for line in others:
             click.echo(line)
     counts = Counter(remark.severity for remark in remarks)
-    click.echo(f"{_count(checked, 'object')} checked: {_found(counts)}")
+    click.echo(f"{plural(checked, 'object')} checked: {_found(counts)}")
 
 
 def _found(counts: Counter[Severity]) -> str:
     if not counts:
         return "no mistakes found"
-    return ", ".join(_count(counts[severity], severity.value) for severity in Severity if counts[severity])
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return ", ".join(plural(counts[severity], severity.value) for severity in Severity if counts[severity])

@@ -10,7 +10,7 @@ from typing import Any, Final
 from unicodedata import east_asian_width
 
 from gangctl.api.documents import Document
-from gangctl.cli.messages import InvalidInputError, printable
+from gangctl.cli.messages import InvalidInputError, plural, printable
 from gangctl.cli.policy.bundle import Bundle, check_names, check_unique, name_of, no_policies
 from gangctl.errors import InputError, ValidationError
 from gangctl.policy.exemptions import LoadedException, load_exception
@@ -229,9 +229,9 @@ def refusal(remarks: Iterable[Remark]) -> InvalidInputError:
     """All that is wrong with the policies, as one error."""
     remarks = list(remarks)
     files = {(remark.document.source, remark.document.line) for remark in remarks}
-    errors = "1 error" if len(remarks) == 1 else f"{len(remarks)} errors"
-    objects = "1 policy" if len(files) == 1 else f"{len(files)} policies"
-    return InvalidInputError([line for remark in remarks for line in remark.lines()], f"{errors} in {objects}")
+    where = "1 policy" if len(files) == 1 else f"{len(files)} policies"
+    lines = [line for remark in remarks for line in remark.lines()]
+    return InvalidInputError(lines, f"{plural(len(remarks), 'error')} in {where}")
 
 
 def is_parameter(document: Document, policies: Iterable[LoadedPolicy]) -> bool:

@@ -16,7 +16,7 @@ from gangctl.cli import options
 from gangctl.cli.cluster import ask_cluster
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.kueuecluster import read_kueue
-from gangctl.cli.messages import note
+from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import Bundle, FileCatalogue, name_of, sort_documents
@@ -225,14 +225,14 @@ def _sections(report: Report) -> list[Section]:
     rows = tuple((name, *(str(n) for n in _counts(found).values())) for name, found in sorted(report.results.items()))
     headers = ("POLICY", *(result.value.upper() for result in Result))
     left = f", {report.left_alone} left alone" if report.left_alone else ""
-    title = f"{report.jobsets} JobSet{'' if report.jobsets == 1 else 's'} evaluated{left}"
+    title = f"{plural(report.jobsets, 'JobSet')} evaluated{left}"
     sections = [Section(title, table=Table(headers, rows, right=frozenset(range(1, len(headers)))))]
     if report.violations:
         columns = ("policy", "rule", "result", "actions", "message")
         broken = tuple(
             (f"{each['namespace']}/{each['name']}", *(each[column] for column in columns)) for each in report.violations
         )
-        count = f"{len(broken)} violation{'' if len(broken) == 1 else 's'}"
+        count = f"{plural(len(broken), 'violation')}"
         table = Table(("JOBSET", "POLICY", "RULE", "RESULT", "ACTION", "MESSAGE"), broken)
         sections.append(Section(count, table=table))
     return sections

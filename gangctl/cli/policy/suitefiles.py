@@ -15,7 +15,7 @@ from gangctl.api.objects import Object
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.kueuesnapshot import Stock, stock_of
-from gangctl.cli.messages import InvalidInputError
+from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.cli.policy.bundle import Bundle, check_names, kind_of, metadata_of, name_of, sort_documents
 from gangctl.cli.policy.requests import NAMESPACE, sent_for
 from gangctl.cli.policy.suite import FILE_NAME, KIND, Row, Selector, Suite
@@ -155,8 +155,9 @@ def _read_suite(document: Document) -> Suite:
         return Suite.model_validate(document.value)
     except PydanticError as problem:
         lines = [f"{_where(document, error.path)}: {error}" for error in field_errors(problem)]
-        count = "1 error" if len(lines) == 1 else f"{len(lines)} errors"
-        raise InvalidInputError(lines, f"{count} in {document.source}", hint="see docs/policies.md") from problem
+        raise InvalidInputError(
+            lines, f"{plural(len(lines), 'error')} in {document.source}", hint="see docs/policies.md"
+        ) from problem
 
 
 def _where(document: Document, path: str) -> str:

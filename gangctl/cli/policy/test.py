@@ -11,7 +11,7 @@ import click
 
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli import options
-from gangctl.cli.messages import note
+from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.evaluator import now
@@ -183,7 +183,7 @@ def _summary(tests: Tests) -> Section:
     covered, rules = len(tests.coverage.covered), len(tests.coverage.rules)
     missing = [f"{policy}/{rule}: {what}" for (policy, rule), what in tests.coverage.missing()]
     return Section(
-        title=f"{total} test{'' if total == 1 else 's'}, {failed} failed",
-        lines=(f"coverage: {covered} of {rules} rule{'' if rules == 1 else 's'} seen to pass and to fail",),
+        title=f"{plural(total, 'test')}, {failed} failed",
+        lines=(f"coverage: {covered} of {plural(rules, 'rule')} seen to pass and to fail",),
         warnings=tuple(missing),
     )

@@ -11,6 +11,7 @@ from typing import Final
 
 from gangctl.api.documents import Document
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
+from gangctl.cli.messages import plural
 from gangctl.cli.policy.bundle import FileCatalogue, name_of
 from gangctl.cli.policy.evaluator import Admission, CommandEvaluator, Met
 from gangctl.cli.policy.explain import fault_of_message
@@ -318,5 +319,5 @@ def run_tests(files: Sequence[SuiteFile], ground: Ground) -> Tests:
             run_file(file, evaluator, ground, tests)
     if not tests.tested:
         what = f" that match {ground.run.pattern!r}" if ground.run is not None else ""
-        raise InputError(f"no tests{what} in {len(files)} test file{'' if len(files) == 1 else 's'}")
+        raise InputError(f"no tests{what} in {plural(len(files), 'test file')}")
     return tests

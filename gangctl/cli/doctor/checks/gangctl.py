@@ -15,6 +15,7 @@ from gangctl.api.objects import Object
 from gangctl.cli.doctor.checks import hooks
 from gangctl.cli.doctor.facts import Deployment, Facts, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
+from gangctl.cli.messages import plural
 
 INSTALL: Final = "install gangctl: kubectl apply -k manifests/base, or run gangctl controller beside the cluster"
 NOT_THERE: Final = "gangctl is not installed here, or was unregistered: its webhook configurations are missing"
@@ -202,7 +203,7 @@ def skipped(facts: Facts) -> Outcome:
     if not found:
         return ok(f"no namespace has the label {SKIP_LABEL}")
     return warning(
-        f"JobSets in {len(found)} namespace{'' if len(found) == 1 else 's'} never become gangs",
+        f"JobSets in {plural(len(found), 'namespace')} never become gangs",
         [f"namespace {name} has the label {SKIP_LABEL}: true" for name in found],
         remedy="take the label away when the emergency is over: runbook break-glass",
         command=f"kubectl label namespace {found[0]} {SKIP_LABEL}-",
