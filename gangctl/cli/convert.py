@@ -12,8 +12,8 @@ import click
 from gangctl.api.documents import Document
 from gangctl.api.scheduling import generation_of_minor
 from gangctl.cli import options
-from gangctl.cli.inputs import read_documents
-from gangctl.cli.manifests import Problems, describe_others, is_jobset, where
+from gangctl.cli.inputs import read_documents, where
+from gangctl.cli.manifests import Problems, describe_others, is_jobset
 from gangctl.cli.messages import note
 from gangctl.cli.output import print_objects
 from gangctl.gang.convert import Conversion, Notation

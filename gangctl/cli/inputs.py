@@ -1,4 +1,4 @@
-"""Reading what ``-f`` names: files, directories and stdin, as documents with their positions."""
+"""Reading what ``-f`` names: files, directories and stdin, as documents with their positions; what all of them are."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gangctl.api.documents import Document, parse_documents
-from gangctl.cli.messages import InvalidInputError
+from gangctl.cli.messages import InvalidInputError, note
 from gangctl.errors import InputError
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -132,3 +133,50 @@ def read_documents(filenames: Sequence[str]) -> list[Document]:
         names = ", ".join(STDIN if filename == "-" else filename for filename in filenames)
         raise InputError(f"{names}: empty", hint="expected at least one Kubernetes object in YAML or JSON")
     return documents
+
+
+def kind_of(value: Mapping[str, Any]) -> tuple[str, str]:
+    """API group and kind of an object, as far as it says them."""
+    version = value.get("apiVersion")
+    group, slash, _ = str(version if isinstance(version, str) else "").partition("/")
+    kind = value.get("kind")
+    return group if slash else "", kind if isinstance(kind, str) else ""
+
+
+def kind_in_words(document: Document) -> str:
+    """The kind of an object, or that it has none."""
+    return str(document.value.get("kind") or "object without kind")
+
+
+def count_kinds(documents: Iterable[Document]) -> str:
+    """How many documents there are of each kind: ``2 ConfigMap, 1 Service``."""
+    kinds = Counter(kind_in_words(document) for document in documents)
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+
+
+def note_skipped(documents: Iterable[Document]) -> None:
+    """Say of which kinds there was something that is of no use, if there was."""
+    if others := count_kinds(documents):
+        note(f"skipped {others}")
+
+
+def placed(raw: dict[str, Any], namespace: str | None) -> dict[str, Any]:
+    """The object in a namespace, if one is given and it names none."""
+    metadata = raw.get("metadata") or {}
+    if not namespace or not isinstance(metadata, dict) or metadata.get("namespace"):
+        return raw
+    return {**raw, "metadata": {**metadata, "namespace": namespace}}
+
+
+def position(document: Document, path: str) -> tuple[int, int]:
+    """Line and column of a field, or of the object where the path cannot be read."""
+    try:
+        return document.position(path)
+    except InputError:  # a key that the notation of paths cannot carry
+        return document.position("")
+
+
+def where(document: Document, path: str) -> str:
+    """The same as ``source:line:column``."""
+    line, column = position(document, path)
+    return f"{document.source}:{line}:{column}"

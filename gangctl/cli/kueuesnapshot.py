@@ -12,8 +12,8 @@ from gangctl.api.emit import to_yaml
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Object
 from gangctl.api.parts import object_at
-from gangctl.cli.inputs import read_documents
-from gangctl.cli.messages import InvalidInputError, note, plural
+from gangctl.cli.inputs import kind_of, note_skipped, placed, read_documents
+from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.client.shape import misshapen
 from gangctl.controllers.queues.kinds import CONFIG_KEY, CONFIG_NAME
 from gangctl.errors import InputError
@@ -94,19 +94,9 @@ _QUOTAS: Final = ("nominalQuota", "borrowingLimit", "lendingLimit")
 T = TypeVar("T")
 
 
-def _group(raw: Object) -> str:
-    group, slash, _ = str(raw.get("apiVersion", "")).partition("/")
-    return group if slash else ""
-
-
-def _metadata(raw: Object) -> Object:
-    metadata = raw.get("metadata")
-    return metadata if isinstance(metadata, dict) else {}
-
-
 def key_of(raw: Object) -> tuple[str, str, str]:
     """Kind, namespace and name; a name that is no text is none."""
-    metadata = _metadata(raw)
+    metadata = object_at(raw, "metadata")
     namespace, name = metadata.get("namespace"), metadata.get("name")
     return (
         str(raw.get("kind", "")),
@@ -138,7 +128,7 @@ class Stock:
 
     def take(self, raw: Object) -> bool:
         """Keep an object if it is of a kind that matters; InputError when it has no name."""
-        kind, group = str(raw.get("kind", "")), _group(raw)
+        group, kind = kind_of(raw)
         if group == GROUP and kind in _READERS:
             self._hold(_READERS[kind](raw))
         elif group == _CONFIGURATION_GROUP and kind == "Configuration":
@@ -154,7 +144,7 @@ class Stock:
         elif (group, kind) == ("node.k8s.io", "RuntimeClass"):
             self.runtime_classes = [*(self.runtime_classes or ()), raw]
         elif (group, kind) == ("", "Namespace"):
-            labels = _metadata(raw).get("labels")
+            labels = object_at(raw, "metadata").get("labels")
             texts = labels.items() if isinstance(labels, dict) else ()
             self.namespaces[key_of(raw)[2]] = {str(key): str(value) for key, value in texts}
         elif (group, kind) == ("", "Node"):
@@ -219,7 +209,7 @@ def stock_of(documents: Iterable[Document]) -> Stock:
     """What documents hold; other kinds are skipped with a note, and InvalidInputError tells all that is wrong."""
     stock = Stock()
     lines: list[str] = []
-    others: Counter[str] = Counter()
+    others: list[Document] = []
     seen: dict[tuple[str, str, str], Document] = {}
     for document in documents:
         raw = _with_namespace(document.value)
@@ -231,7 +221,7 @@ def stock_of(documents: Iterable[Document]) -> Stock:
                 problems.append(f"{document.where()}: {error}")
             else:
                 if not kept:
-                    others[str(raw.get("kind") or "object without kind")] += 1
+                    others.append(document)
                 elif (earlier := seen.setdefault(key_of(raw), document)) is not document and key_of(raw)[2]:
                     kind, namespace, name = key_of(raw)
                     place = f"{namespace}/{name}" if namespace else name
@@ -239,8 +229,7 @@ def stock_of(documents: Iterable[Document]) -> Stock:
         lines += problems
     if lines:
         raise InvalidInputError(lines, f"{plural(len(lines), 'error')} in the queues' files")
-    if others:
-        note(f"skipped {', '.join(f'{count} {kind}' for kind, count in sorted(others.items()))}")
+    note_skipped(others)
     return _evaluate_completeness(stock)
 
 
@@ -249,10 +238,8 @@ _NAMESPACED: Final = frozenset({"LocalQueue", "Workload", "LimitRange", "Pod"})
 
 def _with_namespace(raw: dict[str, Any]) -> dict[str, Any]:
     """What names no namespace is in the one called default."""
-    metadata = raw.get("metadata")
-    if str(raw.get("kind")) not in _NAMESPACED or not isinstance(metadata, dict) or metadata.get("namespace"):
-        return raw
-    return {**raw, "metadata": {**metadata, "namespace": DEFAULT_NAMESPACE}}
+    named = kind_of(raw)[1] in _NAMESPACED and isinstance(raw.get("metadata"), dict)
+    return placed(raw, DEFAULT_NAMESPACE if named else None)
 
 
 def _evaluate_completeness(stock: Stock) -> Stock:
@@ -267,8 +254,8 @@ def _problems(document: Document, raw: Object) -> Iterator[str]:
     if path := misshapen(raw):
         yield f"{document.where(path)}: {path}: has the wrong type"
         return
-    kind = str(raw.get("kind", ""))
-    if _group(raw) != GROUP or kind not in _READERS:
+    group, kind = kind_of(raw)
+    if group != GROUP or kind not in _READERS:
         return
     if raw.get("apiVersion") != API_VERSION:
         yield f"{document.where('apiVersion')}: apiVersion: is {raw.get('apiVersion')}, known: {API_VERSION}"

@@ -18,7 +18,7 @@ from gangctl.api.documents import Document
 from gangctl.api.jobset import JobSet, ReplicatedJob, read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.scheduling import NEWEST, Generation
-from gangctl.cli.inputs import read_documents
+from gangctl.cli.inputs import count_kinds, kind_in_words, placed, read_documents, where
 from gangctl.cli.messages import InvalidInputError, note, plural
 from gangctl.errors import ErrorKind, FieldError, InputError, one_line
 from gangctl.gang.convert import check_words
@@ -87,7 +87,7 @@ class Problems:
         """Keep the errors of one document, and say whether there are any."""
         lines = [f"{where(document, error.path)}: {error}" for error in errors]
         self._lines += lines
-        self._objects[_kind(document)] += bool(lines)
+        self._objects[kind_in_words(document)] += bool(lines)
         return bool(lines)
 
     def raise_if_any(self) -> None:
@@ -100,20 +100,6 @@ class Problems:
             raise InvalidInputError(self._lines, f"{errors} in {objects}", hint=hint)
 
 
-def position(document: Document, path: str) -> tuple[int, int]:
-    """Line and column of a field, or of the object where the path cannot be read."""
-    try:
-        return document.position(path)
-    except InputError:  # a key that the notation of paths cannot carry
-        return document.position("")
-
-
-def where(document: Document, path: str) -> str:
-    """The same as ``source:line:column``."""
-    line, column = position(document, path)
-    return f"{document.source}:{line}:{column}"
-
-
 def is_jobset(document: Document) -> bool:
     """Whether a document claims to be a JobSet, in whatever version."""
     group, _, _ = str(document.value.get("apiVersion", "")).partition("/")
@@ -124,10 +110,6 @@ def _is_ours(document: Document) -> bool:
     return is_jobset(document) or is_pathways_job(document.value)
 
 
-def _kind(document: Document) -> str:
-    return str(document.value.get("kind") or "object without kind")
-
-
 def describe_others(documents: Sequence[Document]) -> str:
     """What is neither JobSet nor PathwaysJob, counted by kind; InputError when there is nothing else."""
     others = [document for document in documents if not _is_ours(document)]
@@ -136,12 +118,6 @@ def describe_others(documents: Sequence[Document]) -> str:
         hint = f"expected apiVersion {JOBSET_API_VERSION}, or {PATHWAYS_API_VERSION} for a {PATHWAYS_JOB}"
         raise InputError(f"no JobSet in the input: found {counts}", hint=hint)
     return counts
-
-
-def count_kinds(documents: Iterable[Document]) -> str:
-    """How many documents there are of each kind: ``2 ConfigMap, 1 Service``."""
-    kinds = Counter(_kind(document) for document in documents)
-    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
 
 
 def _with_namespace(raw: Mapping[str, Any], namespace: str | None) -> Iterator[FieldError]:
@@ -219,14 +195,6 @@ def read_manifest(document: Document, namespace: str | None) -> Manifest:
     if namespace and not jobset.namespace:
         jobset, raw = replace(jobset, namespace=namespace), placed(raw, namespace)
     return Manifest(document, raw, jobset, errors)
-
-
-def placed(raw: dict[str, Any], namespace: str | None) -> dict[str, Any]:
-    """The object in a namespace, if one is given and it names none."""
-    metadata = raw.get("metadata") or {}
-    if not namespace or not isinstance(metadata, dict) or metadata.get("namespace"):
-        return raw
-    return {**raw, "metadata": {**metadata, "namespace": namespace}}
 
 
 def read_pathways_manifest(document: Document, namespace: str | None, generation: Generation = NEWEST) -> Manifest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -14,9 +13,9 @@ from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.cli.gangs.capacity import fits_now
 from gangctl.cli.gangs.cluster import project_stored, take
 from gangctl.cli.gangs.state import GangState, modern, read_event
-from gangctl.cli.inputs import read_documents
+from gangctl.cli.inputs import kind_of, note_skipped, placed, read_documents
 from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, Stock
-from gangctl.cli.messages import InvalidInputError, note, plural
+from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.client.shape import misshapen
 from gangctl.controllers.projections import project_job, project_scheduling
 from gangctl.errors import InputError
@@ -45,7 +44,7 @@ def state_of(documents: Iterable[Document]) -> GangState:
     """What documents hold; other kinds are skipped with a note."""
     taking = _Taking(list(documents))
     lines: list[str] = []
-    others: Counter[str] = Counter()
+    others: list[Document] = []
     for document in taking.documents:
         raw = _with_namespace(document.value)
         if path := misshapen(raw):
@@ -59,11 +58,10 @@ def state_of(documents: Iterable[Document]) -> GangState:
             lines.append(f"{document.where()}: {error}")
         else:
             if not kept:
-                others[str(raw.get("kind") or "object without kind")] += 1
+                others.append(document)
     if lines:
         raise InvalidInputError(lines, f"{plural(len(lines), 'error')} in the files", hint=DUMP)
-    if others:
-        note(f"skipped {', '.join(f'{count} {kind}' for kind, count in sorted(others.items()))}")
+    note_skipped(others)
     return taking.finish()
 
 
@@ -72,17 +70,18 @@ class _Taking:
 
     def __init__(self, documents: list[Document]) -> None:
         self.documents = documents
-        self._census = GangState()
+        self._state = GangState()
         self._stock = Stock()
         self._seen: set[str] = set()
-        found = {_version(each.value) for each in documents if _group(each.value) == SCHEDULING}
+        versions = (str(each.value.get("apiVersion")) for each in documents)
+        found = {version.partition("/")[2] for version in versions if version.startswith(f"{SCHEDULING}/")}
         generation = next((each for each in Generation if each.value in found), None)
-        self._census.api = ApiState(generation or NEWEST)
-        self._census.groups_known = generation is not None
+        self._state.api = ApiState(generation or NEWEST)
+        self._state.groups_known = generation is not None
 
     def take(self, raw: dict[str, Any]) -> bool:
         """Keep an object, and say whether it is of any use; InputError where it cannot be read."""
-        group, kind = _group(raw), str(raw.get("kind") or "")
+        group, kind = kind_of(raw)
         if not (raw.get("metadata") or {}).get("name"):
             # Kueue's configuration has none; of anything else it is an error.
             return self._stock.take(raw)
@@ -100,7 +99,7 @@ class _Taking:
 
     def finish(self) -> GangState:
         """All of it."""
-        state = self._census
+        state = self._state
         if not len(state.jobsets):
             raise InputError("no JobSet in the files", hint=f"expected what this prints: {DUMP}")
         state.nodes_known = "Node" in self._seen
@@ -113,7 +112,7 @@ class _Taking:
     def _add_queues(self) -> None:
         held = (ClusterQueue, LocalQueue, QueuedWorkload)
         if any(True for kind in held for _ in self._stock.of(kind)):
-            queues = self._census.queues
+            queues = self._state.queues
             queues.stock, queues.present = self._stock, True
             queues.queues_known = bool(self._stock.cluster_queues())
 
@@ -122,18 +121,18 @@ class _Taking:
             raise InputError(f"apiVersion is {raw.get('apiVersion')}, known: {JOBSET_API_VERSION}")
         if not (raw.get("metadata") or {}).get("uid"):
             raise InputError("a JobSet without metadata.uid was never in a cluster: gangctl plan shows what it becomes")
-        return take(self._census.jobsets, project_stored, raw)
+        return take(self._state.jobsets, project_stored, raw)
 
     def _take_event(self, raw: dict[str, Any]) -> bool:
-        self._census.events.append(read_event(raw))
+        self._state.events.append(read_event(raw))
         refusal = read_refusal(raw)
         if refusal is not None:
-            store = self._census.pods_refused if refusal.kind == "Job" else self._census.jobs_refused
+            store = self._state.pods_refused if refusal.kind == "Job" else self._state.jobs_refused
             take(store, read_refusal, raw)
         return True
 
     def _projections(self) -> Mapping[tuple[str, str], Callable[[dict[str, Any]], object]]:
-        state = self._census
+        state = self._state
         assert state.api.generation is not None  # noqa: S101 -- for mypy
         adapter = ADAPTERS[state.api.generation]
         return {
@@ -162,16 +161,5 @@ def _unfinished(raw: dict[str, Any]) -> PodFacts | None:
 
 def _with_namespace(raw: dict[str, Any]) -> dict[str, Any]:
     """What names no namespace is in the one called default."""
-    metadata = raw.get("metadata")
-    if str(raw.get("kind")) in _CLUSTER_SCOPED or not isinstance(metadata, dict) or metadata.get("namespace"):
-        return raw
-    return {**raw, "metadata": {**metadata, "namespace": DEFAULT_NAMESPACE}}
-
-
-def _group(raw: Mapping[str, Any]) -> str:
-    group, slash, _ = str(raw.get("apiVersion", "")).partition("/")
-    return group if slash else ""
-
-
-def _version(raw: Mapping[str, Any]) -> str:
-    return str(raw.get("apiVersion", "")).rpartition("/")[2]
+    named = kind_of(raw)[1] not in _CLUSTER_SCOPED and isinstance(raw.get("metadata"), dict)
+    return placed(raw, DEFAULT_NAMESPACE if named else None)

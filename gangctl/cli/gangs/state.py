@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key, Object
+from gangctl.api.parts import object_at
 from gangctl.api.scheduling import Observed
 from gangctl.cli.gangs.queues import Queues
 from gangctl.client.client import Client, Selection
@@ -183,7 +184,7 @@ async def read_events(client: Client, key: Key, groups: Sequence[str]) -> list[E
 
 def read_event(raw: Object) -> Event:
     """What one event of ``events.k8s.io/v1`` tells; total."""
-    about, metadata, series = (_object(raw.get(key)) for key in ("regarding", "metadata", "series"))
+    about, metadata, series = (object_at(raw, key) for key in ("regarding", "metadata", "series"))
     count = series.get("count") or raw.get("deprecatedCount")
     return Event(
         namespace=str(about.get("namespace") or metadata.get("namespace") or ""),
@@ -216,7 +217,3 @@ def last(events: Iterable[Event], key: Key, groups: Sequence[str]) -> list[Event
     about = {("JobSet", jobset), *(("PodGroup", group) for group in groups)}
     own = [each for each in events if each.namespace == namespace and (each.kind, each.name) in about]
     return sorted(own, key=lambda each: -each.at)[:MOST]
-
-
-def _object(value: object) -> Object:
-    return value if isinstance(value, dict) else {}

@@ -45,7 +45,7 @@ class Watch:
         """Nothing is watched before :meth:`turns`."""
         self.last: dict[Key, Readiness] = {}
         self._reader = reader
-        self._census: GangState = reader.state
+        self._state: GangState = reader.state
         self._dirty = _Dirty(set(), everything=True)
         self._changed = asyncio.Event()
         self._changed.set()
@@ -57,9 +57,9 @@ class Watch:
         """
         _quiet()
         sources = [*self._reader.readable]
-        if self._census.queues.stock is not None:
-            self._census.queues.seed(self._reader.scope.namespace)
-            sources += queue_sources(self._census, self._reader.scope)
+        if self._state.queues.stock is not None:
+            self._state.queues.seed(self._reader.scope.namespace)
+            sources += queue_sources(self._state, self._reader.scope)
         tasks = [asyncio.create_task(self._informer(source).run()) for source in sources]
         try:
             while True:
@@ -91,17 +91,17 @@ class Watch:
         dirty, self._dirty = self._dirty, _Dirty(set())
         self._changed.clear()
         if dirty.queues:
-            self._census.queues.refresh(self._reader.scope.namespace)
-        keys = {*self.last, *self._census.followed()} if dirty.everything or dirty.queues else dirty.keys
+            self._state.queues.refresh(self._reader.scope.namespace)
+        keys = {*self.last, *self._state.followed()} if dirty.everything or dirty.queues else dirty.keys
         now = _now()
         changes: Changes = []
         for key in sorted(keys):
             before = self.last.get(key)
-            found = self._census.jobsets.get(*key)
+            found = self._state.jobsets.get(*key)
             is_gang = found is not None and is_followed(found.jobset)
             # What is remembered of one JobSet says nothing of the next one of its name.
             same = found is not None and before is not None and found.jobset.uid == before.uid
-            after = self._census.readiness(key, now, before if same else None) if is_gang else None
+            after = self._state.readiness(key, now, before if same else None) if is_gang else None
             if after is None:
                 self.last.pop(key, None)
             else:
@@ -123,7 +123,7 @@ class Watch:
         return informer
 
     def _on_change(self, source: Source[Any]) -> Callable[[Any, Any], None]:
-        queues = self._census.queues
+        queues = self._state.queues
         of_queues = any(source.store is each for each in (queues.local_queues, queues.cluster_queues, queues.workloads))
 
         def changed(old: Any, new: Any) -> None:
@@ -151,7 +151,7 @@ class Watch:
             case Observed():
                 return {(changed.namespace, name) for name in (changed.owner_jobset, changed.claims_jobset) if name}
             case Refused():
-                job = self._census.jobs.get(changed.namespace, changed.name) if changed.kind == "Job" else None
+                job = self._state.jobs.get(changed.namespace, changed.name) if changed.kind == "Job" else None
                 return {(changed.namespace, job.jobset if job is not None else changed.name)}
         return None
 

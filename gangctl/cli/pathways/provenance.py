@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gangctl.api.documents import Document
 from gangctl.api.fieldpath import FieldPath
-from gangctl.cli.manifests import where
+from gangctl.cli.inputs import where
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, wrapped
 from gangctl.cli.pathways.report import API_VERSION, EXPLANATION, PathwaysExplanation

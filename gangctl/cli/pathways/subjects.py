@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from gangctl.api.documents import Document
+from gangctl.api.parts import object_at
 from gangctl.api.scheduling import NEWEST, generation_of_minor
-from gangctl.cli.inputs import read_documents
-from gangctl.cli.manifests import count_kinds, placed, where
+from gangctl.cli.inputs import count_kinds, note_skipped, placed, read_documents, where
 from gangctl.cli.messages import InvalidInputError, note, plural
 from gangctl.cli.pathways.translation import Translation, translate, translate_reading
 from gangctl.errors import InputError
@@ -145,11 +145,10 @@ def pathways_jobs(filenames: Sequence[str]) -> tuple[Document, ...]:
     """The PathwaysJobs of files; other objects are skipped with a note, and InputError where there is nothing else."""
     documents = read_documents(filenames)
     found = tuple(document for document in documents if is_pathways_job(document.value))
-    others = count_kinds(document for document in documents if not is_pathways_job(document.value))
     if not found:
-        raise InputError(f"no {KIND} in the input: found {others}", hint=f"expected apiVersion {API_VERSION}")
-    if others:
-        note(f"skipped {others}")
+        hint = f"expected apiVersion {API_VERSION}"
+        raise InputError(f"no {KIND} in the input: found {count_kinds(documents)}", hint=hint)
+    note_skipped(document for document in documents if document not in found)
     return found
 
 
@@ -158,8 +157,7 @@ def _namespace(document: Document) -> str:
 
 
 def _metadata(document: Document, key: str) -> str:
-    metadata = document.value.get("metadata")
-    value = metadata.get(key) if isinstance(metadata, dict) else None
+    value = object_at(document.value, "metadata").get(key)
     return value if isinstance(value, str) else ""
 
 

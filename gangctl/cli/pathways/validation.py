@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from gangctl.cli.fitting import Subject as Asked
 from gangctl.cli.fitting import answer_of
 from gangctl.cli.fitview import fit_sections
+from gangctl.cli.inputs import position
 from gangctl.cli.kueuesnapshot import Stock
-from gangctl.cli.manifests import position
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section
 from gangctl.cli.pathways.report import API_VERSION, VALIDATION, PathwaysValidation, ProblemReport

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.documents import Document
+from gangctl.api.parts import object_at
+from gangctl.cli.inputs import count_kinds, kind_of
 from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.errors import InputError, one_line
 from gangctl.policy.constraints import LabelSelector
@@ -34,23 +35,9 @@ _VERSIONS: Final = {GANGCTL_GROUP: "gangctl.dev/v1alpha1", NATIVE_GROUP: "admiss
 _SHOWN: Final = 80
 
 
-def kind_of(value: Mapping[str, Any]) -> tuple[str, str]:
-    """API group and kind of an object, as far as it says them."""
-    version = value.get("apiVersion")
-    group, slash, _ = str(version if isinstance(version, str) else "").partition("/")
-    kind = value.get("kind")
-    return group if slash else "", kind if isinstance(kind, str) else ""
-
-
-def metadata_of(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """``metadata``, or nothing where it is no object."""
-    metadata = value.get("metadata")
-    return metadata if isinstance(metadata, dict) else {}
-
-
 def name_of(value: Mapping[str, Any]) -> str:
     """``metadata.name`` or ``metadata.generateName``; empty where there is neither."""
-    metadata = metadata_of(value)
+    metadata = object_at(value, "metadata")
     for key in ("name", "generateName"):
         if isinstance(metadata.get(key), str) and metadata[key]:
             return str(metadata[key])
@@ -155,10 +142,8 @@ def check_unique(documents: Iterable[Document], what: str) -> None:
 
 def no_policies(bundle: Bundle) -> InputError:
     """What to say where there is nothing to evaluate by."""
-    kinds = Counter(kind_of(document.value)[1] or "object without kind" for document in bundle.others)
-    found = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
     return InputError(
-        f"no policy in the input: found {found}",
+        f"no policy in the input: found {count_kinds(bundle.others) or 'none'}",
         hint=f"expected {POLICY_KIND} (gangctl.dev/v1alpha1) or {NATIVE_POLICY} (admissionregistration.k8s.io/v1)",
     )
 
@@ -196,10 +181,8 @@ class FileCatalogue:
         known = self._kinds.get((api_version, kind), [])
         if kind in _CLUSTER_SCOPED:
             return "Cluster"
-        is_core = "/" not in api_version
-        return (
-            "Namespaced" if is_core or not known or any(metadata_of(o).get("namespace") for o in known) else "Cluster"
-        )
+        named = any(object_at(each, "metadata").get("namespace") for each in known)
+        return "Namespaced" if "/" not in api_version or not known or named else "Cluster"
 
     def find(
         self, api_version: str, kind: str, namespace: str, *, name: str = "", selector: LabelSelector | None = None
@@ -208,7 +191,7 @@ class FileCatalogue:
         return [
             each
             for each in self._kinds.get((api_version, kind), [])
-            if (not namespace or (metadata_of(each).get("namespace") or self._namespace) == namespace)
-            and (not name or metadata_of(each).get("name") == name)
+            if (not namespace or (object_at(each, "metadata").get("namespace") or self._namespace) == namespace)
+            and (not name or object_at(each, "metadata").get("name") == name)
             and (selector is None or selector.matches(labels_of(each)))
         ]

@@ -10,9 +10,10 @@ import click
 
 from gangctl.api.documents import Document
 from gangctl.api.objects import Object
+from gangctl.api.parts import object_at
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli import options
-from gangctl.cli.inputs import read_documents
+from gangctl.cli.inputs import kind_of, read_documents
 from gangctl.cli.kueuesnapshot import read_stock
 from gangctl.cli.messages import note
 from gangctl.cli.output import print_answer
@@ -22,8 +23,6 @@ from gangctl.cli.policy.bundle import (
     FileCatalogue,
     check_names,
     check_unique,
-    kind_of,
-    metadata_of,
     name_of,
     sort_documents,
 )
@@ -208,7 +207,7 @@ def _subjects(asked: Asked, loaded: Loaded) -> tuple[list[Document], list[Docume
 
 def _check_namespace(subjects: Sequence[Document], namespace: str) -> None:
     for document in subjects:
-        own = metadata_of(document.value).get("namespace")
+        own = object_at(document.value, "metadata").get("namespace")
         if own and own != namespace and is_namespaced(document.value):
             where = document.where("metadata.namespace")
             raise InputError(f'{where}: metadata.namespace: is "{own}" but --namespace is "{namespace}"')

@@ -10,6 +10,7 @@ from typing import Any, Final
 from unicodedata import east_asian_width
 
 from gangctl.api.documents import Document
+from gangctl.cli.inputs import position
 from gangctl.cli.messages import InvalidInputError, plural, printable
 from gangctl.cli.policy.bundle import Bundle, check_names, check_unique, name_of, no_policies
 from gangctl.errors import InputError, ValidationError
@@ -54,9 +55,9 @@ class Remark:
     @property
     def position(self) -> tuple[int, int]:
         """Line and column in the file, from 1."""
+        if self.offset is None:
+            return position(self.document, self.path)
         try:
-            if self.offset is None:
-                return self.document.position(self.path)
             return self.document.position_in(self.path, self.offset)
         except InputError:  # a key that the notation of paths cannot carry
             return self.document.position("")

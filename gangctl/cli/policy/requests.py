@@ -18,10 +18,12 @@ from gangctl.api.jobset import read_jobset
 from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.objects import Object
+from gangctl.api.parts import object_at
 from gangctl.api.scheduling import NEWEST, Generation
+from gangctl.cli.inputs import kind_of
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.manifests import Problems, read_pathways_manifest
-from gangctl.cli.policy.bundle import kind_of, metadata_of, name_of
+from gangctl.cli.policy.bundle import name_of
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import Ask, fit
 from gangctl.gang.resolve import ClusterRules
@@ -170,7 +172,7 @@ def request_of(
 
 def title_of(obj: Object, setting: Setting) -> str:
     """Kind, namespace and name, as a person calls it."""
-    namespace = metadata_of(obj).get("namespace") or (setting.namespace if is_namespaced(obj) else "")
+    namespace = object_at(obj, "metadata").get("namespace") or (setting.namespace if is_namespaced(obj) else "")
     return f"{kind_of(obj)[1]} {namespace}/{name_of(obj)}" if namespace else f"{kind_of(obj)[1]} {name_of(obj)}"
 
 
@@ -185,7 +187,7 @@ def _asks_for_namespace(policy: LoadedPolicy) -> bool:
 
 def review_of(subject: Object, operation: Operation, setting: Setting, old: Object | None = None) -> Review:
     """The request for objects that are complete."""
-    metadata = metadata_of(subject)
+    metadata = object_at(subject, "metadata")
     namespace = str(metadata.get("namespace") or setting.namespace) if is_namespaced(subject) else ""
     subject = _placed(subject, namespace)
     old = _placed(old, namespace) if old is not None else None
@@ -208,7 +210,7 @@ def namespace_object(name: str, setting: Setting) -> Object:
     given = setting.namespaces.get(name)
     if given is None:
         return bare
-    metadata = metadata_of(given)
+    metadata = object_at(given, "metadata")
     labels = metadata.get("labels")
     return {
         **given,
@@ -217,8 +219,7 @@ def namespace_object(name: str, setting: Setting) -> Object:
 
 
 def _placed(obj: Object, namespace: str) -> Object:
-    metadata = metadata_of(obj)
-    return {**obj, "metadata": {**metadata, "namespace": namespace}} if namespace else obj
+    return {**obj, "metadata": {**object_at(obj, "metadata"), "namespace": namespace}} if namespace else obj
 
 
 def _request(subject: Object, operation: Operation, namespace: str, setting: Setting) -> dict[str, Any]:
@@ -226,7 +227,7 @@ def _request(subject: Object, operation: Operation, namespace: str, setting: Set
     api_version = str(subject.get("apiVersion") or "")
     group, kind = kind_of(subject)
     version = api_version.rpartition("/")[2]
-    metadata = metadata_of(subject)
+    metadata = object_at(subject, "metadata")
     group_version_kind = {"group": group, "version": version, "kind": kind}
     resource = {"group": group, "version": version, "resource": plural(kind)}
     return {

@@ -12,11 +12,12 @@ from pydantic import ValidationError as PydanticError
 from gangctl.api.documents import Document
 from gangctl.api.modelerrors import field_errors
 from gangctl.api.objects import Object
+from gangctl.api.parts import object_at
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
-from gangctl.cli.inputs import read_documents
+from gangctl.cli.inputs import kind_of, read_documents, where
 from gangctl.cli.kueuesnapshot import Stock, stock_of
 from gangctl.cli.messages import InvalidInputError, plural
-from gangctl.cli.policy.bundle import Bundle, check_names, kind_of, metadata_of, name_of, sort_documents
+from gangctl.cli.policy.bundle import Bundle, check_names, name_of, sort_documents
 from gangctl.cli.policy.requests import NAMESPACE, sent_for
 from gangctl.cli.policy.suite import FILE_NAME, KIND, Row, Selector, Suite
 from gangctl.errors import InputError
@@ -154,17 +155,10 @@ def _read_suite(document: Document) -> Suite:
     try:
         return Suite.model_validate(document.value)
     except PydanticError as problem:
-        lines = [f"{_where(document, error.path)}: {error}" for error in field_errors(problem)]
+        lines = [f"{where(document, error.path)}: {error}" for error in field_errors(problem)]
         raise InvalidInputError(
             lines, f"{plural(len(lines), 'error')} in {document.source}", hint="see docs/policies.md"
         ) from problem
-
-
-def _where(document: Document, path: str) -> str:
-    try:
-        return document.where(path)
-    except InputError:
-        return document.where()
 
 
 def _documents(test: Document, directory: Path, field: str, paths: Sequence[str]) -> list[Document]:
@@ -188,7 +182,7 @@ def _subjects(documents: Iterable[Document], generation: Generation) -> tuple[Su
         Subject(
             sent.document,
             kind_of(sent.obj)[1],
-            str(metadata_of(sent.obj).get("namespace") or NAMESPACE),
+            str(object_at(sent.obj, "metadata").get("namespace") or NAMESPACE),
             name_of(sent.obj),
             sent.obj,
             sent.only_if_matched,
