@@ -1,29 +1,28 @@
-"""JobSets among the documents that were read: checked as the API server and JobSet would, and given a namespace.
+"""JobSets among the documents that were read: checked as the API server and JobSet would, given a namespace, planned.
 
 A PathwaysJob counts as the JobSet that it becomes; what is wrong with either is told at the PathwaysJob's own fields.
-
-A file has been through no schema and no webhook. What those would refuse is refused here
-too, so that a plan is never shown for a JobSet that cannot be created.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gangctl.api.documents import Document
-from gangctl.api.jobset import JobSet, ReplicatedJob, read_jobset
+from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
-from gangctl.api.scheduling import NEWEST, Generation
+from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.inputs import count_kinds, kind_in_words, placed, read_documents, where
+from gangctl.cli.jobsetchecks import GENERATED, check_jobset
 from gangctl.cli.messages import InvalidInputError, note, plural
-from gangctl.errors import ErrorKind, FieldError, InputError, one_line
-from gangctl.gang.convert import check_words
+from gangctl.cli.options import ClusterFlags
+from gangctl.errors import ErrorKind, FieldError, InputError
+from gangctl.gang.plan import make_plan
 from gangctl.gang.reasons import Notice
-from gangctl.gang.validate import MAX_JOBS
+from gangctl.gang.report import Planned, PlanReport, plan_report, requests_per_pod
+from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.pathways.reading.pathwaysjob import is_pathways_job
 from gangctl.pathways.words import API_VERSION as PATHWAYS_API_VERSION
 from gangctl.pathways.words import KIND as PATHWAYS_JOB
@@ -31,13 +30,8 @@ from gangctl.pathways.words import KIND as PATHWAYS_JOB
 if TYPE_CHECKING:
     from gangctl.cli.pathways.translation import Translation
 
-JOBSET: Final = "JobSet"
-GENERATED: Final = "xxxxx"
-"""Stands for the five characters that the API server appends to ``generateName``."""
 
-_JOB_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-_NO_LABEL: Final = 'is no DNS label: lower case letters, digits and "-", starting with a letter, at most 63 characters'
-_POD_SUFFIX: Final = "-abcde"
+JOBSET: Final = "JobSet"
 _READ_AS_BOOLEAN: Final = ("a string, got False", "a string, got True")
 _BARE_WORD: Final = 'in YAML a bare Off, On, Yes or No is a boolean; write it in quotes: "Off"'
 
@@ -127,64 +121,6 @@ def _with_namespace(raw: Mapping[str, Any], namespace: str | None) -> Iterator[F
         yield FieldError("metadata.namespace", ErrorKind.INVALID, f'is "{own}" but --namespace is "{namespace}"')
 
 
-def _check_identity(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[FieldError]:
-    version = raw.get("apiVersion")
-    if version != JOBSET_API_VERSION:
-        yield FieldError("apiVersion", ErrorKind.NOT_SUPPORTED, f'is "{version}", known: {JOBSET_API_VERSION}')
-    if not jobset.name and not jobset.generate_name:
-        yield FieldError("metadata.name", ErrorKind.REQUIRED, "a JobSet needs a name or a generateName")
-    elif jobset.name and not _JOB_NAME.fullmatch(jobset.name):
-        detail = f'"{one_line(jobset.name, 80)}" ({len(jobset.name)} characters) {_NO_LABEL}'
-        yield FieldError("metadata.name", ErrorKind.INVALID, detail)
-    if not jobset.replicated_jobs:
-        yield FieldError("spec.replicatedJobs", ErrorKind.REQUIRED, "a JobSet needs at least one replicated job")
-    jobs = sum(rj.replicas for rj in jobset.replicated_jobs)
-    if jobs > MAX_JOBS:
-        yield FieldError("spec.replicatedJobs", ErrorKind.TOO_MANY, f"{jobs} Jobs, at most {MAX_JOBS} can be shown")
-
-
-def _check_job_name(jobset: JobSet, rj: ReplicatedJob, job_spec: Mapping[str, Any]) -> Iterator[FieldError]:
-    """JobSet refuses names whose longest Job or pod is no DNS label (RFC 1035); its own name is at fault first."""
-    job = f"{jobset.name}-{rj.name}-{max(0, rj.replicas - 1)}"
-    names = [("Job", job)]
-    if rj.completions and job_spec.get("completionMode") != "NonIndexed":
-        names.append(("pod", f"{job}-{rj.completions - 1}{_POD_SUFFIX}"))
-    for what, name in names:
-        if not _JOB_NAME.fullmatch(name):
-            detail = f'{what} name "{one_line(name, 80)}" ({len(name)} characters) {_NO_LABEL}'
-            yield FieldError(f"{rj.path}.name", ErrorKind.INVALID, detail)
-            return
-
-
-def _check_replicated_jobs(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[FieldError]:
-    earlier: set[str] = set()
-    for entry, rj in zip(raw["spec"]["replicatedJobs"], jobset.replicated_jobs, strict=True):
-        if "name" not in entry:
-            yield FieldError(f"{rj.path}.name", ErrorKind.REQUIRED, "a replicated job needs a name")
-        elif rj.name in earlier:
-            yield FieldError(f"{rj.path}.name", ErrorKind.DUPLICATE, f'"{rj.name}" is the name of an earlier one')
-        for index, name in enumerate(rj.depends_on):
-            if name not in earlier:
-                detail = f'there is no earlier replicated job "{name}" to depend on'
-                yield FieldError(f"{rj.path}.dependsOn[{index}].name", ErrorKind.INVALID, detail)
-        earlier.add(rj.name)
-        if _JOB_NAME.fullmatch(jobset.name):
-            yield from _check_job_name(jobset, rj, (entry.get("template") or {}).get("spec") or {})
-
-
-def check_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...], bool]:
-    """A JobSet as it was read, what is wrong with it, and whether its types are right."""
-    jobset, malformed = read_jobset(raw)
-    if malformed:
-        return jobset, malformed, False
-    if not jobset.name and jobset.generate_name:
-        jobset = replace(jobset, name=f"{jobset.generate_name}{GENERATED}")
-    errors = [*_check_identity(raw, jobset), *check_words(raw)]
-    if jobset.replicated_jobs:
-        errors += _check_replicated_jobs(raw, jobset)
-    return jobset, tuple(errors), True
-
-
 def read_manifest(document: Document, namespace: str | None) -> Manifest:
     """Read and check one JobSet."""
     raw = document.value
@@ -231,3 +167,50 @@ def read_manifests(filenames: Sequence[str], namespace: str | None, generation: 
     if any(manifest.jobset.generate_name and manifest.jobset.name.endswith(GENERATED) for manifest in manifests):
         note(f'names of JobSets with generateName are shown with "{GENERATED}" for what the API server will append')
     return manifests
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedManifest:
+    """A JobSet of the input, what was decided about it, and the report on that."""
+
+    manifest: Manifest
+    planned: Planned
+    report: PlanReport
+
+
+def cluster_rules(kube: str | None, cluster: ClusterFlags, gang_schedulers: Sequence[str] = ()) -> ClusterRules:
+    """What decisions depend on besides the manifests."""
+    generation = _generation(kube, cluster)
+    return ClusterRules(generation, frozenset(gang_schedulers)) if gang_schedulers else ClusterRules(generation)
+
+
+def _generation(kube: str | None, cluster: ClusterFlags) -> Generation:
+    """The API generation to answer for: as asked, as discovered where a cluster is named, else the newest."""
+    if kube is not None:
+        return generation_of_minor(kube) or NEWEST
+    if not cluster.given:
+        return NEWEST
+    from gangctl.cli.cluster import ask_cluster, discover_generation  # noqa: PLC0415 -- 400 ms that files do without
+
+    return ask_cluster(cluster, discover_generation)
+
+
+def plan_manifests(
+    filenames: Sequence[str], namespace: str | None, rules: ClusterRules, uid: str | None = None
+) -> list[PlannedManifest]:
+    """Plan every JobSet and PathwaysJob in these files; InvalidInputError with all errors of all of them."""
+    problems = Problems()
+    found = []
+    for manifest in read_manifests(filenames, namespace, rules.generation):
+        errors = list(manifest.errors)
+        if manifest.readable:
+            resolution = resolve(manifest.jobset, rules)
+            errors += manifest.at_source([*resolution.errors, *requests_per_pod(manifest.raw)[1]])
+        if problems.add(manifest.document, errors):
+            continue
+        plan = make_plan(manifest.jobset, resolution.stamps, resolution.config.options, uid)
+        planned = Planned(manifest.jobset, plan, (*manifest.notices, *resolution.notices), rules.generation)
+        report, _ = plan_report(manifest.raw, planned)
+        found.append(PlannedManifest(manifest, planned, report))
+    problems.raise_if_any()
+    return found

@@ -9,8 +9,8 @@ import click
 
 from gangctl.api.quantity import show_bytes, show_milli
 from gangctl.cli import options
+from gangctl.cli.manifests import PlannedManifest, cluster_rules, plan_manifests
 from gangctl.cli.output import Section, Table, print_answer
-from gangctl.cli.planning import PlannedManifest, cluster_rules, plan_manifests
 from gangctl.gang.build import build_objects
 from gangctl.gang.config import read_config
 from gangctl.gang.report import GroupReport, PlanReport

@@ -9,9 +9,9 @@ from typing import Any, Final
 import click
 
 from gangctl.cli import options
+from gangctl.cli.manifests import PlannedManifest, cluster_rules, plan_manifests
 from gangctl.cli.messages import note
 from gangctl.cli.output import print_answer
-from gangctl.cli.planning import PlannedManifest, cluster_rules, plan_manifests
 from gangctl.errors import InputError
 from gangctl.gang.build import build_objects
 from gangctl.gang.naming import UID_PLACEHOLDER

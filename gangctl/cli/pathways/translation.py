@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.jobset import JobSet
-from gangctl.cli.manifests import check_jobset
+from gangctl.cli.jobsetchecks import check_jobset
 from gangctl.errors import FieldError, InputError, one_line
 from gangctl.gang.reasons import Notice
 from gangctl.gang.report import requests_per_pod
