@@ -52,11 +52,10 @@ class Asking:
 
 @dataclass(slots=True)
 class Found:
-    """What there is, and which gangs of it were asked for; ``reader`` is None where files were read."""
+    """What there is, and which gangs of it were asked for."""
 
     state: GangState
     keys: list[Key]
-    reader: Reader | None = None
 
 
 def places(command: F) -> F:
@@ -136,11 +135,7 @@ def one_of(found: Found, name: str) -> Key:
     return found.keys[0]
 
 
-async def nothing_more(_reader: Reader, _keys: list[Key]) -> None:
-    """What says how far gangs are is all that is read."""
-
-
-def find(asking: Asking, more: Callable[[Reader, list[Key]], Awaitable[None]] = nothing_more) -> Found:
+def find(asking: Asking, more: Callable[[Reader, list[Key]], Awaitable[None]] | None = None) -> Found:
     """Read what was asked for; ``more`` reads what else is wanted of a cluster."""
     if asking.offline:
         from gangctl.cli.gangs.files import read_files  # noqa: PLC0415 -- --help does without
@@ -149,8 +144,9 @@ def find(asking: Asking, more: Callable[[Reader, list[Key]], Awaitable[None]] = 
         return Found(state, pick(state, asking, asking.namespace))
 
     async def question(reader: Reader, keys: list[Key]) -> Found:
-        await more(reader, keys)
-        return Found(reader.state, keys, reader)
+        if more is not None:
+            await more(reader, keys)
+        return Found(reader.state, keys)
 
     return live(asking, question)
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, TypedDict
 
+from gangctl.gang.progress import JobProgress
 from gangctl.readiness.facts import NodeFacts, PodFacts, Snapshot
 from gangctl.readiness.membership import FINISHED, Group, JobKey, members
 from gangctl.readiness.report import rfc3339
@@ -97,24 +98,24 @@ def _all(group: Group) -> list[PodFacts]:
 def _group(group: Group) -> GroupDetail:
     exist = {job.key: job for job in group.jobs}
     pods = _by_job(_all(group))
-    jobs: list[JobDetail] = []
+    jobs = []
     for planned in group.planned:
         key = planned.replicated_job, planned.index
-        job = exist.get(key)
-        own = pods.get(key, [])
-        jobs.append(
-            {
-                "name": planned.name,
-                "replicatedJob": planned.replicated_job,
-                "exists": job is not None,
-                "wanted": planned.pods,
-                "ready": sum(pod.ready and not pod.deleting for pod in own),
-                "succeeded": job.succeeded if job is not None else 0,
-                "failedIndexes": job.failed_indexes if job is not None else 0,
-                "pods": [_pod(pod) for pod in own],
-            }
-        )
+        jobs.append(_job(planned.name, key, exist.get(key), planned.pods, pods.get(key, [])))
     return {"name": group.name if group.scope is not None else "", "template": group.template, "jobs": jobs}
+
+
+def _job(name: str, key: JobKey, job: JobProgress | None, wanted: int, pods: Sequence[PodFacts]) -> JobDetail:
+    return {
+        "name": name,
+        "replicatedJob": key[0],
+        "exists": job is not None,
+        "wanted": wanted,
+        "ready": sum(pod.ready and not pod.deleting for pod in pods),
+        "succeeded": job.succeeded if job is not None else 0,
+        "failedIndexes": job.failed_indexes if job is not None else 0,
+        "pods": [_pod(pod) for pod in pods],
+    }
 
 
 def _pod(pod: PodFacts) -> PodDetail:
@@ -137,17 +138,8 @@ def _alone(snapshot: Snapshot, groups: Sequence[Group]) -> GroupDetail | None:
     """Jobs of ReplicatedJobs without a gang, as far as they exist."""
     covered = {name for group in groups for name in group.replicated_jobs}
     pods = _by_job(pod for pod in snapshot.pods if _is_alone(pod, groups))
-    jobs: list[JobDetail] = [
-        {
-            "name": job.name,
-            "replicatedJob": job.replicated_job,
-            "exists": True,
-            "wanted": len(pods.get(job.key, ())),
-            "ready": sum(pod.ready for pod in pods.get(job.key, ())),
-            "succeeded": job.succeeded,
-            "failedIndexes": job.failed_indexes,
-            "pods": [_pod(pod) for pod in pods.get(job.key, ())],
-        }
+    jobs = [
+        _job(job.name, job.key, job, len(pods.get(job.key, ())), pods.get(job.key, ()))
         for job in sorted(snapshot.jobs, key=lambda each: each.key)
         if job.replicated_job not in covered
     ]

@@ -57,8 +57,9 @@ def command(
             await read_other_doors(client, found.stock, found.home)
         found.jobsets = await read_jobsets(client, found.stock, None if cluster_queue else found.home)
 
-    place = flags.Place(namespace, everywhere=cluster_queue)
-    found = flags.read(queue_files, cluster, place, namespace_of_kueue=kueue_namespace, more=more)
+    found = flags.read(
+        queue_files, cluster, namespace, everywhere=cluster_queue, kueue_namespace=kueue_namespace, more=more
+    )
     now = datetime.now(UTC)
     report = _report(found, name, now, cluster_queue=cluster_queue)
     names = (

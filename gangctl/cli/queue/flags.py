@@ -26,14 +26,6 @@ def queue_files(command: F) -> F:
     )(command)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Which namespace was asked for: None is the context's."""
-
-    namespace: str | None
-    everywhere: bool = False
-
-
 @dataclass(slots=True)
 class Found:
     """What there is; ``home`` is the namespace asked for."""
@@ -44,34 +36,28 @@ class Found:
     """None are known where they may not be read, or files were."""
 
 
-More = Callable[[Client, Found], Awaitable[None]]
-
-
-async def nothing_more(_client: Client, _found: Found) -> None:
-    """Nothing but Kueue's objects is read."""
-
-
 def read(
     files: tuple[str, ...],
     cluster: options.ClusterFlags,
-    place: Place,
+    namespace: str | None,
     *,
-    namespace_of_kueue: str = KUEUE_NAMESPACE,
-    more: More = nothing_more,
+    everywhere: bool = False,
+    kueue_namespace: str = KUEUE_NAMESPACE,
+    more: Callable[[Client, Found], Awaitable[None]] | None = None,
 ) -> Found:
-    """Read files or a cluster; ``more`` adds what else is wanted of a cluster."""
+    """Read files or a cluster, in a namespace or the context's; ``more`` adds what else is wanted of a cluster."""
     if files:
         if cluster.given:
             raise click.UsageError("--queues stands in for a cluster: leave it out, or --kubeconfig and --context")
-        return Found(read_stock(files), place.namespace or DEFAULT_NAMESPACE)
+        return Found(read_stock(files), namespace or DEFAULT_NAMESPACE)
     from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
     from gangctl.cli.kueuecluster import read_kueue  # noqa: PLC0415
 
     async def ask(client: Client, own_namespace: str) -> Found:
-        home = place.namespace or own_namespace
-        stock = await read_kueue(client, None if place.everywhere else [home], kueue_namespace=namespace_of_kueue)
-        found = Found(stock, home)
-        await more(client, found)
+        home = namespace or own_namespace
+        found = Found(await read_kueue(client, None if everywhere else [home], kueue_namespace=kueue_namespace), home)
+        if more is not None:
+            await more(client, found)
         return found
 
     return ask_cluster(cluster, ask)

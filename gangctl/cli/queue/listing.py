@@ -46,9 +46,9 @@ def command(
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     if namespace is not None and (everywhere or cluster_queues):
         raise click.UsageError("--namespace excludes --all-namespaces and --cluster-queues")
-    place = flags.Place(namespace, everywhere=everywhere or cluster_queues)
-    found = flags.read(queue_files, cluster, place)
-    reports = _reports(found.stock, None if place.everywhere else found.home, cluster_queues=cluster_queues)
+    everywhere |= cluster_queues
+    found = flags.read(queue_files, cluster, namespace, everywhere=everywhere)
+    reports = _reports(found.stock, None if everywhere else found.home, cluster_queues=cluster_queues)
     print_answer(form, reports, lambda: list_sections(reports), map(resource_name, reports))
 
 
