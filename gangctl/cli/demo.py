@@ -112,7 +112,7 @@ def _display(form: str, record: str | None) -> Iterator[Display]:
         if form == "table" and wants_colour():
             from rich.console import Console  # noqa: PLC0415 -- only where it shows
 
-            from gangctl.demo.live import LiveTable  # noqa: PLC0415 -- only where it shows
+            from gangctl.demo.display import LiveTable  # noqa: PLC0415 -- only where it shows
 
             table = LiveTable(Console(highlight=False))
             stack.callback(table.close)
@@ -189,7 +189,7 @@ def sandbox(kube: str, kubeconfig_out: str | None, nodes: int, port: int) -> Non
     kubelets, in memory and on loopback only. kubectl works with it, and so does "gangctl
     controller". Pods run until they are deleted, containers never.
     """
-    from gangctl.demo.standing import Standing, stand  # noqa: PLC0415 -- a second that --help need not wait for
+    from gangctl.demo.simulated import Simulation, simulate  # noqa: PLC0415 -- a second that --help need not wait for
 
     with TemporaryDirectory(prefix="gangctl-sandbox-") as directory:
         file = Path(kubeconfig_out) if kubeconfig_out is not None else Path(directory, "kubeconfig")
@@ -201,4 +201,4 @@ def sandbox(kube: str, kubeconfig_out: str | None, nodes: int, port: int) -> Non
 
         # Ctrl-C is how it ends, not how it fails.
         with suppress(KeyboardInterrupt):
-            until_interrupted(stand(Standing(kube, file, nodes, port), ready))
+            until_interrupted(simulate(Simulation(kube, file, nodes, port), ready))

@@ -1,11 +1,19 @@
-"""Where the demo is shown: as lines of text, to several at once; :mod:`gangctl.demo.live` is the terminal."""
+"""Where the demo is shown: as lines of text, in a terminal as a table that moves, and to several at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
 from gangctl.demo.scenario import PODS
-from gangctl.demo.sight import Sight
+from gangctl.demo.sight import JobSetSight, Sight, State
+from gangctl.errors import escaped
 
 
 class Display:
@@ -83,3 +91,73 @@ class Several(Display):
     def end(self, verdict: str) -> None:
         for display in self._displays:
             display.end(verdict)
+
+
+_STYLES: Final[Mapping[State, str]] = {
+    "waiting": "dim",
+    "half-started": "red",
+    "running": "green",
+    "finished": "bold green",
+}
+_EVENTS: Final = 4
+_PER_SECOND: Final = 8
+
+
+class LiveTable(Display):
+    """One table for each act; it stays on the screen as it was at the end."""
+
+    def __init__(self, console: Console) -> None:
+        """Draw on ``console``."""
+        self._console = console
+        self._live: Live | None = None
+
+    def say(self, text: str) -> None:
+        self._console.print(Text(escaped(text)))
+
+    def begin(self, title: str) -> None:
+        self._console.print()
+        self._console.print(Text(escaped(title), style="bold cyan"))
+        self._live = Live(console=self._console, refresh_per_second=_PER_SECOND, transient=False)
+        self._live.start()
+
+    def show(self, sight: Sight, seconds: float) -> None:
+        if self._live is not None:
+            self._live.update(picture(sight, seconds))
+
+    def end(self, verdict: str) -> None:
+        self.close()
+        self._console.print(Text(f"  {escaped(verdict)}.", style="bold"))
+
+    def close(self) -> None:
+        """Give the terminal back as it was, also in the middle of an act."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+
+
+def picture(sight: Sight, seconds: float) -> Group:
+    """JobSets, nodes and what gangctl said last."""
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for header in ("JOBSET", "PODS", "BOUND", "WAITING", "STATE"):
+        table.add_column(header, justify="right" if header in {"BOUND", "WAITING"} else "left", no_wrap=True)
+    for each in sight.jobsets:
+        table.add_row(each.name, _bar(each), str(each.bound), str(each.waiting), _state(each))
+    nodes = "   ".join(
+        f"{escaped(name)} {'#' * used}{'.' * max(0, places - used)}" for name, used, places in sight.nodes
+    )
+    lines = [Text(f"  nodes: {nodes}   {seconds:.1f} s", style="dim")]
+    lines += [
+        Text(f"  gangctl: {escaped(event)}", style="cyan", overflow="ellipsis", no_wrap=True)
+        for event in sight.said[-_EVENTS:]
+    ]
+    return Group(Padding(table, (0, 0, 0, 2)), *lines)
+
+
+def _bar(each: JobSetSight) -> Text:
+    if each.finished:
+        return Text("=" * PODS, style=_STYLES["finished"])
+    return Text("#" * min(each.bound, PODS) + "." * max(0, PODS - each.bound), style=_STYLES[each.state])
+
+
+def _state(each: JobSetSight) -> Text:
+    return Text(each.state, style=_STYLES[each.state])

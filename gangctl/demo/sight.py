@@ -1,4 +1,4 @@
-"""What can be seen of an act: who holds what, who waits, who is done, and what gangctl said."""
+"""What can be seen of an act: who holds what, who waits, who is done, what gangctl said; and what follows from both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gangctl.api.meta import JOBSET_NAME
-from gangctl.demo.scenario import JOBSETS, NAMES, PODS
+from gangctl.demo.scenario import CPUS, JOBSETS, NAMES, PODS
 
 State = Literal["waiting", "half-started", "running", "finished"]
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -113,3 +113,38 @@ class Result:
         pods = "no pod" if not self.stranded else f"{self.stranded} pods" if self.stranded > 1 else "1 pod"
         done = f"all {JOBSETS}" if self.finished == JOBSETS else f"{self.finished or 'none'} of {JOBSETS}"
         return f"{done} JobSets finished, {pods} stranded"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Both acts; ``places`` is how many pods the nodes take together."""
+
+    kubernetes: str
+    simulated: bool
+    without: Result
+    with_gangs: Result
+    places: int = CPUS
+
+    @property
+    def passed(self) -> bool:
+        """Whether gangs made the difference that they are for."""
+        return self.without.as_expected and self.with_gangs.as_expected
+
+    @property
+    def lines(self) -> tuple[str, str, str]:
+        """The demo in three sentences."""
+        return (
+            f"Without gangs: {self.without}.",
+            f"With gangctl: {self.with_gangs}.",
+            "That is what gangs are for." if self.passed else "That is not what gangs are for: something is wrong.",
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The document of ``gangctl demo -o json``."""
+        return {
+            "kubernetes": self.kubernetes,
+            "simulated": self.simulated,
+            "scenario": {"jobSets": JOBSETS, "podsPerJobSet": PODS, "places": self.places},
+            "acts": [self.without.as_json(), self.with_gangs.as_json()],
+            "passed": self.passed,
+        }

@@ -1,8 +1,10 @@
-"""The demo on the sandbox: the cluster is simulated, the gangctl in the second act is the real one."""
+"""The demo on the sandbox, where the gangctl in the second act is the real one; and a sandbox that is left running."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -16,10 +18,58 @@ from gangctl.demo.child import Controller
 from gangctl.demo.cluster import Stage
 from gangctl.demo.display import Display
 from gangctl.demo.scenario import CPUS, JOBSETS, PODS, Placement
-from gangctl.demo.standing import write_private
-from gangctl.demo.verdict import Verdict
+from gangctl.demo.sight import Verdict
+from gangctl.errors import ConfigError
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.sandbox.simulated import Outcome, SimulatedControllers, add_nodes
+
+_PRIVATE = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What to simulate, and where to write the kubeconfig."""
+
+    minor: str
+    kubeconfig: Path
+    nodes: int = 2
+    port: int = 0
+
+
+async def simulate(options: Simulation, ready: Callable[[str], None]) -> None:
+    """Run until cancelled; ``ready`` is told the server's address once everything is there.
+
+    Raises :class:`ConfigError` when the port is taken or the file cannot be written.
+    """
+    sandbox = Sandbox(SandboxOptions(minor=options.minor, port=options.port))
+    try:
+        await sandbox.open()
+    except OSError as error:
+        raise ConfigError(f"--port {options.port}: {error.strerror or error}") from error
+    try:
+        async with SimulatedControllers(sandbox.api) as simulated:
+            await add_nodes(sandbox.api, options.nodes)
+            write_private(options.kubeconfig, sandbox.kubeconfig())
+            try:
+                ready(sandbox.url)
+                await simulated.play_on()
+            finally:
+                options.kubeconfig.unlink(missing_ok=True)
+    finally:
+        await sandbox.close()
+
+
+def write_private(file: Path, text: str) -> None:
+    """Write a new file that nobody else may read, because it holds a token.
+
+    :class:`ConfigError` when that fails, also when there is one: nobody's kubeconfig is overwritten.
+    """
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE), "w", encoding="utf-8") as out:
+            out.write(text)
+    except OSError as error:
+        raise ConfigError(f"cannot write {file}: {error.strerror or error}") from error
+
 
 _NAMESPACE: Final = "demo"
 _NODES: Final = 2

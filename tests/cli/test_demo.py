@@ -16,12 +16,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from gangctl.demo.display import Lines
-from gangctl.demo.live import LiveTable
+from gangctl.demo.display import Lines, LiveTable
 from gangctl.demo.scenario import PODS, Placement, jobset
-from gangctl.demo.sight import JobSetSight, Result, Sight, see
+from gangctl.demo.sight import JobSetSight, Result, Sight, Verdict, see
 from gangctl.demo.sizing import size
-from gangctl.demo.verdict import Verdict
 from gangctl.errors import ClusterUnavailableError
 from tests.cli.run import Answer, gangctl
 from tests.controlplane.wait import NotYet, wait_for

@@ -15,7 +15,7 @@ from gangctl.client.config import load_cluster
 from gangctl.client.resources import JOBS, JOBSETS, PODS, Resource
 from gangctl.client.transport import Transport
 from gangctl.demo.child import Controller
-from gangctl.demo.standing import write_private
+from gangctl.demo.simulated import write_private
 from gangctl.sandbox.server import Sandbox
 from gangctl.sandbox.simulated import SimulatedControllers, add_nodes
 from release.build import build
