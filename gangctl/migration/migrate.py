@@ -6,19 +6,185 @@ that silently became another one would be found out when it hangs. Nothing is ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
-from gangctl.api.meta import JOBSET_GROUP
-from gangctl.gang.convert import Notation, convert
-from gangctl.gang.edits import Object
-from gangctl.migration.conversion import convert_draft
-from gangctl.migration.draft import Draft, Note, Problem
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, JOBSET_GROUP, QUEUE_NAME
+from gangctl.errors import ErrorKind
+from gangctl.gang.config import GangConfig, GangMode, is_configured
+from gangctl.gang.convert import Notation, check_words, convert, options_text
+from gangctl.gang.edits import Object, with_key, with_metadata
+from gangctl.gang.resolve import ClusterRules, resolve
+from gangctl.migration import kai, volcano
+from gangctl.migration.draft import Draft, Note, Problem, scheduler_path
 from gangctl.migration.kinds import check_kind
-from gangctl.migration.marks import read_marks, systems_seen
-from gangctl.migration.podgroups import read_pod_groups
+from gangctl.migration.marks import (
+    FIELDS,
+    Level,
+    check_texts,
+    child,
+    mentions,
+    pod_template,
+    read_marks,
+    replicated_jobs,
+    systems_seen,
+)
+from gangctl.migration.modes import gang_config
+from gangctl.migration.podgroups import PodGroup, drop, read_coscheduling, read_pod_groups
 from gangctl.migration.systems import NAMES, System
+
+
+def check_words_of(draft: Draft) -> None:
+    """Refuse words that nobody could have read, and words of a second system, gangctl included."""
+    for error in (*check_texts(draft.raw, draft.system), *check_words(draft.raw)):
+        draft.refuse(error.path, error.detail, error.kind)
+    title = draft.names.title
+    for system, (what, path) in systems_seen(draft.raw).items():
+        if system is not draft.system:
+            other = NAMES[system].title
+            detail = f"{what} is for {other}, beside what is for {title}: keep one scheduler, remove the other's words"
+            draft.refuse(path, detail, ErrorKind.INVALID)
+    if is_configured(draft.jobset) or draft.jobset.native_scheduling:
+        path = "spec.scheduling" if draft.jobset.native_scheduling else "metadata"
+        detail = f"the JobSet has a gang configuration already, beside what is for {title}: remove one of them"
+        draft.refuse(path, detail, ErrorKind.INVALID)
+
+
+def check_queue(draft: Draft, queue: str) -> None:
+    """Refuse a second queue of Kueue; say which queue is left out when none is asked for."""
+    if queue and draft.jobset.queue not in {"", queue}:
+        detail = f'is "{draft.jobset.queue}", not "{queue}": leave --queue out, or this label'
+        draft.refuse(f"metadata.labels[{QUEUE_NAME}]", detail, ErrorKind.INVALID)
+    elif draft.queues and not queue and not draft.jobset.queue:
+        names = ", ".join(f'"{name}"' for name in sorted(set(draft.queues)))
+        text = f"queue {names} of {draft.names.title} is left out; --queue NAME puts the JobSet into one of Kueue"
+        draft.note("metadata", text)
+
+
+def check_uses(draft: Draft) -> None:
+    """Refuse pods that use a label or an annotation which goes."""
+    going = sorted({m.key for m in draft.marks if m.level is Level.POD and draft.names.reads(m.key)})
+    for rj, entry in zip(draft.jobset.replicated_jobs, replicated_jobs(draft.raw), strict=True):
+        spec = child(pod_template(entry), "spec")
+        for key in going:
+            if mentions(spec, key):
+                detail = f"these pods use {key}, which goes: select by jobset.sigs.k8s.io/jobset-name instead"
+                draft.refuse(f"{rj.path}.template.spec.template.spec", detail)
+
+
+def check_result(draft: Draft, value: Object) -> None:
+    """Refuse what gangctl would refuse at admission, on the newest Kubernetes; say what else it would."""
+    resolution = resolve(read_jobset(value)[0], ClusterRules())
+    for error in resolution.errors:
+        draft.refuse(error.path, error.detail, error.kind)
+    for notice in resolution.notices:
+        draft.note("metadata", notice.message)
+
+
+def _without_marks(draft: Draft, holder: Mapping[str, Any], level: Level, index: int = -1) -> Object:
+    mine = [mark for mark in draft.marks if (mark.level, mark.index) == (level, index) and draft.names.reads(mark.key)]
+    changed = dict(holder)
+    for field in FIELDS:
+        gone: dict[str, str | None] = {mark.key: None for mark in mine if mark.field == field}
+        if gone:
+            changed = with_metadata(changed, field, gone)
+    return changed
+
+
+def _replicated_job(draft: Draft, entry: Mapping[str, Any], index: int, mode: GangMode | None) -> Object:
+    if "template" not in entry:
+        return dict(entry)
+    template = _without_marks(draft, entry["template"] or {}, Level.JOB, index)
+    if mode is not None:
+        template = with_metadata(template, "annotations", {GANG_MODE: str(mode)})
+    job_spec = template.get("spec") or {}
+    pod = job_spec.get("template") or {}
+    changed = _without_marks(draft, pod, Level.POD, index)
+    if index in draft.leaving and pod.get("spec"):
+        changed = with_key(changed, "spec", with_key(pod["spec"], "schedulerName", None))
+    if changed != pod:
+        template = with_key(template, "spec", with_key(job_spec, "template", changed))
+    return with_key(entry, "template", template)
+
+
+def rewrite(draft: Draft, config: GangConfig, queue: str) -> Object:
+    """The JobSet as gangctl wants it; ``queue`` is a LocalQueue of Kueue, or empty."""
+    pairs = zip(draft.raw["spec"].get("replicatedJobs") or (), config.replicated_jobs, strict=True)
+    entries = [_replicated_job(draft, entry, index, mode) for index, (entry, mode) in enumerate(pairs)]
+    value = _without_marks(draft, draft.raw, Level.JOBSET)
+    modes = {GANG_MODE: str(config.jobset) if config.jobset else None, GANG_OPTIONS: options_text(config.options)}
+    value = with_metadata(value, "annotations", modes)
+    if queue:
+        value = with_metadata(value, "labels", {QUEUE_NAME: queue})
+    return with_key(value, "spec", with_key(draft.raw["spec"], "replicatedJobs", entries))
+
+
+_UNDERSTOOD: Final[dict[System, frozenset[str]]] = {
+    System.VOLCANO: volcano.UNDERSTOOD,
+    System.KAI: kai.UNDERSTOOD,
+    System.COSCHEDULING: frozenset(),
+}
+"""Labels and annotations whose meaning is in the result, or of which something else is said."""
+
+
+def _read(draft: Draft, objects: Sequence[Object], pod_groups: Sequence[PodGroup]) -> None:
+    match draft.system:
+        case System.VOLCANO:
+            volcano.read_volcano(draft, objects, pod_groups)
+        case System.KAI:
+            kai.read_kai(draft)
+        case System.COSCHEDULING:
+            read_coscheduling(draft, objects, pod_groups)
+    for each in pod_groups:
+        if draft.jobset.name in each.owners and each.position not in draft.dropped:
+            drop(draft, each)
+
+
+def _leave_scheduler(draft: Draft) -> None:
+    """Settle whose ``schedulerName`` goes: the system's own, and that of all members of a gang."""
+    members = {rj.index for group in draft.groups for rj in group.members}
+    for rj in draft.jobset.replicated_jobs:
+        known = rj.scheduler in draft.names.schedulers
+        if rj.scheduler and (known or rj.index in members):
+            draft.leaving.add(rj.index)
+            if not known:
+                draft.note(
+                    scheduler_path(rj), f'removed schedulerName "{rj.scheduler}": kube-scheduler has the gang now'
+                )
+
+
+def _note_leftovers(draft: Draft) -> None:
+    """Say which words of the system go without a trace in the result."""
+    told: set[str] = set()
+    names = draft.names
+    for mark in draft.marks:
+        if mark.key == names.group_key:
+            if (mark.level, mark.field) != (Level.POD, names.group_field):
+                text = f"removed {mark.key}, which {names.title} reads in the {names.group_field} of pods only"
+                draft.note(mark.path, text)
+        elif names.reads(mark.key) and mark.key not in _UNDERSTOOD[draft.system] | told:
+            told.add(mark.key)
+            draft.note(mark.path, f"removed {mark.key}, which only {names.title} reads")
+
+
+def convert_draft(draft: Draft, objects: Sequence[Object], pod_groups: Sequence[PodGroup], queue: str) -> Object:
+    """The JobSet as gangctl wants it; as it was, when the draft has problems afterwards."""
+    check_words_of(draft)
+    if draft.problems:
+        return draft.raw
+    _read(draft, objects, pod_groups)
+    config = gang_config(draft)
+    _leave_scheduler(draft)
+    _note_leftovers(draft)
+    check_queue(draft, queue)
+    check_uses(draft)
+    if draft.problems:
+        return draft.raw
+    value = rewrite(draft, config, queue)
+    check_result(draft, value)
+    return draft.raw if draft.problems else value
 
 
 @dataclass(frozen=True, slots=True)

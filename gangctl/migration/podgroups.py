@@ -1,4 +1,9 @@
-"""PodGroups that people wrote for another scheduler, and the gangs of the pods that name them."""
+"""PodGroups of Volcano and coscheduling: what they say, which JobSets they are for, and the gangs that they make.
+
+Coscheduling (scheduler-plugins ``pkg/coscheduling/core``) makes one gang of all pods that a label puts into one
+PodGroup: pods count by label and namespace, whoever made them, and start when ``minMember`` of them have a place. The
+scheduler's name is the cluster's choice.
+"""
 
 from __future__ import annotations
 
@@ -150,3 +155,17 @@ def drop(draft: Draft, pod_group: PodGroup) -> None:
     text = f'dropped {draft.names.title} PodGroup "{pod_group.name}": gangctl makes its own{more}'
     draft.notes.append(Note(pod_group.position, "", text))
     draft.dropped.add(pod_group.position)
+
+
+def read_coscheduling(draft: Draft, objects: Sequence[Object], pod_groups: Sequence[PodGroup]) -> None:
+    """Add the gangs that coscheduling makes of this JobSet."""
+    members = named_members(draft, draft.jobset.replicated_jobs)
+    for name, joined in members.items():
+        add_named_group(draft, objects, pod_groups, name, joined)
+    if not members:
+        path = "spec.replicatedJobs"
+        detail = (
+            f"no pod template has the label {draft.names.group_key}: coscheduling makes no gang of this JobSet. Remove "
+            "schedulerName and ask for a gang with gangctl.dev/gang-mode"
+        )
+        draft.refuse(path, detail)
