@@ -19,7 +19,7 @@ import click
 
 from gangctl.cli.options import KUBERNETES, ClusterFlags, colour, output
 from gangctl.cli.options import cluster as cluster_flags
-from gangctl.cli.output import wants_colour
+from gangctl.cli.output import answer_no, wants_colour
 
 if TYPE_CHECKING:
     from gangctl.demo.display import Display
@@ -83,7 +83,7 @@ def demo(  # noqa: PLR0917 -- one for each option
 
         click.echo(to_json([verdict.as_json()]), nl=False)
     if not verdict.passed:
-        raise click.exceptions.Exit(1)
+        answer_no()
 
 
 def _confirmation(*, yes: bool) -> Callable[[list[str]], None]:
@@ -97,7 +97,7 @@ def _confirmation(*, yes: bool) -> Callable[[list[str]], None]:
         if not sys.stdin.isatty():
             raise click.UsageError("this needs a confirmation: give --yes")
         if not click.confirm("Go on?", err=True):
-            raise click.exceptions.Exit(1)
+            answer_no()
 
     return confirm
 

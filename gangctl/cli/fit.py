@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import click
 
@@ -11,11 +10,9 @@ from gangctl.cli import options
 from gangctl.cli.fitting import Answer, Question, answer_of, subjects_of
 from gangctl.cli.fitview import fit_sections
 from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, read_stock
-from gangctl.cli.output import print_answer
+from gangctl.cli.output import answer_no, print_answer
 from gangctl.errors import InputError
 from gangctl.fit.report import FitReport
-
-NO: Final = 1
 
 
 @click.command()
@@ -87,7 +84,7 @@ def fit(
         lambda: [section for each in answers for section in fit_sections(each.report, each.remarks)],
     )
     if any(_is_no(each.report, now=now) for each in answers):
-        raise click.exceptions.Exit(NO)
+        answer_no()
 
 
 def _check_usage(name: str | None, filenames: Sequence[str], queue_files: Sequence[str], *, live: bool) -> None:

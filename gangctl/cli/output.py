@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -32,6 +32,11 @@ def print_answer(
         print_names(objects if names is None else names)
     else:
         print_objects(objects, form)
+
+
+def answer_no() -> NoReturn:
+    """End with the exit code of an answer that is no."""
+    raise click.exceptions.Exit(1)
 
 
 def print_objects(objects: Sequence[Mapping[str, Any]], form: str) -> None:

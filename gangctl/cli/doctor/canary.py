@@ -12,7 +12,7 @@ from typing import Any, Final
 from gangctl.api.jobset import SCHEDULING_REFERENCES
 from gangctl.api.meta import JOBSET_NAME, controller_owner
 from gangctl.api.scheduling import Generation
-from gangctl.cli.doctor.facts import Canary, CanaryPod, Fact, Flock
+from gangctl.cli.doctor.facts import Canary, CanaryJobSet, CanaryPod, Fact
 from gangctl.cli.doctor.gathering.gatherer import all_of, denied, unseen
 from gangctl.cli.doctor.manifest import NEVER, gang_of_two, is_stamped
 from gangctl.client.client import Client, Selection
@@ -29,7 +29,7 @@ _CLEANUP_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Flight:
+class CanaryOptions:
     """``timeout`` is how long each step may take, ``hold`` how long nothing may be placed of the torn one (seconds)."""
 
     namespace: str
@@ -37,86 +37,86 @@ class Flight:
     hold: float = 5.0
 
 
-async def fly(client: Client, flight: Flight) -> Fact[Canary]:
+async def run_canary(client: Client, options: CanaryOptions) -> Fact[Canary]:
     """Both JobSets at once, and afterwards neither; :class:`Unseen` where a right is missing."""
-    bird = _Bird(client, flight, pick_generation(await served_resources(client)).generation)
+    run = _Run(client, options, pick_generation(await served_resources(client)).generation)
     stem = f"gangctl-canary-{secrets.token_hex(3)}"
     names = (f"{stem}-whole", f"{stem}-torn")
     try:
         # Both to their ends, also where one of them fails: nothing is created any more when they are removed.
         whole, torn = await all_of(
             (
-                bird.watch(names[0], gang_of_two(names[0]), _is_placed),
-                bird.watch(names[1], gang_of_two(names[1], torn=True), _is_refused),
+                run.watch(names[0], gang_of_two(names[0]), _is_placed),
+                run.watch(names[1], gang_of_two(names[1], torn=True), _is_refused),
             )
         )
         if any(pod.refused for pod in torn.pods):
-            torn = await bird.hold(torn)
+            torn = await run.hold(torn)
     except ApiError as error:
         # Whoever may not go on must not leave anything behind either.
-        left = await bird.remove()
+        left = await run.remove()
         found = unseen(error)
         return replace(found, why=f"{found.why}; left behind: {', '.join(left)}") if left else found
     except asyncio.CancelledError:
-        await bird.remove()
+        await run.remove()
         raise
-    return Canary(whole, torn, flight.hold, tuple(await bird.remove()))
+    return Canary(whole, torn, options.hold, tuple(await run.remove()))
 
 
-def _is_placed(flock: Flock) -> bool:
+def _is_placed(jobset: CanaryJobSet) -> bool:
     """All there is to see of the one that fits."""
-    everybody = len(flock.pods) == PODS_OF_ONE and all(pod.node for pod in flock.pods)
-    return flock.suspended or (everybody and bool(flock.groups))
+    everybody = len(jobset.pods) == PODS_OF_ONE and all(pod.node for pod in jobset.pods)
+    return jobset.suspended or (everybody and bool(jobset.groups))
 
 
-def _is_refused(flock: Flock) -> bool:
+def _is_refused(jobset: CanaryJobSet) -> bool:
     """The scheduler has looked at it, and has not found room, or has placed a part of it."""
-    return flock.suspended or any(pod.refused or pod.node for pod in flock.pods)
+    return jobset.suspended or any(pod.refused or pod.node for pod in jobset.pods)
 
 
 @dataclass(slots=True)
-class _Bird:
+class _Run:
     client: Client
-    flight: Flight
+    options: CanaryOptions
     generation: Generation | None
     made: set[str] = field(default_factory=set)
     """Names of JobSets that may exist."""
 
-    async def watch(self, name: str, manifest: dict[str, Any], done: Callable[[Flock], bool]) -> Flock:
+    async def watch(self, name: str, manifest: dict[str, Any], done: Callable[[CanaryJobSet], bool]) -> CanaryJobSet:
         """Create it, and look again and again until it is ``done`` or the time is over."""
         self.made.add(name)
         try:
-            created = await self.client.create(JOBSETS, manifest, self.flight.namespace)
+            created = await self.client.create(JOBSETS, manifest, self.options.namespace)
         except ApiError as error:
             if isinstance(error, (ForbiddenError, InvalidError, NotFoundError)):
                 self.made.discard(name)
             if denied(error.message):
                 raise
-            return Flock(name, refusal=error.message)
-        flock = Flock(name, stamped=is_stamped(created))
-        return await self._until(flock, done, self.flight.timeout)
+            return CanaryJobSet(name, refusal=error.message)
+        jobset = CanaryJobSet(name, stamped=is_stamped(created))
+        return await self._until(jobset, done, self.options.timeout)
 
-    async def hold(self, flock: Flock) -> Flock:
+    async def hold(self, jobset: CanaryJobSet) -> CanaryJobSet:
         """Look on: a pod that is placed now is placed alone."""
-        return await self._until(flock, lambda seen: any(pod.node for pod in seen.pods), self.flight.hold)
+        return await self._until(jobset, lambda seen: any(pod.node for pod in seen.pods), self.options.hold)
 
-    async def _until(self, flock: Flock, done: Callable[[Flock], bool], seconds: float) -> Flock:
+    async def _until(self, jobset: CanaryJobSet, done: Callable[[CanaryJobSet], bool], seconds: float) -> CanaryJobSet:
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
-            flock = await self._look(replace(flock, seconds=loop.time() - began))
-            if done(flock) or flock.seconds >= seconds:
-                return flock
+            jobset = await self._look(replace(jobset, seconds=loop.time() - began))
+            if done(jobset) or jobset.seconds >= seconds:
+                return jobset
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def _look(self, flock: Flock) -> Flock:
-        namespace = self.flight.namespace
-        stored = await self.client.get(JOBSETS, flock.name, namespace)
-        pods = await self.client.list(PODS, namespace, selection=Selection(f"{JOBSET_NAME}={flock.name}"))
+    async def _look(self, jobset: CanaryJobSet) -> CanaryJobSet:
+        namespace = self.options.namespace
+        stored = await self.client.get(JOBSETS, jobset.name, namespace)
+        pods = await self.client.list(PODS, namespace, selection=Selection(f"{JOBSET_NAME}={jobset.name}"))
         return replace(
-            flock,
+            jobset,
             suspended=(stored.get("spec") or {}).get("suspend") is True,
-            groups=tuple([f"{kind} {name}" for kind, name in await self._groups(flock.name)]),
+            groups=tuple([f"{kind} {name}" for kind, name in await self._groups(jobset.name)]),
             pods=tuple(sorted(map(_pod, pods.items), key=lambda pod: pod.name)),
         )
 
@@ -124,7 +124,7 @@ class _Bird:
         """Kind and name of the objects that the JobSet controls."""
         found = []
         for kind, resource in self._kinds():
-            for item in (await self.client.list(resource, self.flight.namespace)).items:
+            for item in (await self.client.list(resource, self.options.namespace)).items:
                 owner = controller_owner(item["metadata"]) or {}
                 if owner.get("kind") == "JobSet" and owner.get("name") == jobset:
                     found.append((kind, str(item["metadata"].get("name"))))
@@ -138,13 +138,13 @@ class _Bird:
     async def remove(self) -> list[str]:
         """Delete what was made and wait until nothing of it is left; what is, for as long as that was waited for."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + max(self.flight.timeout, _CLEANUP_SECONDS)
+        deadline = loop.time() + max(self.options.timeout, _CLEANUP_SECONDS)
         names = sorted(self.made)
         while True:
             try:
                 left = [each for name in names for each in await self._leftovers(name)]
             except ApiError as error:
-                left = [f"JobSet {self.flight.namespace}/{name}: {error.message}" for name in names]
+                left = [f"JobSet {self.options.namespace}/{name}: {error.message}" for name in names]
                 if isinstance(error, ForbiddenError):
                     return left
             if not left or loop.time() > deadline:
@@ -152,7 +152,7 @@ class _Bird:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _leftovers(self, name: str) -> list[str]:
-        namespace = self.flight.namespace
+        namespace = self.options.namespace
         left = []
         # There is none: an earlier look has deleted it, or its creation was refused. What it left may be there yet.
         with contextlib.suppress(NotFoundError):

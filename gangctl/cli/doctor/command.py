@@ -11,9 +11,8 @@ import click
 from gangctl.cli import options
 from gangctl.cli.doctor.subjects import IDS, SUBJECTS, Area, Subject
 from gangctl.cli.messages import note
-from gangctl.cli.output import print_answer
+from gangctl.cli.output import answer_no, print_answer
 
-NO: Final = 1
 _CANARY: Final = frozenset(each.id for each in SUBJECTS if each.area is Area.CANARY)
 
 
@@ -84,16 +83,16 @@ def command(
     from gangctl.cli.doctor.report import sections  # noqa: PLC0415 -- --help does without both
     from gangctl.cli.doctor.run import Asking, look  # noqa: PLC0415
 
-    flown = any(each.id in _CANARY for each in subjects)
-    asking = Asking(subjects, canary=timeout if flown else None, agree=_agreement(yes=yes), **flags)
+    with_canary = any(each.id in _CANARY for each in subjects)
+    asking = Asking(subjects, canary=timeout if with_canary else None, agree=_agreement(yes=yes), **flags)
     report = look(cluster, asking)
     print_answer(form, [report], lambda: sections(report))
     if report["verdict"] == "failed":
-        raise click.exceptions.Exit(NO)
+        answer_no()
 
 
 def _chosen(only: tuple[str, ...], *, canary: bool) -> list[Subject]:
-    """What is looked at; of the canary only where one is flown."""
+    """What is looked at; of the canary only where one is with_canary."""
     if (wanted := sorted(_CANARY & set(only))) and not canary:
         raise click.UsageError(f"--only {wanted[0]} needs --canary")
     return [each for each in SUBJECTS if (each.id in only or not only) and (canary or each.id not in _CANARY)]

@@ -184,7 +184,7 @@ class CanaryPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Flock:
+class CanaryJobSet:
     """One JobSet of the canary, as it was last seen."""
 
     name: str
@@ -202,8 +202,8 @@ class Flock:
 class Canary:
     """Both JobSets: all pods of ``whole`` fit, one of ``torn`` does not; and what deleting them left behind."""
 
-    whole: Flock
-    torn: Flock
+    whole: CanaryJobSet
+    torn: CanaryJobSet
     held_seconds: float
     """How long the torn one was watched after the scheduler had refused a pod of it."""
     left_behind: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gangctl import __version__
 from gangctl.cli.cluster import connect
-from gangctl.cli.doctor.canary import Flight, fly
+from gangctl.cli.doctor.canary import CanaryOptions, run_canary
 from gangctl.cli.doctor.checks import CHECKS
 from gangctl.cli.doctor.facts import Facts
 from gangctl.cli.doctor.gathering import cluster, gangs, installed, rights
@@ -86,5 +86,5 @@ async def examine_all(client: Client, namespace: str, asking: Asking) -> list[Re
     facts = await gather(client, place, [name for each in asking.subjects for name in CHECKS[each.id].facts])
     if asking.canary is not None:
         asking.agree(namespace)
-        facts = replace(facts, canary=await fly(client, Flight(namespace, asking.canary)))
+        facts = replace(facts, canary=await run_canary(client, CanaryOptions(namespace, asking.canary)))
     return [examine(each, CHECKS[each.id], facts) for each in asking.subjects]

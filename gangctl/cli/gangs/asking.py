@@ -12,6 +12,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.messages import note, plural
+from gangctl.cli.options import F
 from gangctl.errors import InputError
 from gangctl.kueue.names import KUEUE_NAMESPACE
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from gangctl.cli.gangs.cluster import Reader
     from gangctl.cli.gangs.state import GangState
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 NO_CLUSTER: Final = options.ClusterFlags()

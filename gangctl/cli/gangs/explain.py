@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
-from gangctl.cli.output import print_answer
-
-NO: Final = 1
+from gangctl.cli.output import answer_no, print_answer
 
 
 @click.command("explain")
@@ -46,4 +44,4 @@ def command(*, name: str, form: str, **flags: Any) -> None:
     assert gang is not None  # noqa: S101 -- it was found a moment ago
     print_answer(form, [gang_object(gang)], lambda: explanation(gang, found.state.outcome(key), now))
     if is_no(gang):
-        raise click.exceptions.Exit(NO)
+        answer_no()

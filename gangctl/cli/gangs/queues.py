@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -125,13 +125,6 @@ class _View(QueueIndex):
             return None
         ordered = self.ordered(queue)
         head = head_of(ordered, queue)
-        if head is None or head.uid == workload.uid or not _behind(workload, ordered):
+        if head is None or head.uid == workload.uid or all(each.uid != workload.uid for each in ordered):
             return None
-        return blocking_head(ordered, queue, now, never=self._nevers(head))
-
-    def _nevers(self, head: QueuedWorkload) -> Collection[str]:
-        return {head.uid} if self._never.get(head.owner_uid) else ()
-
-
-def _behind(workload: QueuedWorkload, ordered: Sequence[QueuedWorkload]) -> bool:
-    return any(each.uid == workload.uid for each in ordered)
+        return blocking_head(ordered, queue, now, never={head.uid} if self._never.get(head.owner_uid) else ())

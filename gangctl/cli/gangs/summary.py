@@ -6,7 +6,7 @@ The shape of the data is published (``docs/top.schema.json``, written from the t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypedDict
 
@@ -220,7 +220,7 @@ def _row(queue: QueueSummary, now: float) -> tuple[str, ...]:
         f"{pods['ready']}/{pods['wanted']}",
         str(pods["stranded"]),
         ago(unix(queue["oldest"]), now),
-        _counted(queue["phases"]),
+        ", ".join(f"{count} {phase}" for phase, count in queue["phases"].items()),
     )
 
 
@@ -233,7 +233,3 @@ def _waiting_row(gang: WaitingReport, now: float) -> tuple[str, ...]:
         gang["reason"] or NONE,
         gang["message"],
     )
-
-
-def _counted(phases: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {phase}" for phase, count in phases.items())

@@ -65,7 +65,7 @@ def _jobs(jobs: Sequence[JobDetail], now: float) -> Iterator[Branch]:
     for alike in shapes.values():
         if len(alike) <= FEW:
             for job in alike:
-                yield Branch(_job(job), list(_pods(job["pods"], now)))
+                yield Branch(f"Job {job['name']}: {_progress(job)}", list(_pods(job["pods"], now)))
             continue
         first = alike[0]
         title = f"{len(alike)} Jobs {first['name']} ... {alike[-1]['name']}: each {_progress(first)}"
@@ -77,10 +77,6 @@ def _shape(job: JobDetail) -> tuple[object, ...]:
     states = Counter(pod["state"] for pod in job["pods"])
     ended = job["succeeded"], job["failedIndexes"]
     return job["replicatedJob"], job["exists"], job["wanted"], ended, tuple(sorted(states.items()))
-
-
-def _job(job: JobDetail) -> str:
-    return f"Job {job['name']}: {_progress(job)}"
 
 
 def _progress(job: JobDetail) -> str:

@@ -38,8 +38,12 @@ def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> Seen:
         home = namespace or own_namespace
         job = await _get(client, PATHWAYS_JOBS, name, home)
         jobset = await _get(client, JOBSETS, name, home)
-        foreign = job is not None and jobset is not None and pathways_owner(jobset) != _uid(job)
-        if job is None and jobset is not None and _label(jobset) != name:
+        foreign = job is not None and jobset is not None and pathways_owner(jobset) != _text(job, "uid")
+        if (
+            job is None
+            and jobset is not None
+            and str((jobset["metadata"].get("labels") or {}).get(JOB_LABEL) or "") != name
+        ):
             jobset = None
         if job is None and jobset is None:
             raise await _unknown(client, name, home)
@@ -77,7 +81,7 @@ async def _head(client: Client, name: str, namespace: str) -> HeadPod | None:
     except ForbiddenError as refused:
         note(f"the head's pod is not known: {refused}")
         return None
-    pods = sorted(page.items, key=lambda pod: (_phase(pod) not in _OVER, _created(pod)))
+    pods = sorted(page.items, key=lambda pod: (_phase(pod) not in _OVER, _text(pod, "creationTimestamp")))
     if not pods:
         return None
     newest = pods[-1]
@@ -85,22 +89,14 @@ async def _head(client: Client, name: str, namespace: str) -> HeadPod | None:
     return HeadPod(str(newest["metadata"].get("name")), _phase(newest), node if isinstance(node, str) else "")
 
 
+def _text(raw: Object, key: str) -> str:
+    return str(raw["metadata"].get(key) or "")
+
+
 def _phase(pod: Object) -> str:
     if "deletionTimestamp" in pod["metadata"]:
         return "Terminating"
     return str((pod.get("status") or {}).get("phase") or "Pending")
-
-
-def _created(pod: Object) -> str:
-    return str(pod["metadata"].get("creationTimestamp") or "")
-
-
-def _uid(raw: Object) -> str:
-    return str(raw["metadata"].get("uid") or "")
-
-
-def _label(raw: Object) -> str:
-    return str((raw["metadata"].get("labels") or {}).get(JOB_LABEL) or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gangctl.cli import options
+from gangctl.cli.options import F
 from gangctl.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from gangctl.pathways.options import PathwaysOptions
 
 
-F = TypeVar("F", bound=Callable[..., Any])
 STARTUPS: Final = ("InOrder", "DependsOn", "AnyOrder")
 SLICINGS: Final = ("None", "Sub", "Super", "Dynamic")
 PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from gangctl.api.objects import Object
 from gangctl.api.parts import object_at, objects_at
 from gangctl.cli.output import Section, Table
-from gangctl.cli.pathways.report import API_VERSION, STATUS, UNSEEN, PathwaysCondition, PathwaysStatus
+from gangctl.cli.pathways.report import STATUS, UNSEEN, PathwaysCondition, PathwaysStatus
+from gangctl.fit.report import API_VERSION
 from gangctl.pathways.status.conclusion import next_status
 from gangctl.pathways.status.facts import Condition, JobSetFacts, PathwaysFacts, Phase, Status
 from gangctl.pathways.status.projections import read_jobset_facts, read_pathways_facts

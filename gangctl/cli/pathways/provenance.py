@@ -14,10 +14,11 @@ from gangctl.api.fieldpath import FieldPath
 from gangctl.cli.inputs import where
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, wrapped
-from gangctl.cli.pathways.report import API_VERSION, EXPLANATION, PathwaysExplanation
+from gangctl.cli.pathways.report import EXPLANATION, PathwaysExplanation
 from gangctl.cli.pathways.subjects import Subject
 from gangctl.cli.pathways.translation import lies_in
 from gangctl.errors import one_line
+from gangctl.fit.report import API_VERSION
 from gangctl.pathways.origins import Origin, OriginKind
 
 _SHOWN: Final = 72

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from gangctl.cli import options
 from gangctl.cli.messages import note
-from gangctl.cli.output import print_answer
+from gangctl.cli.output import answer_no, print_answer
 from gangctl.cli.pathways import flags
-
-WARNED: Final = 1
 
 
 @click.command()
@@ -56,6 +54,6 @@ def render(
     for subject in subjects:
         note(f"{subject.title}: the head's pod requests {head_requests_in_words(subject.rendering.head_requests)}")
     if warned and fail_on_warnings:
-        raise click.exceptions.Exit(WARNED)
+        answer_no()
     jobsets = [subject.rendering.jobset for subject in subjects]
     print_answer(form, jobsets)

@@ -11,7 +11,6 @@ from gangctl.fit.report import FitReport
 from gangctl.gang.report import WarningReport
 from gangctl.pathways.status.facts import Phase
 
-API_VERSION: Final = "gangctl.dev/v1alpha1"
 VALIDATION: Final = "PathwaysValidation"
 EXPLANATION: Final = "PathwaysExplanation"
 STATUS: Final = "PathwaysStatus"

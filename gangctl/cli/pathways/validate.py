@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gangctl.cli import options
-from gangctl.cli.output import print_objects, print_sections
+from gangctl.cli.output import answer_no, print_objects, print_sections
 from gangctl.cli.pathways import flags
 
 if TYPE_CHECKING:
     from gangctl.cli.kueuesnapshot import Stock
     from gangctl.cli.pathways.cluster import ClusterFacts
-
-NO: Final = 1
 
 
 @click.command()
@@ -81,7 +79,7 @@ def validate(
     refuse(subjects)
     warned = any(notice.is_warning for subject in subjects for notice in subject.notices)
     if any(each.never for each in found) or (warned and fail_on_warnings):
-        raise click.exceptions.Exit(NO)
+        answer_no()
 
 
 def _stock(queue_files: tuple[str, ...], around: ClusterFacts | None) -> Stock | None:

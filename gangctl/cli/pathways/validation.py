@@ -12,9 +12,9 @@ from gangctl.cli.inputs import position
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section
-from gangctl.cli.pathways.report import API_VERSION, VALIDATION, PathwaysValidation, ProblemReport
+from gangctl.cli.pathways.report import VALIDATION, PathwaysValidation, ProblemReport
 from gangctl.cli.pathways.subjects import Subject
-from gangctl.fit.report import FitReport
+from gangctl.fit.report import API_VERSION, FitReport
 from gangctl.pathways.headnodes import head_requests_in_words
 from gangctl.pathways.problems import Problem
 

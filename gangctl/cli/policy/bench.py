@@ -20,10 +20,10 @@ from gangctl.cli.policy.loading import Loaded, is_parameter, load
 from gangctl.cli.policy.measuring import SIZES, Timing, measure, measure_binding, measure_policy, sample
 from gangctl.cli.policy.requests import Setting, request_of, sent_for, title_of
 from gangctl.errors import InputError
+from gangctl.policy.model import API_VERSION
 from gangctl.policy.review import Review
 
 KIND: Final = "PolicyBenchmark"
-API_VERSION: Final = "gangctl.dev/v1alpha1"
 _COMPILATIONS: Final = 20
 
 

@@ -16,7 +16,7 @@ from gangctl.cli import options
 from gangctl.cli.inputs import kind_of, read_documents
 from gangctl.cli.kueuesnapshot import read_stock
 from gangctl.cli.messages import note
-from gangctl.cli.output import print_answer
+from gangctl.cli.output import answer_no, print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import (
     Bundle,
@@ -46,7 +46,6 @@ from gangctl.policy.review import Operation
 from gangctl.policy.verdict import Action, merge
 
 OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE")
-DENIED: Final = 1
 
 
 class Asked(NamedTuple):
@@ -170,7 +169,7 @@ def command(
         [_named(each.subject) for each in evaluated if not each.verdict.allowed],
     )
     if not all(each.verdict.allowed for each in evaluated):
-        raise click.exceptions.Exit(DENIED)
+        answer_no()
 
 
 def _read(

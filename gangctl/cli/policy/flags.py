@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from gangctl.cli import options
-from gangctl.cli.options import Decorator
+from gangctl.cli.options import Decorator, F
 from gangctl.policy.verdict import Action
-
-F = TypeVar("F", bound=Any)
 
 
 def policies(*, required: bool = True) -> Decorator[Any]:
@@ -26,30 +24,25 @@ def policies(*, required: bool = True) -> Decorator[Any]:
 
 def action(command: F) -> F:
     """``--action``: what the policies do instead of what they say."""
-    decorated: F = click.option(
+    return click.option(
         "--action",
         type=click.Choice([each.value for each in Action], case_sensitive=False),
         help="Evaluate as if all policies had this validationAction. Default: what each policy or its binding says.",
     )(command)
-    return decorated
 
 
 def files_of_policies(command: F) -> F:
     """``FILE...``: policies as arguments."""
-    decorator = click.argument(
-        "files", nargs=-1, required=True, metavar="FILE|DIR|-...", type=click.Path(allow_dash=True)
-    )
-    decorated: F = decorator(command)
-    return decorated
+    paths = click.Path(allow_dash=True)
+    return click.argument("files", nargs=-1, required=True, metavar="FILE|DIR|-...", type=paths)(command)
 
 
 def kubernetes(command: F) -> F:
     """``--kube``: whose gangs, and whose CEL in native policies."""
-    decorated: F = click.option(
+    return click.option(
         "--kube",
         type=click.Choice(options.KUBERNETES),
         default=options.KUBERNETES[-1],
         show_default=True,
         help="Kubernetes minor whose gangs are planned and whose CEL native policies have; GangPolicies have 1.37's.",
     )(command)
-    return decorated

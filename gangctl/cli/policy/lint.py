@@ -12,17 +12,16 @@ from gangctl.api.documents import Document
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import plural, print_error
-from gangctl.cli.output import print_objects, wants_colour
+from gangctl.cli.output import answer_no, print_objects, wants_colour
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import name_of, no_policies, sort_documents
 from gangctl.cli.policy.evaluator import now
 from gangctl.cli.policy.loading import Remark, Severity, in_order, orphans, refusal, try_to_load
 from gangctl.cli.policy.mistakes import find_mistakes
+from gangctl.policy.model import API_VERSION
 
-MISTAKES: Final = 1
 REFUSED: Final = 2
 KIND: Final = "PolicyLintReport"
-API_VERSION: Final = "gangctl.dev/v1alpha1"
 _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 
 
@@ -59,7 +58,7 @@ def command(*, files: tuple[str, ...], form: str, strict: bool, kube: str) -> No
     if loaded.remarks:
         _refuse(loaded.remarks)
     if any(strict or remark.severity is Severity.ERROR for remark in remarks):
-        raise click.exceptions.Exit(MISTAKES)
+        answer_no()
 
 
 def _orphan(document: Document) -> Remark:

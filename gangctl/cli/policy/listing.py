@@ -13,9 +13,9 @@ from gangctl.cli.output import Section, Table, print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import Bundle, name_of, no_policies, sort_documents
 from gangctl.cli.policy.loading import try_to_load
+from gangctl.policy.model import API_VERSION
 
 KIND: Final = "PolicySummary"
-API_VERSION: Final = "gangctl.dev/v1alpha1"
 _KNOWN: Final = {"True": "yes", "False": "no"}
 
 

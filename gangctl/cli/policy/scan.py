@@ -17,7 +17,7 @@ from gangctl.cli.cluster import ask_cluster
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.kueuecluster import read_kueue
 from gangctl.cli.messages import note, plural
-from gangctl.cli.output import Section, Table, print_answer
+from gangctl.cli.output import Section, Table, answer_no, print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import Bundle, FileCatalogue, name_of, sort_documents
 from gangctl.cli.policy.cluster import (
@@ -42,15 +42,14 @@ from gangctl.policy.existing import review_of_existing
 from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.gangvariable import gang_of
 from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.model import API_VERSION
 from gangctl.policy.params import with_params
 from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Outcome, Result
 
-VIOLATED: Final = 1
 PAGE: Final = 100
 """JobSets in memory at once."""
 KIND: Final = "PolicyScanReport"
-API_VERSION: Final = "gangctl.dev/v1alpha1"
 
 
 @dataclass(slots=True)
@@ -127,7 +126,7 @@ def command(
         [{"apiVersion": JOBSETS.api_version, "kind": "JobSet", "metadata": {"name": name}} for name in names],
     )
     if report.violations:
-        raise click.exceptions.Exit(VIOLATED)
+        answer_no()
 
 
 async def _scan(client: Client, own_namespace: str, scope: Scope) -> Report:

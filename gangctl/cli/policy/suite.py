@@ -11,8 +11,9 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from gangctl.policy.model import API_VERSION
+
 FILE_NAME: Final = "gangctl-test.yaml"
-API_VERSION: Final = "gangctl.dev/v1alpha1"
 KIND: Final = "PolicyTest"
 
 

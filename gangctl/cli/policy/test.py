@@ -12,16 +12,15 @@ import click
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.messages import note, plural
-from gangctl.cli.output import Section, Table, print_answer
+from gangctl.cli.output import Section, Table, answer_no, print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.evaluator import now
 from gangctl.cli.policy.junit import Reported, junit
 from gangctl.cli.policy.suitefiles import find_suite_files, read_suite_file
 from gangctl.cli.policy.testing import Ground, Tested, Tests, run_tests
 from gangctl.errors import InputError
+from gangctl.policy.model import API_VERSION
 
-FAILED: Final = 1
-API_VERSION: Final = "gangctl.dev/v1alpha1"
 KIND: Final = "PolicyTestReport"
 
 
@@ -86,7 +85,7 @@ def command(
     for (policy, rule), what in uncovered:
         click.echo(f"error: {policy}/{rule}: {what}", err=True)
     if tests.failed or uncovered:
-        raise click.exceptions.Exit(FAILED)
+        answer_no()
 
 
 def _write(path: str, text: str) -> None:

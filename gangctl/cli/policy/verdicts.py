@@ -10,10 +10,10 @@ from typing import Any, Final
 from gangctl.api.objects import Object
 from gangctl.cli.output import Section, Table
 from gangctl.policy.defaults import Source
+from gangctl.policy.model import API_VERSION
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Finding, Outcome, Result, Verdict, show
 
-API_VERSION: Final = "gangctl.dev/v1alpha1"
 KIND: Final = "PolicyVerdict"
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 import click
 
 from gangctl.cli import options
 from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, Stock, read_stock
+from gangctl.cli.options import F
 from gangctl.cli.queue.jobsets import JobSets
 from gangctl.client.client import Client
 from gangctl.kueue.names import KUEUE_NAMESPACE
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def queue_files(command: F) -> F:

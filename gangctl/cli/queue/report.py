@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 from gangctl.api.reportschema import SIGNED
 from gangctl.kueue.states import Phase
 
-API_VERSION: Final = "gangctl.dev/v1alpha1"
 SUMMARY: Final = "QueueSummary"
 DESCRIPTION: Final = "QueueDescription"
 

@@ -11,7 +11,6 @@ from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.queue.index import QueueIndex
 from gangctl.cli.queue.jobsets import JobSets
 from gangctl.cli.queue.report import (
-    API_VERSION,
     DESCRIPTION,
     SUMMARY,
     BorrowerReport,
@@ -24,6 +23,7 @@ from gangctl.cli.queue.report import (
 )
 from gangctl.fit import verdict
 from gangctl.fit.quotas import Quotas
+from gangctl.fit.report import API_VERSION
 from gangctl.fit.tree import quotas_of
 from gangctl.kueue import names
 from gangctl.kueue.blocked import Blockage, Blocked, blocked

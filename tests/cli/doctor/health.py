@@ -9,11 +9,11 @@ from typing import Any, Final
 from gangctl.cli.doctor.checks import CHECKS
 from gangctl.cli.doctor.facts import (
     Canary,
+    CanaryJobSet,
     CanaryPod,
     Deployment,
     DryRun,
     Facts,
-    Flock,
     Gangs,
     JobPolicy,
     Lease,
@@ -79,13 +79,15 @@ def pod(name: str, *, fits: bool = True, node: str = "", refused: str = "", refe
     return CanaryPod(name, fits, reference, node, "2027-01-15T08:00:00Z" if node else "", refused)
 
 
-def flock(*pods: CanaryPod, **changed: Any) -> Flock:
+def jobset(*pods: CanaryPod, **changed: Any) -> CanaryJobSet:
     """A JobSet of the canary."""
-    return Flock(**{"name": "c", "stamped": True, "groups": ("PodGroup g",), "pods": pods, "seconds": 1.0, **changed})
+    return CanaryJobSet(
+        **{"name": "c", "stamped": True, "groups": ("PodGroup g",), "pods": pods, "seconds": 1.0, **changed}
+    )
 
 
-WHOLE: Final = flock(pod("a", node="n1"), pod("b", node="n1"))
-TORN: Final = flock(pod("a", refused="Unschedulable: x"), pod("b", fits=False, refused="Unschedulable: x"))
+WHOLE: Final = jobset(pod("a", node="n1"), pod("b", node="n1"))
+TORN: Final = jobset(pod("a", refused="Unschedulable: x"), pod("b", fits=False, refused="Unschedulable: x"))
 
 
 def healthy(**changed: Any) -> Facts:

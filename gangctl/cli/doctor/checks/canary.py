@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gangctl.cli.doctor.checks.kubernetes import GATES
-from gangctl.cli.doctor.facts import CanaryPod, Facts, Flock, seen
+from gangctl.cli.doctor.facts import CanaryJobSet, CanaryPod, Facts, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown
 
 _PODS: Final = 2
@@ -118,7 +118,7 @@ def all_or_nothing(facts: Facts) -> Outcome:
     return _waits(torn, canary.whole, canary.held_seconds, evidence)
 
 
-def _waits(torn: Flock, whole: Flock, held_seconds: float, evidence: list[str]) -> Outcome:
+def _waits(torn: CanaryJobSet, whole: CanaryJobSet, held_seconds: float, evidence: list[str]) -> Outcome:
     if torn.refusal:
         return unknown("it could not be created", [f"refused: {torn.refusal}"])
     if not whole.pods or not all(pod.node for pod in whole.pods):
