@@ -22,7 +22,6 @@ from gangctl.manager.policies import PolicyPart
 from gangctl.manager.settings import ControllerSettings
 from gangctl.runtime.controller import Action, Controller, ControllerOptions
 from gangctl.runtime.metrics import RuntimeMetrics
-from gangctl.runtime.queue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 
@@ -211,7 +210,7 @@ def _controller(
     return Controller(
         name,
         reconcile,
-        queue=WorkQueue(observer=metrics.queue_observer(name), admits=admits),
+        admits=admits,
         options=ControllerOptions(workers=workers),
         error_policy=error_policy,
         observer=metrics.controller_observer(name),

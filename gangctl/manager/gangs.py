@@ -30,7 +30,6 @@ from gangctl.manager.settings import ControllerSettings
 from gangctl.runtime.controller import Action, Controller, ControllerOptions, default_error_policy, retry
 from gangctl.runtime.events import Event, EventRecorder, EventType, ObjectReference
 from gangctl.runtime.metrics import RuntimeMetrics
-from gangctl.runtime.queue import WorkQueue
 from gangctl.runtime.shards import Share
 
 NAME = "gangs"
@@ -76,8 +75,6 @@ class GangPart:
         self._recorder = recorder
         self._clients = clients
         self._gang_metrics = GangMetrics(registry)
-        queue: WorkQueue[Key] = WorkQueue(observer=metrics.queue_observer(NAME), admits=self.share.admits)
-        self._queue = queue
         self._followers: list[Callable[[Key], None]] = []
         self._on_state: list[Callable[[ApiState], None]] = []
         self._followed: Generation | None = None
@@ -104,7 +101,7 @@ class GangPart:
         self.controller: Controller[Key] = Controller(
             NAME,
             reconciler.reconcile,
-            queue=queue,
+            admits=self.share.admits,
             options=ControllerOptions(workers=settings.workers),
             error_policy=error_policy,
             observer=metrics.controller_observer(NAME),
@@ -177,7 +174,7 @@ class GangPart:
         await self.controller.run()
 
     def _enqueue(self, key: Key, seconds: float) -> None:
-        self._queue.add_after(key, seconds)
+        self.controller.enqueue(key, seconds)
         for follow in self._followers:
             follow(key)
 

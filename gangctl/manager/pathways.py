@@ -42,7 +42,6 @@ class PathwaysPart:
             observer=PathwaysMetrics(registry),
             error_policy=error_policy,
             informer_observer=metrics.informer_observer,
-            queue_observer=metrics.queue_observer(NAME),
             controller_observer=metrics.controller_observer(NAME),
             share=gangs.share,
         )

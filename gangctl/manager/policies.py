@@ -36,7 +36,6 @@ from gangctl.policy.verdict import Outcome
 from gangctl.runtime.controller import Controller, ControllerOptions
 from gangctl.runtime.listener import Refusal
 from gangctl.runtime.metrics import RuntimeMetrics
-from gangctl.runtime.queue import WorkQueue
 from gangctl.webhooks.policies import demand_of
 from gangctl.webhooks.policy_configurations import Demand
 
@@ -125,7 +124,6 @@ class PolicyPart:
         self._controller: Controller[Key] = Controller(
             NAME,
             writer.reconcile,
-            queue=WorkQueue(observer=metrics.queue_observer(NAME)),
             options=ControllerOptions(workers=1),
             error_policy=error_policy,
             observer=metrics.controller_observer(NAME),

@@ -18,7 +18,6 @@ from gangctl.manager.gangs import Clients, GangPart, error_policy
 from gangctl.manager.settings import ControllerSettings
 from gangctl.runtime.controller import Controller, ControllerOptions
 from gangctl.runtime.metrics import RuntimeMetrics
-from gangctl.runtime.queue import WorkQueue
 
 NAME: Final = "verdicts"
 WORKERS: Final = 2
@@ -58,19 +57,18 @@ class QueuePart:
     def attend(self, gangs: GangPart, registry: CollectorRegistry) -> None:
         """Tell the JobSets of ``gangs`` how they wait, and their controller when Kueue comes or goes."""
         self._gangs = gangs
-        queue: WorkQueue[Key] = WorkQueue(observer=self._metrics.queue_observer(NAME), admits=gangs.share.admits)
         self.verdicts = Verdicts(
             gangs.caches.jobsets,
             self.view,
             reader(self._clients.reader),
             gangs.say,
-            queue.add_after,
+            self._enqueue,
             observer=VerdictMetrics(registry),
         )
         self._controller = Controller(
             NAME,
             self.verdicts.reconcile,
-            queue=queue,
+            admits=gangs.share.admits,
             options=ControllerOptions(workers=WORKERS),
             error_policy=error_policy,
             observer=self._metrics.controller_observer(NAME),
@@ -105,6 +103,10 @@ class QueuePart:
             await self._controller.run()
         finally:
             self.verdicts.forget()
+
+    def _enqueue(self, key: Key, seconds: float) -> None:
+        if self._controller is not None:
+            self._controller.enqueue(key, seconds)
 
     def _presence_changed(self) -> None:
         if self._gangs is not None:

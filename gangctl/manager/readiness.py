@@ -127,7 +127,6 @@ def _gang_objects(clients: Clients, gangs: GangPart, metrics: RuntimeMetrics) ->
         jobset=gangs.caches.jobset,
         follows=is_followed,
         informer_observer=metrics.informer_observer(GANGS),
-        queue_observer=metrics.queue_observer(OBJECTS),
         controller_observer=metrics.controller_observer(OBJECTS),
         share=gangs.share,
     )

@@ -8,6 +8,7 @@ key comes again.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import structlog
 from gangctl.client.pacing import Clock
 from gangctl.errors import ApiError, GangctlError, LeadershipLostError, is_transient
 from gangctl.runtime.election import leadership_told
-from gangctl.runtime.queue import QueueClosedError, WorkQueue
+from gangctl.runtime.queue import ControllerObserver, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 
@@ -74,16 +75,6 @@ class DeadlineExceededError(Exception):
     """A reconcile took longer than it may."""
 
 
-class ControllerObserver:
-    """Told how reconciles end; the default ignores it."""
-
-    def reconciled(self, result: str, seconds: float) -> None:
-        """Tell of one reconcile: ``result`` is done, requeued, retried or failed."""
-
-    def failed(self, kind: str) -> None:
-        """Tell of one error, by :func:`error_kind`."""
-
-
 @dataclass(frozen=True, slots=True)
 class ControllerOptions:
     """How a controller works.
@@ -105,34 +96,32 @@ class Controller(Generic[K]):
         name: str,
         reconcile: Callable[[K], Awaitable[Action]],
         *,
-        queue: WorkQueue[K] | None = None,
+        admits: Callable[[K], bool] = lambda _: True,
         options: ControllerOptions | None = None,
         error_policy: ErrorPolicy = default_error_policy,
         observer: ControllerObserver | None = None,
         clock: Clock | None = None,
+        randomness: Callable[[], float] = random.random,
     ) -> None:
-        """Keys may be added before :meth:`run`; the queue keeps them until then."""
+        """Keys may be added before :meth:`run`; the queue keeps those that it ``admits`` until then."""
         self.name = name
         self._clock = clock or Clock()
-        # An empty queue is false, and as good as any.
-        self.queue: WorkQueue[K] = WorkQueue(clock=self._clock) if queue is None else queue
+        self._observer = observer or ControllerObserver()
+        self.queue: WorkQueue[K] = WorkQueue(
+            observer=self._observer, clock=self._clock, randomness=randomness, admits=admits
+        )
         self._reconcile = reconcile
         self._options = options or ControllerOptions()
         self._error_policy = error_policy
-        self._observer = observer or ControllerObserver()
         self._told: OrderedDict[tuple[K, str], float] = OrderedDict()
         self.queue.leave()
 
-    def enqueue(self, key: K) -> None:
+    def enqueue(self, key: K, after_seconds: float = 0.0) -> None:
         """Ask for a reconcile of ``key``."""
-        self.queue.add(key)
-
-    def stop(self) -> None:
-        """Let workers finish what they are at, then make :meth:`run` return; for good."""
-        self.queue.shutdown(drain=False)
+        self.queue.add_after(key, after_seconds)
 
     async def run(self) -> None:
-        """Work until :meth:`stop` or cancellation; a cancelled reconcile's key is not lost to a later run.
+        """Work until cancelled; a cancelled reconcile's key is not lost to a later run.
 
         Raises :class:`LeadershipLostError` when a reconcile does: all of it must end.
         """
@@ -147,10 +136,7 @@ class Controller(Generic[K]):
 
     async def _work(self) -> None:
         while True:
-            try:
-                key = await self.queue.get()
-            except QueueClosedError:
-                return
+            key = await self.queue.get()
             try:
                 await self._process(key)
             except (asyncio.CancelledError, LeadershipLostError):

@@ -13,11 +13,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import Resource
-from gangctl.runtime.controller import ControllerObserver
 from gangctl.runtime.events import RESULTS as EVENT_RESULTS
 from gangctl.runtime.events import EventObserver
 from gangctl.runtime.informer import Informer, InformerObserver
-from gangctl.runtime.queue import QueueObserver, WorkQueue
+from gangctl.runtime.queue import ControllerObserver, WorkQueue
 from gangctl.runtime.shardelection import ShardElection
 
 _REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -43,26 +42,7 @@ class RuntimeMetrics:
             buckets=_REQUEST_SECONDS,
             registry=registry,
         )
-        self._queue = _QueueFamilies(registry)
-        self._reconciles = Counter(
-            "gangctl_reconcile",
-            "Reconciles by result: done, requeued (fixed delay), retried (growing delay), failed (for good).",
-            ["controller", "result"],
-            registry=registry,
-        )
-        self._reconcile_seconds = Histogram(
-            "gangctl_reconcile_duration_seconds",
-            "Seconds one reconcile took.",
-            ["controller"],
-            buckets=_WORK_SECONDS,
-            registry=registry,
-        )
-        self._reconcile_errors = Counter(
-            "gangctl_reconcile_errors",
-            "Failed reconciles by class of error; panic is an unexpected error, deadline one that took too long.",
-            ["controller", "error_class"],
-            registry=registry,
-        )
+        self._controllers = _ControllerFamilies(registry)
         self._informers = _InformerFamilies(registry)
         self._leader = Gauge(
             "gangctl_leader", "Whether this replica leads, with shards any of them: 1 or 0.", registry=registry
@@ -85,13 +65,9 @@ class RuntimeMetrics:
         self._requests.labels(verb, resource, str(status) if status else "none").inc()
         self._request_seconds.labels(verb, resource).observe(seconds)
 
-    def queue_observer(self, name: str) -> QueueObserver:
-        """Return the observer of the work queue called ``name``."""
-        return _QueueMetrics(self._queue, name)
-
     def controller_observer(self, name: str) -> ControllerObserver:
-        """Return the observer of the controller called ``name``."""
-        return _ControllerMetrics(self._reconciles, self._reconcile_seconds, self._reconcile_errors, name)
+        """Return the observer of the controller called ``name``, and of its queue."""
+        return _ControllerMetrics(self._controllers, name)
 
     def informer_observer(self, resource: Resource) -> InformerObserver:
         """Return the observer of the informer of ``resource``."""
@@ -127,7 +103,7 @@ def _leads(election: ShardElection | None, number: int) -> float:
     return float(election is None or election.leads(number))
 
 
-class _QueueFamilies:
+class _ControllerFamilies:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.depth = Gauge(
             "gangctl_workqueue_depth",
@@ -165,10 +141,29 @@ class _QueueFamilies:
             ["name"],
             registry=registry,
         )
+        self.reconciles = Counter(
+            "gangctl_reconcile",
+            "Reconciles by result: done, requeued (fixed delay), retried (growing delay), failed (for good).",
+            ["controller", "result"],
+            registry=registry,
+        )
+        self.reconcile_seconds = Histogram(
+            "gangctl_reconcile_duration_seconds",
+            "Seconds one reconcile took.",
+            ["controller"],
+            buckets=_WORK_SECONDS,
+            registry=registry,
+        )
+        self.errors = Counter(
+            "gangctl_reconcile_errors",
+            "Failed reconciles by class of error; panic is an unexpected error, deadline one that took too long.",
+            ["controller", "error_class"],
+            registry=registry,
+        )
 
 
-class _QueueMetrics(QueueObserver):
-    def __init__(self, families: _QueueFamilies, name: str) -> None:
+class _ControllerMetrics(ControllerObserver):
+    def __init__(self, families: _ControllerFamilies, name: str) -> None:
         self._depth = families.depth.labels(name)
         self._adds = families.adds.labels(name)
         self._retries = families.retries.labels(name)
@@ -176,6 +171,10 @@ class _QueueMetrics(QueueObserver):
         self._work = families.work.labels(name)
         self._unfinished = families.unfinished.labels(name)
         self._longest = families.longest.labels(name)
+        self._reconciles = families.reconciles
+        self._seconds = families.reconcile_seconds.labels(name)
+        self._errors = families.errors
+        self._name = name
 
     def made(self, queue: WorkQueue[Any]) -> None:
         self._unfinished.set_function(lambda: sum(queue.working()))
@@ -197,14 +196,6 @@ class _QueueMetrics(QueueObserver):
 
     def dropped(self) -> None:
         self._depth.set(0)
-
-
-class _ControllerMetrics(ControllerObserver):
-    def __init__(self, reconciles: Counter, seconds: Histogram, errors: Counter, name: str) -> None:
-        self._reconciles = reconciles
-        self._seconds = seconds.labels(name)
-        self._errors = errors
-        self._name = name
 
     def reconciled(self, result: str, seconds: float) -> None:
         self._reconciles.labels(self._name, result).inc()

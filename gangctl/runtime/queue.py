@@ -3,7 +3,7 @@
 Without anybody to take them, keys are put aside: a replica that stands by learns of all that a leader would do.
 
 It is not thread-safe: everything happens on one event loop, and nothing here waits
-except :meth:`WorkQueue.get` and :meth:`WorkQueue.join`.
+except :meth:`WorkQueue.get`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from gangctl.client.pacing import Clock, Timer, backoff_delay
-from gangctl.errors import GangctlError
 
 K = TypeVar("K", bound=Hashable)
 
 
-class QueueClosedError(GangctlError):
-    """The queue was shut down and holds no more work."""
-
-    code = "QueueClosed"
-
-
-class QueueObserver:
-    """Told what a queue does; the default ignores it all."""
+class ControllerObserver:
+    """Told what a controller and its queue do; the default ignores it all."""
 
     def made(self, queue: WorkQueue[Any]) -> None:
         """Tell which queue it is, before anything else."""
@@ -46,7 +39,13 @@ class QueueObserver:
         """Tell that the processing of a key ended, after so long."""
 
     def dropped(self) -> None:
-        """Tell that there is no line any more: a shutdown threw it away, or it was put aside."""
+        """Tell that there is no line any more: it was put aside."""
+
+    def reconciled(self, result: str, seconds: float) -> None:
+        """Tell of one reconcile: ``result`` is done, requeued, retried or failed."""
+
+    def failed(self, kind: str) -> None:
+        """Tell of one error, by :func:`~gangctl.runtime.controller.error_kind`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +68,15 @@ class WorkQueue(Generic[K]):
         self,
         *,
         policy: RetryPolicy | None = None,
-        observer: QueueObserver | None = None,
+        observer: ControllerObserver | None = None,
         clock: Clock | None = None,
         randomness: Callable[[], float] = random.random,
         admits: Callable[[K], bool] = lambda _: True,
     ) -> None:
-        """Start empty and open; keys that it does not admit at the moment are not kept."""
+        """Start empty; keys that it does not admit at the moment are not kept."""
         self._admits = admits
         self._policy = policy or RetryPolicy()
-        self._observer = observer or QueueObserver()
+        self._observer = observer or ControllerObserver()
         self._clock = clock or Clock()
         self._randomness = randomness
         self._line: OrderedDict[K, float] = OrderedDict()  # when each came into line
@@ -88,19 +87,11 @@ class WorkQueue(Generic[K]):
         self._delayed: dict[K, tuple[float, Timer]] = {}
         self._failures: dict[K, int] = {}
         self._waiters: deque[asyncio.Future[None]] = deque()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._closed = False
         self._observer.made(self)
 
     def __len__(self) -> int:
         """How many keys are in line now; delayed ones are not, nor those put aside."""
         return len(self._line)
-
-    @property
-    def failing(self) -> int:
-        """How many keys failed last time."""
-        return len(self._failures)
 
     def working(self) -> list[float]:
         """For how many seconds each key that was taken has been processed."""
@@ -125,8 +116,6 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Bring ``key`` into line, or after its present processing."""
-        if self._closed:
-            return
         if not self._admits(key):
             self.forget(key)
             return
@@ -134,7 +123,6 @@ class WorkQueue(Generic[K]):
             self._again.add(key)
         elif not self._attended:
             self._aside[key] = None
-            self._idle.clear()
         elif key not in self._line:
             self._line[key] = self._clock.now()
             self._observer.added(len(self._line))
@@ -145,7 +133,7 @@ class WorkQueue(Generic[K]):
         if seconds <= 0:
             self.add(key)
             return
-        if self._closed or not self._admits(key):
+        if not self._admits(key):
             return
         when = self._clock.now() + seconds
         waiting = self._delayed.get(key)
@@ -170,10 +158,8 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """Wait for a key and take it; :meth:`done` must follow. Raises :class:`QueueClosedError` when all is done."""
+        """Wait for a key and take it; :meth:`done` must follow."""
         while not self._line:
-            if self._closed:
-                raise QueueClosedError("the work queue was shut down")
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             try:
@@ -191,34 +177,11 @@ class WorkQueue(Generic[K]):
         if key in self._again:
             self._again.discard(key)
             self.add(key)
-        self._update_idle()
-
-    def shutdown(self, *, drain: bool = True) -> None:
-        """Accept nothing more; workers get what is in line first, or nothing without ``drain``."""
-        self._closed = True
-        self._again.clear()
-        self._aside.clear()
-        for _, timer in self._delayed.values():
-            timer.cancel()
-        self._delayed.clear()
-        if not drain:
-            self._line.clear()
-            self._observer.dropped()
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._waiters.clear()
-        self._update_idle()
-
-    async def join(self) -> None:
-        """Wait until nothing is in line or put aside, and nothing is processed."""
-        await self._idle.wait()
 
     def _take(self) -> K:
         key, since = self._line.popitem(last=False)
         now = self._clock.now()
         self._processing[key] = now
-        self._idle.clear()
         self._observer.taken(len(self._line), now - since)
         return key
 
@@ -227,7 +190,6 @@ class WorkQueue(Generic[K]):
         self.add(key)
 
     def _wake(self) -> None:
-        self._idle.clear()
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -241,7 +203,3 @@ class WorkQueue(Generic[K]):
                 self._waiters.remove(waiter)
         elif self._line:
             self._wake()
-
-    def _update_idle(self) -> None:
-        if not self._line and not self._aside and not self._processing:
-            self._idle.set()

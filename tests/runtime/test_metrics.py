@@ -16,7 +16,6 @@ from gangctl.runtime.election import LeaseElection
 from gangctl.runtime.events import RESULTS
 from gangctl.runtime.informer import Informer
 from gangctl.runtime.metrics import RuntimeMetrics
-from gangctl.runtime.queue import WorkQueue
 from gangctl.runtime.shardelection import ShardElection
 from gangctl.runtime.shards import Share
 from tests.client.clock import VirtualClock, until
@@ -57,8 +56,8 @@ async def test_queue_and_controller(metrics: RuntimeMetrics, registry: Collector
             raise outcome
         return outcome
 
-    queue = WorkQueue[str](clock=clock, observer=metrics.queue_observer("gangs"))
-    controller = Controller("gangs", reconcile, queue=queue, observer=metrics.controller_observer("gangs"), clock=clock)
+    controller = Controller("gangs", reconcile, observer=metrics.controller_observer("gangs"), clock=clock)
+    queue = controller.queue
     queue.add("a")
     queue.add("b")
     name = {"name": "gangs"}
@@ -79,9 +78,9 @@ async def test_queue_and_controller(metrics: RuntimeMetrics, registry: Collector
     assert value("gangctl_reconcile_duration_seconds_count", {"controller": "gangs"}) == 4
     queue.add("c")
     assert value("gangctl_workqueue_depth", name) == 1
-    queue.shutdown(drain=False)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     assert value("gangctl_workqueue_depth", name) == 0
-    await task
 
 
 async def test_a_standby_has_no_work_and_a_new_leader_has_all_of_it(
@@ -93,9 +92,10 @@ async def test_a_standby_has_no_work_and_a_new_leader_has_all_of_it(
         return await_change()
 
     seen: list[str] = []
-    queue = WorkQueue[str](clock=clock, observer=metrics.queue_observer("gangs"))
     options = ControllerOptions(workers=1)
-    controller = Controller("gangs", reconcile, queue=queue, options=options, clock=clock)
+    observer = metrics.controller_observer("gangs")
+    controller = Controller("gangs", reconcile, options=options, observer=observer, clock=clock)
+    queue = controller.queue
     name = {"name": "gangs"}
 
     def values() -> list[float | None]:

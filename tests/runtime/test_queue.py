@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gangctl.runtime.queue import QueueClosedError, QueueObserver, RetryPolicy, WorkQueue
+from gangctl.runtime.queue import ControllerObserver, RetryPolicy, WorkQueue
 from tests.client.clock import VirtualClock, settle
 
 KEYS = st.sampled_from("abcd")
@@ -110,16 +110,12 @@ class QueueMachine(RuleBasedStateMachine):
     def there_is_a_line_only_where_somebody_takes_from_it(self) -> None:
         assert not (self.queue._line if not self.queue._attended else self.queue._aside)
 
-    @invariant()
-    def it_is_idle_when_nothing_is_left_to_do_now(self) -> None:
-        assert self.queue._idle.is_set() == (not (self.queue._line or self.queue._aside or self.working))
-
 
 TestQueueMachine = QueueMachine.TestCase
 TestQueueMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
-class Log(QueueObserver):
+class Log(ControllerObserver):
     def __init__(self) -> None:
         self.lines: list[tuple[object, ...]] = []
 
@@ -177,7 +173,7 @@ async def test_of_several_delays_the_earliest_counts(queue: WorkQueue[str], cloc
 async def test_failures_wait_longer_and_longer_until_forgotten(clock: VirtualClock) -> None:
     queue = WorkQueue[str](clock=clock, policy=RetryPolicy(1, 5), randomness=lambda: 0.0)
     assert [queue.add_failed("a") for _ in range(5)] == [1, 2, 4, 5, 5]
-    assert queue.failing == 1
+    assert list(queue._failures) == ["a"]
     assert queue.add_failed("b", at_least=3) == 3
     queue.forget("a")
     assert queue.add_failed("a") == 1
@@ -196,7 +192,7 @@ async def test_observer_hears_depth_and_latency(clock: VirtualClock) -> None:
     clock.tick(3)
     await queue.get()
     queue.add_failed("a")
-    queue.shutdown(drain=False)
+    queue.leave()
     assert log.lines == [("added", 1), ("added", 2), ("taken", 1, 3.0), ("retried",), ("dropped",)]
 
 
@@ -228,33 +224,3 @@ async def test_a_cancelled_waiter_is_not_woken(queue: WorkQueue[str]) -> None:
     await settle()
     queue.add("a")
     assert await second == "a"
-
-
-async def test_shutdown_drains_what_is_in_line(queue: WorkQueue[str], clock: VirtualClock) -> None:
-    queue.add("a")
-    queue.add("b")
-    queue.add_after("c", 1)
-    await queue.get()
-    queue.add("a")
-    queue.shutdown()
-    queue.add("d")
-    queue.add_after("e", 1)
-    queue.done("a")
-    clock.tick(2)
-    joined = asyncio.create_task(queue.join())
-    assert await queue.get() == "b"
-    await settle()
-    assert not joined.done()
-    queue.done("b")
-    await joined
-    with pytest.raises(QueueClosedError):
-        await queue.get()
-
-
-async def test_shutdown_without_drain_wakes_everyone(queue: WorkQueue[str]) -> None:
-    waiting = asyncio.create_task(queue.get())
-    await settle()
-    queue.shutdown(drain=False)
-    with pytest.raises(QueueClosedError):
-        await waiting
-    await queue.join()

@@ -86,7 +86,7 @@ async def test_a_queue_keeps_no_keys_of_others(clock: VirtualClock) -> None:
     queue.add_failed(("here", "b"))
     share.take(shard_of(away, 2))
     await clock.advance(10)
-    assert (len(queue), queue.failing) == (1, 0)
+    assert (len(queue), len(queue._failures)) == (1, 0)
     assert await queue.get() == ("here", "a")
 
 

@@ -36,7 +36,6 @@ from gangctl.pathways.status.transitions import notices as transitions
 from gangctl.runtime.controller import (
     Action,
     Controller,
-    ControllerObserver,
     ControllerOptions,
     ErrorPolicy,
     await_change,
@@ -46,7 +45,7 @@ from gangctl.runtime.controller import (
 )
 from gangctl.runtime.election import leadership_told
 from gangctl.runtime.informer import Informer, InformerObserver
-from gangctl.runtime.queue import QueueObserver, WorkQueue
+from gangctl.runtime.queue import ControllerObserver
 from gangctl.runtime.shards import Share
 
 NAME: Final = "pathways"
@@ -76,7 +75,6 @@ class PathwaysController:
         clock: Clock | None = None,
         error_policy: ErrorPolicy = default_error_policy,
         informer_observer: Callable[[Resource], InformerObserver] = lambda _: InformerObserver(),
-        queue_observer: QueueObserver | None = None,
         controller_observer: ControllerObserver | None = None,
         share: Share | None = None,
     ) -> None:
@@ -126,7 +124,7 @@ class PathwaysController:
         self._controller: Controller[Key] = Controller(
             NAME,
             self._reconcile,
-            queue=WorkQueue(observer=queue_observer, clock=self._clock, admits=share.admits),
+            admits=share.admits,
             options=ControllerOptions(workers=WORKERS),
             error_policy=error_policy,
             observer=controller_observer,

@@ -32,11 +32,11 @@ from gangctl.errors import (
 )
 from gangctl.readiness.report import GangStatus, gang_status
 from gangctl.readiness.result import Readiness
-from gangctl.runtime.controller import Action, Controller, ControllerObserver, ControllerOptions, await_change, requeue
+from gangctl.runtime.controller import Action, Controller, ControllerOptions, await_change, requeue
 from gangctl.runtime.controller import retry as again
 from gangctl.runtime.election import leadership_told
 from gangctl.runtime.informer import Informer, InformerObserver
-from gangctl.runtime.queue import QueueObserver, WorkQueue
+from gangctl.runtime.queue import ControllerObserver
 from gangctl.runtime.shards import Share
 
 NAME: Final = "gangobjects"
@@ -62,7 +62,6 @@ class GangObjects(ReadinessObserver):
         follows: Callable[[JobSet], bool],
         clock: Clock | None = None,
         informer_observer: InformerObserver | None = None,
-        queue_observer: QueueObserver | None = None,
         controller_observer: ControllerObserver | None = None,
         share: Share | None = None,
     ) -> None:
@@ -97,7 +96,7 @@ class GangObjects(ReadinessObserver):
         self._controller: Controller[Key] = Controller(
             NAME,
             self._reconcile,
-            queue=WorkQueue(observer=queue_observer, clock=self._clock, admits=share.admits),
+            admits=share.admits,
             options=ControllerOptions(workers=WORKERS),
             observer=controller_observer,
             clock=self._clock,
