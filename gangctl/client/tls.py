@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import ssl
 import tempfile
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from gangctl.errors import ConfigError
 
@@ -45,19 +47,39 @@ def _make_tls(authority: bytes | None, certificate: bytes | None, key: bytes | N
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if certificate is not None and key is not None:
-        _load_pair(context, certificate, key)
+        try:
+            load_pair(context, certificate, key)
+        except ValueError as error:
+            raise ConfigError(f"client-certificate and client-key: unusable: {error}") from None
     return context
 
 
-def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    # OpenSSL reads the pair from files only; these live for two calls, readable by us alone.
-    with tempfile.TemporaryDirectory(prefix="gangctl-") as directory:
-        certificate_file, key_file = Path(directory, "tls.crt"), Path(directory, "tls.key")
-        certificate_file.write_bytes(certificate)
-        key_file.write_bytes(key)
+def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Show the first of these PEM certificates; ValueError says why a pair cannot be used."""
+    with _private_file(certificate.rstrip() + b"\n" + key) as path:
         try:
             # The empty password keeps OpenSSL from asking the terminal about an encrypted key.
-            context.load_cert_chain(certificate_file, key_file, password=lambda: b"")
-        except (ssl.SSLError, ValueError, OSError) as error:
-            reason = getattr(error, "reason", None) or type(error).__name__
-            raise ConfigError(f"client-certificate and client-key: unusable: {reason}") from None
+            context.load_cert_chain(path, password=b"")
+        except (ssl.SSLError, ValueError) as error:
+            raise ValueError(getattr(error, "reason", None) or "not PEM, or the key is encrypted") from error
+
+
+@contextmanager
+def _private_file(content: bytes) -> Iterator[str]:
+    """A path under which OpenSSL, which reads keys from files only, finds ``content`` for a moment.
+
+    Memory, where the system has it: the key never reaches a disk, and a read-only
+    root file system is enough.
+    """
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("gangctl-tls")
+        try:
+            os.write(descriptor, content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.NamedTemporaryFile(prefix="gangctl-") as file:
+        file.write(content)
+        file.flush()
+        yield file.name

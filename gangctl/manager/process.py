@@ -42,8 +42,7 @@ from gangctl.runtime.election import ElectionOptions, LeaseElection, leadership_
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.probes import Check, ProbeServer
-from gangctl.runtime.shardelection import ShardElection
-from gangctl.runtime.shards import Share, lease_names
+from gangctl.runtime.shards import ShardElection, Share, lease_names
 
 LEASE: Final = "gangctl"
 """Name of the first shard's Lease, and the beginning of the names of others."""

@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector
 
 from gangctl import __version__
+from gangctl.client.pacing import Clock
 from gangctl.manager.settings import ControllerSettings
-from gangctl.runtime.looplag import LoopLag
+
+PERIOD_SECONDS: Final = 0.25
+
+
+class LoopLag:
+    """Asks to be woken every so often, and tells how much later it was."""
+
+    def __init__(
+        self, observe: Callable[[float], None], *, period_seconds: float = PERIOD_SECONDS, clock: Clock | None = None
+    ) -> None:
+        """``observe`` is told of each waking, in seconds."""
+        self._observe = observe
+        self._period = period_seconds
+        self._clock = clock or Clock()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            due = self._clock.now() + self._period
+            await self._clock.sleep(self._period)
+            self._observe(max(0.0, self._clock.now() - due))
+
 
 _LAG_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 

@@ -15,8 +15,7 @@ from gangctl.manager.settings import ControllerSettings, split_address
 from gangctl.manager.webhooks import listening
 from gangctl.runtime.accessreview import AccessReviewer
 from gangctl.runtime.certsource import CertificateSource, DirectoryCertificates, Serving
-from gangctl.runtime.exposition import Registry
-from gangctl.runtime.metricsserver import PATH, MetricsServer
+from gangctl.runtime.metricsserver import PATH, MetricsServer, Registry
 from gangctl.runtime.tls import ServerTls
 
 READER: Final = "gangctl-metrics-reader"

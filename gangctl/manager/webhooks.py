@@ -22,8 +22,7 @@ from gangctl.manager.policies import PolicyPart
 from gangctl.manager.settings import ControllerSettings
 from gangctl.manager.webhooksettings import webhook_settings
 from gangctl.runtime.authority import expires
-from gangctl.runtime.certsource import CertificateSource, DirectoryCertificates, Serving
-from gangctl.runtime.clientca import ClientAuthorities
+from gangctl.runtime.certsource import CertificateSource, ClientAuthorities, DirectoryCertificates, Serving
 from gangctl.runtime.listener import Listener, Refusal
 from gangctl.runtime.selfcheck import self_check
 from gangctl.runtime.server import WebhookServer

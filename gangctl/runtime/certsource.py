@@ -1,6 +1,6 @@
-"""Where the certificate of the webhooks comes from: gangctl's own Secret, or a directory that others fill.
+"""Where certificates come from: gangctl's own Secret, a directory that others fill, a file of client authorities.
 
-Both look again every so often and hand on what changed. Whatever goes wrong with that,
+All are looked at again every so often, and what changed is handed on. Whatever goes wrong with that,
 what is served stays served.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import structlog
 
@@ -25,7 +25,10 @@ from gangctl.runtime.tls import KeyPair, check_pair, client_context
 
 _log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
 POLL_SECONDS: Final = 10.0
+FILE_BYTES: Final = 2**20
 # Conflicts with other replicas, and steps of a rotation, in one look; more than that is somebody's loop.
 _ATTEMPTS: Final = 20
 
@@ -43,16 +46,6 @@ class Serving:
         return expires(self.pair.chain)
 
 
-class CertificateSource(Protocol):
-    """Something that knows what to serve."""
-
-    async def load(self) -> Serving:
-        """What to serve now; ConfigError or ApiError when that cannot be told."""
-
-    async def run(self, deliver: Callable[[Serving], None]) -> None:
-        """Call ``deliver`` at once and on every change, until cancelled."""
-
-
 class Secrets(Protocol):
     """The part of a client that is needed here."""
 
@@ -66,39 +59,49 @@ class Secrets(Protocol):
         """Replace an object."""
 
 
-class _Polled(ABC):
+class _Polled(ABC, Generic[T]):
     """Looks every ``seconds``; ``observe`` is told of each look whether it went well."""
 
-    def __init__(self, seconds: float, clock: Clock | None, observe: Callable[[bool], None] | None) -> None:
+    failure: ClassVar[str]
+    """What a log says of a look that failed."""
+
+    def __init__(self, seconds: float, clock: Clock | None, observe: Callable[[bool], None] | None = None) -> None:
         self._seconds = seconds
         self._clock = clock or Clock()
         self._observe = observe or (lambda _: None)
 
     @abstractmethod
-    async def load(self) -> Serving:
-        """What to serve now."""
+    async def load(self) -> T:
+        """What counts now."""
 
-    async def run(self, deliver: Callable[[Serving], None]) -> None:
+    async def run(self, deliver: Callable[[T], None]) -> None:
         """Call ``deliver`` at once and on every change; a look that fails is logged, counted and repeated."""
-        delivered: Serving | None = None
+        delivered: T | None = None
         trouble = ""
         while True:
             try:
-                serving = await self.load()
-                if serving != delivered:
-                    deliver(serving)
-                    _log.info("certificate in use", expires=serving.expires.isoformat())
-                delivered, trouble = serving, ""
+                found = await self.load()
+                if found != delivered:
+                    deliver(found)
+                    if isinstance(found, Serving):
+                        _log.info("certificate in use", expires=found.expires.isoformat())
+                delivered, trouble = found, ""
             except (ApiError, ConfigError, OSError) as error:
                 # The same trouble is not worth a line every few seconds.
                 if str(error) != trouble:
-                    _log.warning("certificates not renewed, serving the old ones", error=str(error))
+                    _log.warning(self.failure, error=str(error))
                 trouble = str(error)
             self._observe(not trouble)
             await self._clock.sleep(self._seconds)
 
 
-class SecretCertificates(_Polled):
+class CertificateSource(_Polled[Serving]):
+    """Something that knows what to serve; ConfigError or ApiError when that cannot be told."""
+
+    failure = "certificates not renewed, serving the old ones"
+
+
+class SecretCertificates(CertificateSource):
     """Certificates from an authority of gangctl's own, in one Secret that all replicas share.
 
     Whichever replica looks first creates the Secret and does what is due; the others
@@ -188,7 +191,7 @@ class SecretCertificates(_Polled):
         await self._client.update(SECRETS, body, self._namespace)
 
 
-class DirectoryCertificates(_Polled):
+class DirectoryCertificates(CertificateSource):
     """``tls.crt``, ``tls.key`` and, if API servers should be told, ``ca.crt`` in a directory.
 
     A mounted Secret changes by one swap of a link; files that are written one after the
@@ -224,3 +227,30 @@ class DirectoryCertificates(_Polled):
         if authorities:
             client_context(authorities)
         return Serving(pair, authorities)
+
+
+class ClientAuthorities(_Polled[bytes]):
+    """A PEM file of the authorities of the API server's client certificate: whom the webhooks' listener knows."""
+
+    failure = "client authorities not read, the old ones count"
+
+    def __init__(self, path: Path, *, poll_seconds: float = POLL_SECONDS, clock: Clock | None = None) -> None:
+        """Read nothing yet."""
+        super().__init__(poll_seconds, clock)
+        self._path = path
+
+    async def load(self) -> bytes:
+        """Read the file; ConfigError when it cannot be read or holds no certificates."""
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> bytes:
+        try:
+            with self._path.open("rb") as file:
+                authorities = file.read(FILE_BYTES)
+        except OSError as error:
+            raise ConfigError(f"{self._path}: {error.strerror}") from error
+        try:
+            client_context(authorities)
+        except ConfigError as error:
+            raise ConfigError(f"{self._path}: holds no PEM certificates") from error
+        return authorities

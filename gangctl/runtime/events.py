@@ -21,7 +21,7 @@ from gangctl.errors import AlreadyExistsError, ApiError, NotFoundError, is_trans
 
 EventType = Literal["Normal", "Warning"]
 
-RESULTS: Final = ("created", "existing", "repeated", "dropped", "refused", "unwelcome")
+RESULTS: Final = ("created", "existing", "dropped", "refused", "unwelcome")
 """What becomes of events."""
 
 # Limits of events.k8s.io/v1 (pkg/apis/core/validation/events.go).
@@ -84,15 +84,12 @@ class RecorderOptions:
 
     At most ``queue_size`` events wait to be written, more are dropped. What was told
     in the last ``remember_seconds`` (servers keep events for an hour) is not sent
-    again, for up to ``remember`` events. With ``series_seconds`` a repetition after
-    that long is counted in the event's series, without it repetitions are not
-    written at all. A write is tried ``attempts`` times.
+    again, for up to ``remember`` events. A write is tried ``attempts`` times.
     """
 
     queue_size: int = 1000
     remember: int = 10_000
     remember_seconds: float = 3600.0
-    series_seconds: float | None = None
     attempts: int = 5
 
 
@@ -100,7 +97,7 @@ class EventObserver:
     """Told what becomes of events; the default ignores it."""
 
     def recorded(self, result: str) -> None:
-        """Tell of one event: created, existing, repeated (series), dropped, refused or unwelcome (namespace going)."""
+        """Tell of one event: created, existing, dropped, refused or unwelcome (namespace going)."""
 
 
 class EventRecorder:
@@ -163,8 +160,7 @@ class EventRecorder:
         """Whether to write the event now; remembers that it was."""
         key, now = (event.namespace, event.name), self._clock.now()
         told = self._told.get(key)
-        again = self._options.series_seconds or self._options.remember_seconds
-        if told is not None and now - told < min(again, self._options.remember_seconds):
+        if told is not None and now - told < self._options.remember_seconds:
             return False
         self._told[key] = now
         self._told.move_to_end(key)
@@ -190,18 +186,8 @@ class EventRecorder:
         try:
             await self._client.create(EVENTS, self._body(event), event.namespace)
         except AlreadyExistsError:
-            if self._options.series_seconds is None:
-                return "existing"
-            await self._count(event)
-            return "repeated"
+            return "existing"
         return "created"
-
-    async def _count(self, event: Event) -> None:
-        """Add one to the series of an event that exists; two that count at once may count one."""
-        found = await self._client.get(EVENTS, event.name, event.namespace)
-        count = int((found.get("series") or {}).get("count") or 1) + 1
-        series = {"count": count, "lastObservedTime": micro_time(self._clock.wall())}
-        await self._client.merge_patch(EVENTS, event.name, {"series": series}, event.namespace)
 
     def _evaluate(self, event: Event, error: ApiError, *, last: bool) -> str:
         """Say what a failed write means, empty to try again; events are not worth more than a few tries."""

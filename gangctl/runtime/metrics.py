@@ -17,7 +17,7 @@ from gangctl.runtime.events import RESULTS as EVENT_RESULTS
 from gangctl.runtime.events import EventObserver
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.queue import ControllerObserver, WorkQueue
-from gangctl.runtime.shardelection import ShardElection
+from gangctl.runtime.shards import ShardElection
 
 _REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _WORK_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -55,7 +55,7 @@ class RuntimeMetrics:
         )
         self._events = Counter(
             "gangctl_events",
-            "Events by result: created, existing, repeated, dropped (queue full), refused, unwelcome (no namespace).",
+            "Events by result: created, existing, dropped (queue full), refused, unwelcome (no namespace).",
             ["result"],
             registry=registry,
         )

@@ -15,8 +15,8 @@ from typing import Final
 import structlog
 from aiohttp import hdrs, web
 
-from gangctl.runtime.exposition import Registry, exposition
 from gangctl.runtime.listener import Listener, ListenerOptions, Refusal, text_response
+from gangctl.runtime.metricsserver import Registry, exposition
 
 _log = structlog.get_logger(__name__)
 

@@ -27,8 +27,6 @@ _MIB: Final = 2**20
 _GO_SECONDS: Final = re.compile(r"([0-9]{1,4})s")
 
 WebhookHandler = Callable[[bytes], Awaitable[bytes]]
-# Told of every answer: the webhook's path ("" for anything else), the HTTP status, the seconds it took.
-Observer = Callable[[str, int, float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,33 +92,17 @@ class WebhookServer(Listener):
         *,
         limits: WebhookLimits | None = None,
         options: ListenerOptions | None = None,
-        observe: Observer | None = None,
         known_clients: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Do nothing yet; see :class:`Listener` for starting and stopping."""
-        super().__init__("webhooks", self._observed, address, tls=tls, options=options)
+        super().__init__("webhooks", self._call, address, tls=tls, options=options)
         self._routes = dict(routes)
         self._limits = limits or WebhookLimits()
         self._room = asyncio.Semaphore(self._limits.max_at_once)
         self._bodies = _Bodies(self._limits.max_held_bytes)
-        self._observe = observe or (lambda _path, _status, _seconds: None)
         self._known_clients = known_clients
         self._clock = clock
-
-    async def _observed(self, request: web.BaseRequest) -> web.Response:
-        path = request.path if request.path in self._routes else ""
-        began, status = self._clock(), int(HTTPStatus.INTERNAL_SERVER_ERROR)
-        try:
-            response = await self._call(request)
-            status = response.status
-        except Refusal as refusal:
-            status = int(refusal.status)
-            raise
-        else:
-            return response
-        finally:
-            self._observe(path, status, self._clock() - began)
 
     async def _call(self, request: web.BaseRequest) -> web.Response:
         if request.path == HEALTH_PATH:

@@ -8,14 +8,11 @@ context that nobody uses before the live one sees it.
 
 from __future__ import annotations
 
-import os
 import ssl
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from gangctl.client.tls import load_pair
 from gangctl.errors import ConfigError
 
 # TLS 1.2 with forward secrecy and authenticated encryption only; TLS 1.3 has nothing weaker.
@@ -92,31 +89,7 @@ def check_pair(pair: KeyPair) -> None:
 
 
 def _load(context: ssl.SSLContext, pair: KeyPair) -> None:
-    with _private_file(pair.chain.rstrip() + b"\n" + pair.key) as path:
-        try:
-            # The empty password keeps OpenSSL from asking the terminal about an encrypted key.
-            context.load_cert_chain(path, password=b"")
-        except (ssl.SSLError, ValueError) as error:
-            reason = getattr(error, "reason", None) or "not PEM, or the key is encrypted"
-            raise ConfigError(f"this certificate and key cannot be served: {reason}") from error
-
-
-@contextmanager
-def _private_file(content: bytes) -> Iterator[str]:
-    """A path under which OpenSSL, which reads keys from files only, finds ``content`` for a moment.
-
-    Memory, where the system has it: the key never reaches a disk, and a read-only
-    root file system is enough.
-    """
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("gangctl-tls")
-        try:
-            os.write(descriptor, content)
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
-        return
-    with tempfile.NamedTemporaryFile(prefix="gangctl-") as file:
-        file.write(content)
-        file.flush()
-        yield file.name
+    try:
+        load_pair(context, pair.chain, pair.key)
+    except ValueError as error:
+        raise ConfigError(f"this certificate and key cannot be served: {error}") from error

@@ -15,8 +15,8 @@ from unittest.mock import patch
 
 from gangctl.manager import processmetrics
 from gangctl.manager.process import Process, prepared
+from gangctl.manager.processmetrics import LoopLag
 from gangctl.manager.settings import load_settings
-from gangctl.runtime.looplag import LoopLag
 from gangctl.sandbox.caller import Caller, DeleteOptions
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.server import Sandbox, SandboxOptions

@@ -90,7 +90,7 @@ OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_certificate_looks_total": "2 results",
     "gangctl_drift_repairs_total": "2 kinds x 4 field classes",
     "gangctl_event_loop_lag_seconds": "1",
-    "gangctl_events_total": "6 results",
+    "gangctl_events_total": "5 results",
     "gangctl_feature_enabled": "9 features",
     "gangctl_fit_verdicts": "501 queues x 4 verdicts",
     "gangctl_informer_errors_total": f"{_RESOURCES} x 2 places",

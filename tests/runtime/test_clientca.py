@@ -12,8 +12,7 @@ import aiohttp
 import pytest
 
 from gangctl.errors import ConfigError
-from gangctl.runtime.certsource import Serving
-from gangctl.runtime.clientca import ClientAuthorities
+from gangctl.runtime.certsource import ClientAuthorities, Serving
 from gangctl.runtime.selfcheck import self_check
 from gangctl.runtime.server import WebhookServer
 from gangctl.runtime.tls import ServerTls, client_context

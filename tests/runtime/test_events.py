@@ -108,21 +108,6 @@ async def test_what_the_server_forgot_may_be_told_again(rig: Rig, server: Script
     assert server.count() == 2
 
 
-async def test_repetitions_may_be_counted_in_a_series(rig: Rig, server: ScriptedServer, clock: VirtualClock) -> None:
-    server.on("POST", PATH, obj({}, code=201), status(409, "AlreadyExists"))
-    server.on("GET", f"{PATH}/{EVENT.name}", obj({}), obj({"series": {"count": 2}}))
-    server.on("PATCH", f"{PATH}/{EVENT.name}", obj({}))
-    recorder = rig.recorder(RecorderOptions(series_seconds=60))
-    for seconds in (0, 59, 2, 61):
-        clock.tick(seconds)
-        recorder.record(EVENT)
-        await recorder.drain()
-    patches = server.asked("PATCH")
-    assert [seen.body["series"]["count"] for seen in patches] == [2, 3]
-    assert patches[0].body["series"]["lastObservedTime"] == "2026-01-01T00:01:01.000000Z"
-    assert rig.results.count == {"created": 1, "repeated": 2}
-
-
 async def test_recording_never_waits_and_drops_when_too_much_waits(rig: Rig, server: ScriptedServer) -> None:
     server.on("POST", PATH, hang())
     recorder = rig.recorder(RecorderOptions(queue_size=5), running=False)

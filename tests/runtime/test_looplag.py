@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gangctl.runtime.looplag import LoopLag
+from gangctl.manager.processmetrics import LoopLag
 from tests.client.clock import VirtualClock, settle
 
 
