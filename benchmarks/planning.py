@@ -15,6 +15,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import Final
 
+from prometheus_client import CollectorRegistry
+
 from benchmarks.result import Figure, Findings
 from benchmarks.table import Table
 from gangctl.api.jobset import read_jobset
@@ -25,8 +27,7 @@ from gangctl.client.transport import Transport
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.gangs import GangController
 from gangctl.controllers.pods import PodReader
-from gangctl.controllers.reporter import GangReporter
-from gangctl.controllers.translations import TranslationObserver
+from gangctl.controllers.reporter import GangMetrics, GangReporter
 from gangctl.controllers.writer import Writer
 from gangctl.gang.admission import read_opted_in, stamp_patch
 from gangctl.gang.assess import assess
@@ -86,7 +87,7 @@ def controller(caches: GangCaches) -> GangController:
         caches,
         lambda generation: Writer(client, generation, caches.overlay),
         PodReader(client),
-        GangReporter(lambda _jobset, _notice: None, TranslationObserver()),
+        GangReporter(lambda _jobset, _notice: None, GangMetrics(CollectorRegistry())),
         state=lambda: ApiState(NEWEST),
         rules=ClusterRules,
     )

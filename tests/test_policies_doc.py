@@ -15,8 +15,7 @@ from gangctl.cli.policy.listing import command as list_command
 from gangctl.cli.policy.scan import command as scan_command
 from gangctl.cli.policy.suite import Expected, Row, Suite
 from gangctl.cli.program import program
-from gangctl.controllers.scan import ScanOptions
-from gangctl.manager.scans import ScanMetrics
+from gangctl.controllers.scan import ScanMetrics, ScanOptions
 from gangctl.policy.model import GangPolicyExceptionSpec, GangPolicySpec
 from gangctl.policy.reports import CATEGORY, LABELS, MOST_RESULTS, SEVERITIES, SEVERITY
 from gangctl.policy.status import NEWEST_VIOLATIONS

@@ -2,34 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import Generation
 from gangctl.controllers.events import RecordEvent, created, events_of, obstacles
-from gangctl.controllers.translations import TranslationObserver, repairs, result_of
+from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, OwnershipConflictError
 from gangctl.gang.assess import Assessment
+from gangctl.gang.build import ADAPTERS
 from gangctl.gang.desired import Desired
-from gangctl.gang.diff import Change, Create, Delete, Difference
+from gangctl.gang.diff import Change, Create, Delete, Difference, Kind, SetMinCounts
+from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.gang.report import level_of
+from gangctl.gang.report import Level, level_of
 
 NEW: Final = timedelta(minutes=2)
 """Younger JobSets get the events of their creation again after a restart of gangctl, in case they died with it."""
 
 
+Result = Literal["unchanged", "created", "recreated", "prepared", "patched", "deleted", "rejected", "failed"]
+FieldClass = Literal["existence", "min_count", "templates", "surplus"]
+
+
+class GangMetrics:
+    """What is made of JobSets, and out of which API, as Prometheus metrics."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Register every family at once."""
+        self._translations = Counter(
+            "gangctl_translations",
+            "Looks at what a JobSet should have, by level (JobSet, ReplicatedJob, Replica, Mixed) and result: "
+            "unchanged, created, recreated (something had gone), prepared (groups of the next attempt), patched, "
+            "deleted, rejected (a name belongs to another owner), failed.",
+            ["level", "result"],
+            registry=registry,
+        )
+        self._repairs = Counter(
+            "gangctl_drift_repairs",
+            "Objects that were not any more as they should be and were repaired, by kind (Workload, PodGroup) and by "
+            "what was wrong: existence (it had gone), min_count (edited, or the JobSet was resized), templates, "
+            "surplus (nobody needs it).",
+            ["kind", "field_class"],
+            registry=registry,
+        )
+        self._support = Gauge(
+            "gangctl_api_support_info",
+            "Resources of scheduling.k8s.io that gangs are made of, always 1, and the field of pods that names their "
+            "group. Nothing where no gang can be made.",
+            ["resource", "version", "link_field"],
+            registry=registry,
+        )
+
+    def translated(self, level: Level, result: Result) -> None:
+        """Count one look."""
+        self._translations.labels(level, result).inc()
+
+    def repaired(self, kind: Kind, field_class: FieldClass) -> None:
+        """Count one object."""
+        self._repairs.labels(kind, field_class).inc()
+
+    def found(self, state: ApiState) -> None:
+        """Tell which generation can be relied on."""
+        self._support.clear()
+        if state.generation is None:
+            return
+        field = ADAPTERS[state.generation].reference_field
+        for resource in scheduling_resources(state.generation).values():
+            self._support.labels(resource.plural, resource.version, field).set(1)
+
+
 class GangReporter:
     """Reports what each step of a reconcile came to."""
 
-    def __init__(self, say: RecordEvent, observer: TranslationObserver) -> None:
-        """Record events by ``say``, and counts by ``observer``."""
+    def __init__(self, say: RecordEvent, metrics: GangMetrics) -> None:
+        """Record events by ``say``, and counts in ``metrics``."""
         self._say = say
-        self._observer = observer
+        self._metrics = metrics
         self._reported: dict[Key, str] = {}
         """UIDs of the JobSets whose creation this process has reported."""
         self._complete: dict[Key, tuple[str, int]] = {}
@@ -79,7 +134,7 @@ class GangReporter:
     ) -> None:
         """Everything was written; after an interruption :meth:`present` reports the whole creation."""
         before = self._is_complete(jobset)
-        self._observer.translated(level_of(plan), result_of(changes, before=before))
+        self._metrics.translated(level_of(plan), result_of(changes, before=before))
         if not changes:
             return
         self._reported[jobset.key] = jobset.uid
@@ -90,14 +145,14 @@ class GangReporter:
 
     def rejected(self, jobset: JobSet, plan: GangPlan, conflict: OwnershipConflictError) -> None:
         """A name turned out to be another owner's."""
-        self._observer.translated(level_of(plan), "rejected")
+        self._metrics.translated(level_of(plan), "rejected")
         self._say(jobset, Notice(Reason.NAME_CONFLICT, f"{conflict}: gangctl never adopts it."))
 
     def failed(
         self, jobset: JobSet, plan: GangPlan, error: ApiError, done: Sequence[Change], generation: Generation
     ) -> None:
         """The API server refused a write, after those that were ``done``."""
-        self._observer.translated(level_of(plan), "failed")
+        self._metrics.translated(level_of(plan), "failed")
         self._say(jobset, Notice(Reason.FAILED_CREATE, f"The API server refused a write ({error.reason}): {error}"))
         # The next attempt finds these done and would keep silent; a creation is reported when all of it is there.
         self._say_all(jobset, events_of(plan, [each for each in done if not isinstance(each, Create)], generation))
@@ -107,7 +162,7 @@ class GangReporter:
     ) -> None:
         """The objects are there, but for what stands in the way; what was repaired is counted."""
         for kind, field_class in repairs(difference.changes, before=self._is_complete(jobset)):
-            self._observer.repaired(kind, field_class)
+            self._metrics.repaired(kind, field_class)
         # A Workload that was deleted for its templates comes back, which is the same repair.
         if difference.conflicts or any(isinstance(c, Delete) and not c.progress for c in difference.changes):
             self._complete.pop(jobset.key, None)
@@ -138,3 +193,32 @@ class GangReporter:
         except ValueError:
             return True
         return datetime.now(UTC) - born < NEW
+
+
+def result_of(changes: Sequence[Change], *, before: bool) -> Result:
+    """What changes that were carried out come to; ``before`` says that the JobSet had its objects already."""
+    if not changes:
+        return "unchanged"
+    created = [change for change in changes if isinstance(change, Create)]
+    if created and all(change.spare for change in created):
+        return "prepared"
+    if created:
+        return "recreated" if before else "created"
+    return "patched" if any(isinstance(change, SetMinCounts) for change in changes) else "deleted"
+
+
+def repairs(changes: Sequence[Change], *, before: bool) -> Iterator[tuple[Kind, FieldClass]]:
+    """What these changes repair: nothing that follows from pods that finished, from a restart or from a new JobSet."""
+    for change in changes:
+        match change:
+            case Create(kind=kind, spare=spare):
+                if before and not spare:
+                    yield kind, "existence"
+            case SetMinCounts(kind=kind, progress=progress):
+                if not progress:
+                    yield kind, "min_count"
+            case Delete(kind="Workload"):
+                yield "Workload", "templates"
+            case Delete(kind=kind, progress=progress):
+                if not progress:
+                    yield kind, "surplus"

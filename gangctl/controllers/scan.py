@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 import structlog
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import Counter as Total
 
 from gangctl.api.objects import Object
 from gangctl.client.client import Client
@@ -23,9 +25,14 @@ from gangctl.controllers.policy_sources import GANG_POLICIES
 from gangctl.controllers.reports import Reports
 from gangctl.errors import ApiError, NotFoundError
 from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.reports import severity_of
 from gangctl.policy.totals import Totals, count, totals_of, withdrawn
-from gangctl.policy.verdict import Outcome, Result
+from gangctl.policy.verdict import Action, Outcome, Result
 
+_ACTIONS: Final = (Action.DENY, Action.WARN, Action.AUDIT)
+
+MOST_POLICIES: Final = 200
+"""Policies with labels of their own."""
 PAGE: Final = 100
 """JobSets in memory at once: some may be megabytes."""
 
@@ -55,14 +62,42 @@ class ScanView(Protocol):
         """What these policies say of one JobSet; None where policies do not apply, as in namespaces left alone."""
 
 
-class ScanObserver:
-    """Told of every scan; the default does nothing."""
+class ScanMetrics:
+    """What the last scan found; only the replica that scans has anything to tell."""
+
+    def __init__(self, registry: CollectorRegistry, policies: Callable[[], Sequence[LoadedPolicy]]) -> None:
+        """Register every family; ``policies`` are those that are scanned."""
+        self._policies = policies
+        self._violations = Gauge(
+            "gangctl_policy_violations",
+            "Rules that existing JobSets break, by the last scan.",
+            ["policy", "severity", "action"],
+            registry=registry,
+        )
+        self._jobsets = Gauge("gangctl_policy_scanned_jobsets", "JobSets that the last scan saw.", registry=registry)
+        self._seconds = Gauge("gangctl_policy_scan_duration_seconds", "How long it took.", registry=registry)
+        self._at = Gauge(
+            "gangctl_policy_last_scan_timestamp_seconds", "When a scan last got to its end.", registry=registry
+        )
+        self._failures = Total(
+            "gangctl_policy_scan_failures", "Scans that did not get to their end.", registry=registry
+        )
 
     def scan_done(self, jobsets: int, seconds: float, results: Mapping[str, Counter[Result]]) -> None:
-        """Tell of a scan that got to its end: how many JobSets, and the results by policy."""
+        """Replace what the scan before found."""
+        self._violations.clear()
+        for policy in self._policies()[:MOST_POLICIES]:
+            actions = set(policy.spec.validation_actions)
+            action = next((each.value.lower() for each in _ACTIONS if each in actions), "none")
+            found = results.get(policy.name, Counter())
+            self._violations.labels(policy.name, severity_of(policy.source), action).set(found[Result.FAIL])
+        self._jobsets.set(jobsets)
+        self._seconds.set(seconds)
+        self._at.set_to_current_time()
 
     def scan_failed(self) -> None:
-        """Tell of one that did not."""
+        """Count it."""
+        self._failures.inc()
 
 
 class PolicyScan:
@@ -76,7 +111,7 @@ class PolicyScan:
         reports: Reports,
         *,
         options: ScanOptions | None = None,
-        observer: ScanObserver | None = None,
+        metrics: ScanMetrics | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Read through one client and write through the other, whose guard stops a replica that lost the lease."""
@@ -85,7 +120,7 @@ class PolicyScan:
         self._view = view
         self._reports = reports
         self._options = options or ScanOptions()
-        self._observer = observer or ScanObserver()
+        self._metrics = metrics or ScanMetrics(CollectorRegistry(), view.scanned)
         self._now = now
         self._dirty = asyncio.Event()
         self._dirty.set()
@@ -103,7 +138,7 @@ class PolicyScan:
                 await self.scan()
             except ApiError as error:
                 _log.warning("scan failed", error=str(error), status=error.status)
-                self._observer.scan_failed()
+                self._metrics.scan_failed()
                 delay = self._options.retry_seconds
             await self._wait(delay)
 
@@ -147,7 +182,7 @@ class PolicyScan:
         if refused is not None:
             raise refused
         results = {name: each.counts for name, each in totals.items()}
-        self._observer.scan_done(jobsets, asyncio.get_running_loop().time() - began, results)
+        self._metrics.scan_done(jobsets, asyncio.get_running_loop().time() - began, results)
 
     async def _jobsets(self) -> AsyncGenerator[Object, None]:
         try:

@@ -17,7 +17,7 @@ from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.discovery import DiscoveryLoop
 from gangctl.controllers.gangs import GangController
 from gangctl.controllers.pods import PodReader
-from gangctl.controllers.reporter import GangReporter
+from gangctl.controllers.reporter import GangMetrics, GangReporter
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError
 from gangctl.gang.assess import Lifecycle
@@ -25,7 +25,6 @@ from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules
-from gangctl.manager.gangmetrics import GangMetrics
 from gangctl.manager.settings import ControllerSettings
 from gangctl.runtime.controller import Action, Controller, ControllerOptions, default_error_policy, retry
 from gangctl.runtime.events import Event, EventRecorder, EventType, ObjectReference

@@ -5,9 +5,9 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 
 from gangctl.controllers.pathways.controller import NAME, PathwaysController
+from gangctl.controllers.pathways.metrics import PathwaysMetrics
 from gangctl.gang.reasons import Notice
 from gangctl.manager.gangs import Clients, GangPart, error_policy
-from gangctl.manager.pathwaysmetrics import PathwaysMetrics
 from gangctl.manager.settings import ControllerSettings
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.result import Setting
@@ -39,7 +39,7 @@ class PathwaysPart:
             self._say,
             setting=self._setting,
             options=settings.pathways_options or PathwaysOptions(),
-            observer=PathwaysMetrics(registry),
+            metrics=PathwaysMetrics(registry),
             error_policy=error_policy,
             informer_observer=metrics.informer_observer,
             controller_observer=metrics.controller_observer(NAME),

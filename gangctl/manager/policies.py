@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -12,31 +12,34 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from prometheus_client import CollectorRegistry
 
+from gangctl.api.labelselector import holds
 from gangctl.api.objects import Object
 from gangctl.controllers.parameters import Parameters
 from gangctl.controllers.policies import Key, PolicyKeeper
 from gangctl.controllers.policy_sources import PolicySources
 from gangctl.controllers.policy_status import PolicyStatusWriter
 from gangctl.controllers.reports import Reports
-from gangctl.controllers.scan import PolicyScan, ScanOptions
+from gangctl.controllers.scan import PolicyScan, ScanMetrics, ScanOptions
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.manager.gangs import Clients, GangPart, error_policy
 from gangctl.manager.policymetrics import PolicyMetrics
-from gangctl.manager.scans import ScanMetrics, Sight
 from gangctl.manager.settings import ControllerSettings
 from gangctl.manager.webhooksettings import webhook_settings
+from gangctl.policy.existing import review_of_existing
 from gangctl.policy.fitvariable import Fit, unknown_fit
+from gangctl.policy.gangvariable import gang_of
 from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.params import ParamCatalogue
+from gangctl.policy.params import ParamCatalogue, with_params
 from gangctl.policy.review import Review
 from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.controller import Controller, ControllerOptions
 from gangctl.runtime.listener import Refusal
 from gangctl.runtime.metrics import RuntimeMetrics
-from gangctl.webhooks.policies import demand_of
+from gangctl.webhooks.configurations import WebhookSettings, namespace_selector
+from gangctl.webhooks.policies import demand_of, read_by
 from gangctl.webhooks.policy_configurations import Demand
 
 if TYPE_CHECKING:
@@ -92,6 +95,58 @@ def without_queues(raw: Object, namespace: str, *, new: bool = True) -> FitRepor
     return unknown_fit(raw, namespace, ["gangctl does not look at Kueue"])
 
 
+class Sight:
+    """The :class:`~gangctl.controllers.scan.ScanView` of a replica: the same policies that admission goes by."""
+
+    def __init__(
+        self,
+        keeper: PolicyKeeper,
+        sources: PolicySources,
+        catalogue: ParamCatalogue,
+        *,
+        evaluate: Callable[[Review, Collection[str]], Awaitable[tuple[Outcome, ...]]],
+        rules: Callable[[], ClusterRules],
+        fit: Fit,
+        webhooks: WebhookSettings,
+        now: Callable[[], datetime],
+    ) -> None:
+        """Namespaces that ``webhooks`` leave alone are left alone here."""
+        self._keeper = keeper
+        self._sources = sources
+        self._catalogue = catalogue
+        self._evaluate = evaluate
+        self._rules = rules
+        self._fit = fit
+        self._now = now
+        self._terms = namespace_selector(webhooks)["matchExpressions"]
+
+    def scanned(self) -> Sequence[LoadedPolicy]:
+        """The policies in force that want what exists to be evaluated."""
+        return [each for each in self._keeper.current.policies if each.validates and each.spec.background]
+
+    def documents(self) -> Sequence[Object]:
+        """Every policy as it was last seen, with its status: also those that are not scanned."""
+        return self._sources.policies()
+
+    async def evaluate(self, jobset: Object) -> tuple[Outcome, ...] | None:
+        """What these policies say of one JobSet; None in namespaces that are left alone."""
+        namespace = await self._sources.namespace(jobset["metadata"]["namespace"])
+        if namespace is None or not self._applies(namespace):
+            return None
+        policies = self.scanned()
+        reads = read_by(policies)
+        plan = gang_of(jobset, self._rules()) if "gang" in reads else None
+        fit = self._fit(jobset, jobset["metadata"]["namespace"], new=False) if "fit" in reads else None
+        review = review_of_existing(jobset, namespace, plan, self._now(), fit)
+        return await self._evaluate(
+            with_params(review, policies, self._catalogue), frozenset(policy.name for policy in policies)
+        )
+
+    def _applies(self, namespace: Object) -> bool:
+        labels = namespace["metadata"].get("labels") or {}
+        return all(holds(term["key"], term["operator"], term.get("values", ()), labels) for term in self._terms)
+
+
 class PolicyPart:
     """Wires what is about policies; it is also the :class:`~gangctl.webhooks.policies.PolicyView`."""
 
@@ -144,7 +199,7 @@ class PolicyPart:
             self.sight,
             Reports(clients.reader, clients.writer, now=self.now),
             options=ScanOptions(period_seconds=settings.policy_scan_period),
-            observer=ScanMetrics(registry, self.sight.scanned),
+            metrics=ScanMetrics(registry, self.sight.scanned),
             now=self.now,
         )
         for informer in self._sources.informers:

@@ -12,12 +12,11 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from gangctl.controllers.scan import MOST_POLICIES
 from gangctl.evaluation.options import EvaluatorObserver, Queue
 from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Action, Outcome, Result
-
-MOST_POLICIES: Final = 200
-OTHERS: Final = "(others)"
+from gangctl.runtime.metrics import OTHERS
 
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1, 2.5)
 _RESULTS: Final = ("pass", "fail", "error", "exempt")

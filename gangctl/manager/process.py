@@ -193,7 +193,7 @@ class Process:
     async def _work(self) -> None:
         own_namespace = await self._own_namespace()
         log.info("starting", version=__version__, cluster=self._config.origin, own_namespace=own_namespace)
-        recorder = EventRecorder(self._client, instance=self._identity, observer=self._metrics.event_observer())
+        recorder = EventRecorder(self._client, instance=self._identity, recorded=self._metrics.event_recorded)
         share = Share(self._settings.shards)
         election = self._election(own_namespace, share)
         guard = election.ensure_leading if election is not None else None

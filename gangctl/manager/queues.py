@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
 from gangctl.controllers.queues.sources import QueueSources
-from gangctl.controllers.queues.verdicts import Standing, VerdictObserver, Verdicts, reader
+from gangctl.controllers.queues.verdicts import VerdictMetrics, Verdicts, reader
 from gangctl.controllers.queues.view import EVERYBODY, QueueView
 from gangctl.gang.assess import Lifecycle, while_suspended
 from gangctl.manager.gangs import Clients, GangPart, error_policy
@@ -21,8 +20,6 @@ from gangctl.runtime.metrics import RuntimeMetrics
 
 NAME: Final = "verdicts"
 WORKERS: Final = 2
-MOST_QUEUES: Final = 500
-OTHERS: Final = "(others)"
 
 
 class QueuePart:
@@ -63,7 +60,7 @@ class QueuePart:
             reader(self._clients.reader),
             gangs.say,
             self._enqueue,
-            observer=VerdictMetrics(registry),
+            metrics=VerdictMetrics(registry),
         )
         self._controller = Controller(
             NAME,
@@ -115,50 +112,3 @@ class QueuePart:
             self.verdicts.changed(EVERYBODY)
         for call in self._on_presence:
             call()
-
-
-class VerdictMetrics(VerdictObserver):
-    """JobSets that wait, by queue and verdict; beyond :data:`MOST_QUEUES` queues the rest is counted together."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        """Register the family."""
-        self._gauge = Gauge(
-            "gangctl_fit_verdicts",
-            "JobSets that ask for a gang and wait in a queue of Kueue, by verdict: never (it can never be admitted), "
-            "blocked (the queue admits nothing now), waiting, unknown. The leader counts.",
-            ["namespace", "local_queue", "cluster_queue", "verdict"],
-            registry=registry,
-        )
-        self._queues: Counter[tuple[str, str]] = Counter()
-        """How many wait in each queue that has labels of its own."""
-        self._shown: dict[tuple[str, ...], int] = {}
-        self._others: Counter[tuple[str, str]] = Counter()
-
-    def stands(self, before: Standing | None, now: Standing | None) -> None:
-        """Count one JobSet elsewhere."""
-        if before is not None:
-            self._add(self._labels(before, -1), -1)
-        if now is not None:
-            self._add(self._labels(now, 1), 1)
-
-    def _labels(self, standing: Standing, step: int) -> tuple[str, ...]:
-        queue = (standing.namespace, standing.local_queue)
-        if queue in self._others or (queue not in self._queues and len(self._queues) >= MOST_QUEUES):
-            _count(self._others, queue, step)
-            return OTHERS, OTHERS, OTHERS, standing.verdict
-        _count(self._queues, queue, step)
-        return standing.namespace, standing.local_queue, standing.cluster_queue, standing.verdict
-
-    def _add(self, labels: tuple[str, ...], step: int) -> None:
-        count = self._shown.get(labels, 0) + step
-        if count:
-            self._shown[labels] = count
-            self._gauge.labels(*labels).set(count)
-        elif self._shown.pop(labels, None) is not None:
-            self._gauge.remove(*labels)
-
-
-def _count(counter: Counter[tuple[str, str]], key: tuple[str, str], step: int) -> None:
-    counter[key] += step
-    if counter[key] <= 0:
-        del counter[key]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -22,7 +23,7 @@ from gangctl.errors import AlreadyExistsError, ApiError, NotFoundError, is_trans
 EventType = Literal["Normal", "Warning"]
 
 RESULTS: Final = ("created", "existing", "dropped", "refused", "unwelcome")
-"""What becomes of events."""
+"""What becomes of events; an event is unwelcome where its namespace is going."""
 
 # Limits of events.k8s.io/v1 (pkg/apis/core/validation/events.go).
 NOTE_BYTES = 1024
@@ -93,13 +94,6 @@ class RecorderOptions:
     attempts: int = 5
 
 
-class EventObserver:
-    """Told what becomes of events; the default ignores it."""
-
-    def recorded(self, result: str) -> None:
-        """Tell of one event: created, existing, dropped, refused or unwelcome (namespace going)."""
-
-
 class EventRecorder:
     """Writes events from :meth:`run`, which the caller runs in a task."""
 
@@ -110,15 +104,15 @@ class EventRecorder:
         instance: str,
         controller: str = "gangctl.dev/gangctl",
         options: RecorderOptions | None = None,
-        observer: EventObserver | None = None,
+        recorded: Callable[[str], None] = lambda _: None,
         clock: Clock | None = None,
     ) -> None:
-        """Report as ``controller``, ``instance`` being this replica."""
+        """Report as ``controller``, ``instance`` being this replica; ``recorded`` is told each of :data:`RESULTS`."""
         self._client = client
         self._instance = instance[:_WORD_LENGTH]
         self._controller = controller
         self._options = options or RecorderOptions()
-        self._observer = observer or EventObserver()
+        self._recorded = recorded
         self._clock = clock or Clock()
         self._queue: asyncio.Queue[Event] = asyncio.Queue(self._options.queue_size)
         self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
@@ -132,7 +126,7 @@ class EventRecorder:
             self._queue.put_nowait(event)
         except asyncio.QueueFull:
             self._told.pop((event.namespace, event.name), None)
-            self._observer.recorded("dropped")
+            self._recorded("dropped")
             if not self._dropping:
                 self._dropping = True
                 _log.warning("too many events wait, new ones are dropped", waiting=self._queue.qsize())
@@ -147,7 +141,7 @@ class EventRecorder:
             try:
                 await self._write(event)
             except Exception as error:  # noqa: BLE001 -- one odd event must not silence all later ones
-                self._observer.recorded("refused")
+                self._recorded("refused")
                 _log.error("event not written", regarding=event.regarding.name, reason=event.reason, exc_info=error)
             finally:
                 self._queue.task_done()
@@ -172,11 +166,11 @@ class EventRecorder:
         backoff = Backoff(0.5, 10.0)
         for attempt in range(1, self._options.attempts + 1):
             try:
-                self._observer.recorded(await self._write_once(event))
+                self._recorded(await self._write_once(event))
             except ApiError as error:
                 result = self._evaluate(event, error, last=attempt == self._options.attempts)
                 if result:
-                    self._observer.recorded(result)
+                    self._recorded(result)
                     return
             else:
                 return

@@ -6,18 +6,22 @@ Names of objects never become labels.
 
 from __future__ import annotations
 
+from collections import Counter as Total
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import Resource
 from gangctl.runtime.events import RESULTS as EVENT_RESULTS
-from gangctl.runtime.events import EventObserver
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.queue import ControllerObserver, WorkQueue
 from gangctl.runtime.shards import ShardElection
+
+Labels = tuple[str, ...]
+
+OTHERS: Final = "(others)"
 
 _REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _WORK_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -59,6 +63,9 @@ class RuntimeMetrics:
             ["result"],
             registry=registry,
         )
+        # What has not happened yet is 0: the first loss is an increase, too.
+        for result in EVENT_RESULTS:
+            self._events.labels(result)
 
     def on_request(self, verb: str, resource: str, status: int, seconds: float) -> None:
         """Count one request: the hook of a transport."""
@@ -73,9 +80,9 @@ class RuntimeMetrics:
         """Return the observer of the informer of ``resource``."""
         return _InformerMetrics(self._informers, resource.qualified_name)
 
-    def event_observer(self) -> EventObserver:
-        """Return the observer of an event recorder."""
-        return _EventMetrics(self._events)
+    def event_recorded(self, result: str) -> None:
+        """Count one event by what became of it: the hook of an event recorder."""
+        self._events.labels(result).inc()
 
     def track_informer(self, informer: Informer[Any]) -> None:
         """Export whether an informer is synced, what it holds and when it last heard of the server.
@@ -244,12 +251,41 @@ class _InformerMetrics(InformerObserver):
         self._families.broken.labels(self._resource, what).inc()
 
 
-class _EventMetrics(EventObserver):
-    def __init__(self, events: Counter) -> None:
-        self._events = events
-        # What has not happened yet is 0: the first loss is an increase, too.
-        for result in EVENT_RESULTS:
-            events.labels(result)
+class PlacedGauge:
+    """Counts what stands in places of which there may be any number, such as queues or namespaces.
 
-    def recorded(self, result: str) -> None:
-        self._events.labels(result).inc()
+    Beyond ``most`` places the rest is counted together, as :data:`OTHERS`; a place that is counted there stays there
+    until nothing is in it.
+    """
+
+    def __init__(self, gauge: Gauge, most: int) -> None:
+        """The labels of ``gauge`` are a place, and what else is to be told of what stands there."""
+        self._gauge = gauge
+        self._most = most
+        self._own: Total[Labels] = Total()
+        """How many stand in each place that has labels of its own."""
+        self._others: Total[Labels] = Total()
+        self._shown: Total[Labels] = Total()
+
+    def add(self, place: Labels, *more: str, step: int = 1) -> None:
+        """Count one that stands there; one less with a ``step`` of -1."""
+        own = place in self._own or (place not in self._others and len(self._own) < self._most)
+        _count(self._own if own else self._others, place, step)
+        labels = (*(place if own else (OTHERS,) * len(place)), *more)
+        _count(self._shown, labels, step)
+        if labels in self._shown:
+            self._gauge.labels(*labels).set(self._shown[labels])
+        else:
+            self._gauge.remove(*labels)
+
+    def clear(self) -> None:
+        """End every series."""
+        self._gauge.clear()
+        for each in (self._own, self._others, self._shown):
+            each.clear()
+
+
+def _count(total: Total[Labels], key: Labels, step: int) -> None:
+    total[key] += step
+    if not total[key]:
+        del total[key]

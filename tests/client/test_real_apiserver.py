@@ -35,7 +35,7 @@ from gangctl.errors import (
     UnavailableError,
 )
 from gangctl.runtime.election import ElectionOptions, LeaseElection
-from gangctl.runtime.events import Event, EventObserver, EventRecorder, ObjectReference
+from gangctl.runtime.events import Event, EventRecorder, ObjectReference
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
 from tests.controlplane import ControlPlane, wait_for
 
@@ -268,12 +268,8 @@ async def test_events_are_written_once_and_counted(client: Client, namespace: st
     note = "é" * 2000
     results: Counter[str] = Counter()
 
-    class Results(EventObserver):
-        def recorded(self, result: str) -> None:
-            results[result] += 1
-
     for _ in range(2):
-        recorder = EventRecorder(client, instance="pod-1", observer=Results())
+        recorder = EventRecorder(client, instance="pod-1", recorded=lambda result: results.update([result]))
         task = asyncio.create_task(recorder.run())
         recorder.record(Event(reference, "Tested", note, "Test", "Warning"))
         await recorder.drain()
@@ -293,11 +289,7 @@ async def test_events_in_a_terminating_namespace_are_dropped_quietly(client: Cli
     await client.delete(NAMESPACES, namespace)
     results: Counter[str] = Counter()
 
-    class Results(EventObserver):
-        def recorded(self, result: str) -> None:
-            results[result] += 1
-
-    recorder = EventRecorder(client, instance="pod-1", observer=Results())
+    recorder = EventRecorder(client, instance="pod-1", recorded=lambda result: results.update([result]))
     task = asyncio.create_task(recorder.run())
     uid = found["metadata"]["uid"]
     recorder.record(Event(ObjectReference("v1", "ConfigMap", namespace, "held", uid), "Tested", "note", "Test"))

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
@@ -16,7 +17,7 @@ from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBSETS, NAMES
 from gangctl.client.transport import Transport
 from gangctl.controllers.policy_sources import GANG_POLICIES
 from gangctl.controllers.reports import POLICY_REPORTS, Reports
-from gangctl.controllers.scan import PolicyScan, ScanObserver, ScanOptions
+from gangctl.controllers.scan import PolicyScan, ScanMetrics, ScanOptions
 from gangctl.errors import InvalidError
 from gangctl.policy.crd import definitions
 from gangctl.policy.load import load_policy
@@ -76,13 +77,16 @@ class Ground:
         self.observed: list[tuple[int, Mapping[str, Counter[Result]]]] = []
         ground = self
 
-        class Observer(ScanObserver):
+        class Metrics(ScanMetrics):
             def scan_done(self, jobsets: int, seconds: float, results: Mapping[str, Counter[Result]]) -> None:
                 assert seconds >= 0
                 ground.observed.append((jobsets, results))
 
+        registry = CollectorRegistry()
         options = ScanOptions(page=2, settle_seconds=0.01)
-        self.scan = PolicyScan(client, client, self.view, Reports(client, client), options=options, observer=Observer())
+        self.scan = PolicyScan(
+            client, client, self.view, Reports(client, client), options=options, metrics=Metrics(registry, list)
+        )
 
     async def add(self, namespace: str, *names: str) -> None:
         for name in names:

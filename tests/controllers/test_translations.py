@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gangctl.api.scheduling import Observed, Owner, PodGroup, Template, Workload
-from gangctl.controllers.translations import repairs, result_of
+from gangctl.controllers.reporter import repairs, result_of
 from gangctl.gang.diff import Change, Create, Delete, Kind, SetMinCounts
 from tests.rows import each
 

@@ -120,7 +120,7 @@ async def test_labels_are_from_closed_lists() -> None:
     for status in (0, 200, 404, 599):
         metrics.on_request("list", "jobsets.jobset.x-k8s.io", status, 0.1)
     metrics.controller_observer("gangs").failed("ConflictError")
-    metrics.event_observer().recorded("created")
+    metrics.event_recorded("created")
     found = await collected(registry)
     assert {label for label, _ in found} <= LABELS
     assert MARK not in str(found)

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
+from gangctl.controllers.pathways.metrics import MOST_NAMESPACES
 from gangctl.gang.report import Level
 from gangctl.manager import readinessfamilies as gangs
 from gangctl.manager.families import families
-from gangctl.manager.pathwaysmetrics import MOST_NAMESPACES
 from gangctl.manager.readinessmetrics import MOST_DISRUPTIONS, MOST_STARTS
 from gangctl.pathways.status.facts import Phase
 from gangctl.readiness.aggregates import OTHERS, Limits

@@ -10,10 +10,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gangctl.api.scheduling import Generation
+from gangctl.controllers.pathways.metrics import MOST_NAMESPACES, PathwaysMetrics
 from gangctl.gang.generation import ApiState
-from gangctl.manager.pathwaysmetrics import MOST_NAMESPACES, OTHERS, PathwaysMetrics
 from gangctl.pathways.result import Setting
 from gangctl.pathways.status.facts import Condition, PathwaysFacts, Phase, Status
+from gangctl.runtime.metrics import OTHERS
 from tests.manager.test_parts import composed
 
 

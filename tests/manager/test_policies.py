@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from gangctl.controllers.scan import MOST_POLICIES
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.manager.policies import _LazyEvaluator
-from gangctl.manager.policymetrics import MOST_POLICIES, OTHERS, PolicyMetrics
+from gangctl.manager.policymetrics import PolicyMetrics
 from gangctl.manager.settings import load_settings
 from gangctl.manager.webhooks import _unready
 from gangctl.policy.review import Review
 from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 from gangctl.runtime.listener import Refusal
+from gangctl.runtime.metrics import OTHERS
 from gangctl.webhooks.policy_configurations import MUTATE_DEFAULTS, VALIDATE_FAIL, VALIDATE_IGNORE
 from tests.webhooks.test_policies import broken, loaded
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import structlog
+from prometheus_client import CollectorRegistry
 
 from gangctl.api.meta import controller_owner
 from gangctl.api.objects import Key
@@ -18,8 +19,8 @@ from gangctl.client.client import Client
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import JOBSETS, LEASES, Resource
 from gangctl.controllers.pathways.copies import PATHWAYS_JOBS, PathwaysCopy, project_jobset, project_pathways_job
+from gangctl.controllers.pathways.metrics import PathwaysMetrics
 from gangctl.controllers.pathways.nodes import HeadNodes
-from gangctl.controllers.pathways.observer import PathwaysObserver
 from gangctl.controllers.pathways.plan import Create, Leave, Tell, created, plan
 from gangctl.controllers.pathways.refusals import obstacle
 from gangctl.controllers.pathways.upstream import Upstream
@@ -71,7 +72,7 @@ class PathwaysController:
         *,
         setting: Callable[[], Setting],
         options: PathwaysOptions,
-        observer: PathwaysObserver | None = None,
+        metrics: PathwaysMetrics | None = None,
         clock: Clock | None = None,
         error_policy: ErrorPolicy = default_error_policy,
         informer_observer: Callable[[Resource], InformerObserver] = lambda _: InformerObserver(),
@@ -90,7 +91,7 @@ class PathwaysController:
         self._say = say
         self._setting = setting
         self._options = options
-        self._observer = observer or PathwaysObserver()
+        self._metrics = metrics or PathwaysMetrics(CollectorRegistry())
         self._clock = clock or Clock()
         self._nodes = HeadNodes(reader, clock=self._clock)
         self._own: dict[Key, PathwaysCopy] = {}
@@ -145,7 +146,7 @@ class PathwaysController:
             self.jobsets.forget()
             for each in (self._own, self._ended, self._sent, self._conflicts):
                 each.clear()
-            self._observer.forget()
+            self._metrics.forget()
 
     def look(self, key: Key) -> None:
         """Hear that a JobSet has changed, whoever owns it: a name may be free again."""
@@ -164,12 +165,12 @@ class PathwaysController:
         )
 
     def _upstream_changed(self) -> None:
-        self._observer.stood_down(down=self.upstream.leads)
+        self._metrics.stood_down(down=self.upstream.leads)
         if not self.upstream.leads:
             self.look_at_all()
 
     def _job_changed(self, old: PathwaysCopy | None, new: PathwaysCopy | None) -> None:
-        self._observer.stands(old.facts if old is not None else None, new.facts if new is not None else None)
+        self._metrics.stands(old.facts if old is not None else None, new.facts if new is not None else None)
         copy = new or old
         if copy is None:
             return

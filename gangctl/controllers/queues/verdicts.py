@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from prometheus_client import CollectorRegistry, Gauge
+
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key, Object
 from gangctl.client.client import Client, Selection
@@ -24,6 +26,7 @@ from gangctl.gang.config import read_config
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.informer import Informer
+from gangctl.runtime.metrics import PlacedGauge
 
 DEBOUNCE_SECONDS: Final = 1.0
 """Changes come in flocks: what they concern is looked at once for all of them."""
@@ -31,6 +34,7 @@ UNKNOWN_SECONDS: Final = 60.0
 """When to look again at what could not be evaluated, whatever becomes known meanwhile."""
 PACE_SECONDS: Final = 0.02
 """A change may concern thousands: they are read so far apart that gangs do not wait for their turn with the API."""
+MOST_QUEUES: Final = 500
 SAY_SECONDS: Final = 60.0
 """A JobSet is told no more often than this, however often its verdict turns."""
 
@@ -51,11 +55,26 @@ class Standing:
     verdict: str
 
 
-class VerdictObserver:
-    """Told how JobSets wait; the default ignores it."""
+class VerdictMetrics:
+    """JobSets that wait, by queue and verdict; beyond :data:`MOST_QUEUES` queues the rest is counted together."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Register the family."""
+        gauge = Gauge(
+            "gangctl_fit_verdicts",
+            "JobSets that ask for a gang and wait in a queue of Kueue, by verdict: never (it can never be admitted), "
+            "blocked (the queue admits nothing now), waiting, unknown. The leader counts.",
+            ["namespace", "local_queue", "cluster_queue", "verdict"],
+            registry=registry,
+        )
+        self._waiting = PlacedGauge(gauge, MOST_QUEUES)
 
     def stands(self, before: Standing | None, now: Standing | None) -> None:
-        """Tell of one JobSet: None is that it does not wait."""
+        """Count one JobSet elsewhere: None is that it does not wait."""
+        for each, step in ((before, -1), (now, 1)):
+            if each is not None:
+                place = each.namespace, each.local_queue, each.cluster_queue
+                self._waiting.add(place, each.verdict, step=step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +95,7 @@ class Verdicts:
         say: RecordEvent,
         enqueue: Callable[[Key, float], None],
         *,
-        observer: VerdictObserver | None = None,
+        metrics: VerdictMetrics | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Follow the JobSets and the changes that ``view`` tells of; ``read`` gets a whole JobSet."""
@@ -85,7 +104,7 @@ class Verdicts:
         self._read = read
         self._say = say
         self._enqueue = enqueue
-        self._observer = observer or VerdictObserver()
+        self._metrics = metrics or VerdictMetrics(CollectorRegistry())
         self._clock = clock or Clock()
         self._doors: dict[Door, dict[Key, None]] = {}
         """Who waits at which door."""
@@ -154,7 +173,7 @@ class Verdicts:
         if now is not None:
             self._standing[key] = now
         if before != now:
-            self._observer.stands(before, now)
+            self._metrics.stands(before, now)
 
     def _note_never(self, key: Key, why: str) -> None:
         if why == self._never.get(key, ""):

@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from gangctl.client.client import Client
 from gangctl.controllers.pathways.controller import PathwaysController
-from gangctl.controllers.pathways.observer import PathwaysObserver
+from gangctl.controllers.pathways.metrics import PathwaysMetrics
 from gangctl.gang.reasons import Notice
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.result import Setting
@@ -39,10 +41,11 @@ CREATES = Match(USER, frozenset({"create"}), JOBSETS)
 STATUSES = Match(USER, frozenset({"patch"}), JOBS, "status")
 
 
-class Watcher(PathwaysObserver, ControllerObserver):
+class Watcher(PathwaysMetrics, ControllerObserver):
     """Keeps what it is told."""
 
     def __init__(self) -> None:
+        super().__init__(CollectorRegistry())
         self.down: list[bool] = []
         self.phases: dict[tuple[str, str], str] = {}
         self.errors: list[str] = []
@@ -88,7 +91,7 @@ class Context:
             self._say,
             setting=lambda: self.setting,
             options=self.options,
-            observer=self.watcher,
+            metrics=self.watcher,
             controller_observer=self.watcher,
         )
 

@@ -13,14 +13,16 @@ from gangctl.api.jobset import JobSet
 from gangctl.client.pacing import Clock, Timer
 from gangctl.controllers.queues.verdicts import (
     DEBOUNCE_SECONDS,
+    MOST_QUEUES,
     SAY_SECONDS,
     UNKNOWN_SECONDS,
     Standing,
+    VerdictMetrics,
     Verdicts,
 )
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.manager.queues import MOST_QUEUES, OTHERS, VerdictMetrics
 from gangctl.runtime.controller import Action
+from gangctl.runtime.metrics import OTHERS
 from tests.controllers.queues.ground import Ground
 
 Key = tuple[str, str]
@@ -77,7 +79,7 @@ class Room:
             self.ground.reader(),
             self._say,
             lambda key, _seconds: self.enqueued.append(key),
-            observer=VerdictMetrics(self.registry),
+            metrics=VerdictMetrics(self.registry),
             clock=self.clock,
         )
 
