@@ -25,8 +25,7 @@ from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.controllers.caches import GangCaches
-from gangctl.controllers.gangs import GangController
-from gangctl.controllers.pods import PodReader
+from gangctl.controllers.gangs import GangController, PodReader
 from gangctl.controllers.reporter import GangMetrics, GangReporter
 from gangctl.controllers.writer import Writer
 from gangctl.gang.admission import read_opted_in, stamp_patch

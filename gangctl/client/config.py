@@ -19,11 +19,10 @@ from urllib.parse import quote
 
 import structlog
 
-from gangctl.client.credentials import Access
+from gangctl.client.credentials import Access, TlsCache
 from gangctl.client.kubeconfig import SelectedContext, is_server_url, select_context
 from gangctl.client.pacing import Clock
 from gangctl.client.plugin import TIMEOUT_SECONDS, Credential, Plugin
-from gangctl.client.tls import TlsCache
 from gangctl.errors import ConfigError, one_line
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")

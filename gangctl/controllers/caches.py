@@ -17,13 +17,12 @@ from gangctl.api.objects import Key
 from gangctl.api.scheduling import Generation, Observed
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBS, JOBSETS, Resource
-from gangctl.controllers.overlay import Overlay
 from gangctl.controllers.projections import (
     project_job,
     project_jobset,
     project_scheduling,
 )
-from gangctl.controllers.writer import scheduling_resources
+from gangctl.controllers.writer import Overlay, scheduling_resources
 from gangctl.gang.build import ADAPTERS
 from gangctl.gang.diff import Existing, Kind
 from gangctl.gang.plan import GangPlan

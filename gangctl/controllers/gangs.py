@@ -4,19 +4,25 @@ A reconcile is five steps: observe, plan, diff, apply, report. It is level-trigg
 call reads what is there now and does what is missing, so that a crash after any single
 write is repaired by the next call. It never writes to JobSets, Jobs or pods, and never
 touches an object that it does not control.
+
+Questions about pods, asked of the API server when the answer decides something; they are rare.
+What is made and deleted does not depend on the watch of pods, which readiness has and which may be switched off: their
+Jobs say nearly as much.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.meta import JOB_INDEX, JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import Generation
+from gangctl.client.client import Client, Selection
+from gangctl.client.resources import PODS
 from gangctl.controllers.caches import GangCaches
-from gangctl.controllers.pods import PodReader
 from gangctl.controllers.reporter import GangReporter
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError, OwnershipConflictError
@@ -29,6 +35,42 @@ from gangctl.gang.progress import JobProgress, pods_left
 from gangctl.gang.resolve import ClusterRules
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.threads import computed
+
+_UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+class PodReader:
+    """Reads the pods of one JobSet at a time."""
+
+    def __init__(self, client: Client) -> None:
+        """Ask through ``client``."""
+        self._client = client
+
+    async def any_unfinished(self, jobset: JobSet) -> bool:
+        """Whether any pod of the JobSet has not finished; one that terminates still counts."""
+        selection = Selection(_label(jobset), _UNFINISHED)
+        async for page in self._client.pages(PODS, jobset.namespace, selection=selection, limit=1):
+            return bool(page.items)
+        return False
+
+    async def unscheduled(self, jobset: JobSet) -> set[tuple[str, int]]:
+        """ReplicatedJob and index of the Jobs that have a pod without a node."""
+        selection = Selection(_label(jobset), f"{_UNFINISHED},spec.nodeName=")
+        page = await self._client.list(PODS, jobset.namespace, selection=selection)
+        return {_job_of(pod) for pod in page.items}
+
+
+def _label(jobset: JobSet) -> str:
+    return f"{JOBSET_NAME}={jobset.name}"
+
+
+def _job_of(pod: dict[str, Any]) -> tuple[str, int]:
+    metadata = pod.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    labels = labels if isinstance(labels, dict) else {}
+    index = str(labels.get(JOB_INDEX, ""))
+    return str(labels.get(REPLICATED_JOB_NAME, "")), int(index) if index.isascii() and index.isdigit() else 0
+
 
 CONFLICT_RETRY_SECONDS: Final = 30.0
 TERMINATING_RETRY_SECONDS: Final = 5.0

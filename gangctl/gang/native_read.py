@@ -14,9 +14,8 @@ from gangctl.api.fieldpath import FieldPath
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangConfig, GangMode, GangOptions, is_label_key
-from gangctl.gang.counting import job_pods, replicated_job_pods
+from gangctl.gang.counting import is_sequenced, job_pods, replicated_job_pods
 from gangctl.gang.native_write import ROOT
-from gangctl.gang.sequencing import is_sequenced
 
 _SHARED_FIELDS: Final = ("schedulingPolicy", "schedulingConstraints", "disruptionMode")
 _ENTRY_FIELDS: Final = ("targetReplicatedJobs", *_SHARED_FIELDS, "job")

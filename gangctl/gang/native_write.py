@@ -15,7 +15,7 @@ from gangctl.api.meta import GANG_OPTIONS
 from gangctl.api.scheduling import MAX_TEMPLATES
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangConfig, GangMode, GangOptions
-from gangctl.gang.sequencing import is_sequenced
+from gangctl.gang.counting import is_sequenced
 
 ROOT: Final = "spec.scheduling"
 

@@ -14,11 +14,10 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.meta import QUEUE_NAME
 from gangctl.api.scheduling import Generation
 from gangctl.errors import FieldError
-from gangctl.gang.counting import job_pods, replicated_job_pods
+from gangctl.gang.counting import is_sequenced, job_pods, replicated_job_pods
 from gangctl.gang.plan import GangPlan, PlannedJob
 from gangctl.gang.reasons import Notice
 from gangctl.gang.requests import as_integers, pod_requests, times, together
-from gangctl.gang.sequencing import is_sequenced
 from gangctl.gang.stamp import Scope
 
 API_VERSION: Final = "gangctl.dev/v1alpha1"

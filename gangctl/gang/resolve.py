@@ -17,11 +17,10 @@ from gangctl.api.meta import DEFAULT_SCHEDULER, GANG_MODE, GANG_OPTIONS
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangConfig, GangMode, read_config
-from gangctl.gang.counting import replicated_job_pods
+from gangctl.gang.counting import is_sequenced, replicated_job_pods
 from gangctl.gang.keys import check_keys
 from gangctl.gang.naming import base_name, template_names
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.gang.sequencing import is_sequenced
 from gangctl.gang.stamp import Scope, Stamp
 from gangctl.gang.validate import (
     check_groups,

@@ -18,7 +18,7 @@ from gangctl.errors import InputError, one_line
 from gangctl.kueue.amounts import read_quantity
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.kueue.objects import SelectorTerm
-from gangctl.kueue.selectors import read_selector
+from gangctl.kueue.reading import read_selector
 
 FILE: Final = "controller_manager_config.yaml"
 """Key of the ConfigMap, and the name of the text in messages."""

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from gangctl.kueue.evictions import ADMISSION_CHECK, PODS_READY_TIMEOUT, eviction_of
 from gangctl.kueue.moments import moment
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
-from gangctl.kueue.states import Phase, is_backed_off, phase_of
+from gangctl.kueue.states import ADMISSION_CHECK, PODS_READY_TIMEOUT, Phase, eviction_of, is_backed_off, phase_of
 
 _UNDATED: Final = datetime.max.replace(tzinfo=UTC)
 _QUEUED: Final = frozenset({Phase.PENDING, Phase.BACKOFF, Phase.WAITING_FOR_PODS_READY, Phase.BLOCKED})

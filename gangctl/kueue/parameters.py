@@ -1,7 +1,7 @@
 """What people write to tune an AdmissionCheck of gangctl's: GangAdmissionParameters of ``gangctl.dev/v1alpha1``.
 
 An AdmissionCheck names one in ``spec.parameters``; without parameters every default holds. The
-CustomResourceDefinition is written from the models (:mod:`gangctl.controllers.checks.definition`).
+CustomResourceDefinition is written from the models (:mod:`gangctl.controllers.checks.parameters`).
 """
 
 from __future__ import annotations

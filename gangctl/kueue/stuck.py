@@ -13,11 +13,10 @@ from enum import StrEnum
 from typing import Final
 
 from gangctl.kueue.blocked import Blocked
-from gangctl.kueue.evictions import DEACTIVATED, PODS_READY_TIMEOUT, eviction_of
 from gangctl.kueue.moments import Telling, age, moment, span
 from gangctl.kueue.objects import ClusterQueue, Condition, QueuedWorkload
 from gangctl.kueue.order import head_of
-from gangctl.kueue.states import Phase, phase_of
+from gangctl.kueue.states import DEACTIVATED, PODS_READY_TIMEOUT, Phase, eviction_of, phase_of
 
 JOBSET_FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
 PATIENCE: Final = timedelta(minutes=5)

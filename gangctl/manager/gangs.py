@@ -15,8 +15,7 @@ from gangctl.api.scheduling import Generation, Observed
 from gangctl.client.client import Client
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.discovery import DiscoveryLoop
-from gangctl.controllers.gangs import GangController
-from gangctl.controllers.pods import PodReader
+from gangctl.controllers.gangs import GangController, PodReader
 from gangctl.controllers.reporter import GangMetrics, GangReporter
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError

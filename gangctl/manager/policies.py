@@ -26,7 +26,6 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.manager.gangs import Clients, GangPart, error_policy
 from gangctl.manager.policymetrics import PolicyMetrics
 from gangctl.manager.settings import ControllerSettings
-from gangctl.manager.webhooksettings import webhook_settings
 from gangctl.policy.existing import review_of_existing
 from gangctl.policy.fitvariable import Fit, unknown_fit
 from gangctl.policy.gangvariable import gang_of
@@ -190,7 +189,7 @@ class PolicyPart:
             evaluate=self._lazy.evaluate,
             rules=self.cluster_rules,
             fit=fit,
-            webhooks=webhook_settings(settings, own_namespace),
+            webhooks=settings.webhooks(own_namespace),
             now=self.now,
         )
         self._scan = PolicyScan(

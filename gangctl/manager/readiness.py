@@ -8,7 +8,6 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import JobSet
-from gangctl.controllers.inhabited import InhabitedNamespaces
 from gangctl.controllers.queues.view import Affected
 from gangctl.controllers.readiness.controller import Door, Gangs, ReadinessController
 from gangctl.controllers.readiness.events import ReadinessEvents
@@ -17,7 +16,7 @@ from gangctl.controllers.readiness.gangobjects import NAME as OBJECTS
 from gangctl.controllers.readiness.gangobjects import GangObjects
 from gangctl.controllers.readiness.observer import ReadinessObserver
 from gangctl.controllers.readiness.queues import QueueStandings
-from gangctl.controllers.readiness.sources import ReadinessSources
+from gangctl.controllers.readiness.sources import InhabitedNamespaces, ReadinessSources
 from gangctl.gang.assess import Lifecycle
 from gangctl.kueue.checks import of_jobset
 from gangctl.kueue.objects import QueuedWorkload

@@ -17,12 +17,10 @@ from prometheus_client.registry import Collector
 
 from gangctl.controllers.readiness.observer import ReadinessObserver
 from gangctl.manager import readinessfamilies as families
-from gangctl.readiness.aggregates import OTHERS, THE_OTHERS, Aggregates, Limits, Queue, queue_of
-from gangctl.readiness.changes import Disruptions, transition
-from gangctl.readiness.lapse import Lapse
+from gangctl.readiness.aggregates import OTHERS, THE_OTHERS, Aggregates, Lapse, Limits, Queue, queue_of
+from gangctl.readiness.changes import Disruptions, Span, Starts, transition
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Counts, Readiness
-from gangctl.readiness.starts import Span, Starts
 from gangctl.runtime.families import Family
 
 MOST_STARTS: Final = 40

@@ -13,9 +13,8 @@ from gangctl.client.client import Client
 from gangctl.manager.certificates import own_certificates
 from gangctl.manager.settings import ControllerSettings, split_address
 from gangctl.manager.webhooks import listening
-from gangctl.runtime.accessreview import AccessReviewer
 from gangctl.runtime.certsource import CertificateSource, DirectoryCertificates, Serving
-from gangctl.runtime.metricsserver import PATH, MetricsServer, Registry
+from gangctl.runtime.metricsserver import PATH, AccessReviewer, MetricsServer, Registry
 from gangctl.runtime.tls import ServerTls
 
 READER: Final = "gangctl-metrics-reader"

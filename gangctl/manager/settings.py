@@ -19,6 +19,7 @@ from gangctl.errors import ConfigError
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.runtime.shards import MOST_SHARDS
+from gangctl.webhooks.configurations import Endpoint, WebhookSettings
 
 _DAY: Final = 86_400
 _SELECTOR_TERM: Final = re.compile(
@@ -259,6 +260,28 @@ class ControllerSettings(BaseModel):
             return (urlsplit(self.webhook_url).hostname or "",)
         base = f"{self.webhook_service}.{own_namespace}"
         return (f"{base}.svc", f"{base}.svc.cluster.local", base)
+
+    def webhooks(self, own_namespace: str) -> WebhookSettings:
+        """What shapes the webhooks' configurations."""
+        # What runs in gangctl's own namespace must not wait for gangctl. Out of a cluster that may be the namespace
+        # ``default``, which is everybody's.
+        excluded = {"kube-system", own_namespace} - {"default"}
+        endpoint = Endpoint(
+            url=self.webhook_url or "",
+            service=self.webhook_service,
+            namespace=own_namespace,
+            port=self.webhook_service_port,
+        )
+        selector = parse_selector(self.namespace_selector) if self.namespace_selector else []
+        return WebhookSettings(
+            endpoint,
+            sorted(excluded),
+            selector,
+            failure_policy=self.webhook_failure_policy,
+            # A pod without its reference does not count, and the rest of its gang would wait for it for ever.
+            jobs_failure_policy="Fail",
+            timeout_seconds=self.webhook_timeout,
+        )
 
 
 def _listenable(host: str) -> str:

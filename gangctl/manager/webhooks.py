@@ -20,7 +20,6 @@ from gangctl.manager.certificates import own_certificates
 from gangctl.manager.gangs import GangPart
 from gangctl.manager.policies import PolicyPart
 from gangctl.manager.settings import ControllerSettings
-from gangctl.manager.webhooksettings import webhook_settings
 from gangctl.runtime.authority import expires
 from gangctl.runtime.certsource import CertificateSource, ClientAuthorities, DirectoryCertificates, Serving
 from gangctl.runtime.listener import Listener, Refusal
@@ -28,13 +27,11 @@ from gangctl.runtime.selfcheck import self_check
 from gangctl.runtime.server import WebhookServer
 from gangctl.runtime.tls import ServerTls
 from gangctl.webhooks.configurations import JOBS_NAME, build_configurations, build_job_webhooks
-from gangctl.webhooks.defaults import DefaultsAdmission
 from gangctl.webhooks.endpoints import build_endpoints
-from gangctl.webhooks.gangs import GangAdmission
+from gangctl.webhooks.gangs import GangAdmission, QueueView
 from gangctl.webhooks.jobpolicy import build_job_policy
-from gangctl.webhooks.policies import PolicyAdmission, unready
+from gangctl.webhooks.policies import DefaultsAdmission, PolicyAdmission, unready
 from gangctl.webhooks.policy_configurations import MUTATE_DEFAULTS, Demand, build_policy_configurations
-from gangctl.webhooks.queues import QueueView
 from gangctl.webhooks.registration import Registrar, Registration, Wanted, watch_configurations
 from gangctl.webhooks.review import AdmissionResponse
 
@@ -76,7 +73,7 @@ class WebhookPart:
         self._source = self._certificates(own_namespace)
         client_ca = settings.webhook_client_ca
         self._clients = ClientAuthorities(Path(client_ca)) if client_ca is not None else None
-        self._configuration = webhook_settings(settings, own_namespace)
+        self._configuration = settings.webhooks(own_namespace)
         self._job_policy = build_job_policy(self._configuration, own_namespace)
         self._gangs = gangs
         self._everywhere: float | None = None

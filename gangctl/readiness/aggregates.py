@@ -7,21 +7,120 @@ one that has waited longest. So the sums are exact whatever is shown.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from itertools import islice
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from gangctl.api.objects import Key
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.extremes import Oldest
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Counts, Readiness
 
-OTHERS: Final = "(others)"
-
 K = TypeVar("K", bound=Hashable)
+P = TypeVar("P", bound=Hashable)
+
+_SLACK: Final = 16
+"""How many entries of a heap may be stale before it is worth while to count."""
+
+
+class Oldest(Generic[K]):
+    """Keys with a time each, and the first of these times.
+
+    Each change costs the logarithm of how many there are; what was taken out or moved stays in the heap until it comes
+    up, or until it is half of it.
+    """
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._times: dict[K, int] = {}
+        self._heap: list[tuple[int, K]] = []
+
+    def __len__(self) -> int:
+        """How many keys there are."""
+        return len(self._times)
+
+    def put(self, key: K, time: int) -> None:
+        """Add a key, or give it another time."""
+        if self._times.get(key) == time:
+            return
+        self._times[key] = time
+        if len(self._heap) > 2 * len(self._times) + _SLACK:
+            self._heap = [(since, each) for each, since in self._times.items()]
+            heapq.heapify(self._heap)
+        else:
+            heapq.heappush(self._heap, (time, key))
+
+    def remove(self, key: K) -> None:
+        """Take a key out that is in it."""
+        del self._times[key]
+
+    def first(self) -> int:
+        """The earliest time; ValueError when there is none."""
+        if not self._times:
+            raise ValueError("there is nothing that could be the oldest")
+        while self._times.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0]
+
+
+@dataclass(slots=True)
+class _Meter:
+    running: int = 0
+    seconds: float = 0.0
+    read_at: float = 0.0
+
+
+class Lapse(Generic[K, P]):
+    """Seconds that keys spend in places, by place. Sums only grow, on any clock that does."""
+
+    def __init__(self, most: int, others: P) -> None:
+        """Places beyond ``most`` are counted as ``others``, and stay there."""
+        self._most = most
+        self._others = others
+        self._meters: dict[P, _Meter] = {}
+        self._where: dict[K, P] = {}
+
+    def enter(self, key: K, place: P, now: float) -> bool:
+        """Begin to count a key, which is nowhere yet; returns whether the place is counted on its own."""
+        own = place in self._meters or len(self._meters) - (self._others in self._meters) < self._most
+        counted = place if own else self._others
+        meter = self._meters.setdefault(counted, _Meter(read_at=now))
+        _read(meter, now)
+        meter.running += 1
+        self._where[key] = counted
+        return own
+
+    def leave(self, key: K, now: float) -> None:
+        """Stop to count a key, wherever it is."""
+        place = self._where.pop(key, None)
+        if place is not None:
+            meter = self._meters[place]
+            _read(meter, now)
+            meter.running -= 1
+
+    def seconds(self, now: float) -> Iterator[tuple[P, float]]:
+        """What has come together in each place."""
+        for place, meter in self._meters.items():
+            _read(meter, now)
+            yield place, meter.seconds
+
+    def keep(self, wanted: Callable[[P], bool]) -> None:
+        """Forget places that are not wanted any more and in which nothing runs; the others stay."""
+        gone = [place for place, meter in self._meters.items() if not meter.running and not wanted(place)]
+        for place in gone:
+            if place != self._others:
+                del self._meters[place]
+
+
+def _read(meter: _Meter, now: float) -> None:
+    meter.seconds += meter.running * (now - meter.read_at)
+    meter.read_at = now
+
+
+OTHERS: Final = "(others)"
 
 
 class Queue(NamedTuple):

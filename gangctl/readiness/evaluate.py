@@ -1,11 +1,20 @@
 """How far a JobSet's gangs have come, and why they are no further: the one function that everything asks.
 
 Pure and deterministic: the same snapshot has the same answer, whoever asks, but for what only a memory can tell.
+
+The phase of one group of a JobSet that is neither suspended nor finished.
+A group *needs* as many pods as have to be placed together (:attr:`Group.needed`) to be placed at all, and *wants* all
+that should exist now to be ready. Both are the same but for gangs that have grown beyond their minCount where that
+cannot change: what they have beyond it never strands them, but they are ready only with it.
+
+From the phases of its groups to that of the JobSet: of the group that is least far, and of those that run the worst.
+Groups that have succeeded hold nothing back. Neither do those whose stage has not come, as long as others have some way
+to go; but a JobSet is not ready without them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,16 +23,100 @@ from gangctl.gang.report import level_of
 from gangctl.readiness import moments
 from gangctl.readiness.causes import PROMISES, find_broken_promises, find_causes
 from gangctl.readiness.facts import Snapshot
-from gangctl.readiness.groupphase import phase_of_group
-from gangctl.readiness.history import Traces, shows_readiness, traces
-from gangctl.readiness.membership import Group, members, plan_of
-from gangctl.readiness.moments import Life
+from gangctl.readiness.membership import Group, members, plan_of, stages_to_come
+from gangctl.readiness.moments import Life, Traces, shows_readiness, traces
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Counts, GroupReadiness, Readiness
-from gangctl.readiness.rollup import all_done, rolled_up
-from gangctl.readiness.stages import stages_to_come
 from gangctl.readiness.totals import Totals, totals
+
+
+def phase_of_group(group: Group, totals: Totals, attempt: int, *, been_ready: bool, counting: bool) -> GangPhase:
+    """How far it has come; total.
+
+    ``been_ready`` says whether it was ready before in this attempt, and ``counting`` that the pods which are missing
+    may merely have finished, and keep it from nothing.
+    """
+    counts = totals.counts
+    if group.finished:
+        return GangPhase.SUCCEEDED
+    if counts.created < counts.wanted and _is_leaving(group, attempt):
+        return GangPhase.RESTARTING
+    if counts.wanted > 0 and (counts.ready >= counts.wanted or counting):
+        return GangPhase.READY
+    if been_ready:
+        return GangPhase.DEGRADED
+    if counts.created == 0 or totals.bound < group.needed:
+        made = counts.created > 0 or group.jobs
+        return GangPhase.WAITING_FOR_PODS if made else GangPhase.PENDING
+    if totals.bound_placed < group.needed:
+        return _unplaced(group, totals)
+    return GangPhase.PARTIALLY_READY if counts.ready else GangPhase.STARTING
+
+
+def _is_leaving(group: Group, attempt: int) -> bool:
+    """Whether something of an earlier attempt is still there."""
+    return bool(group.earlier) or any(job.attempt < attempt for job in group.leaving_jobs)
+
+
+def _unplaced(group: Group, totals: Totals) -> GangPhase:
+    """All pods that it needs exist, and not all of these have nodes."""
+    if totals.free < group.needed:
+        return GangPhase.GATED
+    if totals.bound_placed:
+        return GangPhase.PARTIALLY_PLACED
+    said = group.pod_group.scheduled if group.pod_group is not None else None
+    if totals.refused or (said is not None and not said.status):
+        return GangPhase.UNSCHEDULABLE
+    return GangPhase.SCHEDULING
+
+
+ORDER: Final = (
+    GangPhase.SUSPENDED,
+    GangPhase.QUEUED,
+    GangPhase.FAILED,
+    GangPhase.RESTARTING,
+    GangPhase.GATED,
+    GangPhase.PENDING,
+    GangPhase.WAITING_FOR_PODS,
+    GangPhase.SCHEDULING,
+    GangPhase.UNSCHEDULABLE,
+    GangPhase.PARTIALLY_PLACED,
+    GangPhase.DEGRADED,
+    GangPhase.STARTING,
+    GangPhase.PARTIALLY_READY,
+    GangPhase.READY,
+    GangPhase.SUCCEEDED,
+)
+"""What decides comes first."""
+_RANK: Final = {phase: rank for rank, phase in enumerate(ORDER)}
+_FROM_THE_FIRST: Final = frozenset({GangPhase.DEGRADED, GangPhase.RESTARTING, GangPhase.FAILED})
+"""Phases that a JobSet enters with the first of its groups; others with the last."""
+
+
+def rolled_up(groups: Sequence[GroupReadiness], to_come: Collection[str]) -> tuple[GangPhase, int]:
+    """Phase of a JobSet, and since when it is in it; ``to_come`` are names of groups whose stage has not come."""
+    if not groups:
+        return GangPhase.PENDING, 0
+    phase, since = _least(groups)
+    if to_come and phase is not GangPhase.SUCCEEDED:
+        begun = [group for group in groups if group.name not in to_come and group.phase is not GangPhase.SUCCEEDED]
+        if begun:
+            phase, since = _least(begun)
+            phase = GangPhase.PARTIALLY_READY if phase is GangPhase.READY else phase
+    return phase, since
+
+
+def _least(groups: Sequence[GroupReadiness]) -> tuple[GangPhase, int]:
+    phase = min((group.phase for group in groups), key=_RANK.__getitem__)
+    times = [group.since for group in groups if group.phase is phase]
+    return phase, min(times) if phase in _FROM_THE_FIRST else max(times)
+
+
+def all_done(times: Sequence[int]) -> int:
+    """When the last of several things was done, 0 as long as one of them is not."""
+    return max(times, default=0) if all(times) else 0
+
 
 COUNTING_SECONDS: Final = 5
 """How long a Job may take to count a pod that has succeeded. Finished pods are not followed: until then one that is

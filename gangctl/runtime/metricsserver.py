@@ -1,20 +1,170 @@
-"""The TLS listener of ``/metrics``, for those whom the API server knows and who may get it."""
+"""The TLS listener of ``/metrics``, for those whom the API server knows and who may get it.
+
+Who may ask: what the API server says of a bearer token, and of what its user may get.
+Answers are kept for a short time, so that whoever asks every few seconds costs the API server little; tokens are not
+kept, only their digests. What the API server cannot be asked is not answered.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ssl
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+import structlog
 from aiohttp import hdrs, web
 from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from gangctl.runtime.accessreview import AccessReviewer
+from gangctl.client.pacing import Clock, TokenBucket
+from gangctl.client.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
+from gangctl.errors import ApiError, ForbiddenError, one_line
 from gangctl.runtime.listener import Listener, ListenerOptions, Refusal
+
+_log = structlog.get_logger(__name__)
+
+_CHALLENGE: Final[Mapping[str, str]] = {"WWW-Authenticate": 'Bearer realm="gangctl"'}
+
+_LATER: Final[Mapping[str, str]] = {"Retry-After": "5"}
+
+
+class Reviews(Protocol):
+    """The part of a client that is needed here."""
+
+    async def create(
+        self, resource: Resource, body: Mapping[str, Any], *, timeout_seconds: float | None = None
+    ) -> dict[str, Any]:
+        """Create an object."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewOptions:
+    """How long answers count, in seconds, how many are kept, and how often the API server is asked.
+
+    Beyond ``most_waiting`` callers whose token is not known, further ones are sent away.
+    """
+
+    allowed_seconds: float = 30.0
+    refused_seconds: float = 10.0
+    most_kept: int = 1024
+    qps: float = 20.0
+    burst: int = 40
+    most_waiting: int = 64
+    timeout_seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    refusal: tuple[HTTPStatus, str] | None
+    until: float
+
+
+class AccessReviewer:
+    """Says whether a caller may get one path that is no resource (``nonResourceURLs`` in RBAC)."""
+
+    def __init__(
+        self,
+        client: Reviews,
+        path: str,
+        *,
+        hint: str = "",
+        options: ReviewOptions | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Ask nothing yet; ``hint`` says to those who may not what to do about it."""
+        self._client = client
+        self._path = path
+        self._hint = f": {hint}" if hint else ""
+        self._options = options or ReviewOptions()
+        self._clock = clock or Clock()
+        self._pace = TokenBucket(self._options.qps, self._options.burst, self._clock)
+        self._answers: OrderedDict[bytes, _Answer] = OrderedDict()
+        self._asking: dict[bytes, asyncio.Task[_Answer]] = {}
+        self._trouble = ""
+
+    async def admit(self, authorization: str) -> None:
+        """Return if whoever sent this ``Authorization`` header may get the path.
+
+        Raises a :class:`~gangctl.runtime.listener.Refusal`: 401 without a token that counts, 403 for a user who may
+        not, 429 when too many ask, 503 when the API server does not say.
+        """
+        scheme, _, token = authorization.strip().partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token or not token.isascii():
+            raise Refusal(HTTPStatus.UNAUTHORIZED, "a bearer token of this cluster is required", **_CHALLENGE)
+        answer = await self._answer(token)
+        if answer.refusal is not None:
+            status, text = answer.refusal
+            raise Refusal(status, text, **(_CHALLENGE if status is HTTPStatus.UNAUTHORIZED else {}))
+
+    async def _answer(self, token: str) -> _Answer:
+        """What is known of a token, or else what the API server says; those with the same token wait for one answer."""
+        digest = hashlib.sha256(token.encode()).digest()
+        known = self._answers.get(digest)
+        if known is not None and self._clock.now() < known.until:
+            return known
+        asking = self._asking.get(digest)
+        if asking is None:
+            # Whoever was known until a moment ago need not wait for strangers to become fewer.
+            if known is None and len(self._asking) >= self._options.most_waiting:
+                raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too many callers are not known yet", **_LATER)
+            asking = self._asking[digest] = asyncio.create_task(self._ask(token))
+            asking.add_done_callback(lambda done: self._keep(digest, done))
+        # One caller who goes away must not take the answer from the others.
+        return await asyncio.shield(asking)
+
+    def _keep(self, digest: bytes, done: asyncio.Task[_Answer]) -> None:
+        del self._asking[digest]
+        if done.cancelled() or done.exception() is not None:
+            return
+        self._answers[digest] = done.result()
+        self._answers.move_to_end(digest)
+        while len(self._answers) > self._options.most_kept:
+            self._answers.popitem(last=False)
+
+    async def _ask(self, token: str) -> _Answer:
+        try:
+            await self._pace.acquire()
+            status = await self._review(TOKEN_REVIEWS, {"token": token})
+            user = status.get("user")
+            if status.get("authenticated") is not True or not isinstance(user, dict):
+                return self._refused(HTTPStatus.UNAUTHORIZED, "this token does not count here, or not any more")
+            attributes = {"path": self._path, "verb": "get"}
+            spec = {key: user[key] for key in ("groups", "uid", "extra") if user.get(key)}
+            spec |= {"user": user.get("username", ""), "nonResourceAttributes": attributes}
+            if (await self._review(SUBJECT_ACCESS_REVIEWS, spec)).get("allowed") is not True:
+                name = one_line(str(user.get("username", "")), 256)
+                text = f'user "{name}" may not get {self._path}{self._hint}'
+                return self._refused(HTTPStatus.FORBIDDEN, text)
+        except ApiError as error:
+            self._tell(error)
+            text = "the API server does not say who you are: try again later, and see the log of gangctl"
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text) from error
+        self._trouble = ""
+        return _Answer(None, self._clock.now() + self._options.allowed_seconds)
+
+    def _refused(self, status: HTTPStatus, text: str) -> _Answer:
+        self._trouble = ""
+        return _Answer((status, text), self._clock.now() + self._options.refused_seconds)
+
+    async def _review(self, resource: Resource, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
+        answer = await self._client.create(resource, body, timeout_seconds=self._options.timeout_seconds)
+        status = answer.get("status")
+        return status if isinstance(status, dict) else {}
+
+    def _tell(self, error: ApiError) -> None:
+        """Say once what is wrong; only in the words of one who misses a right, because others may quote a token."""
+        words = error.message if isinstance(error, ForbiddenError) else type(error).__name__
+        if words != self._trouble:
+            _log.warning("no client can be allowed: no answer to a review", error=words, status=error.status)
+        self._trouble = words
 
 
 class Registry(Protocol):

@@ -12,7 +12,7 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Final
 
-from gangctl.client.tls import load_pair
+from gangctl.client.credentials import load_pair
 from gangctl.errors import ConfigError
 
 # TLS 1.2 with forward secrecy and authenticated encryption only; TLS 1.3 has nothing weaker.

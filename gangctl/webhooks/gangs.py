@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import controller_owner
@@ -34,10 +34,9 @@ from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
-from gangctl.kueue.consistency import check_consistency
-from gangctl.kueue.gates import gate_patch
+from gangctl.kueue.checks import gate_patch
+from gangctl.kueue.consistency import Consistency, KueueFacts, check_consistency
 from gangctl.webhooks.configurations import MUTATE_JOBS, MUTATE_JOBSETS, VALIDATE_JOBSETS
-from gangctl.webhooks.queues import QueueView, UnseenQueues
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
 
 UNPROCESSABLE: Final = 422
@@ -66,6 +65,27 @@ class GangView(Protocol):
         ...
 
 
+class QueueView(Protocol):
+    """Kueue as this process sees it; answered from memory."""
+
+    @property
+    def present(self) -> bool:
+        """Whether the cluster has Kueue, as far as is known."""
+        ...
+
+    @property
+    def facts(self) -> KueueFacts:
+        """What is known of its version and configuration."""
+        ...
+
+    def check(self, raw: Mapping[str, Any], namespace: str) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
+        """Errors that refuse a new JobSet, and warnings; of a queue that does not exist there is one of the two.
+
+        ``raw`` is the final object, which has a queue; the namespace is that of the request.
+        """
+        ...
+
+
 class GangAdmission:
     """The three endpoints.
 
@@ -78,7 +98,7 @@ class GangAdmission:
     ) -> None:
         """Answer from ``view`` and, where there is any, from what is known of ``queues``."""
         self._view = view
-        self._queues = queues or UnseenQueues()
+        self._queues = queues
         self._fail_open = fail_open
         self._gate = gate
 
@@ -151,11 +171,15 @@ class GangAdmission:
     def _stands_down(self, jobset: JobSet, namespace: str) -> str | None:
         return self._view.claimed(namespace, jobset.name) if jobset.name else None
 
+    def _consistency(self, raw: Object, jobset: JobSet, resolution: Resolution) -> Consistency:
+        facts = self._queues.facts if self._queues is not None else KueueFacts()
+        return check_consistency(raw, jobset, resolution, facts)
+
     def _queued(self, raw: Object, jobset: JobSet, resolution: Resolution, namespace: str) -> Admission:
         """What is wrong with the queue of a new JobSet, or with the two of them together."""
-        found = check_consistency(raw, jobset, resolution, self._queues.facts)
+        found = self._consistency(raw, jobset, resolution)
         errors, warnings = found.errors, _warnings(found.notices)
-        if jobset.queue and resolution.config.asks_for_gangs and self._queues.present:
+        if jobset.queue and resolution.config.asks_for_gangs and self._queues is not None and self._queues.present:
             refused, told = self._queues.check(raw, namespace)
             errors, warnings = (*errors, *refused), (*warnings, *told)
         return Admission(warnings=warnings, errors=errors)
@@ -165,7 +189,7 @@ class GangAdmission:
         warnings = _warnings(resolution.notices)
         if resolution.errors:
             # All that is wrong at once: what Kueue could not take either would be the next refusal.
-            errors = check_consistency(raw, jobset, resolution, self._queues.facts).errors
+            errors = self._consistency(raw, jobset, resolution).errors
             return Admission(errors=(*resolution.errors, *errors))
         if jobset.managed_elsewhere:
             return ALLOWED

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.jobset import JobSet
-from gangctl.controllers.inhabited import InhabitedNamespaces
 from gangctl.controllers.projections import project_jobset
+from gangctl.controllers.readiness.sources import InhabitedNamespaces
 from gangctl.runtime.informer import Handler
 from gangctl.runtime.shards import Share
 from tests.jobsets import jobset, rj

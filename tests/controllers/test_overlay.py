@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gangctl.api.scheduling import Observed
-from gangctl.controllers.overlay import TTL_SECONDS, Overlay
+from gangctl.controllers.writer import TTL_SECONDS, Overlay
 
 OLD = Observed("t", "wl", "uid-1", "10", "js-uid", "js", deleting=False, claims_jobset="", min_counts=(("w", 4),))
 NEW = replace(OLD, resource_version="11", min_counts=(("w", 6),))

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from gangctl.api.scheduling import Generation, Scheduled
 from gangctl.gang.assess import Lifecycle
 from gangctl.gang.build import build_objects
-from gangctl.gang.desired import desire
+from gangctl.gang.desired import desire, spare_groups
 from gangctl.gang.diff import Create, Delete, Difference, Existing, SetMinCounts, diff
 from gangctl.gang.plan import GangPlan, make_plan
 from gangctl.gang.progress import target_min_counts
 from gangctl.gang.resolve import ClusterRules
-from gangctl.gang.spares import spare_groups
 from tests.gang.pipeline import planned, read, resolved, some_plan, stored
 from tests.gang.store import Store
 from tests.jobsets import FIXTURE_UID, jobset, rj

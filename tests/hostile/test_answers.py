@@ -25,7 +25,7 @@ from gangctl.client.resources import JOBS, JOBSETS, LEASES, PODS, SECRETS, Resou
 from gangctl.client.responses import error_from_body, retry_after_seconds
 from gangctl.client.transport import Transport, TransportOptions
 from gangctl.controllers.discovery import look
-from gangctl.controllers.pods import PodReader
+from gangctl.controllers.gangs import PodReader
 from gangctl.controllers.projections import project_job, project_jobset, project_scheduling
 from gangctl.errors import ApiError, ConfigError
 from gangctl.gang.build import ADAPTERS

@@ -35,9 +35,9 @@ from gangctl.kueue.reading import (
     read_flavor,
     read_local_queue,
     read_priority_class,
+    read_selector,
     read_workload,
 )
-from gangctl.kueue.selectors import read_selector
 from tests.rows import each
 from tests.strategies import PROPERTY, hostile_json, mangled
 

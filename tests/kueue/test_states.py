@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.kueue.evictions import eviction_of
 from gangctl.kueue.objects import CheckState, Condition
-from gangctl.kueue.states import Phase, phase_of, status_of
+from gangctl.kueue.states import Phase, eviction_of, phase_of, status_of
 from tests.kueue.workloads import NOW, ago, no, queued, yes
 from tests.rows import each
 

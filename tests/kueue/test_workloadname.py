@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gangctl.kueue.workloadname import LONGEST, SHORT, workload_name
+from tests.kueue.workloadname import LONGEST, SHORT, workload_name
 from tests.rows import each
 
 UID = "11111111-2222-3333-4444-555555555555"

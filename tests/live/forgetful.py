@@ -10,12 +10,12 @@ from typing import Final
 from unittest.mock import patch
 
 from gangctl import cli
-from gangctl.runtime.accessreview import ReviewOptions
+from gangctl.runtime.metricsserver import ReviewOptions
 
 ALLOWED_SECONDS: Final = 2.0
 REFUSED_SECONDS: Final = 1.0
 
 if __name__ == "__main__":
     options = partial(ReviewOptions, allowed_seconds=ALLOWED_SECONDS, refused_seconds=REFUSED_SECONDS)
-    with patch("gangctl.runtime.accessreview.ReviewOptions", options):
+    with patch("gangctl.runtime.metricsserver.ReviewOptions", options):
         cli.main()

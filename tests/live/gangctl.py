@@ -13,8 +13,8 @@ import aiohttp
 
 from gangctl.gang.generation import names_its_group, stamped_proof_job
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings
-from gangctl.webhooks.desired import fingerprinted
 from gangctl.webhooks.jobpolicy import build_job_policy
+from gangctl.webhooks.registration import fingerprinted
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.ports import Ports

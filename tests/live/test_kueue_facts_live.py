@@ -12,11 +12,11 @@ from gangctl.fit.podsets import podsets_of
 from gangctl.fit.requests import Surroundings, requests_of
 from gangctl.gang.requests import times
 from gangctl.kueue.objects import QueuedWorkload
-from gangctl.kueue.workloadname import workload_name
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
+from tests.kueue.workloadname import workload_name
 from tests.live.cluster import JOBSETS, Cluster
 from tests.live.gangctl import Gangctl, prepare
 from tests.live.queued import QUEUE, Queued

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import orjson
+from gangctl.manager.scans import Sight
 
 from gangctl.api.objects import Object
 from gangctl.cli.policy.requests import as_admitted
@@ -20,7 +21,6 @@ from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
-from gangctl.manager.scans import Sight
 from gangctl.policy.exemptions import load_exception
 from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.review import Review
@@ -28,8 +28,7 @@ from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Outcome, merge, show
 from gangctl.sandbox.patches import json_patch
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings
-from gangctl.webhooks.defaults import DefaultsAdmission
-from gangctl.webhooks.policies import PolicyAdmission, annotation_key
+from gangctl.webhooks.policies import DefaultsAdmission, PolicyAdmission, annotation_key
 from gangctl.webhooks.review import AdmissionResponse, decode_review
 from tests.cli.policy.policies import QUEUE, config_map, exception, files, namespace, policy, rule
 from tests.cli.run import gangctl

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gangctl.api.scheduling import Generation, Scheduled
-from gangctl.gang.spares import spare_groups
+from gangctl.gang.desired import spare_groups
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import QueueFacts
 from gangctl.readiness.phases import GangPhase

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given
 
-from gangctl.webhooks.desired import FINGERPRINT, contains, fingerprinted, replaced, with_authorities
+from gangctl.webhooks.registration import FINGERPRINT, contains, fingerprinted, replaced, with_authorities
 from tests.api.test_jsonpatch import JSON, OBJECTS
 from tests.rows import each
 

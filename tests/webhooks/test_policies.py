@@ -23,8 +23,7 @@ from gangctl.policy.params import Scope
 from gangctl.policy.review import Review
 from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
-from gangctl.webhooks.defaults import DefaultsAdmission
-from gangctl.webhooks.policies import PolicyAdmission, annotation_key, demand_of
+from gangctl.webhooks.policies import DefaultsAdmission, PolicyAdmission, annotation_key, demand_of
 from gangctl.webhooks.policy_configurations import Demand
 from gangctl.webhooks.review import AdmissionRequest, Kind, Operation, RequestedResource
 from tests.jobsets import jobset, rj

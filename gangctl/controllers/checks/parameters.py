@@ -16,8 +16,34 @@ from gangctl.controllers.caches import Observer
 from gangctl.controllers.policy_sources import DOUBT_SECONDS, LOOK_SECONDS
 from gangctl.errors import FieldError
 from gangctl.kueue.names import PARAMETERS_KIND
-from gangctl.kueue.parameters import API_VERSION, PLURAL, GangAdmissionParametersSpec, read_parameters
+from gangctl.kueue.parameters import (
+    API_VERSION,
+    PLURAL,
+    GangAdmissionParameters,
+    GangAdmissionParametersSpec,
+    read_parameters,
+)
+from gangctl.policy.crd import column, definition
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
+
+
+def definitions() -> dict[str, dict[str, Any]]:
+    """The definition by file name."""
+    return {
+        f"{PLURAL}.yaml": definition(
+            GangAdmissionParameters,
+            PLURAL,
+            short_names=["gangparams"],
+            columns=[
+                column("Timeout", ".spec.timeoutSeconds", "How long quota is held for a gang.", "integer"),
+                column("On failure", ".spec.onFailure", "What follows a timeout or a denial."),
+                column("Retries", ".spec.maxRetries", "Retries in a row.", "integer"),
+                column("Age", ".metadata.creationTimestamp", "", "date"),
+            ],
+            status=False,
+        )
+    }
+
 
 _GROUP, _VERSION = API_VERSION.split("/")
 GANG_ADMISSION_PARAMETERS: Final = Resource(_GROUP, _VERSION, PLURAL, PARAMETERS_KIND, namespaced=False)

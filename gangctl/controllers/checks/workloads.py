@@ -18,8 +18,8 @@ from gangctl.api.objects import Key
 from gangctl.client.client import Client
 from gangctl.controllers.checks.activity import Checks
 from gangctl.controllers.checks.standing import Standings
-from gangctl.controllers.events import RecordEvent
 from gangctl.controllers.queues.kinds import QUEUED_WORKLOADS
+from gangctl.controllers.reporter import RecordEvent
 from gangctl.errors import ConflictError, NotFoundError
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.checks import (

@@ -21,8 +21,7 @@ from gangctl.client.resources import JOBSETS, LEASES, Resource
 from gangctl.controllers.pathways.copies import PATHWAYS_JOBS, PathwaysCopy, project_jobset, project_pathways_job
 from gangctl.controllers.pathways.metrics import PathwaysMetrics
 from gangctl.controllers.pathways.nodes import HeadNodes
-from gangctl.controllers.pathways.plan import Create, Leave, Tell, created, plan
-from gangctl.controllers.pathways.refusals import obstacle
+from gangctl.controllers.pathways.plan import Create, Leave, Tell, created, obstacle, plan
 from gangctl.controllers.pathways.upstream import Upstream
 from gangctl.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from gangctl.gang.reasons import Notice, Reason

@@ -19,8 +19,8 @@ from gangctl.api.objects import Key, Object
 from gangctl.client.client import Client, Selection
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import JOBSETS
-from gangctl.controllers.events import RecordEvent
 from gangctl.controllers.queues.view import Affected, Door, QueueView, told_by
+from gangctl.controllers.reporter import RecordEvent
 from gangctl.fit.report import FitReport
 from gangctl.gang.config import read_config
 from gangctl.gang.reasons import Notice, Reason

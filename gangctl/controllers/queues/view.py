@@ -65,7 +65,7 @@ EVERYBODY: Final = Affected(everybody=True)
 
 
 class QueueView:
-    """What is known of queues now; it is also the webhooks' :class:`~gangctl.webhooks.queues.QueueView`."""
+    """What is known of queues now; it is also the webhooks' :class:`~gangctl.webhooks.gangs.QueueView`."""
 
     def __init__(self, sources: QueueSources) -> None:
         """Follow ``sources`` from now on."""

@@ -15,8 +15,8 @@ from typing import Final
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
 from gangctl.client.pacing import Clock, Timer
-from gangctl.controllers.events import RecordEvent
 from gangctl.controllers.readiness.observer import ReadinessObserver
+from gangctl.controllers.reporter import RecordEvent
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.moments import span
 from gangctl.readiness.phases import GangPhase

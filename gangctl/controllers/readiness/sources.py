@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
 from gangctl.client.client import EVERYTHING, Client, Selection
@@ -21,8 +23,42 @@ from gangctl.controllers.source import Source
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 from gangctl.readiness.reading import REFUSING_KINDS, read_node, read_pod, read_refusal
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
+from gangctl.runtime.shards import Share
 from gangctl.runtime.spread import Namespaces, SpreadInformer
 from gangctl.runtime.store import Store
+
+
+class InhabitedNamespaces:
+    """Hears of JobSets from the moment it is made."""
+
+    def __init__(self, jobsets: Informer[JobSet], share: Share) -> None:
+        """Count those of ``jobsets``."""
+        self._share = share
+        self._jobsets: Counter[str] = Counter()
+        self._on_change: list[Callable[[], None]] = []
+        jobsets.subscribe(self._count)
+
+    def current(self) -> list[str]:
+        """Their names at the moment."""
+        return [namespace for namespace in self._jobsets if self._share.holds(namespace)]
+
+    def subscribe(self, on_change: Callable[[], None]) -> None:
+        """Call this when one gets its first JobSet, or has lost its last."""
+        self._on_change.append(on_change)
+
+    def _count(self, old: JobSet | None, new: JobSet | None) -> None:
+        jobset = new or old
+        if jobset is None or (old is not None and new is not None):
+            return
+        namespace = jobset.namespace
+        self._jobsets[namespace] += 1 if new is not None else -1
+        if not self._jobsets[namespace]:
+            del self._jobsets[namespace]
+        elif self._jobsets[namespace] > 1 or new is None:
+            return
+        for call in self._on_change:
+            call()
+
 
 T = TypeVar("T")
 

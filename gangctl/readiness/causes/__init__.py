@@ -5,33 +5,27 @@ Each cause is a small function of a module by subject; :mod:`.ranking` puts them
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes import (
     api,
     containers,
-    disruption,
-    gateoff,
     jobs,
-    nodes,
     objects,
     pods,
     queue,
-    quorum,
     scheduler,
-    suspended,
-    unknown,
 )
-from gangctl.readiness.causes.context import Context, Finder, Finding, Until
+from gangctl.readiness.causes.context import LATE, Context, Finder, Finding, Until, some
 from gangctl.readiness.causes.ranking import place_of
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.membership import Group
 from gangctl.readiness.result import Cause, Readiness
 
 FINDERS: Final[tuple[Finder, ...]] = (
-    suspended.suspended,
+    queue.suspended,
     queue.in_queue,
     api.api_unavailable,
     api.not_ganged,
@@ -40,8 +34,8 @@ FINDERS: Final[tuple[Finder, ...]] = (
     objects.pod_group_missing,
     objects.pod_group_terminating,
     objects.foreign_workload,
-    quorum.unreachable_minimum,
-    gateoff.scheduling_gate_off,
+    objects.unreachable_minimum,
+    scheduler.scheduling_gate_off,
     jobs.exclusive_deadlock,
     jobs.job_creation_refused,
     jobs.pod_creation_refused,
@@ -52,8 +46,8 @@ FINDERS: Final[tuple[Finder, ...]] = (
     pods.pods_terminating,
     scheduler.refused,
     scheduler.scheduler_silent,
-    nodes.node_lost,
-    disruption.preempted,
+    pods.node_lost,
+    pods.preempted,
     containers.troubles,
     containers.starting,
     containers.not_ready,
@@ -63,7 +57,7 @@ FINDERS: Final[tuple[Finder, ...]] = (
 PROMISES: Final[Mapping[Reason, Finder]] = {
     Reason.NOT_GANGED: api.not_ganged,
     Reason.FIELD_DROPPED: api.field_dropped,
-    Reason.SCHEDULING_GATE_OFF: gateoff.scheduling_gate_off,
+    Reason.SCHEDULING_GATE_OFF: scheduler.scheduling_gate_off,
 }
 """What breaks the promise that a gang starts whole; gangs that are ready without it have it, too."""
 
@@ -82,7 +76,7 @@ def find_causes(
     context = _context(snapshot, groups, readiness, now, kept=kept)
     found = [each for finder in FINDERS for each in finder(context)]
     if not any(isinstance(each, Cause) for each in found):
-        found += unknown.unknown(context)
+        found += _unknown(context)
     return _ranked(found, now)
 
 
@@ -103,3 +97,43 @@ def _ranked(found: Sequence[Finding], now: float) -> tuple[tuple[Cause, ...], fl
     looks = [each.at for each in found if isinstance(each, Until)]
     ranked = sorted(causes, key=place_of)[:MOST_CAUSES]
     return tuple(ranked), min((at for at in looks if at > now), default=None)
+
+
+def _unknown(context: Context) -> Iterator[Finding]:
+    """The last resort. What another controller runs is not known here, and is nobody's trouble."""
+    snapshot, jobset = context.snapshot, context.snapshot.jobset
+    if jobset.managed_elsewhere:
+        yield context.cause(
+            Reason.UNKNOWN,
+            "another controller runs it, perhaps on another cluster: nothing is known of its pods here",
+            evidence=[f"spec.managedBy is {jobset.managed_by}"],
+            remedy="look where that controller runs it",
+            command=context.kubectl(f"describe jobset {jobset.name}"),
+            blocking=False,
+        )
+        return
+    counts, phase = context.readiness.counts, context.readiness.phase
+    looked = [
+        "the JobSet and its queue",
+        some(len(snapshot.jobs), "Job"),
+        some(len(snapshot.pods), "pod"),
+        some(len(snapshot.groups), "PodGroup") if snapshot.groups_known else "no PodGroups, which may not be read",
+        some(len(snapshot.nodes), "node") if snapshot.nodes is not None else "no nodes",
+        some(len(snapshot.refused), "refusal"),
+    ]
+    late = context.now - context.readiness.since >= LATE
+    if not late:
+        yield Until(context.readiness.since + LATE)
+    yield context.cause(
+        Reason.UNKNOWN,
+        f"it is {phase.value}, and nothing that was looked at says why",
+        evidence=[
+            f"{counts.wanted} pods wanted, {counts.created} created, {counts.placed} on nodes, {counts.ready} ready",
+            f"looked at: {', '.join(looked)}",
+        ],
+        remedy="read the events of the JobSet, its Jobs and pods",
+        command=context.events(jobset.name),
+        pods=max(0, counts.wanted - counts.ready),
+        since=context.readiness.since,
+        blocking=late,
+    )

@@ -16,9 +16,8 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import SOON, Context, Finding, Until, listed, oldest, some
 from gangctl.readiness.causes.denials import Denial, read_denial
 from gangctl.readiness.facts import Refused
-from gangctl.readiness.membership import Group, JobKey
+from gangctl.readiness.membership import Group, JobKey, stages_to_come
 from gangctl.readiness.result import Cause
-from gangctl.readiness.stages import stages_to_come
 
 _REFUSED_JOB: Final = re.compile(r'job "(?P<name>[^"]{1,253})" creation failed')
 """JobSet's event JobCreationFailed."""

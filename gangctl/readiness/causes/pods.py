@@ -1,14 +1,16 @@
-"""Pods that are held back, or that are on their way out while others wait for their place."""
+"""Pods that are held back, on their way out, taken away, or on nodes that cannot be counted on any more."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from shlex import quote
 from typing import Final
 
 from gangctl.gang.progress import JobProgress
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LONG, SOON, Context, Finding, Until, gated, listed, oldest, some
-from gangctl.readiness.facts import PodFacts
+from gangctl.readiness.facts import NodeFacts, PodFacts
+from gangctl.readiness.membership import Group
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.reading import unix
 
@@ -107,3 +109,84 @@ def pods_terminating(context: Context) -> Iterator[Finding]:
         pods=len(found),
         blocking=False,
     )
+
+
+_WORDS: Final = {
+    "PreemptionByScheduler": "the scheduler needs their place for pods of higher priority",
+    "PreemptionByKubeScheduler": "the scheduler needs their place for pods of higher priority",
+    "DeletionByTaintManager": "a taint on their node that they do not tolerate",
+    "DeletionByDeviceTaintManager": "a taint on a device of theirs",
+    "EvictionByEvictionAPI": "they were evicted, as by a drain of a node",
+    "DeletionByPodGC": "their node is gone",
+    "TerminationByKubelet": "their node ran short of something, or was shut down",
+}
+_HELP: Final = {
+    "PreemptionByScheduler": "a higher priorityClassName, or the gang option disruption: all, keeps a gang together",
+    "DeletionByTaintManager": "see which taint the node got, and tolerate it if the pods can stay",
+    "EvictionByEvictionAPI": "a PodDisruptionBudget makes drains wait",
+    "TerminationByKubelet": "see the events of the node; requests and limits that match what pods use prevent it",
+}
+
+
+def preempted(context: Context) -> Iterator[Finding]:
+    """Pods with the condition DisruptionTarget: they are on their way out, or ended because of it."""
+    by_reason: dict[str, list[tuple[Group, PodFacts]]] = {}
+    for group in context.groups:
+        for pod in (*group.pods, *group.leaving, *group.over):
+            if pod.disrupted:
+                by_reason.setdefault(pod.disrupted, []).append((group, pod))
+    for reason, found in by_reason.items():
+        yield context.cause(
+            Reason.PREEMPTED,
+            f"{some(len(found), 'pod')} {'was' if len(found) == 1 else 'were'} taken away: "
+            f"{_WORDS.get(reason, reason)}",
+            evidence=[
+                f"condition DisruptionTarget, reason {reason}: {listed(pod.name for _, pod in found)}",
+                *([f"on {listed(nodes)}"] if (nodes := {pod.node for _, pod in found if pod.node}) else []),
+            ],
+            remedy=_HELP.get(reason, "their Job replaces them, or the JobSet restarts")
+            + "; replacements need room again",
+            command=context.kubectl(f"describe pod {min(pod.name for _, pod in found)}"),
+            groups=[group for group, _ in found],
+            pods=len(found),
+        )
+
+
+def node_lost(context: Context) -> Iterator[Finding]:
+    """Pods on nodes that are not ready, or gone; those that should end there never do by themselves."""
+    nodes = context.snapshot.nodes
+    if nodes is None:
+        return
+    found: list[tuple[Group, PodFacts]] = []
+    for group in context.groups:
+        for pod in (*group.pods, *group.leaving, *group.earlier):
+            node = nodes.get(pod.node)
+            if pod.node and (node is None or not node.ready):
+                found.append((group, pod))
+    if not found:
+        return
+    names = sorted({pod.node for _, pod in found})
+    lost = [nodes[name] for name in names if name in nodes]
+    since = oldest(node.since for node in lost)
+    leaving = [pod.name for _, pod in found if pod.deleting]
+    yield context.cause(
+        Reason.NODE_LOST,
+        f"{some(len(found), 'pod')} {'is' if len(found) == 1 else 'are'} on "
+        f"{'a node that is' if len(names) == 1 else 'nodes that are'} not ready or gone: {listed(names)}",
+        evidence=[
+            *(_state(context, node) for node in lost[:4]),
+            *(f"node {name} does not exist" for name in names if name not in nodes),
+        ][:6]
+        + ([f"terminating there, which only the node can confirm: {listed(leaving)}"] if leaving else []),
+        remedy="bring the node back, or delete it (or taint it out-of-service) once it is surely off:"
+        " its pods are replaced then",
+        command=f"kubectl describe node {quote(names[0])}",
+        groups=[group for group, _ in found],
+        pods=len(found),
+        since=since,
+    )
+
+
+def _state(context: Context, node: NodeFacts) -> str:
+    since = f", {context.lasting(node.since)}" if node.since else ""
+    return f"node {node.name} is not ready{f' ({node.reason})' if node.reason else ''}{since}"

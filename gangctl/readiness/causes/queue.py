@@ -7,14 +7,35 @@ from shlex import quote
 from typing import Final
 
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.evictions import eviction_of
 from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import QueuedWorkload
-from gangctl.kueue.states import Phase, Status, status_of
+from gangctl.kueue.states import Phase, Status, eviction_of, status_of
 from gangctl.kueue.stuck import Trouble
-from gangctl.readiness.causes.context import SOON, Context, Finding, Until
+from gangctl.readiness.causes.context import SOON, Context, Finding, Until, some
 from gangctl.readiness.facts import QueueFacts
 from gangctl.readiness.reading import unix
+
+
+def suspended(context: Context) -> Iterator[Finding]:
+    """Suspended, with no queue that could take it up."""
+    jobset = context.snapshot.jobset
+    if not jobset.suspend or context.snapshot.queue is not None:
+        return
+    evidence = ["spec.suspend is true"]
+    leaving = sum(len(group.pods) + len(group.leaving) + len(group.earlier) for group in context.groups)
+    if jobset.queue:
+        evidence.append(f'it names LocalQueue "{jobset.queue}", and nothing is known of Kueue here')
+    if leaving:
+        evidence.append(f"{some(leaving, 'pod')} of it are still there, and on their way out")
+    yield context.cause(
+        Reason.SUSPENDED,
+        "it is suspended, and no queue will start it",
+        evidence=evidence,
+        remedy="set spec.suspend to false once it should run",
+        command=context.kubectl(f"""patch jobset {jobset.name} --type=merge -p '{{"spec":{{"suspend":false}}}}'"""),
+        pods=sum(group.wanted for group in context.groups),
+    )
+
 
 WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 

@@ -1,4 +1,7 @@
-"""What the scheduler says of a group, and what it means that it says nothing."""
+"""What the scheduler says of a group, and what it means that it says nothing.
+
+A scheduler that does not know groups: it places pods of a gang one by one, and nothing else tells of that.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from typing import Final
 
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import QUICK, Context, Finding, Until, gated, listed, oldest, some
+from gangctl.readiness.causes.context import LATE, QUICK, SOON, Context, Finding, Until, gated, listed, oldest, some
+from gangctl.readiness.causes.objects import gangs, where
 from gangctl.readiness.causes.refusals import Refusal, of_the_group, read_refusal
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import Group
@@ -312,4 +316,86 @@ def _silent(context: Context, found: Sequence[tuple[Group, list[PodFacts], int]]
         pods=len(pods),
         since=since,
         blocking=late,
+    )
+
+
+def scheduling_gate_off(context: Context) -> Iterator[Finding]:
+    """Pods were placed, and of their group the scheduler has said nothing: it does not look at groups.
+
+    It writes the group's condition in the cycle in which it places the pods (from Kubernetes 1.36 on), and places none
+    before it has room for the minimum.
+    """
+    if context.capabilities is None or not context.runs:
+        return
+    evaluate = _partial_since if not context.capabilities.pod_groups else _unsaid_since
+    partly: list[tuple[Group, int]] = []
+    whole: list[tuple[Group, int]] = []
+    for group in gangs(context):
+        since = evaluate(group)
+        if not since:
+            continue
+        partial = _placed(group) < group.minimum and any(not pod.node for pod in group.bound)
+        patience = SOON if partial else LATE
+        if context.now - since < patience:
+            yield Until(since + patience)
+        else:
+            (partly if partial else whole).append((group, since))
+    if partly:
+        yield _tell(context, partly, partial=True)
+    if whole:
+        yield _tell(context, whole, partial=False)
+
+
+def _placed(group: Group) -> int:
+    return sum(1 for pod in group.bound if pod.node)
+
+
+def _unsaid_since(group: Group) -> int:
+    """Since when pods are placed of a group without any condition, 0 if that proves nothing."""
+    placed = [pod.placed_at for pod in group.bound if pod.node and pod.placed_at]
+    found = group.pod_group
+    if found is None or found.scheduled is not None or not placed:
+        return 0
+    # A group that was made anew has no condition either, and need not get one while its pods run.
+    return max(placed) if unix(found.created) <= min(placed) else 0
+
+
+def _partial_since(group: Group) -> int:
+    """Since when a group is placed in part although all its pods were there at the time; before 1.36 that is all."""
+    placed = [pod for pod in group.bound if pod.node and pod.placed_at]
+    left = [pod for pod in group.bound if not pod.node]
+    clean = not (group.succeeded or group.leaving or group.earlier or group.over)
+    if not clean or not placed or not left or len(placed) >= group.minimum:
+        return 0
+    first = min(pod.placed_at for pod in placed)
+    return max(pod.placed_at for pod in placed) if all(0 < pod.created <= first for pod in left) else 0
+
+
+def _tell(context: Context, found: Sequence[tuple[Group, int]], *, partial: bool) -> Finding:
+    groups = [group for group, _ in found]
+    since = min(at for _, at in found)
+    capabilities = context.capabilities
+    condition = "PodGroupInitiallyScheduled" if capabilities and capabilities.min_count_mutable else "PodGroupScheduled"
+    evidence = [
+        f"group {group.name}: {_placed(group)} of {len(group.bound)} pods have nodes, {group.minimum} have to start "
+        f"together, and the last was placed {context.ago(at)}"
+        for group, at in sorted(found, key=lambda each: each[0].name)[:4]
+    ]
+    if capabilities is not None and capabilities.pod_groups:
+        evidence.append(f"{some(len(groups), 'PodGroup')} without condition {condition}")
+    gates = "GenericWorkload" if capabilities and capabilities.min_count_mutable else "GenericWorkload, GangScheduling"
+    return context.cause(
+        Reason.SCHEDULING_GATE_OFF,
+        "the scheduler places the pods of a gang one by one: it does not look at groups"
+        if partial
+        else "the scheduler has placed all pods without looking at their group: another time it may place some only",
+        evidence=evidence,
+        remedy=f"start kube-scheduler with --feature-gates that enable {gates}, the same as kube-apiserver",
+        command="kubectl -n kube-system get pods -l component=kube-scheduler -o yaml"
+        if partial
+        else context.kubectl(f"get {where(context, groups[0])} -o jsonpath='{{.status}}'"),
+        groups=groups,
+        pods=sum(len(group.bound) - _placed(group) for group in groups),
+        since=since,
+        blocking=partial,
     )

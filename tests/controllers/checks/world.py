@@ -15,8 +15,7 @@ from gangctl.client.config import load_cluster
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, JOBSETS, NAMESPACES, Resource
 from gangctl.client.transport import Transport
 from gangctl.controllers.checks.activity import Checks
-from gangctl.controllers.checks.definition import definitions
-from gangctl.controllers.checks.parameters import GANG_ADMISSION_PARAMETERS, ParameterSource
+from gangctl.controllers.checks.parameters import GANG_ADMISSION_PARAMETERS, ParameterSource, definitions
 from gangctl.controllers.checks.workloads import FIELD_MANAGER, WorkloadChecks
 from gangctl.controllers.queues.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
 from gangctl.errors import NotFoundError

@@ -11,7 +11,7 @@ from typing import Any
 from gangctl.api.jobset import JobSet
 from gangctl.client.client import Client
 from gangctl.controllers.projections import project_jobset
-from gangctl.controllers.readiness.definition import definitions
+from gangctl.controllers.readiness.gangcopies import definitions
 from gangctl.controllers.readiness.gangobjects import GangObjects
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.phases import GangPhase

@@ -17,8 +17,8 @@ from gangctl.webhooks.configurations import (
     build_configurations,
     build_job_webhooks,
 )
-from gangctl.webhooks.desired import contains
 from gangctl.webhooks.policy_configurations import DEFAULTS, POLICIES
+from gangctl.webhooks.registration import contains
 
 MUTATING: Final = KINDS[0]
 OURS: Final = frozenset({NAME, JOBS_NAME, DEFAULTS, POLICIES})
