@@ -17,7 +17,8 @@ from gangctl.api.objects import Object
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import Resource
 from gangctl.controllers.caches import Observer
-from gangctl.controllers.policy_sources import LOOK_SECONDS, typed
+from gangctl.controllers.policy_sources import typed
+from gangctl.controllers.source import LOOK_SECONDS
 from gangctl.errors import ApiError
 from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.match import labels_of

@@ -14,6 +14,7 @@ from gangctl.api.objects import Object
 from gangctl.client.client import Client
 from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.controllers.caches import Observer
+from gangctl.controllers.source import DOUBT_SECONDS, LOOK_SECONDS, Source
 from gangctl.policy.model import API_VERSION, EXCEPTION_KIND, POLICY_KIND
 from gangctl.policy.reports import CATEGORY, SEVERITY
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
@@ -22,10 +23,6 @@ _GROUP, _VERSION = API_VERSION.split("/")
 GANG_POLICIES: Final = Resource(_GROUP, _VERSION, "gangpolicies", POLICY_KIND, namespaced=False)
 GANG_POLICY_EXCEPTIONS: Final = Resource(_GROUP, _VERSION, "gangpolicyexceptions", EXCEPTION_KIND, namespaced=False)
 
-LOOK_SECONDS: Final = 10.0
-"""How often a definition that is missing is looked for."""
-DOUBT_SECONDS: Final = 15.0
-"""An API server that starts may deny for a moment what it serves: policies go when it has done so twice."""
 NEW_NAMESPACE_SECONDS: Final = 2.0
 """How long a namespace that was made a moment ago may take to be seen."""
 
@@ -59,19 +56,17 @@ class PolicySources:
     ) -> None:
         """Make the informers; :meth:`run` runs them."""
         self._on_change = on_change
-        self._doubt_seconds = doubt_seconds
-        self._missing: set[str] = set()
-        """Kinds whose definition is believed to be missing."""
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         settings = options or InformerOptions(cap_delay_seconds=LOOK_SECONDS)
         self._documents = {
-            resource.kind: Informer(
+            resource.kind: Source(
                 client,
                 resource,
                 typed(resource),
-                on_absent=self._absence_of(resource.kind),
-                on_synced=self._presence_of(resource.kind),
                 observer=observer(resource),
+                on_change=on_change,
+                doubt_seconds=doubt_seconds,
+                doubts_nothing=False,
                 options=settings,
             )
             for resource in (GANG_POLICIES, GANG_POLICY_EXCEPTIONS)
@@ -84,26 +79,26 @@ class PolicySources:
             observer=observer(NAMESPACES),
             options=settings,
         )
-        for kind, informer in self._documents.items():
-            informer.subscribe(self._seen(kind))
+        for source in self._documents.values():
+            source.informer.subscribe(self._seen)
         self.namespaces.subscribe(self._on_namespace)
 
     @property
     def informers(self) -> list[Informer[dict[str, Any]]]:
         """All of them."""
-        return [*self._documents.values(), self.namespaces]
+        return [*(source.informer for source in self._documents.values()), self.namespaces]
 
     def subscribe(self, on_change: Callable[[tuple[str, str]], None]) -> None:
         """Call ``on_change`` with kind and name of each policy or exception that changes, be it in its status only."""
-        for kind, informer in self._documents.items():
-            informer.subscribe(_teller(kind, on_change))
+        for kind, source in self._documents.items():
+            source.informer.subscribe(_teller(kind, on_change))
 
     def keys(self) -> list[tuple[str, str]]:
         """Kind and name of every policy and exception."""
         return [
             (kind, name)
-            for kind, informer in self._documents.items()
-            for _, name in informer.store.keys()  # noqa: SIM118 - a store is no mapping
+            for kind, source in self._documents.items()
+            for _, name in source.store.keys()  # noqa: SIM118 - a store is no mapping
         ]
 
     async def run(self) -> None:
@@ -115,9 +110,9 @@ class PolicySources:
     def unsynced(self) -> list[str]:
         """Plural names of what has not been seen completely yet; what the cluster does not have is complete."""
         missing = [
-            informer.resource.plural
-            for kind, informer in self._documents.items()
-            if not informer.synced.is_set() and kind not in self._missing and not len(informer.store)
+            source.informer.resource.plural
+            for source in self._documents.values()
+            if not source.known and not source.missing and not len(source.store)
         ]
         return missing + (["namespaces"] if not self.namespaces.synced.is_set() else [])
 
@@ -131,7 +126,8 @@ class PolicySources:
 
     def document(self, kind: str, name: str) -> Object | None:
         """One of them by kind and name."""
-        return None if kind in self._missing else self._documents[kind].store.get("", name)
+        source = self._documents[kind]
+        return None if source.missing else source.store.get("", name)
 
     async def namespace(self, name: str) -> Object | None:
         """A namespace; one that is not known yet is waited for a little, None when it does not turn up."""
@@ -149,37 +145,12 @@ class PolicySources:
         return self.namespaces.store.get("", name)
 
     def _all(self, kind: str) -> list[Object]:
-        return [] if kind in self._missing else list(self._documents[kind].store.values())
+        source = self._documents[kind]
+        return [] if source.missing else list(source.store.values())
 
-    def _absence_of(self, kind: str) -> Callable[[], None]:
-        def on_absent() -> None:
-            if not len(self._documents[kind].store):
-                self._believe(kind)
-            else:
-                asyncio.get_running_loop().call_later(self._doubt_seconds, lambda: self._believe(kind))
-
-        return on_absent
-
-    def _believe(self, kind: str) -> None:
-        if not self._documents[kind].synced.is_set() and kind not in self._missing:
-            self._missing.add(kind)
+    def _seen(self, old: Object | None, new: Object | None) -> None:
+        if old is None or new is None or identity(old) != identity(new):
             self._on_change()
-
-    def _presence_of(self, kind: str) -> Callable[[], None]:
-        def on_synced() -> None:
-            # Told here, because an empty list, or the same as before, changes no object.
-            self._missing.discard(kind)
-            self._on_change()
-
-        return on_synced
-
-    def _seen(self, kind: str) -> Callable[[Object | None, Object | None], None]:
-        def on_change(old: Object | None, new: Object | None) -> None:
-            self._missing.discard(kind)
-            if old is None or new is None or identity(old) != identity(new):
-                self._on_change()
-
-        return on_change
 
     def _on_namespace(self, _old: Object | None, new: Object | None) -> None:
         if new is not None:

@@ -10,7 +10,7 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
 from gangctl.client.client import Client
 from gangctl.controllers.checks.activity import Checks
-from gangctl.controllers.checks.parameters import ParameterSource
+from gangctl.controllers.checks.parameters import parameter_source
 from gangctl.controllers.checks.standing import Standings
 from gangctl.controllers.checks.workloads import WorkloadChecks
 from gangctl.controllers.gates import GateKeeper
@@ -75,7 +75,7 @@ class CheckPart:
     async def watch(self) -> None:
         """Keep current what only the modes need, until cancelled: every replica does."""
         if self._check is not None:
-            await self._check.parameters.run()
+            await self._check.parameters.informer.run()
 
     async def lead(self) -> None:
         """Say that checks are active, evaluate who waits, and open gates, until cancelled: the leader does."""
@@ -138,7 +138,7 @@ class _CheckMode:
     ) -> None:
         self._gangs = gangs
         self._checks = sources.checks.informer
-        self.parameters = ParameterSource(clients.reader, self._parameters_changed, observer=metrics.informer_observer)
+        self.parameters = parameter_source(clients.reader, self._parameters_changed, observer=metrics.informer_observer)
         metrics.track_informer(self.parameters.informer)
         self._ours = Checks(clients.reader, clients.writer, self._checks.store, self.parameters)
         self.loop = WorkloadChecks(

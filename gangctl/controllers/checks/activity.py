@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from gangctl.client.client import Client
-from gangctl.controllers.checks.parameters import ParameterSource
+from gangctl.controllers.checks.parameters import Read
 from gangctl.controllers.queues.kinds import ADMISSION_CHECKS
+from gangctl.controllers.source import Source
 from gangctl.controllers.status import CONFLICT_RETRY_SECONDS, difference, write_status
 from gangctl.errors import NotFoundError, one_line
 from gangctl.kueue.checks import is_ours
@@ -44,7 +45,7 @@ class Checks:
         reader: Client,
         writer: Client,
         checks: Store[AdmissionCheck],
-        parameters: ParameterSource,
+        parameters: Source[Read],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Write through ``writer``, whose guard stops a replica that lost the lease."""
@@ -101,11 +102,11 @@ class Checks:
             return Fault(
                 f"spec.parameters names a {kind} of {group}, but only {PARAMETERS_KIND} of {_GROUP} is supported"
             )
+        if self._parameters.missing:
+            return Fault(f"the cluster has no definition of {PARAMETERS_KIND}: apply the one of gangctl")
         if not self._parameters.known:
             return None
-        if not self._parameters.defined:
-            return Fault(f"the cluster has no definition of {PARAMETERS_KIND}: apply the one of gangctl")
-        found = self._parameters.find(name)
+        found = self._parameters.store.get("", name)
         if found is None:
             return Fault(f'there is no {PARAMETERS_KIND} "{name}"')
         if isinstance(found, GangAdmissionParametersSpec):

@@ -6,14 +6,13 @@ that starts may deny for a moment what it serves, and an AdmissionCheck that tur
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
 from gangctl.client.client import Client
 from gangctl.client.resources import Resource
 from gangctl.controllers.caches import Observer
-from gangctl.controllers.policy_sources import DOUBT_SECONDS, LOOK_SECONDS
+from gangctl.controllers.source import DOUBT_SECONDS, LOOK_SECONDS, Source
 from gangctl.errors import FieldError
 from gangctl.kueue.names import PARAMETERS_KIND
 from gangctl.kueue.parameters import (
@@ -24,7 +23,7 @@ from gangctl.kueue.parameters import (
     read_parameters,
 )
 from gangctl.policy.crd import column, definition
-from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
+from gangctl.runtime.informer import InformerObserver, InformerOptions
 
 
 def definitions() -> dict[str, dict[str, Any]]:
@@ -52,62 +51,26 @@ Read = GangAdmissionParametersSpec | tuple[FieldError, ...]
 """The parameters of one object, or what is wrong with them."""
 
 
-class ParameterSource:
+def parameter_source(
+    client: Client,
+    on_change: Callable[[], None],
+    *,
+    observer: Observer = lambda _: InformerObserver(),
+    options: InformerOptions | None = None,
+    doubt_seconds: float = DOUBT_SECONDS,
+) -> Source[Read]:
     """Parameters by name; ``on_change`` is called whenever something else can be said of any of them."""
-
-    def __init__(
-        self,
-        client: Client,
-        on_change: Callable[[], None],
-        *,
-        observer: Observer = lambda _: InformerObserver(),
-        options: InformerOptions | None = None,
-        doubt_seconds: float = DOUBT_SECONDS,
-    ) -> None:
-        """Watch nothing yet."""
-        self._on_change = on_change
-        self._doubt_seconds = doubt_seconds
-        self._missing = False
-        self.informer: Informer[Read] = Informer(
-            client,
-            GANG_ADMISSION_PARAMETERS,
-            _project,
-            on_absent=self._absent,
-            on_synced=self._synced,
-            observer=observer(GANG_ADMISSION_PARAMETERS),
-            options=options or InformerOptions(cap_delay_seconds=LOOK_SECONDS),
-        )
-        self.informer.subscribe(lambda _old, _new: on_change())
-
-    @property
-    def known(self) -> bool:
-        """Whether it can be said which there are."""
-        return self._missing or self.informer.synced.is_set()
-
-    @property
-    def defined(self) -> bool:
-        """Whether the cluster has their definition, as far as is known."""
-        return not self._missing
-
-    def find(self, name: str) -> Read | None:
-        """The parameters of this name, or what is wrong with them; None where there are none."""
-        return None if self._missing else self.informer.store.get("", name)
-
-    async def run(self) -> None:
-        """Keep them current until cancelled."""
-        await self.informer.run()
-
-    def _absent(self) -> None:
-        asyncio.get_running_loop().call_later(self._doubt_seconds, self._believe)
-
-    def _believe(self) -> None:
-        if not self.informer.synced.is_set() and not self._missing:
-            self._missing = True
-            self._on_change()
-
-    def _synced(self) -> None:
-        self._missing = False
-        self._on_change()
+    source: Source[Read] = Source(
+        client,
+        GANG_ADMISSION_PARAMETERS,
+        _project,
+        observer=observer(GANG_ADMISSION_PARAMETERS),
+        on_change=on_change,
+        doubt_seconds=doubt_seconds,
+        options=options or InformerOptions(cap_delay_seconds=LOOK_SECONDS),
+    )
+    source.informer.subscribe(lambda _old, _new: on_change())
+    return source
 
 
 def _project(raw: dict[str, Any]) -> Read:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from gangctl.api.objects import Object
 from gangctl.client.client import EVERYTHING, Client, Selection
@@ -18,7 +18,7 @@ from gangctl.controllers.caches import Observer
 from gangctl.controllers.policy_sources import project_whole
 from gangctl.controllers.queues import kinds
 from gangctl.controllers.queues.presence import PERIOD_SECONDS, Presence
-from gangctl.controllers.source import Source
+from gangctl.controllers.source import LOOK_SECONDS, Source
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.kueue.objects import (
     AdmissionCheck,
@@ -38,13 +38,10 @@ from gangctl.kueue.reading import (
     read_priority_class,
     read_workload,
 )
-from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
+from gangctl.runtime.informer import InformerObserver, InformerOptions
 from gangctl.runtime.store import Store
 
 T = TypeVar("T")
-
-LOOK_SECONDS: Final = 10.0
-"""How often what could not be read is tried again."""
 
 
 def _labels(raw: dict[str, Any]) -> Mapping[str, str]:
@@ -168,21 +165,18 @@ class QueueSources:
         namespace: str | None = None,
         selection: Selection = EVERYTHING,
     ) -> Source[T]:
-        def make(observer: InformerObserver) -> Informer[T]:
-            return Informer(
-                self._client,
-                resource,
-                project,
-                store=store,
-                namespace=namespace,
-                selection=selection,
-                on_absent=self.presence.hurry,
-                on_synced=self._tell_known,
-                observer=observer,
-                options=self._options,
-            )
-
-        return Source(make, self._observer(resource))
+        return Source(
+            self._client,
+            resource,
+            project,
+            observer=self._observer(resource),
+            on_change=self._tell_known,
+            on_absent=self.presence.hurry,
+            store=store,
+            namespace=namespace,
+            selection=selection,
+            options=self._options,
+        )
 
     def _tell_known(self) -> None:
         for call in self._on_known:
@@ -196,5 +190,7 @@ class QueueSources:
                 ours = resource.group == kinds.CLUSTER_QUEUES.group
                 name = resource.qualified_name
                 if name not in self._running and (not ours or resource.plural in self.presence.served):
-                    self._running[name] = self._tasks.create_task(source.run(), name=f"queues-{resource.plural}")
+                    self._running[name] = self._tasks.create_task(
+                        source.informer.run(), name=f"queues-{resource.plural}"
+                    )
         self._on_presence()

@@ -19,7 +19,7 @@ from gangctl.api.objects import Key
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, NODES, PODS, Resource
 from gangctl.controllers.caches import Observer
-from gangctl.controllers.source import Source
+from gangctl.controllers.source import LOOK_SECONDS, Source
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 from gangctl.readiness.reading import REFUSING_KINDS, read_node, read_pod, read_refusal
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
@@ -62,8 +62,6 @@ class InhabitedNamespaces:
 
 T = TypeVar("T")
 
-LOOK_SECONDS: Final = 10.0
-"""How often what may not be read is tried again."""
 PAGE_SIZE: Final = 250
 """Of larger pages of pods, whatever they are made of, the collector of garbage looks at all while they are decoded."""
 _UNFINISHED: Final = Selection(JOBSET_NAME, "status.phase!=Succeeded,status.phase!=Failed")
@@ -132,7 +130,7 @@ class ReadinessSources:
         try:
             async with asyncio.TaskGroup() as group:
                 for source in self.all:
-                    group.create_task(source.run(), name=f"readiness-{source.informer.resource.plural}")
+                    group.create_task(source.informer.run(), name=f"readiness-{source.informer.resource.plural}")
         finally:
             self.forget()
 
@@ -153,19 +151,17 @@ class ReadinessSources:
         if self._namespaces is not None and resource.namespaced:
             kind = partial(SpreadInformer[T], namespaces=self._namespaces)
 
-        def make(observer: InformerObserver) -> Informer[T]:
-            return kind(
-                self._client,
-                resource,
-                project,
-                store=store,
-                selection=selection,
-                on_synced=self._on_known,
-                observer=observer,
-                options=self._options,
-            )
-
-        return Source(make, self._observer(resource))
+        return Source(
+            self._client,
+            resource,
+            project,
+            observer=self._observer(resource),
+            on_change=self._on_known,
+            informer=kind,
+            store=store,
+            selection=selection,
+            options=self._options,
+        )
 
     def _keep_node(self, old: NodeFacts | None, new: NodeFacts | None) -> None:
         if new is not None:

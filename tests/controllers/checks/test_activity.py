@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gangctl.controllers.checks.activity import Checks
-from gangctl.controllers.checks.parameters import GANG_ADMISSION_PARAMETERS, ParameterSource
+from gangctl.controllers.checks.parameters import GANG_ADMISSION_PARAMETERS, parameter_source
 from gangctl.controllers.queues.kinds import ADMISSION_CHECKS
 from gangctl.kueue.parameters import DEFAULTS, GangAdmissionParametersSpec
 from gangctl.runtime.controller import await_change
@@ -81,7 +81,7 @@ async def test_what_says_the_same_is_not_written_again(world: World) -> None:
 
 async def test_while_parameters_are_not_known_nothing_is_said(world: World) -> None:
     await world.check(parameters=OURS)
-    unread = ParameterSource(world.client, lambda: None)
+    unread = parameter_source(world.client, lambda: None)
     checks = Checks(world.client, world.client, world.checks.store, unread)
     assert await checks.reconcile("gang") == await_change()
     assert "status" not in await world.client.get(ADMISSION_CHECKS, "gang")

@@ -15,7 +15,7 @@ from gangctl.client.config import load_cluster
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, JOBSETS, NAMESPACES, Resource
 from gangctl.client.transport import Transport
 from gangctl.controllers.checks.activity import Checks
-from gangctl.controllers.checks.parameters import GANG_ADMISSION_PARAMETERS, ParameterSource, definitions
+from gangctl.controllers.checks.parameters import GANG_ADMISSION_PARAMETERS, definitions, parameter_source
 from gangctl.controllers.checks.workloads import FIELD_MANAGER, WorkloadChecks
 from gangctl.controllers.queues.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
 from gangctl.errors import NotFoundError
@@ -94,7 +94,7 @@ class World:
         )
         self.checks: Informer[AdmissionCheck] = Informer(self.client, ADMISSION_CHECKS, read_check, options=QUICK)
         self.told = 0
-        self.parameters = ParameterSource(self.client, self._parameters_changed, options=QUICK, doubt_seconds=0.2)
+        self.parameters = parameter_source(self.client, self._parameters_changed, options=QUICK, doubt_seconds=0.2)
         self.activity = Checks(self.client, self.client, self.checks.store, self.parameters)
         self.applier = Client(transport, Settings(field_manager=FIELD_MANAGER))
         self.loop = self.process()
@@ -159,7 +159,7 @@ class World:
 
     async def known(self) -> None:
         async def met() -> bool:
-            return self.parameters.known
+            return self.parameters.known or self.parameters.missing
 
         await wait_for(met, what="the parameters to be known", interval=0.01)
 
@@ -226,7 +226,7 @@ async def world_of(path: Path) -> AsyncIterator[World]:
             for resource in (QUEUED_WORKLOADS, ADMISSION_CHECKS):
                 await world.define(resource)
             await world.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}})
-            runs = (world.workloads.run(), world.checks.run(), world.parameters.run())
+            runs = (world.workloads.run(), world.checks.run(), world.parameters.informer.run())
             tasks = [asyncio.create_task(each) for each in runs]
             try:
                 await world.workloads.synced.wait()
