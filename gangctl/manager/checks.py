@@ -8,7 +8,6 @@ from typing import Final, TypeVar
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
-from gangctl.client.client import Client
 from gangctl.controllers.checks.activity import Checks
 from gangctl.controllers.checks.parameters import parameter_source
 from gangctl.controllers.checks.standing import Standings
@@ -17,9 +16,8 @@ from gangctl.controllers.gates import GateKeeper
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.kueue.checks import is_ours, of_jobset, reserved
 from gangctl.kueue.objects import AdmissionCheck, QueuedWorkload
-from gangctl.manager.gangs import Clients, GangPart, error_policy
+from gangctl.manager.gangs import GangPart, Outside, error_policy
 from gangctl.manager.policies import PolicyPart
-from gangctl.manager.settings import ControllerSettings
 from gangctl.runtime.controller import Action, Controller, ControllerOptions
 from gangctl.runtime.metrics import RuntimeMetrics
 
@@ -36,16 +34,13 @@ class CheckPart:
 
     def __init__(
         self,
-        clients: Clients,
-        applier: Client,
-        settings: ControllerSettings,
-        *,
+        outside: Outside,
         gangs: GangPart,
         sources: QueueSources,
         policies: PolicyPart | None,
-        metrics: RuntimeMetrics,
     ) -> None:
-        """Make everything, start nothing; ``applier`` writes under a field manager of its own, guarded like others."""
+        """Make everything, start nothing."""
+        clients, settings, metrics = outside.clients, outside.settings, outside.metrics
         sight = None if policies is None else policies.sight
         standings = Standings(clients.reader, gangs.caches, sight, state=lambda: gangs.state, rules=gangs.rules)
         self._gangs = gangs
@@ -54,7 +49,7 @@ class CheckPart:
         self._check: _CheckMode | None = None
         self._gate: GateKeeper | None = None
         if settings.kueue_check:
-            self._check = _CheckMode(clients, applier, gangs, sources, standings=standings, metrics=metrics)
+            self._check = _CheckMode(outside, gangs, sources, standings)
             if policies is not None:
                 policies.on_swap(self._check.look_again)
         if settings.kueue_gate:
@@ -128,21 +123,19 @@ class _CheckMode:
 
     def __init__(
         self,
-        clients: Clients,
-        applier: Client,
+        outside: Outside,
         gangs: GangPart,
         sources: QueueSources,
-        *,
         standings: Standings,
-        metrics: RuntimeMetrics,
     ) -> None:
+        clients, metrics = outside.clients, outside.metrics
         self._gangs = gangs
         self._checks = sources.checks.informer
         self.parameters = parameter_source(clients.reader, self._parameters_changed, observer=metrics.informer_observer)
         metrics.track_informer(self.parameters.informer)
         self._ours = Checks(clients.reader, clients.writer, self._checks.store, self.parameters)
         self.loop = WorkloadChecks(
-            applier, sources.workloads.store, self._ours, gangs.caches, standings=standings, say=gangs.say
+            outside.applier, sources.workloads.store, self._ours, gangs.caches, standings=standings, say=gangs.say
         )
         self._activity: Controller[str] = _controller(ACTIVITY, self._ours.reconcile, 1, metrics)
         self._workloads: Controller[Key] = _controller(

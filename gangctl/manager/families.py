@@ -12,8 +12,8 @@ from typing import Any, Final
 from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
-from gangctl.manager.gangs import Clients
-from gangctl.manager.parts import Outside, compose
+from gangctl.manager.gangs import Clients, Outside
+from gangctl.manager.parts import compose
 from gangctl.manager.processmetrics import ProcessMetrics
 from gangctl.manager.settings import load_settings
 from gangctl.runtime.events import EventRecorder

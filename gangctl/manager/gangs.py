@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
@@ -41,6 +41,24 @@ class Clients:
     writer: Client
 
 
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What the parts share with the rest of the process."""
+
+    clients: Clients
+    settings: ControllerSettings
+    own_namespace: str
+    recorder: EventRecorder
+    metrics: RuntimeMetrics
+    registry: CollectorRegistry
+    may_register: Callable[[], bool]
+    """Whether this replica may change the registration of webhooks."""
+    applier: Client
+    """Like the writer of ``clients``, for server-side apply in the name of the admission checks."""
+    share: Share = field(default_factory=Share)
+    """The namespaces that this replica looks after while it leads."""
+
+
 def error_policy(key: object, error: Exception) -> Action:
     """Every refusal of the API server may pass with time: rights are granted, classes are created, webhooks return."""
     if isinstance(error, ApiError):
@@ -53,26 +71,20 @@ class GangPart:
 
     def __init__(
         self,
-        clients: Clients,
-        settings: ControllerSettings,
-        own_namespace: str,
-        recorder: EventRecorder,
-        metrics: RuntimeMetrics,
-        *,
-        registry: CollectorRegistry,
-        suspended: Callable[[JobSet], Lifecycle] = lambda _: Lifecycle.RETIRED,
-        share: Share | None = None,
+        outside: Outside,
+        suspended: Callable[[JobSet], Lifecycle],
     ) -> None:
         """Make everything, start nothing; in the event loop that everything will run in.
 
-        ``suspended`` says what should exist for a JobSet while it is suspended; ``share``, which namespaces are looked
-        after here, where it is not all of them.
+        ``suspended`` says what should exist for a JobSet while it is suspended.
         """
-        self.share = share or Share()
+        clients, settings, metrics = outside.clients, outside.settings, outside.metrics
+        self.share = outside.share
+        self.suspended = suspended
         self._schedulers = frozenset(settings.gang_scheduler)
-        self._recorder = recorder
+        self._recorder = outside.recorder
         self._clients = clients
-        self._gang_metrics = GangMetrics(registry)
+        self._gang_metrics = GangMetrics(outside.registry)
         self._followers: list[Callable[[Key], None]] = []
         self._on_state: list[Callable[[ApiState], None]] = []
         self._followed: Generation | None = None
@@ -85,7 +97,7 @@ class GangPart:
             on_lost=self._on_lost,
         )
         self.discovery = DiscoveryLoop(
-            clients.reader, own_namespace, self._on_generation, period_seconds=settings.discovery_period
+            clients.reader, outside.own_namespace, self._on_generation, period_seconds=settings.discovery_period
         )
         reconciler = GangController(
             self.caches,

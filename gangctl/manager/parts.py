@@ -4,45 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
-
-from prometheus_client import CollectorRegistry
+from dataclasses import dataclass
 
 from gangctl.api.jobset import JobSet
-from gangctl.client.client import Client
 from gangctl.gang.assess import Lifecycle
 from gangctl.manager.checks import CheckPart
-from gangctl.manager.gangs import Clients, GangPart
+from gangctl.manager.gangs import GangPart, Outside
 from gangctl.manager.pathways import PathwaysPart
 from gangctl.manager.policies import PolicyPart, without_queues
 from gangctl.manager.queues import QueuePart
 from gangctl.manager.readiness import ReadinessPart
-from gangctl.manager.settings import ControllerSettings
 from gangctl.manager.webhooks import WebhookPart
-from gangctl.runtime.events import EventRecorder
-from gangctl.runtime.metrics import RuntimeMetrics
-from gangctl.runtime.shards import Share
 
 Work = Callable[[], Coroutine[None, None, None]]
 """Something to do until cancelled."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """What the parts share with the rest of the process."""
-
-    clients: Clients
-    settings: ControllerSettings
-    own_namespace: str
-    recorder: EventRecorder
-    metrics: RuntimeMetrics
-    registry: CollectorRegistry
-    may_register: Callable[[], bool]
-    """Whether this replica may change the registration of webhooks."""
-    applier: Client
-    """Like the writer of ``clients``, for server-side apply in the name of the admission checks."""
-    share: Share = field(default_factory=Share)
-    """The namespaces that this replica looks after while it leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,70 +54,21 @@ class Parts:
 
 def compose(outside: Outside) -> Parts:
     """Make them; nothing is started. In the event loop that everything will run in."""
-    clients, settings = outside.clients, outside.settings
-    queues = QueuePart(clients, settings, outside.metrics) if settings.kueue != "off" else None
-    suspended = queues.suspended if queues is not None else _retired
-    gangs = GangPart(
-        clients,
-        settings,
-        outside.own_namespace,
-        outside.recorder,
-        outside.metrics,
-        registry=outside.registry,
-        suspended=suspended,
-        share=outside.share,
-    )
+    settings = outside.settings
+    queues = QueuePart(outside) if settings.kueue != "off" else None
+    gangs = GangPart(outside, queues.suspended if queues is not None else _retired)
     if queues is not None:
-        queues.attend(gangs, outside.registry)
+        queues.attend(gangs)
     policies = None
     if settings.policies != "off":
-        policies = PolicyPart(
-            clients,
-            settings,
-            outside.own_namespace,
-            gangs,
-            metrics=outside.metrics,
-            registry=outside.registry,
-            fit=queues.view.fit if queues is not None else without_queues,
-        )
+        policies = PolicyPart(outside, gangs, fit=queues.view.fit if queues is not None else without_queues)
     checks = None
     if queues is not None and (settings.kueue_check or settings.kueue_gate):
-        checks = CheckPart(
-            clients,
-            outside.applier,
-            settings,
-            gangs=gangs,
-            sources=queues.sources,
-            policies=policies,
-            metrics=outside.metrics,
-        )
+        checks = CheckPart(outside, gangs, queues.sources, policies)
         queues.early = checks.awaits
-    readiness = None
-    if settings.readiness != "off":
-        readiness = ReadinessPart(
-            clients,
-            settings,
-            gangs,
-            queues,
-            suspended=suspended,
-            metrics=outside.metrics,
-            registry=outside.registry,
-        )
-    pathways = None
-    if settings.pathways:
-        pathways = PathwaysPart(
-            clients, settings, gangs, outside.recorder, metrics=outside.metrics, registry=outside.registry
-        )
-    webhooks = WebhookPart(
-        clients.reader,
-        settings,
-        outside.own_namespace,
-        gangs,
-        policies,
-        registry=outside.registry,
-        may_write=outside.may_register,
-        queues=queues.view if queues is not None else None,
-    )
+    readiness = ReadinessPart(outside, gangs, queues) if settings.readiness != "off" else None
+    pathways = PathwaysPart(outside, gangs) if settings.pathways else None
+    webhooks = WebhookPart(outside, gangs, policies, queues.view if queues is not None else None)
     return Parts(gangs, queues, policies, checks, readiness, pathways, webhooks)
 
 

@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry
-
 from gangctl.controllers.pathways.controller import NAME, PathwaysController
 from gangctl.controllers.pathways.metrics import PathwaysMetrics
 from gangctl.gang.reasons import Notice
-from gangctl.manager.gangs import Clients, GangPart, error_policy
-from gangctl.manager.settings import ControllerSettings
+from gangctl.manager.gangs import GangPart, Outside, error_policy
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.result import Setting
 from gangctl.pathways.status.facts import PathwaysFacts
 from gangctl.pathways.words import API_VERSION, KIND
-from gangctl.runtime.events import Event, EventRecorder, EventType, ObjectReference
-from gangctl.runtime.metrics import RuntimeMetrics
+from gangctl.runtime.events import Event, EventType, ObjectReference
 
 
 class PathwaysPart:
     """Wires what is about PathwaysJobs."""
 
-    def __init__(
-        self,
-        clients: Clients,
-        settings: ControllerSettings,
-        gangs: GangPart,
-        recorder: EventRecorder,
-        *,
-        metrics: RuntimeMetrics,
-        registry: CollectorRegistry,
-    ) -> None:
+    def __init__(self, outside: Outside, gangs: GangPart) -> None:
         """Make everything, start nothing."""
+        clients, metrics = outside.clients, outside.metrics
         self._gangs = gangs
-        self._recorder = recorder
+        self._recorder = outside.recorder
         self.controller = PathwaysController(
             clients.reader,
             clients.writer,
             self._say,
             setting=self._setting,
-            options=settings.pathways_options or PathwaysOptions(),
-            metrics=PathwaysMetrics(registry),
+            options=outside.settings.pathways_options or PathwaysOptions(),
+            metrics=PathwaysMetrics(outside.registry),
             error_policy=error_policy,
             informer_observer=metrics.informer_observer,
             controller_observer=metrics.controller_observer(NAME),

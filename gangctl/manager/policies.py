@@ -10,7 +10,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import structlog
-from prometheus_client import CollectorRegistry
 
 from gangctl.api.labelselector import holds
 from gangctl.api.objects import Object
@@ -23,9 +22,8 @@ from gangctl.controllers.scan import PolicyScan, ScanMetrics, ScanOptions
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
-from gangctl.manager.gangs import Clients, GangPart, error_policy
+from gangctl.manager.gangs import GangPart, Outside, error_policy
 from gangctl.manager.policymetrics import PolicyMetrics
-from gangctl.manager.settings import ControllerSettings
 from gangctl.policy.existing import review_of_existing
 from gangctl.policy.fitvariable import Fit, unknown_fit
 from gangctl.policy.gangvariable import gang_of
@@ -36,7 +34,6 @@ from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.controller import Controller, ControllerOptions
 from gangctl.runtime.listener import Refusal
-from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.webhooks.configurations import WebhookSettings, namespace_selector
 from gangctl.webhooks.policies import demand_of, read_by
 from gangctl.webhooks.policy_configurations import Demand
@@ -149,24 +146,15 @@ class Sight:
 class PolicyPart:
     """Wires what is about policies; it is also the :class:`~gangctl.webhooks.policies.PolicyView`."""
 
-    def __init__(
-        self,
-        clients: Clients,
-        settings: ControllerSettings,
-        own_namespace: str,
-        gangs: GangPart,
-        *,
-        metrics: RuntimeMetrics,
-        registry: CollectorRegistry,
-        fit: Fit = without_queues,
-    ) -> None:
+    def __init__(self, outside: Outside, gangs: GangPart, *, fit: Fit) -> None:
         """Make everything, start nothing.
 
         ``fit`` says whether a JobSet (of a namespace, where it names none) can be admitted by its queue.
         """
+        clients, metrics = outside.clients, outside.metrics
         self._gangs = gangs
         self.fit = fit
-        self._metrics = PolicyMetrics(registry)
+        self._metrics = PolicyMetrics(outside.registry)
         self._on_swap: list[Callable[[], None]] = []
         self._lazy = _LazyEvaluator(EvaluatorOptions(), self._metrics)
         self._sources = PolicySources(clients.reader, self._wake, observer=metrics.informer_observer)
@@ -189,7 +177,7 @@ class PolicyPart:
             evaluate=self._lazy.evaluate,
             rules=self.cluster_rules,
             fit=fit,
-            webhooks=settings.webhooks(own_namespace),
+            webhooks=outside.settings.webhooks(outside.own_namespace),
             now=self.now,
         )
         self._scan = PolicyScan(
@@ -197,8 +185,8 @@ class PolicyPart:
             clients.writer,
             self.sight,
             Reports(clients.reader, clients.writer, now=self.now),
-            options=ScanOptions(period_seconds=settings.policy_scan_period),
-            metrics=ScanMetrics(registry, self.sight.scanned),
+            options=ScanOptions(period_seconds=outside.settings.policy_scan_period),
+            metrics=ScanMetrics(outside.registry, self.sight.scanned),
             now=self.now,
         )
         for informer in self._sources.informers:

@@ -32,8 +32,8 @@ from gangctl.client.transport import Transport, TransportOptions
 from gangctl.controllers.checks.workloads import FIELD_MANAGER
 from gangctl.errors import ApiError, LeadershipLostError, NotFoundError
 from gangctl.manager import logs
-from gangctl.manager.gangs import Clients
-from gangctl.manager.parts import Outside, Parts, Work, compose
+from gangctl.manager.gangs import Clients, Outside
+from gangctl.manager.parts import Parts, Work, compose
 from gangctl.manager.processmetrics import ProcessMetrics
 from gangctl.manager.securemetrics import SecureMetrics
 from gangctl.manager.settings import ControllerSettings, split_address

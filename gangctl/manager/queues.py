@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from prometheus_client import CollectorRegistry
-
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.queues.verdicts import VerdictMetrics, Verdicts, reader
 from gangctl.controllers.queues.view import EVERYBODY, QueueView
 from gangctl.gang.assess import Lifecycle, while_suspended
-from gangctl.manager.gangs import Clients, GangPart, error_policy
-from gangctl.manager.settings import ControllerSettings
+from gangctl.manager.gangs import GangPart, Outside, error_policy
 from gangctl.runtime.controller import Controller, ControllerOptions
-from gangctl.runtime.metrics import RuntimeMetrics
 
 NAME: Final = "verdicts"
 WORKERS: Final = 2
@@ -25,10 +21,10 @@ WORKERS: Final = 2
 class QueuePart:
     """Wires what is about Kueue; :attr:`view` is what webhooks, policies and controllers ask."""
 
-    def __init__(self, clients: Clients, settings: ControllerSettings, metrics: RuntimeMetrics) -> None:
+    def __init__(self, outside: Outside) -> None:
         """Make everything that needs no gangs; :meth:`attend` makes the rest. Nothing is started."""
-        self._clients = clients
-        self._metrics = metrics
+        clients, settings, metrics = outside.clients, outside.settings, outside.metrics
+        self._outside = outside
         self.sources = QueueSources(
             clients.reader,
             self._presence_changed,
@@ -51,16 +47,16 @@ class QueuePart:
         """What should exist for a JobSet while it is suspended."""
         return while_suspended(jobset, queues=self.view.known, early=self.early(jobset))
 
-    def attend(self, gangs: GangPart, registry: CollectorRegistry) -> None:
+    def attend(self, gangs: GangPart) -> None:
         """Tell the JobSets of ``gangs`` how they wait, and their controller when Kueue comes or goes."""
         self._gangs = gangs
         self.verdicts = Verdicts(
             gangs.caches.jobsets,
             self.view,
-            reader(self._clients.reader),
+            reader(self._outside.clients.reader),
             gangs.say,
             self._enqueue,
-            metrics=VerdictMetrics(registry),
+            metrics=VerdictMetrics(self._outside.registry),
         )
         self._controller = Controller(
             NAME,
@@ -68,7 +64,7 @@ class QueuePart:
             admits=gangs.share.admits,
             options=ControllerOptions(workers=WORKERS),
             error_policy=error_policy,
-            observer=self._metrics.controller_observer(NAME),
+            observer=self._outside.metrics.controller_observer(NAME),
         )
 
     def follow(self, on_never: Callable[[Key], None], on_presence: Callable[[], None]) -> None:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry
-
-from gangctl.api.jobset import JobSet
 from gangctl.controllers.queues.view import Affected
 from gangctl.controllers.readiness.controller import Door, Gangs, ReadinessController
 from gangctl.controllers.readiness.events import ReadinessEvents
@@ -17,13 +13,11 @@ from gangctl.controllers.readiness.gangobjects import GangObjects
 from gangctl.controllers.readiness.observer import ReadinessObserver
 from gangctl.controllers.readiness.queues import QueueStandings
 from gangctl.controllers.readiness.sources import InhabitedNamespaces, ReadinessSources
-from gangctl.gang.assess import Lifecycle
 from gangctl.kueue.checks import of_jobset
 from gangctl.kueue.objects import QueuedWorkload
-from gangctl.manager.gangs import Clients, GangPart
+from gangctl.manager.gangs import Clients, GangPart, Outside
 from gangctl.manager.queues import QueuePart
 from gangctl.manager.readinessmetrics import ReadinessMetrics
-from gangctl.manager.settings import ControllerSettings
 from gangctl.readiness.assembly import is_followed
 from gangctl.readiness.evaluate import evaluate
 from gangctl.runtime.metrics import RuntimeMetrics
@@ -32,18 +26,9 @@ from gangctl.runtime.metrics import RuntimeMetrics
 class ReadinessPart:
     """Wires what is about readiness; :attr:`controller` knows how far each JobSet has come."""
 
-    def __init__(
-        self,
-        clients: Clients,
-        settings: ControllerSettings,
-        gangs: GangPart,
-        queues: QueuePart | None,
-        *,
-        suspended: Callable[[JobSet], Lifecycle],
-        metrics: RuntimeMetrics,
-        registry: CollectorRegistry,
-    ) -> None:
-        """Make everything, start nothing; ``suspended`` says what should exist for a JobSet while it is suspended."""
+    def __init__(self, outside: Outside, gangs: GangPart, queues: QueuePart | None) -> None:
+        """Make everything, start nothing."""
+        clients, metrics = outside.clients, outside.metrics
         self._gangs = gangs
         self._queues = queues
         share = gangs.share
@@ -56,16 +41,16 @@ class ReadinessPart:
         for source in reversed(self._sources.all):
             # Of the events one kind is shown, under the name of both: that of pods that are refused, which come first.
             metrics.track_informer(source.informer)
-        self._objects = _gang_objects(clients, gangs, metrics) if settings.gang_objects else None
+        self._objects = _gang_objects(clients, gangs, metrics) if outside.settings.gang_objects else None
         observers: list[ReadinessObserver] = [
-            ReadinessMetrics(registry),
+            ReadinessMetrics(outside.registry),
             ReadinessEvents(gangs.say, gangs.caches.jobset),
         ]
         if self._objects is not None:
             observers.append(self._objects)
             gangs.follow(self._objects.look)
         self.controller = ReadinessController(
-            Gangs(gangs.caches, lambda: gangs.state, gangs.rules, suspended),
+            Gangs(gangs.caches, lambda: gangs.state, gangs.rules, gangs.suspended),
             self._sources,
             evaluate,
             observers,

@@ -12,14 +12,12 @@ from typing import Any, Final
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from gangctl.client.client import Client
 from gangctl.client.pacing import Backoff
 from gangctl.errors import ApiError, ConfigError
 from gangctl.gang.generation import ApiState
 from gangctl.manager.certificates import own_certificates
-from gangctl.manager.gangs import GangPart
+from gangctl.manager.gangs import GangPart, Outside
 from gangctl.manager.policies import PolicyPart
-from gangctl.manager.settings import ControllerSettings
 from gangctl.runtime.authority import expires
 from gangctl.runtime.certsource import CertificateSource, ClientAuthorities, DirectoryCertificates, Serving
 from gangctl.runtime.listener import Listener, Refusal
@@ -55,21 +53,18 @@ class WebhookPart:
 
     def __init__(
         self,
-        client: Client,
-        settings: ControllerSettings,
-        own_namespace: str,
+        outside: Outside,
         gangs: GangPart,
-        policies: PolicyPart | None = None,
-        *,
-        registry: CollectorRegistry,
-        may_write: Callable[[], bool],
-        queues: QueueView | None = None,
+        policies: PolicyPart | None,
+        queues: QueueView | None,
     ) -> None:
-        """Make everything, start nothing; ``may_write`` says whether this replica may change the registration."""
+        """Make everything, start nothing."""
+        client, settings, own_namespace = outside.clients.reader, outside.settings, outside.own_namespace
+        may_write = outside.may_register
         self._policies = policies
         self._client = client
         self._settings = settings
-        self._metrics = _WebhookMetrics(registry)
+        self._metrics = _WebhookMetrics(outside.registry)
         self._source = self._certificates(own_namespace)
         client_ca = settings.webhook_client_ca
         self._clients = ClientAuthorities(Path(client_ca)) if client_ca is not None else None

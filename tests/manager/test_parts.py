@@ -14,8 +14,8 @@ from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.errors import ConfigError
 from gangctl.gang.assess import Lifecycle
-from gangctl.manager.gangs import Clients
-from gangctl.manager.parts import Outside, Parts, compose
+from gangctl.manager.gangs import Clients, Outside
+from gangctl.manager.parts import Parts, compose
 from gangctl.manager.settings import load_settings
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import RuntimeMetrics

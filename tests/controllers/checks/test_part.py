@@ -67,13 +67,15 @@ class Context:
             checks=SimpleNamespace(informer=self.checks),
         )
         self.part = CheckPart(
-            SimpleNamespace(reader=None, writer=None),  # type: ignore[arg-type]  # nothing is read or written
-            client,
-            ControllerSettings(**dict.fromkeys(flags, True)),
-            gangs=gangs,  # type: ignore[arg-type]  # what is asked of it
-            sources=sources,  # type: ignore[arg-type]  # as above
-            policies=None,
-            metrics=RuntimeMetrics(CollectorRegistry()),
+            SimpleNamespace(  # type: ignore[arg-type]  # nothing is read or written
+                clients=SimpleNamespace(reader=None, writer=None),
+                applier=client,
+                settings=ControllerSettings(**dict.fromkeys(flags, True)),
+                metrics=RuntimeMetrics(CollectorRegistry()),
+            ),
+            gangs,  # type: ignore[arg-type]  # what is asked of it
+            sources,  # type: ignore[arg-type]  # as above
+            None,
         )
 
     def _ask(self, key: tuple[str, str]) -> None:
