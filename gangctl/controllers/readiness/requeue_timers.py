@@ -8,13 +8,11 @@ queue that opens concerns ten thousand gangs, and a pod that fails meanwhile one
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
-from gangctl.client.pacing import Clock
+from gangctl.client.pacing import Clock, Timer
 
 K = TypeVar("K", bound=Hashable)
 
@@ -57,10 +55,8 @@ class RequeueTimers(Generic[K]):
         """What is looked at when there is nothing else to look at."""
         self._resting: dict[K, float] = {}
         """Until when those that were looked at are left alone."""
-        self._due: dict[K, float] = {}
-        self._alarms: list[tuple[float, int, K]] = []
-        """In order of time; those that are not what is due are of wishes that were replaced."""
-        self._numbers = itertools.count()
+        self._alarms: dict[K, Timer] = {}
+        """Of those that are looked at although nothing changes: time passes."""
         self._wake = asyncio.Event()
 
     def mark(self, key: K) -> None:
@@ -77,56 +73,34 @@ class RequeueTimers(Generic[K]):
 
     def again(self, key: K, seconds: float | None) -> None:
         """Look at it after so long even if nothing changes, instead of when was wished before; None is never."""
-        if seconds is None:
-            self._due.pop(key, None)
-            return
-        due = self._clock.now() + max(SOONEST_SECONDS, seconds)
-        self._due[key] = due
-        heapq.heappush(self._alarms, (due, next(self._numbers), key))
-        if len(self._alarms) > 2 * len(self._due) + 1000:
-            self._alarms = [(at, next(self._numbers), each) for each, at in self._due.items()]
-            heapq.heapify(self._alarms)
-        self._wake.set()
+        if (alarm := self._alarms.pop(key, None)) is not None:
+            alarm.cancel()
+        if seconds is not None:
+            self._alarms[key] = self._clock.call_later(max(SOONEST_SECONDS, seconds), lambda: self._ring(key))
 
     def clear(self) -> None:
         """Forget everything that was to be looked at; not while it runs."""
-        for kept in (self._changed, self._batch, self._later, self._resting, self._due, self._alarms):
+        for alarm in self._alarms.values():
+            alarm.cancel()
+        for kept in (self._changed, self._batch, self._later, self._resting, self._alarms):
             kept.clear()
 
     async def run(self) -> None:
         """Look at what there is to be looked at, until cancelled."""
         while True:
-            await self._until_something()
+            self._wake.clear()
+            if not (self._changed or self._later):
+                await self._wake.wait()
             await self._clock.sleep(self._together)
             self._take()
             await self._work()
 
-    async def _until_something(self) -> None:
-        while True:
-            self._wake.clear()
-            self._ring()
-            if self._changed or self._later:
-                return
-            seconds = self._alarms[0][0] - self._clock.now() if self._alarms else None
-            timer = None if seconds is None else self._clock.call_later(max(0.0, seconds), self._wake.set)
-            try:
-                await self._wake.wait()
-            finally:
-                if timer is not None:
-                    timer.cancel()
-
-    def _ring(self) -> None:
-        """What is due has changed, in a way: time has passed."""
-        now = self._clock.now()
-        while self._alarms and self._alarms[0][0] <= now:
-            due, _, key = heapq.heappop(self._alarms)
-            if self._due.get(key) == due:
-                del self._due[key]
-                self.mark(key)
+    def _ring(self, key: K) -> None:
+        del self._alarms[key]
+        self.mark(key)
 
     def _take(self, age: float = 0.0) -> None:
         """Everything that has changed, so long ago at least, and does not rest is the next batch."""
-        self._ring()
         now = self._clock.now()
         self._resting = {key: until for key, until in self._resting.items() if until > now}
         changed, self._changed = self._changed, {}
