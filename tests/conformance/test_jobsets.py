@@ -1,8 +1,8 @@
-"""JobSets: what the CRD and JobSet's own webhooks fill in, drop and refuse."""
+"""JobSets: what the CRD and JobSet's own webhooks fill in and drop, and what they refuse of a change."""
 
 import pytest
 
-from tests.conformance.answers import Causes, refused, send, warnings_of
+from tests.conformance.answers import refused, send, warnings_of
 from tests.conformance.grounds import Server
 from tests.conformance.objects import jobset, jobsets, pod_spec, replicated_job
 from tests.controlplane.api import Object, Objects
@@ -87,17 +87,6 @@ async def test_what_cannot_be_read_as_a_jobset(server: Server, namespace: str) -
         saying='spec.successPolicy.operator: Unsupported value: "Odd": supported values: "All", "Any"',
     )
 
-    # Types of a jobset are refused by the webhook that reads it. It comes before the schema is looked at.
-    await refused(
-        server.api.create(jobsets(namespace), jobset("a", [replicated_job(replicas="x")])),
-        400,
-        "",
-        saying=[
-            'admission webhook "mjobset.kb.io" denied the request: ',
-            "cannot unmarshal string into Go struct field ReplicatedJob.spec.replicatedJobs.replicas of type int32",
-        ],
-    )
-
 
 # What the CRD of JobSet 0.12 knows is the pod of Kubernetes 1.36, whatever the cluster is.
 @each(
@@ -128,81 +117,6 @@ async def test_metadata_of_templates_is_kept(server: Server, namespace: str) -> 
     kept = created["spec"]["replicatedJobs"][0]["template"]
     assert kept["metadata"] == {"labels": {"l": "1"}, "annotations": {"n": "1"}}
     assert kept["spec"]["template"]["metadata"] == {"labels": {"l": "1"}, "annotations": {"n": "1"}}
-
-
-LATER = "JobSet name is too long, job names generated for this JobSet will exceed 63 characters"
-HOST = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
-    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
-
-
-@each(
-    ("body", "words", "causes"),
-    [
-        pytest.param(
-            jobset("a", [replicated_job("Bad_")]),
-            f'spec.replicatedJobs[0].name: Invalid value: "a-Bad_-0": {HOST}',
-            [("FieldValueInvalid", "spec.replicatedJobs[0].name")],
-            id="name",
-        ),
-        pytest.param(
-            jobset("a", [replicated_job("x" * 60)]),
-            f'spec.replicatedJobs[0].name: Invalid value: "a-{"x" * 60}-0": {LATER}',
-            [("FieldValueInvalid", "spec.replicatedJobs[0].name")],
-            id="long-name",
-        ),
-        pytest.param(
-            jobset(successPolicy={"operator": "Any", "targetReplicatedJobs": ["nope"]}),
-            "<nil>: Internal error: invalid replicatedJob name 'nope' does not appear in .spec.ReplicatedJobs",
-            [("InternalError", "<nil>")],
-            id="success-policy",
-        ),
-        pytest.param(
-            jobset(failurePolicy={"rules": [{"action": "FailJobSet", "targetReplicatedJobs": ["nope"]}]}),
-            "<nil>: Internal error: invalid replicatedJob name 'nope' in failure policy does not appear in "
-            ".spec.ReplicatedJobs",
-            [("InternalError", "<nil>")],
-            id="failure-policy",
-        ),
-        pytest.param(
-            jobset(failurePolicy={"rules": [{"action": "FailJobSet", "onJobFailureReasons": ["Bogus"]}]}),
-            "<nil>: Internal error: invalid job failure reason 'Bogus' in failure policy is not a recognized job "
-            "failure reason",
-            [("InternalError", "<nil>")],
-            id="failure-reason",
-        ),
-        pytest.param(
-            jobset("a", [replicated_job("r", dependsOn=[{"name": "r", "status": "Ready"}])]),
-            "<nil>: Internal error: DependsOn can't be set for the first ReplicatedJob",
-            [("InternalError", "<nil>")],
-            id="first-depends",
-        ),
-        pytest.param(
-            jobset("a", [replicated_job("r"), replicated_job("s", dependsOn=[{"name": "nope", "status": "Ready"}])]),
-            "<nil>: Internal error: replicatedJob: s cannot depend on replicatedJob: nope",
-            [("InternalError", "<nil>")],
-            id="depends-on-nothing",
-        ),
-        pytest.param(
-            jobset(coordinator={"replicatedJob": "nope"}),
-            "<nil>: Internal error: coordinator replicatedJob nope does not exist",
-            [("InternalError", "<nil>")],
-            id="coordinator",
-        ),
-        pytest.param(
-            jobset(managedBy="bad"),
-            'spec.managedBy: Invalid value: "bad": must be a domain-prefixed path (such as "acme.io/foo")',
-            [("FieldValueInvalid", "spec.managedBy")],
-            id="managed-by",
-        ),
-    ],
-)
-async def test_a_jobset_is_validated_by_its_webhook(
-    server: Server, namespace: str, body: Object, words: str, causes: Causes
-) -> None:
-    await refused(server.api.create(jobsets(namespace), body), 422, "Invalid", f"{DENIED}{words}", causes=causes)
 
 
 @each(

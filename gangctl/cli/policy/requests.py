@@ -35,7 +35,6 @@ from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import labels_of
 from gangctl.policy.params import ParamCatalogue, with_params
 from gangctl.policy.review import Operation, Review
-from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import copy
 from gangctl.sandbox.rules import jobset_webhook, structural
 from gangctl.sandbox.rules.jobset_schema import jobset_schema
@@ -57,15 +56,12 @@ def as_admitted(obj: Object) -> tuple[Object, str]:
     if not is_jobset(obj):
         return obj, ""
     filled = copy(dict(obj))
-    try:
-        structural.default(filled, jobset_schema())
-        causes = structural.validate(filled, jobset_schema())
-        if causes:
-            first = causes[0]
-            return obj, f"{first.field}: {first.message}" if first.field else first.message
-        jobset_webhook.default(filled)
-    except StatusError as refused:
-        return obj, refused.message
+    structural.default(filled, jobset_schema())
+    causes = structural.validate(filled, jobset_schema())
+    if causes:
+        first = causes[0]
+        return obj, f"{first.field}: {first.message}" if first.field else first.message
+    jobset_webhook.default(filled)
     return filled, ""
 
 

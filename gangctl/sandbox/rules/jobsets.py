@@ -17,7 +17,7 @@ _VALIDATING: Final = "vjobset.kb.io"
 
 
 def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
-    """The rules of JobSets; ``gates`` are read for those of the JobSet manager: ElasticJobSet, RestartJob and others.
+    """The rules of JobSets; ``gates`` are read for that of the JobSet manager, ElasticJobSet.
 
     What the CRD does not know is pruned (gangConfig, workloadRef); schedulingGroup is kept on every minor.
     """
@@ -30,14 +30,11 @@ def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
             jobset_webhook.default(new)
 
     def validate(new: Object, old: Object | None, subresource: str, world: World) -> Sequence[Cause]:
-        """When the CRD finds nothing wrong, the validating webhook is asked, which answers for itself."""
+        """When the CRD finds nothing wrong with a change, the validating webhook is asked, which answers for itself."""
         causes = crd.validate(new, old, subresource, world)
-        if causes or subresource:
+        if causes or subresource or old is None:
             return causes
-        if old is None:
-            found = jobset_webhook.validate(new, gates, world)
-        else:
-            found = jobset_webhook.validate_update(new, old, gates)
+        found = jobset_webhook.validate_update(new, old, gates)
         if found:
             raise _denied(invalid(kind, new["metadata"].get("name", ""), found))
         return causes
