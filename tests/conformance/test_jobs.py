@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.conformance.answers import Causes, refused, send
+from tests.conformance.answers import refused, send
 from tests.conformance.grounds import Server
-from tests.conformance.objects import job, jobs, pod_spec
+from tests.conformance.objects import job, jobs
 from tests.controlplane.api import Object
 from tests.rows import each
 
@@ -52,48 +52,6 @@ async def test_a_job_is_filled_in(server: Server, namespace: str) -> None:
     spec = (await server.api.create(jobs(namespace), job("c", parallelism=3)))["spec"]
     assert spec["parallelism"] == 3
     assert "completions" not in spec
-
-
-@each(
-    ("spec", "words", "causes"),
-    [
-        pytest.param(
-            {field: -1},
-            f"spec.{field}: Invalid value: -1: must be greater than or equal to 0",
-            [("FieldValueInvalid", f"spec.{field}")],
-            id=field,
-        )
-        for field in ("backoffLimit", "parallelism", "completions", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
-    ]
-    + [
-        pytest.param(
-            {"completionMode": "Odd"},
-            'spec.completionMode: Unsupported value: "Odd": supported values: "NonIndexed", "Indexed"',
-            [("FieldValueNotSupported", "spec.completionMode")],
-            id="completionMode",
-        ),
-        pytest.param(
-            {"template": {"spec": pod_spec(restartPolicy="Always")}},
-            'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
-            [("FieldValueRequired", "spec.template.spec.restartPolicy")],
-            id="restartPolicy",
-        ),
-        pytest.param(
-            {"template": {"spec": {"restartPolicy": "Never"}}},
-            "spec.template.spec.containers: Required value",
-            [("FieldValueRequired", "spec.template.spec.containers")],
-            id="containers",
-        ),
-    ],
-)
-async def test_a_job_is_validated(server: Server, namespace: str, spec: Object, words: str, causes: Causes) -> None:
-    await refused(
-        server.api.create(jobs(namespace), job(**spec)),
-        422,
-        "Invalid",
-        f'Job.batch "a" is invalid: {words}',
-        causes=causes,
-    )
 
 
 async def test_the_selector_and_the_name_of_a_job(server: Server, path: str, namespace: str) -> None:
@@ -221,24 +179,6 @@ async def test_an_indexed_job_grows_in_both_numbers(server: Server, namespace: s
         "Invalid",
         'Job.batch "a" is invalid: spec.completions: Invalid value: 4: '
         "can only be modified in tandem with spec.parallelism",
-    )
-
-
-async def test_a_status_is_validated(server: Server, path: str) -> None:
-    conditions = [{"type": "Complete", "status": "True"}]
-    await refused(
-        server.api.patch(f"{path}/status", {"status": {"conditions": conditions}}),
-        422,
-        "Invalid",
-        saying=[
-            "status.completionTime: Required value: completionTime is required for Complete jobs",
-            "cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
-        ],
-        causes=[
-            ("FieldValueInvalid", "status.conditions"),
-            ("FieldValueRequired", "status.completionTime"),
-            ("FieldValueRequired", "status.startTime"),
-        ],
     )
 
 

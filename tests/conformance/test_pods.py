@@ -8,8 +8,7 @@ import pytest
 from tests.conformance.answers import refused, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import create_pod, names_of, pod, pod_spec, pods
-from tests.controlplane.api import Object, path_of
-from tests.rows import each
+from tests.controlplane.api import path_of
 
 NODES = path_of("v1", "nodes")
 
@@ -59,37 +58,6 @@ async def test_a_pod_is_filled_in(server: Server, namespace: str) -> None:
     assert created["metadata"]["generation"] == 1
 
 
-@each(
-    ("spec", "words", "causes"),
-    [
-        pytest.param(
-            pod_spec(containers=[]),
-            "spec.containers: Required value",
-            [("FieldValueRequired", "spec.containers")],
-            id="no-containers",
-        ),
-        pytest.param(
-            pod_spec(restartPolicy="Sometimes"),
-            'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"',
-            [("FieldValueNotSupported", "spec.restartPolicy")],
-            id="restart-policy",
-        ),
-        pytest.param(
-            pod_spec(containers=[{"name": "c"}, {"name": "c", "image": "i"}]),
-            '[spec.containers[0].image: Required value, spec.containers[1].name: Duplicate value: "c"]',
-            [("FieldValueDuplicate", "spec.containers[1].name"), ("FieldValueRequired", "spec.containers[0].image")],
-            id="two-faults",
-        ),
-    ],
-)
-async def test_a_pod_is_validated(
-    server: Server, namespace: str, spec: Object, words: str, causes: list[tuple[str, str]]
-) -> None:
-    await refused(
-        create_pod(server, namespace, pod("a", spec)), 422, "Invalid", f'Pod "a" is invalid: {words}', causes=causes
-    )
-
-
 async def test_what_may_change_of_a_pod(server: Server, namespace: str) -> None:
     # The spec of a pod stays.
     await create_pod(server, namespace, pod())
@@ -99,15 +67,6 @@ async def test_what_may_change_of_a_pod(server: Server, namespace: str) -> None:
         "Invalid",
         saying="spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,",
         causes=[("FieldValueForbidden", "spec")],
-    )
-
-    # A pod gets no more containers.
-    more = [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]
-    await refused(
-        server.api.patch(pods(namespace, "a"), {"spec": {"containers": more}}),
-        422,
-        "Invalid",
-        'Pod "a" is invalid: spec.containers: Forbidden: pod updates may not add or remove containers',
     )
 
     # An image may change.

@@ -181,14 +181,3 @@ async def test_an_enabled_gate_keeps_its_field() -> None:
     wanted = {"topology": [{"key": "rack"}]}
     created = await create(api, GROUPS, spec={**group("1.37"), "schedulingConstraints": wanted})
     assert created["spec"]["schedulingConstraints"] == wanted
-
-
-async def test_conditions_of_a_group_are_checked() -> None:
-    api = Api("1.37")
-    await create(api, GROUPS, spec=group("1.37"))
-    change = {"status": {"conditions": [{"type": "X", "status": "Maybe"}]}}
-    assert told(await patch_refused(api, GROUPS, change, subresource="status")) == [
-        'status.conditions[0].status: Unsupported value: "Maybe": supported values: "False", "True", "Unknown"',
-        "status.conditions[0].lastTransitionTime: Required value",
-        "status.conditions[0].reason: Required value",
-    ]

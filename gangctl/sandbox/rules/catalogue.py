@@ -24,7 +24,6 @@ from gangctl.sandbox.rules import (
 )
 from gangctl.sandbox.rules.decoding import Decoder
 from gangctl.sandbox.rules.fields import fields_of
-from gangctl.sandbox.rules.job_status import validate_status
 from gangctl.sandbox.rules.metadata import in_older_words, validate_metadata, validate_metadata_update
 from gangctl.sandbox.rules.references import drop_reference
 from gangctl.sandbox.rules.world import World
@@ -107,7 +106,7 @@ def _jobs(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRul
         prepare_create=jobs.prepare_create,
         admit=admit,
         validate=lambda new, old, subresource, _world: (
-            validate_status(new, old) if old is not None and subresource else jobs.validate(new, old, minor)
+            validate_metadata_update(new, old) if old is not None and subresource else jobs.validate(new, old, minor)
         ),
     )
 

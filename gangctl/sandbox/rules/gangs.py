@@ -15,7 +15,6 @@ from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import names, priorities
 from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.conditions import validate_conditions
 from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
 from gangctl.sandbox.rules.world import World
 
@@ -336,7 +335,6 @@ def validate_group(new: Object, old: Object | None, subresource: str, minor: str
         return causes
     causes = validate_metadata_update(new, old)
     if subresource == "status":
-        validate_conditions(new.get("status", {}).get("conditions", []), "status.conditions", causes)
         return causes
     spec, before = new["spec"], old["spec"]
     _fixed(spec, before, [field for field in _GROUP_FIXED if field.endswith("Ref")], "spec", causes)

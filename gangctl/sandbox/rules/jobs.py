@@ -1,4 +1,7 @@
-"""Jobs: defaults, the generated selector, and what may change, in the words of ``batch/v1`` validation."""
+"""Jobs: defaults, the generated selector, and what may change, in the words of ``batch/v1`` validation.
+
+Counts, policies, pods and the status are taken as they come.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,17 @@ from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy
 from gangctl.sandbox.rules import names
 from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.job_policies import validate_policies
-from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
+from gangctl.sandbox.rules.metadata import validate_labels, validate_metadata, validate_metadata_update
 from gangctl.sandbox.rules.pod_defaults import default_conditions, default_template
-from gangctl.sandbox.rules.pod_validation import validate_template
+from gangctl.sandbox.rules.references import validate_reference
 from gangctl.sandbox.rules.world import World
 from gangctl.sandbox.selectors import selector_object_test
 
 _MAX_INT32: Final = 2**31 - 1
 _BACKOFF_LIMIT: Final = 6
-_MAX_INDEXED_PARALLELISM: Final = 100_000
-_MANAGED_BY_LENGTH: Final = 63
 _NAME_LABELS: Final = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _UID_LABEL: Final = "batch.kubernetes.io/controller-uid"
-_COUNTS: Final = (
-    *("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"),
-    *("backoffLimitPerIndex", "maxFailedIndexes"),
-)
 _IMMUTABLE: Final = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
 # What may change in the template of a suspended Job.
 _DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
@@ -113,14 +109,13 @@ def validate(new: Object, old: Object | None, minor: str) -> Causes:
     if old is None:
         causes = validate_metadata(_with_own_labels(new), names.dns_subdomain, namespaced=True)
         _generated_selector(new, causes)
-        _spec(new["spec"], causes)
+        _pod_template(new["spec"]["template"], causes)
         _selects_own_pods(new["spec"], causes)
-        _pod_names(new, causes)
         return causes
     causes = validate_metadata_update(new, old)
     if minor != "1.37" and new["spec"].get("selector") != old["spec"].get("selector"):
         _generated_selector(new, causes)
-    _spec(new["spec"], causes)
+    _pod_template(new["spec"]["template"], causes)
     _selects_own_pods(new["spec"], causes)
     _change(new["spec"], old, minor, causes)
     return causes
@@ -158,67 +153,10 @@ def _selects_own_pods(spec: Object, causes: Causes) -> None:
         causes.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
 
 
-def _pod_names(job: Object, causes: Causes) -> None:
-    """An indexed pod's hostname is a DNS label."""
-    spec, name = job["spec"], job["metadata"].get("name", "")
-    if spec.get("completionMode") != "Indexed" or not spec.get("completions"):
-        return
-    longest = f"{name}-{spec['completions'] - 1}"
-    if names.dns_label(longest):
-        causes.invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {longest}")
-
-
-def _spec(spec: Object, causes: Causes) -> None:
-    for field in _COUNTS:
-        if spec.get(field, 0) < 0:
-            causes.invalid(f"spec.{field}", spec[field], "must be greater than or equal to 0")
-    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
-        causes.required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
-    if "managedBy" in spec:
-        _managed_by(spec["managedBy"], causes)
-    _completion_mode(spec, causes)
-    validate_policies(spec, causes)
-    validate_template(spec["template"], "spec.template", causes)
-    _restart_policy(spec, causes)
-
-
-def _managed_by(value: str, causes: Causes) -> None:
-    prefix, slash, path = value.partition("/")
-    if not slash or not prefix or not path:
-        causes.invalid("spec.managedBy", value, 'must be a domain-prefixed path (such as "acme.io/foo")')
-    else:
-        causes.invalid_each("spec.managedBy", prefix, names.dns_subdomain(prefix))
-    if len(value) > _MANAGED_BY_LENGTH:
-        causes.too_long("spec.managedBy", _MANAGED_BY_LENGTH)
-
-
-def _completion_mode(spec: Object, causes: Causes) -> None:
-    mode = spec.get("completionMode")
-    if mode not in {"NonIndexed", "Indexed"}:
-        causes.unsupported("spec.completionMode", mode, ("NonIndexed", "Indexed"))
-    if mode == "Indexed":
-        if "completions" not in spec:
-            causes.required("spec.completions", "when completion mode is Indexed")
-        if spec.get("parallelism", 0) > _MAX_INDEXED_PARALLELISM:
-            told = f"must be less than or equal to {_MAX_INDEXED_PARALLELISM} when completion mode is Indexed"
-            causes.invalid("spec.parallelism", spec["parallelism"], told)
-        if "completions" in spec and spec.get("maxFailedIndexes", 0) > spec["completions"]:
-            told = "must be less than or equal to completions"
-            causes.invalid("spec.maxFailedIndexes", spec["maxFailedIndexes"], told)
-    elif mode == "NonIndexed":
-        for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
-            if field in spec:
-                causes.invalid(f"spec.{field}", spec[field], "requires indexed completion mode")
-
-
-def _restart_policy(spec: Object, causes: Causes) -> None:
-    path, policy = "spec.template.spec.restartPolicy", spec["template"]["spec"].get("restartPolicy")
-    if policy in {"Always", "", None}:
-        causes.required(path, 'valid values: "OnFailure", "Never"')
-    elif policy not in {"OnFailure", "Never"}:
-        causes.unsupported(path, policy, ("OnFailure", "Never"))
-    elif "podFailurePolicy" in spec and policy != "Never":
-        causes.invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
+def _pod_template(template: Object, causes: Causes) -> None:
+    # Not metadata.labels: the server says it so.
+    validate_labels(template["metadata"].get("labels", {}), "spec.template.labels", causes)
+    validate_reference(template["spec"], "spec.template.spec", causes)
 
 
 def _change(spec: Object, old_job: Object, minor: str, causes: Causes) -> None:

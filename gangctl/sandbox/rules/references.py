@@ -1,10 +1,12 @@
-"""The gang reference of pods, in pods and in templates: kept or dropped by feature gate."""
+"""The gang reference of pods, in pods and in templates: kept or dropped by feature gate, and checked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.rules import names
+from gangctl.sandbox.rules.causes import Causes
 
 
 def field_of(minor: str) -> str:
@@ -20,3 +22,22 @@ def drop_reference(spec: Object, old: Object, minor: str, gates: Mapping[str, bo
     # Off on every minor that has it, and nobody here reads it.
     if "evictionResponders" not in old:
         spec.pop("evictionResponders", None)
+
+
+def validate_reference(spec: Object, path: str, causes: Causes) -> None:
+    """Check the gang that a pod says it belongs to."""
+    group = spec.get("schedulingGroup")
+    if group is not None:
+        where = f"{path}.schedulingGroup.podGroupName"
+        if "podGroupName" not in group:
+            causes.invalid(where, None, "must specify one of: `podGroupName`")
+        else:
+            causes.invalid_each(where, group["podGroupName"], names.dns_subdomain(group["podGroupName"]))
+    reference = spec.get("workloadRef")
+    if reference is not None:
+        for field, check in (("name", names.dns_subdomain), ("podGroup", names.dns_label)):
+            value = reference.get(field, "")
+            causes.invalid_each(f"{path}.workloadRef.{field}", value, check(value))
+        key = reference.get("podGroupReplicaKey", "")
+        if key:
+            causes.invalid_each(f"{path}.workloadRef.podGroupReplicaKey", key, names.dns_label(key))
