@@ -68,14 +68,15 @@ async def test_what_mutation_made_is_validated(hooks: Hooks) -> None:
     assert hooks.requests("validate")[0]["object"]["data"] == {"k": "v", "n": "1"}
 
     # What mutation made is validated by the server.
-    bad = hooks.entry("bad", note("bad key", "1"), objectSelector={"matchLabels": {"bad": "1"}})
+    label = patch({"op": "add", "path": "/metadata/labels/bad key", "value": "1"})
+    bad = hooks.entry("bad", label, objectSelector={"matchLabels": {"bad": "1"}})
     await hooks.register("mutating", bad, name="b")
     await refused(
         hooks.create("b", labels={"bad": "1"}),
         422,
         "Invalid",
-        saying='data[bad key]: Invalid value: "bad key": ',
-        causes=[("FieldValueInvalid", "data[bad key]")],
+        saying='metadata.labels: Invalid value: "bad key": ',
+        causes=[("FieldValueInvalid", "metadata.labels")],
     )
 
 

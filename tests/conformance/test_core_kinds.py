@@ -1,4 +1,4 @@
-"""ConfigMaps, Secrets, Leases and Events: what each kind demands of itself."""
+"""Secrets, Leases and Events: what is filled in, and what Leases and Events demand of themselves."""
 
 import base64
 
@@ -6,73 +6,13 @@ import pytest
 
 from tests.conformance.answers import refused
 from tests.conformance.grounds import Server
-from tests.conformance.objects import configmap, configmaps, lease, leases, names_of, secret, secrets
+from tests.conformance.objects import lease, leases, names_of, secret, secrets
 from tests.controlplane.api import Object, path_of
 from tests.rows import each
-
-IMMUTABLE = "Forbidden: field is immutable when `immutable` is set"
 
 
 def text(value: str) -> str:
     return base64.b64encode(value.encode()).decode()
-
-
-@pytest.fixture
-async def immutable(server: Server, namespace: str) -> str:
-    """The path of an immutable ConfigMap."""
-    await server.api.create(configmaps(namespace), {**configmap("a", {"k": "v"}), "immutable": True})
-    return configmaps(namespace, "a")
-
-
-@each(
-    ("patch", "field"),
-    [
-        pytest.param({"data": {"k": "w"}}, "data", id="data"),
-        pytest.param({"binaryData": {"x": "aGk="}}, "binaryData", id="binary-data"),
-        pytest.param({"immutable": False}, "immutable", id="unset"),
-        pytest.param({"immutable": None}, "immutable", id="removed"),
-    ],
-)
-async def test_an_immutable_configmap_stays_as_it_is(server: Server, immutable: str, patch: Object, field: str) -> None:
-    await refused(
-        server.api.patch(immutable, patch),
-        422,
-        "Invalid",
-        f'ConfigMap "a" is invalid: {field}: {IMMUTABLE}',
-        causes=[("FieldValueForbidden", field)],
-    )
-
-
-async def test_an_immutable_configmap_may_be_labelled(server: Server, immutable: str) -> None:
-    patched = await server.api.patch(immutable, {"metadata": {"labels": {"l": "1"}}})
-    assert patched["metadata"]["labels"] == {"l": "1"}
-
-
-async def test_a_configmap_is_validated(server: Server, namespace: str) -> None:
-    # Keys of a configmap are file names.
-    await refused(
-        server.api.create(configmaps(namespace), configmap("a", {"bad key": "v"})),
-        422,
-        "Invalid",
-        saying='ConfigMap "a" is invalid: data[bad key]: Invalid value: "bad key": a valid config key must consist of',
-        causes=[("FieldValueInvalid", "data[bad key]")],
-    )
-
-    # A key is text or binary.
-    await refused(
-        server.api.create(configmaps(namespace), {**configmap("a", {"k": "v"}), "binaryData": {"k": "aGk="}}),
-        422,
-        "Invalid",
-        'ConfigMap "a" is invalid: data[k]: Invalid value: "k": duplicate of key present in binaryData',
-    )
-
-    # A configmap has at most a megabyte.
-    await refused(
-        server.api.create(configmaps(namespace), configmap("a", {"k": "x" * (1024 * 1024 + 1)})),
-        422,
-        "Invalid",
-        'ConfigMap "a" is invalid: []: Too long: may not be more than 1048576 bytes',
-    )
 
 
 async def test_a_secret_takes_text_and_gives_bytes(server: Server, namespace: str) -> None:
@@ -89,42 +29,6 @@ async def test_a_secret_takes_text_and_gives_bytes(server: Server, namespace: st
     patched = await server.api.patch(secrets(namespace, "b"), {"stringData": {"j": "new"}})
     assert patched["data"] == {"k": text("v"), "j": text("new")}
     assert "stringData" not in patched
-
-    # The bytes of a secret are base64.
-    await refused(
-        server.api.create(secrets(namespace), secret("a", data={"k": "not base64!"})),
-        400,
-        "BadRequest",
-        'Secret in version "v1" cannot be handled as a Secret: illegal base64 data at input byte 3',
-    )
-
-
-async def test_what_is_refused_of_a_secret(server: Server, namespace: str) -> None:
-    # The type of a secret stays.
-    await server.api.create(secrets(namespace), secret("a"))
-    await refused(
-        server.api.patch(secrets(namespace, "a"), {"type": "example.com/other"}),
-        422,
-        "Invalid",
-        'Secret "a" is invalid: type: Invalid value: "example.com/other": field is immutable',
-    )
-
-    # A secret of a certificate has both halves.
-    await refused(
-        server.api.create(secrets(namespace), secret("b", type="kubernetes.io/tls")),
-        422,
-        "Invalid",
-        'Secret "b" is invalid: [data[tls.crt]: Required value, data[tls.key]: Required value]',
-    )
-
-    # A secret may be immutable.
-    await server.api.create(secrets(namespace), secret("c", data={"k": text("v")}, immutable=True))
-    await refused(
-        server.api.patch(secrets(namespace, "c"), {"stringData": {"k": "w"}}),
-        422,
-        "Invalid",
-        f'Secret "c" is invalid: data: {IMMUTABLE}',
-    )
 
 
 async def test_a_lease_is_kept_as_it_was_written(server: Server, namespace: str) -> None:

@@ -240,16 +240,6 @@ async def test_a_definition_is_validated(server: Server, group: str) -> None:
         saying='metadata.name: Invalid value: "wrong": must be spec.names.plural+"."+spec.group',
     )
 
-    # One version is stored.
-    body = definition(group)
-    body["spec"]["versions"][1]["storage"] = True
-    await refused(
-        server.api.create(CRDS, body),
-        422,
-        "Invalid",
-        saying="must have exactly one version marked as storage version",
-    )
-
     # A version has a schema.
     body = definition(group)
     body["spec"]["versions"] = [{"name": "v1", "served": True, "storage": True}]

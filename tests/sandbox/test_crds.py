@@ -132,27 +132,6 @@ async def test_what_was_stored_stays_a_version(api: Api) -> None:
     moved = {"spec": {"versions": [version("v2"), version(storage=False)]}}
     changed = await api.patch(kind, "", WIDGETS, moved, "merge", ME)
     assert changed["status"]["storedVersions"] == ["v1", "v2"]
-    with pytest.raises(
-        StatusError, match=r"status.storedVersions\[0\]: Invalid value: .v1.: missing from spec.versions"
-    ):
-        await api.patch(kind, "", WIDGETS, {"spec": {"versions": [version("v2")]}}, "merge", ME)
-
-
-async def test_names_that_are_taken_are_given_when_they_are_free(api: Api) -> None:
-    await _served(api)
-    await create(api, definition(plural="gadgets"))
-
-    async def refused() -> bool:
-        return ("NamesAccepted", "False", "ListKindConflict") in conditions(await read(api, "gadgets.example.com"))
-
-    await wait_for(refused, "the names to be refused", interval=0.01)
-    found = await read(api, "gadgets.example.com")
-    assert ("Established", "False", "NotAccepted") in conditions(found)
-    assert found["status"]["conditions"][0]["message"] == '"WidgetList" is already in use'
-    with pytest.raises(KeyError):
-        api.kind("gadgets.example.com")
-    await api.delete(api.kind(DEFINITIONS), "", WIDGETS, ME)
-    await established(api, "gadgets.example.com")
 
 
 async def test_objects_go_with_their_definition(api: Api) -> None:

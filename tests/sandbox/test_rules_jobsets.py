@@ -12,7 +12,7 @@ from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy
 from tests.controlplane.plane import ControlPlane
 from tests.rows import each
-from tests.sandbox.jobset_cases import ANSWERS, CHANGED, CHANGES, NEW, OLD, STATUSES, ask, jobset, recorded
+from tests.sandbox.jobset_cases import ANSWERS, CHANGED, CHANGES, NEW, OLD, STATUSES, ask, recorded
 
 ME = Caller("me")
 DRY = WriteOptions(dry_run=True)
@@ -92,13 +92,3 @@ async def test_without_its_gate_a_jobset_has_one_size() -> None:
 @pytest.mark.controlplane
 async def test_the_recorded_answers_are_those_of_a_real_server(plane_1_37: ControlPlane, namespace: str) -> None:
     assert await ask(plane_1_37.api, namespace) == REAL
-
-
-@each(("minor", "field"), [("1.37", "ownerReferences[0].name"), ("1.36", "ownerReferences.name")])
-async def test_owners_are_told_as_each_minor_does(minor: str, field: str) -> None:
-    api = Api(minor)
-    owner = {"apiVersion": "v1", "kind": "Pod", "uid": "u"}
-    body = {**jobset(), "metadata": {"name": "js", "ownerReferences": [owner]}}
-    with pytest.raises(StatusError) as caught:
-        await api.create(api.kind("jobsets.jobset.x-k8s.io"), "default", body, ME)
-    assert [cause["field"] for cause in (caught.value.details or {})["causes"]] == [f"metadata.{field}"]

@@ -60,13 +60,6 @@ async def test_one_owner_controls() -> None:
     )
 
 
-@each("minor", ["1.36", "1.35"])
-async def test_before_1_37_an_owner_had_no_index(minor: str) -> None:
-    error = await refused(Api(minor), MAPS, metadata={"ownerReferences": [{**OWNER, "uid": ""}]})
-    assert told(error) == ['metadata.ownerReferences.uid: Invalid value: "": must not be empty']
-    assert [cause["reason"] for cause in (error.details or {})["causes"]] == ["FieldValueInvalid"]
-
-
 @each(
     ("resource", "name", "good"),
     [("namespaces", "a.b", False), ("clusterroles.rbac.authorization.k8s.io", "a:B", True)],

@@ -41,10 +41,10 @@ class Conditions:
         return True
 
 
-def check(expression: str, *, rule: bool = False) -> str:
-    """What is wrong with an expression, "" when it compiles; ``rule`` is whether it stands in a schema."""
+def check(expression: str) -> str:
+    """What is wrong with a condition, "" when it compiles."""
     try:
-        _program(expression, rule=rule)
+        _program(expression, rule=False)
     except ConditionError as error:
         return str(error)
     return ""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from typing import Final
 
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import (
     KindRules,
-    access,
     cluster,
-    config_data,
     events,
     gangs,
     jobs,
@@ -19,12 +17,11 @@ from gangctl.sandbox.rules import (
     leases,
     names,
     pods,
-    priorities,
     registrations,
 )
 from gangctl.sandbox.rules.decoding import Decoder
 from gangctl.sandbox.rules.fields import fields_of
-from gangctl.sandbox.rules.metadata import in_older_words, validate_metadata, validate_metadata_update
+from gangctl.sandbox.rules.metadata import validate_metadata
 from gangctl.sandbox.rules.references import drop_reference
 from gangctl.sandbox.rules.world import World
 
@@ -32,21 +29,27 @@ Gates = Mapping[str, bool]
 Drop = Callable[[Object, Object | None], list[str]]
 Maker = Callable[[ResourceKind, str, Gates, Drop], KindRules]
 
+_ACCESS: Final = "rbac.authorization.k8s.io"
+_NAMES: Final[Mapping[str, names.Check]] = dict.fromkeys(("namespaces", "services"), names.dns_label)
+_DEFAULTS: Final[Mapping[str, Callable[[Object], None]]] = {
+    "namespaces": cluster.default_namespace,
+    "nodes": cluster.default_node,
+    "services": cluster.default_service,
+    "secrets": cluster.default_secret,
+}
+_PREPARATIONS: Final[Mapping[str, Callable[[Object], None]]] = {
+    "namespaces": cluster.prepare_namespace,
+    "services": cluster.prepare_service,
+}
+
 
 def rules_of(kind: ResourceKind, minor: str, gates: Gates) -> KindRules:
     """The rules of a kind; one that is not in the catalogue has its metadata checked, if it is stored at all."""
     if kind.plural == "jobsets":
-        return in_words_of(minor, jobsets.rules(kind, gates))
+        return jobsets.rules(kind, gates)
     if "get" not in kind.verbs:
         return KindRules()
-    return in_words_of(minor, _MAKERS.get(kind.plural, _plain)(kind, minor, gates, _decode(kind, minor)))
-
-
-def in_words_of(minor: str, rules: KindRules) -> KindRules:
-    """The same rules, which tell of metadata as servers of ``minor`` do."""
-    if minor == "1.37":
-        return rules
-    return replace(rules, validate=lambda *checked: in_older_words(rules.validate(*checked)))
+    return _MAKERS.get(kind.plural, _plain)(kind, minor, gates, _decode(kind, minor))
 
 
 def _decode(kind: ResourceKind, minor: str) -> Drop:
@@ -59,13 +62,15 @@ def _decode(kind: ResourceKind, minor: str) -> Drop:
 
 
 def _plain(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    """Rules of a kind that is taken as it comes, but for the name."""
     del minor, gates
+    check = _NAMES.get(kind.plural, names.path_segment if kind.group == _ACCESS else names.dns_subdomain)
     return KindRules(
         drop=decode,
-        validate=lambda new, old, _subresource, _world: (
-            validate_metadata_update(new, old)
-            if old is not None
-            else validate_metadata(new, names.dns_subdomain, namespaced=kind.namespaced)
+        default=_DEFAULTS.get(kind.plural, KindRules().default),
+        prepare_create=_PREPARATIONS.get(kind.plural, KindRules().prepare_create),
+        validate=lambda new, old, _subresource, _world: validate_metadata(
+            new, old, namespaced=kind.namespaced, name=check
         ),
     )
 
@@ -105,9 +110,7 @@ def _jobs(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRul
         default=jobs.default,
         prepare_create=jobs.prepare_create,
         admit=admit,
-        validate=lambda new, old, subresource, _world: (
-            validate_metadata_update(new, old) if old is not None and subresource else jobs.validate(new, old, minor)
-        ),
+        validate=lambda new, old, subresource, _world: jobs.validate(new, old, subresource, minor),
     )
 
 
@@ -143,44 +146,6 @@ def _podgroups(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> Ki
     )
 
 
-def _priorityclasses(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    del minor, gates
-    return KindRules(
-        drop=decode,
-        default=priorities.default,
-        admit=lambda new, _old, _subresource, world: priorities.admit(kind, new, world),
-        validate=lambda new, old, _subresource, _world: priorities.validate(new, old),
-    )
-
-
-def _configmaps(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    del minor, gates
-
-    def drop(new: Object, old: Object | None) -> list[str]:
-        unknown = decode(new, old)
-        config_data.check_encoding(kind, new)
-        return unknown
-
-    return KindRules(
-        drop=drop, validate=lambda new, old, _subresource, _world: config_data.validate_config_map(new, old)
-    )
-
-
-def _secrets(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    del minor, gates
-
-    def drop(new: Object, old: Object | None) -> list[str]:
-        unknown = decode(new, old)
-        config_data.check_encoding(kind, new)
-        return unknown
-
-    return KindRules(
-        drop=drop,
-        default=config_data.default_secret,
-        validate=lambda new, old, _subresource, _world: config_data.validate_secret(new, old),
-    )
-
-
 def _leases(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
     del kind, minor, gates
     return KindRules(
@@ -199,38 +164,6 @@ def _events(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindR
     )
 
 
-def _cluster(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    del minor, gates
-    defaults = {
-        "namespaces": cluster.default_namespace,
-        "nodes": cluster.default_node,
-        "services": cluster.default_service,
-    }
-    preparations = {"namespaces": cluster.prepare_namespace, "services": cluster.prepare_service}
-
-    def prepare_update(new: Object, old: Object, subresource: str) -> None:
-        if kind.plural == "services" and not subresource:
-            cluster.update_service(new, old)
-
-    plain = KindRules()
-    return KindRules(
-        drop=decode,
-        default=defaults.get(kind.plural, plain.default),
-        prepare_create=preparations.get(kind.plural, plain.prepare_create),
-        prepare_update=prepare_update,
-        validate=lambda new, old, _subresource, _world: cluster.validate(kind, new, old),
-    )
-
-
-def _access(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    del minor, gates
-    return KindRules(
-        drop=decode,
-        default=lambda obj: access.default(kind, obj),
-        validate=lambda new, old, _subresource, _world: access.validate(kind, new, old),
-    )
-
-
 def _registrations(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
     del minor, gates
     return KindRules(
@@ -245,12 +178,7 @@ _MAKERS: Mapping[str, Maker] = {
     "jobs": _jobs,
     "workloads": _workloads,
     "podgroups": _podgroups,
-    "priorityclasses": _priorityclasses,
-    "configmaps": _configmaps,
-    "secrets": _secrets,
     "leases": _leases,
     "events": _events,
-    **dict.fromkeys(("namespaces", "nodes", "services", "serviceaccounts"), _cluster),
-    **dict.fromkeys(("roles", "rolebindings", "clusterroles", "clusterrolebindings"), _access),
     **dict.fromkeys(("mutatingwebhookconfigurations", "validatingwebhookconfigurations"), _registrations),
 }

@@ -1,23 +1,15 @@
-"""Namespaces, Nodes, Services and ServiceAccounts, as far as jobs need them."""
+"""Namespaces, Nodes, Services and Secrets: what is filled in. They are validated no further than their metadata."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from typing import Final
 
-from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.rules import names
-from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
 from gangctl.sandbox.rules.pod_defaults import default_conditions
 
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_NODE_INFO: Final = (
-    *("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion"),
-    *("kubeProxyVersion", "operatingSystem", "architecture"),
-)
 
 
 def default_namespace(namespace: Object) -> None:
@@ -38,17 +30,12 @@ def prepare_namespace(namespace: Object) -> None:
 
 
 def default_node(node: Object) -> None:
-    """What Go writes of a node although it is empty, and allocatable where only capacity is given."""
-    spec, status = node.setdefault("spec", {}), node.setdefault("status", {})
-    if spec.get("podCIDR"):
-        spec.setdefault("podCIDRs", [spec["podCIDR"]])
+    """Allocatable where only capacity is given."""
+    node.setdefault("spec", {})
+    status = node.setdefault("status", {})
     if "capacity" in status:
         status.setdefault("allocatable", dict(status["capacity"]))
     default_conditions(node, "lastHeartbeatTime", "lastTransitionTime")
-    status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
-    info = status.setdefault("nodeInfo", {})
-    for field in _NODE_INFO:
-        info.setdefault(field, "")
 
 
 def default_service(service: Object) -> None:
@@ -78,51 +65,8 @@ def prepare_service(service: Object) -> None:
     spec.setdefault("ipFamilyPolicy", "SingleStack")
 
 
-def update_service(new: Object, old: Object) -> None:
-    """The address stays, if a client leaves it out."""
-    for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-        if field in old["spec"]:
-            new["spec"].setdefault(field, old["spec"][field])
-
-
-def validate(kind: ResourceKind, new: Object, old: Object | None) -> Causes:
-    """What is wrong with one of these."""
-    check = {"namespaces": names.dns_label, "services": service_name}.get(kind.plural, names.dns_subdomain)
-    if old is not None:
-        causes = validate_metadata_update(new, old)
-    else:
-        causes = validate_metadata(new, check, namespaced=kind.namespaced)
-    if kind.plural == "nodes":
-        _taints(new["spec"].get("taints", []), causes)
-    if kind.plural == "services":
-        _service(new["spec"], old, causes)
-    return causes
-
-
-def service_name(text: str) -> list[str]:
-    """What a Service may be called."""
-    return names.dns_label(text)
-
-
-def _taints(taints: list[Object], causes: Causes) -> None:
-    seen: set[tuple[str, str]] = set()
-    for index, taint in enumerate(taints):
-        key, effect = taint.get("key", ""), taint.get("effect", "")
-        # Not spec.taints: the server says it so.
-        path = f"metadata.taints[{index}]"
-        causes.invalid_each(f"{path}.key", key, names.qualified_name(key))
-        if taint.get("value"):
-            causes.invalid_each(f"{path}.value", taint["value"], names.label_value(taint["value"]))
-        if effect not in _EFFECTS:
-            causes.unsupported(f"{path}.effect", effect, _EFFECTS)
-        if (key, effect) in seen:
-            causes.duplicate(path, taint)
-        seen.add((key, effect))
-
-
-def _service(spec: Object, old: Object | None, causes: Causes) -> None:
-    headless = spec.get("clusterIP") == "None"
-    if not spec.get("ports") and not headless and spec["type"] != "ExternalName":
-        causes.required("spec.ports")
-    if old is not None and old["spec"].get("clusterIP") not in {None, spec.get("clusterIP")}:
-        causes.invalid("spec.clusterIPs[0]", spec.get("clusterIP", ""), "may not change once set")
+def default_secret(secret: Object) -> None:
+    """Put ``stringData`` where it belongs, and name the type."""
+    for key, value in secret.pop("stringData", {}).items():
+        secret.setdefault("data", {})[key] = base64.b64encode(value.encode()).decode()
+    secret.setdefault("type", "Opaque")

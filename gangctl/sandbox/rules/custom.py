@@ -6,9 +6,9 @@ from typing import Final
 
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.rules import KindRules, names, structural
+from gangctl.sandbox.rules import KindRules, structural
 from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
+from gangctl.sandbox.rules.metadata import validate_metadata
 from gangctl.sandbox.rules.structural import Schema
 from gangctl.sandbox.rules.world import World
 
@@ -31,10 +31,7 @@ def custom_rules(kind: ResourceKind, schema: Schema) -> KindRules:
 
     def validate(new: Object, old: Object | None, subresource: str, world: World) -> Causes:
         del world
-        if old is not None:
-            causes = validate_metadata_update(new, old)
-        else:
-            causes = validate_metadata(new, names.dns_subdomain, namespaced=kind.namespaced)
+        causes = validate_metadata(new, old, namespaced=kind.namespaced)
         if subresource == _STATUS:
             _check_status(new, old, schema, causes)
         else:

@@ -8,7 +8,7 @@ from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import names
 from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
+from gangctl.sandbox.rules.metadata import validate_metadata
 
 _MAX_NAME: Final = 128
 _MAX_NOTE: Final = 1024
@@ -54,7 +54,7 @@ def default(kind: ResourceKind, event: Object) -> None:
 
 def validate(kind: ResourceKind, new: Object, old: Object | None) -> Causes:
     """What is wrong with an event; what lies in no namespace is told of in ``default``."""
-    causes = validate_metadata_update(new, old) if old else validate_metadata(new, names.dns_subdomain, namespaced=True)
+    causes = validate_metadata(new, old)
     about = new.get("regarding" if kind.group else "involvedObject", {})
     namespace = about.get("namespace", "")
     if namespace != new["metadata"]["namespace"] and not (not namespace and new["metadata"]["namespace"] == "default"):

@@ -15,7 +15,7 @@ from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import names, priorities
 from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
+from gangctl.sandbox.rules.metadata import validate_metadata
 from gangctl.sandbox.rules.world import World
 
 MAX_TEMPLATES: Final = 8
@@ -143,7 +143,7 @@ def _missing(reference: Object, workload: Object | None) -> str:
 
 def validate_workload(new: Object, old: Object | None, minor: str) -> Causes:
     """What is wrong with a Workload, or with a change of one."""
-    causes = validate_metadata_update(new, old) if old else validate_metadata(new, names.dns_subdomain, namespaced=True)
+    causes = validate_metadata(new, old)
     spec, field = new.get("spec", {}), _LISTS[minor]
     path, templates = f"spec.{field}", new.get("spec", {}).get(field, [])
     if minor == "1.37" and len({(each.get("priorityClassName", ""), each.get("priority")) for each in templates}) > 1:
@@ -328,12 +328,11 @@ def _fixed(new: Object, old: Object, fields: Sequence[str], path: str, causes: C
 
 def validate_group(new: Object, old: Object | None, subresource: str, minor: str) -> Causes:
     """What is wrong with a PodGroup, or with a change of one."""
+    causes = validate_metadata(new, old)
     if old is None:
-        causes = validate_metadata(new, names.dns_subdomain, namespaced=True)
         _group_references(new["spec"], causes)
         _scheduling(new["spec"], "spec", minor, causes)
         return causes
-    causes = validate_metadata_update(new, old)
     if subresource == "status":
         return causes
     spec, before = new["spec"], old["spec"]

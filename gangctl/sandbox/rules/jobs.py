@@ -11,9 +11,8 @@ from typing import Any, Final
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy
-from gangctl.sandbox.rules import names
 from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.metadata import validate_labels, validate_metadata, validate_metadata_update
+from gangctl.sandbox.rules.metadata import validate_labels, validate_metadata
 from gangctl.sandbox.rules.pod_defaults import default_conditions, default_template
 from gangctl.sandbox.rules.references import validate_reference
 from gangctl.sandbox.rules.world import World
@@ -104,20 +103,17 @@ def _controls(uid: str, obj: Object) -> bool:
     return any(each.get("controller") and each["uid"] == uid for each in obj["metadata"].get("ownerReferences", ()))
 
 
-def validate(new: Object, old: Object | None, minor: str) -> Causes:
+def validate(new: Object, old: Object | None, subresource: str, minor: str) -> Causes:
     """What is wrong with a Job, or with a change of its spec."""
-    if old is None:
-        causes = validate_metadata(_with_own_labels(new), names.dns_subdomain, namespaced=True)
-        _generated_selector(new, causes)
-        _pod_template(new["spec"]["template"], causes)
-        _selects_own_pods(new["spec"], causes)
+    causes = validate_metadata(_with_own_labels(new) if old is None else new, old)
+    if subresource:
         return causes
-    causes = validate_metadata_update(new, old)
-    if minor != "1.37" and new["spec"].get("selector") != old["spec"].get("selector"):
+    if old is None or (minor != "1.37" and new["spec"].get("selector") != old["spec"].get("selector")):
         _generated_selector(new, causes)
     _pod_template(new["spec"]["template"], causes)
     _selects_own_pods(new["spec"], causes)
-    _change(new["spec"], old, minor, causes)
+    if old is not None:
+        _change(new["spec"], old, minor, causes)
     return causes
 
 

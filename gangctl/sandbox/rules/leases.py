@@ -5,7 +5,7 @@ from __future__ import annotations
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import names
 from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
+from gangctl.sandbox.rules.metadata import validate_metadata
 
 
 def default(lease: Object) -> None:
@@ -15,7 +15,7 @@ def default(lease: Object) -> None:
 
 def validate(new: Object, old: Object | None) -> Causes:
     """What is wrong with a Lease."""
-    causes = validate_metadata_update(new, old) if old else validate_metadata(new, names.dns_subdomain, namespaced=True)
+    causes = validate_metadata(new, old)
     spec = new["spec"]
     if spec.get("leaseDurationSeconds", 1) <= 0:
         causes.invalid("spec.leaseDurationSeconds", spec["leaseDurationSeconds"], "must be greater than 0")

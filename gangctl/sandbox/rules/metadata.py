@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.sandbox.errors import Cause
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import names
 from gangctl.sandbox.rules.causes import Causes
@@ -16,8 +15,14 @@ _OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid")
 _OWNERS: Final = "metadata.ownerReferences"
 
 
-def validate_metadata(obj: Object, check: names.Check, *, namespaced: bool) -> Causes:
-    """Check the metadata of a new object, whose name ``check`` looks at."""
+def validate_metadata(
+    new: Object, old: Object | None, *, namespaced: bool = True, name: names.Check = names.dns_subdomain
+) -> Causes:
+    """Check the metadata of a changed object, or of a new one, whose name ``name`` looks at."""
+    return _changed(new, old) if old is not None else _new(new, name, namespaced=namespaced)
+
+
+def _new(obj: Object, check: names.Check, *, namespaced: bool) -> Causes:
     metadata, causes = obj["metadata"], Causes()
     prefix = metadata.get("generateName", "")
     if prefix:
@@ -34,8 +39,7 @@ def validate_metadata(obj: Object, check: names.Check, *, namespaced: bool) -> C
     return _shared(metadata, causes)
 
 
-def validate_metadata_update(new: Object, old: Object) -> Causes:
-    """Check the metadata of a changed object."""
+def _changed(new: Object, old: Object) -> Causes:
     metadata, before, causes = new["metadata"], old["metadata"], Causes()
     if before.get("deletionTimestamp"):
         known = set(before.get("finalizers", ()))
@@ -106,16 +110,3 @@ def _finalizers(finalizers: Any, causes: Causes) -> None:
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         told = "finalizer orphan and foregroundDeletion cannot be both set"
         causes.invalid("metadata.finalizers", list(finalizers), told)
-
-
-def in_older_words(causes: Sequence[Cause]) -> list[Cause]:
-    """The same as servers before 1.37 told it: of owners without an index, and of an empty value as an invalid one."""
-    return [_in_older_words(cause) if cause.field.startswith(f"{_OWNERS}[") else cause for cause in causes]
-
-
-def _in_older_words(cause: Cause) -> Cause:
-    field = _OWNERS + cause.field.partition("]")[2]
-    if cause.reason != "FieldValueRequired":
-        return Cause(cause.reason, field, cause.message)
-    why = "version must not be empty" if field.endswith(".apiVersion") else "must not be empty"
-    return Cause("FieldValueInvalid", field, f'Invalid value: "": {why}')

@@ -16,11 +16,8 @@ SUBDOMAIN_LENGTH: Final = 253
 
 _LABEL_1123: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN_1123: Final = rf"{_LABEL_1123}(\.{_LABEL_1123})*"
-_LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _NAME_PART: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE: Final = f"({_NAME_PART})?"
-_ENV_NAME: Final = re.compile(r"[ -<>-~]+")
-_IANA_NAME: Final = re.compile("[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
 def too_long(limit: int, unit: str = "bytes") -> str:
@@ -60,18 +57,6 @@ def dns_subdomain(text: str) -> list[str]:
             "and must start and end with an alphanumeric character"
         )
         wrong.append(_regex(told, _SUBDOMAIN_1123, "example.com"))
-    return wrong
-
-
-def dns_1035_label(text: str) -> list[str]:
-    """RFC 1035 label, at most 63 characters: what a Service is called."""
-    wrong = [too_long(LABEL_LENGTH, "characters")] if len(text) > LABEL_LENGTH else []
-    if re.fullmatch(_LABEL_1035, text) is None:
-        told = (
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
-            "start with an alphabetic character, and end with an alphanumeric character"
-        )
-        wrong.append(_regex(told, _LABEL_1035, "my-name", "abc-123"))
     return wrong
 
 
@@ -120,40 +105,4 @@ def label_value(text: str) -> list[str]:
             "and must start and end with an alphanumeric character"
         )
         wrong.append(_regex(told, _LABEL_VALUE, "MyValue", "my_value", "12345"))
-    return wrong
-
-
-def env_name(text: str) -> list[str]:
-    """The name of an environment variable."""
-    if _ENV_NAME.fullmatch(text):
-        return []
-    return ["a valid environment variable name must consist only of printable ASCII characters other than '='"]
-
-
-def config_key(text: str) -> list[str]:
-    """A key of a ConfigMap or Secret."""
-    wrong = [too_long(SUBDOMAIN_LENGTH, "characters")] if len(text) > SUBDOMAIN_LENGTH else []
-    if re.fullmatch("[-._a-zA-Z0-9]+", text) is None:
-        told = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-        wrong.append(_regex(told, "[-._a-zA-Z0-9]+", "key.name", "KEY_NAME", "key-name"))
-    elif text == ".":
-        wrong.append("must not be '.'")
-    elif text.startswith(".."):
-        wrong.append("must not be '..'" if text == ".." else "must not start with '..'")
-    return wrong
-
-
-def port_name(text: str) -> list[str]:
-    """The name of a container's port: an IANA service name."""
-    wrong: list[str] = []
-    if len(text) > 15:  # noqa: PLR2004 - RFC 6335
-        wrong.append(too_long(15, "characters"))
-    if _IANA_NAME.fullmatch(text) is None:
-        wrong.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    if re.search("[a-z]", text) is None:
-        wrong.append("must contain at least one letter (a-z)")
-    if "--" in text:
-        wrong.append("must not contain consecutive hyphens")
-    if text.startswith("-") or text.endswith("-"):
-        wrong.append("must not begin or end with a hyphen")
     return wrong

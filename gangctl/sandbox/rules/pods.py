@@ -12,9 +12,9 @@ from typing import Final
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, now
-from gangctl.sandbox.rules import names, priorities
+from gangctl.sandbox.rules import priorities
 from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
+from gangctl.sandbox.rules.metadata import validate_metadata
 from gangctl.sandbox.rules.pod_defaults import add_default_tolerations, default_pod, qos_class
 from gangctl.sandbox.rules.references import validate_reference
 from gangctl.sandbox.rules.world import World
@@ -83,11 +83,10 @@ def _admit_priority(spec: Object, world: World, forbid: Callable[[str], errors.S
 
 def validate(new: Object, old: Object | None, subresource: str) -> Causes:
     """What is wrong with the gang of a new pod, or with a change of one."""
+    causes = validate_metadata(new, old)
     if old is None:
-        causes = validate_metadata(new, names.dns_subdomain, namespaced=True)
         validate_reference(new["spec"], "spec", causes)
         return causes
-    causes = validate_metadata_update(new, old)
     gated = bool(old["spec"].get("schedulingGates"))
     if not subresource and _fixed(new["spec"], gated=gated) != _fixed(old["spec"], gated=gated):
         causes.forbidden("spec", f"pod updates may not change fields other than {_CHANGEABLE}")

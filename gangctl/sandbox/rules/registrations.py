@@ -10,7 +10,7 @@ from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import names
 from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.metadata import validate_metadata, validate_metadata_update
+from gangctl.sandbox.rules.metadata import validate_metadata
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES: Final = ("*", "Cluster", "Namespaced")
@@ -41,9 +41,7 @@ def default(kind: ResourceKind, configuration: Object) -> None:
 
 def validate(kind: ResourceKind, new: Object, old: Object | None) -> Causes:
     """What is wrong with a configuration."""
-    causes = (
-        validate_metadata_update(new, old) if old else validate_metadata(new, names.dns_subdomain, namespaced=False)
-    )
+    causes = validate_metadata(new, old, namespaced=False)
     seen: set[str] = set()
     for index, webhook in enumerate(new.get("webhooks", ())):
         path, name = f"webhooks[{index}]", webhook.get("name", "")

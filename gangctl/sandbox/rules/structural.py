@@ -30,7 +30,6 @@ METADATA_FIELDS: Final = frozenset(
     }
 )
 _KEEP: Final = "x-kubernetes-preserve-unknown-fields"
-_EMBEDDED: Final = "x-kubernetes-embedded-resource"
 _ALWAYS_KNOWN: Final = frozenset({"apiVersion", "kind", "metadata"})
 # Rules in CEL are not asked about what has another form than they think.
 _BLOCKING: Final = frozenset(
@@ -45,7 +44,6 @@ def prune(value: Any, schema: Schema, path: str = "", *, root: bool = True) -> l
         return [each for index, item in enumerate(value) for each in prune(item, items, f"{path}[{index}]", root=False)]
     if not isinstance(value, dict):
         return []
-    root = root or bool(schema.get(_EMBEDDED))
     known: Mapping[str, Schema] = schema.get("properties") or {}
     removed: list[str] = []
     for key in list(value):
@@ -119,16 +117,12 @@ def _join(path: str, key: str) -> str:
 
 
 def _lists(value: Any, schema: Schema, path: str, causes: Causes) -> None:
-    """Items of maps and sets are told apart by their keys; embedded objects say what they are."""
+    """Items of maps and sets are told apart by their keys."""
     if isinstance(value, list):
         _distinct(value, _list_keys(schema), path, causes)
         for index, item in enumerate(value):
             _lists(item, schema.get("items") or {}, f"{path}[{index}]", causes)
     elif isinstance(value, dict):
-        if schema.get(_EMBEDDED):
-            for key in ("apiVersion", "kind"):
-                if not value.get(key):
-                    causes.required(_join(path, key))
         for key, item in value.items():
             inner = part(schema, key)
             if inner is not None:
