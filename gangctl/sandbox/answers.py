@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 from aiohttp import web
@@ -17,8 +17,6 @@ from gangctl.sandbox.objects import Object
 from gangctl.sandbox.reads import Page
 from gangctl.sandbox.store import Stored
 
-META_VERSION: Final = "meta.k8s.io/v1"
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -30,25 +28,20 @@ class Answer:
     warnings: Sequence[str] = ()
     headers: dict[str, str] = field(default_factory=dict)
 
-    def response(self, accept: str = payloads.JSON) -> web.Response:
-        """The answer in the media type that the client takes."""
+    def response(self) -> web.Response:
+        """The answer as it is sent."""
         headers: CIMultiDict[str] = CIMultiDict(self.headers)
         headers["Cache-Control"] = "no-cache, private"
         for text in dict.fromkeys(self.warnings):
             escaped = text.replace("\\", "\\\\").replace('"', '\\"')
             headers.add("Warning", f'299 - "{escaped}"')
-        body, content_type = self.body, self.content_type
-        if accept == payloads.YAML and content_type == payloads.JSON:
-            body, content_type = payloads.as_yaml(body), payloads.YAML
-        headers["Content-Type"] = content_type
-        return web.Response(status=self.status, body=body, headers=headers)
+        headers["Content-Type"] = self.content_type
+        return web.Response(status=self.status, body=self.body, headers=headers)
 
 
-def of_json(
-    value: Any, status: int = 200, *, warnings: Sequence[str] = (), content_type: str = payloads.JSON
-) -> Answer:
+def of_json(value: Any, status: int = 200, *, warnings: Sequence[str] = ()) -> Answer:
     """Any JSON."""
-    return Answer(status, orjson.dumps(value), content_type, warnings)
+    return Answer(status, orjson.dumps(value), warnings=warnings)
 
 
 def of_stored(stored: Stored, status: int = 200, *, warnings: Sequence[str] = ()) -> Answer:
@@ -77,18 +70,6 @@ def of_page(kind: ResourceKind, page: Page, *, warnings: Sequence[str] = ()) -> 
     head = orjson.dumps({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata})
     items = [stored.json if kind.custom else stored.bare_json for stored in page.items]
     return Answer(200, head[:-1] + b',"items":[' + b",".join(items) + b"]}", warnings=warnings)
-
-
-def partial(stored: Stored) -> Stored:
-    """An object as ``meta.k8s.io/v1`` PartialObjectMetadata."""
-    obj = {"kind": "PartialObjectMetadata", "apiVersion": META_VERSION, "metadata": stored.obj["metadata"]}
-    return Stored(obj, stored.revision)
-
-
-def of_partial_page(page: Page) -> Answer:
-    """A list of metadata."""
-    kind = ResourceKind("meta.k8s.io", "v1", "partialobjectmetadata", "PartialObjectMetadata", custom=True)
-    return of_page(kind, replace(page, items=[partial(stored) for stored in page.items]))
 
 
 def of_success(status: int) -> Object:

@@ -194,7 +194,7 @@ class Api:
             raise errors.bad_request(f"invalid object type: {_spelled(*given)}")
         if (patch.get("metadata") or {}).get("managedFields") is not None:
             raise errors.bad_request("metadata.managedFields must be nil")
-        bodies.settle_type(self.registry, kind, patch)
+        bodies.settle_type(kind, patch)
         unknown = self.registry.rules(kind).drop(copy(patch), None)
         if unknown:
             place = (
@@ -258,9 +258,7 @@ class Api:
         what was there at the start. StatusError 410 when the revision is forgotten. ``aclose`` it when done.
         """
         initial = bookmarks and resource_version in {"", "0"}
-        query = WatchQuery(
-            labels, fields, resource_version, "NotOlderThan" if initial else "", bookmarks, initial or None
-        )
+        query = WatchQuery(labels, fields, resource_version, bookmarks, initial)
         return EventStream(Watch(self.store, kind, namespace, query))
 
     async def bind(

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from gangctl.sandbox import errors
-from gangctl.sandbox.errors import Cause
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.registry import Registry
 
-_SCHEME: Final = "pkg/runtime/scheme.go:111"
 _METADATA_TYPES: Final[Mapping[str, tuple[type, str]]] = {
     **dict.fromkeys(("name", "generateName", "namespace", "uid", "resourceVersion"), (str, "string")),
     **dict.fromkeys(("labels", "annotations"), (dict, "map[string]string")),
@@ -23,32 +19,17 @@ _METADATA_TYPES: Final[Mapping[str, tuple[type, str]]] = {
 _OWNED_BY_SERVER: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
-def settle_type(registry: Registry, kind: ResourceKind, body: Object) -> None:
+def settle_type(kind: ResourceKind, body: Object) -> None:
     """Fill in ``apiVersion`` and ``kind`` where they are missing; 400 when they are of something else."""
     api_version = body.get("apiVersion") or kind.api_version
     name = body.get("kind") or kind.kind
     if not isinstance(api_version, str) or not isinstance(name, str):
         raise errors.bad_request(f"the object provided is unrecognized (must be of type {kind.kind})")
-    if kind.custom and api_version == kind.api_version and name != kind.kind:
-        cause = Cause("FieldValueInvalid", "kind", f'Invalid value: "{name}": must be {kind.kind}')
-        raise errors.invalid(replace(kind, kind=name), str((body.get("metadata") or {}).get("name") or ""), [cause])
     if (api_version, name) != (kind.api_version, kind.kind):
-        raise errors.bad_request(_wrong_type(registry, kind, api_version, name))
+        version = api_version.rpartition("/")[2]
+        raise errors.bad_request(f'{name} in version "{version}" cannot be handled as a {kind.kind}')
     body["apiVersion"], body["kind"] = api_version, name
     _check_metadata(kind, body)
-
-
-def _wrong_type(registry: Registry, kind: ResourceKind, api_version: str, name: str) -> str:
-    version = api_version.rpartition("/")[2]
-    told = f'{name} in version "{version}" cannot be handled as a {kind.kind}: '
-    if kind.custom:
-        return (
-            f"the API version in the data ({api_version}) does not match the expected API version ({kind.api_version})"
-        )
-    if any((each.api_version, each.kind) == (api_version, name) for each in registry):
-        package = kind.group.partition(".")[0] or "core"
-        return f"{told}converting ({version}.{name}) to ({package}.{kind.kind}): unknown conversion"
-    return f'{told}no kind "{name}" is registered for version "{api_version}" in scheme "{_SCHEME}"'
 
 
 def _check_metadata(kind: ResourceKind, body: Object) -> None:
@@ -78,18 +59,6 @@ def wrong_json_type(kind: ResourceKind, value: Any, field: str, wanted: str) -> 
         f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
         f"json: cannot unmarshal {found} into Go struct field {field} of type {wanted}"
     )
-
-
-def keep_owners_once(metadata: Object) -> list[str]:
-    """Drop owner references that are there already; the UIDs of those that were."""
-    references = metadata.get("ownerReferences")
-    if not references:
-        return []
-    kept = [each for at, each in enumerate(references) if each not in references[:at]]
-    twice = [str(each.get("uid", "")) for at, each in enumerate(references) if each in references[:at]]
-    if twice:
-        metadata["ownerReferences"] = kept
-    return list(dict.fromkeys(twice))
 
 
 def settle_place(kind: ResourceKind, namespace: str, body: Object, name: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What the server says of itself: version, health, groups and resources, plain and aggregated."""
+"""What the server says of itself: version, health, groups and resources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from gangctl.sandbox.kinds import MINORS, ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.registry import Registry
 
-AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _GROUP_SUFFIX: Final = ".k8s.io"
 _SUBRESOURCE_VERBS: Final = {"status": ["get", "patch", "update"], "finalize": ["update"]}
 _SUBRESOURCE_KINDS: Final = {"binding": ("", "v1", "Binding"), "eviction": ("policy", "v1", "Eviction")}
@@ -75,24 +74,6 @@ def resources(registry: Registry, group_name: str, version_name: str) -> Object 
     return listed
 
 
-def aggregated(registry: Registry, *, core: bool) -> Object:
-    """``/api`` or ``/apis`` as ``apidiscovery.k8s.io/v2`` APIGroupDiscoveryList."""
-    names = [""] if core else _names(registry)
-    items = []
-    for name in names:
-        metadata: Object = {"name": name} if name else {}
-        versions = [
-            {
-                "version": each,
-                "resources": [_discovered(kind) for kind in _kinds(registry, name, each)],
-                "freshness": "Current",
-            }
-            for each in _versions(registry, name)
-        ]
-        items.append({"metadata": metadata, "versions": versions})
-    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
-
-
 def _names(registry: Registry) -> list[str]:
     """The groups: Kubernetes' own first, in alphabetical order each."""
     names = {kind.group for kind in registry if kind.group}
@@ -142,31 +123,3 @@ def _entries(kind: ResourceKind) -> Iterable[Object]:
         if name == "eviction":
             sub |= {"group": group_name, "version": version_name}
         yield {**sub, "kind": subkind, "verbs": _SUBRESOURCE_VERBS.get(name, ["create"])}
-
-
-def _discovered(kind: ResourceKind) -> Object:
-    entry: Object = {
-        "resource": kind.plural,
-        "responseKind": {"group": "", "version": "", "kind": kind.kind},
-        "scope": "Namespaced" if kind.namespaced else "Cluster",
-        "singularResource": kind.singular,
-        "verbs": sorted(kind.verbs),
-    }
-    if kind.short_names:
-        entry["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        entry["categories"] = list(kind.categories)
-    if kind.subresources:
-        entry["subresources"] = [
-            {
-                "subresource": name,
-                "responseKind": {
-                    "group": "",
-                    "version": "",
-                    "kind": _SUBRESOURCE_KINDS.get(name, ("", "", kind.kind))[2],
-                },
-                "verbs": _SUBRESOURCE_VERBS.get(name, ["create"]),
-            }
-            for name in sorted(kind.subresources)
-        ]
-    return entry

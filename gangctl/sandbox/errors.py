@@ -152,20 +152,6 @@ def unauthorized() -> StatusError:
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
-def anonymous(kind: ResourceKind, verb: str, namespace: str | None, name: str, subresource: str) -> StatusError:
-    """403 for a request about a resource by somebody who does not say who."""
-    place = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
-    resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
-    why = f'User "system:anonymous" cannot {verb} resource "{resource}" in API group "{kind.group}" {place}'
-    return forbidden(kind, name, why)
-
-
-def anonymous_path(verb: str, path: str) -> StatusError:
-    """403 for any other path."""
-    message = f'forbidden: User "system:anonymous" cannot {verb} path "{path}"'
-    return StatusError(403, "Forbidden", message, {})
-
-
 def forbidden(kind: ResourceKind, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
     """403 from built-in admission."""
     subject = f'{kind.qualified_name} "{name}"' if name else kind.qualified_name
@@ -274,12 +260,6 @@ def applied_to_nothing(kind: ResourceKind, name: str, uid: str) -> StatusError:
     """409 for an apply that names the UID of an object that is not there."""
     why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
     return conflict(kind, name, why)
-
-
-def not_acceptable(available: Sequence[str]) -> StatusError:
-    """406 for an ``Accept`` that the server cannot serve."""
-    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(available)}"
-    return StatusError(406, "NotAcceptable", message, {})
 
 
 def internal(message: str) -> StatusError:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from gangctl.sandbox import payloads
 from gangctl.sandbox.audit import Record
 from gangctl.sandbox.caller import Caller, DeleteOptions, WriteOptions
 from gangctl.sandbox.deletion import Deletion
@@ -27,7 +26,6 @@ class Exchange:
     caller: Caller
     record: Record
     body: bytes
-    accept: str = payloads.JSON
     fault: Action | None = None
     warnings: list[str] = field(default_factory=list)
 
@@ -53,14 +51,7 @@ class Exchange:
             self.warnings,
             target.name,
             target.subresource,
-            duplicates=self._duplicates(options),
         )
-
-    def _duplicates(self, options: WriteOptions) -> list[str]:
-        checked = self.target.verb in {"create", "update"} and options.field_validation != "Ignore"
-        if not checked or payloads.media_type(self.request) != payloads.JSON:
-            return []
-        return payloads.duplicates(self.body)
 
     def deletion(self, options: DeleteOptions) -> Deletion:
         """The deletion that it asks for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -23,7 +23,6 @@ from gangctl.sandbox.verbs import FindUser, Verbs
 from gangctl.sandbox.watches import Watch
 
 BOOKMARK_SECONDS: Final = 60.0
-_PATH_VERBS: Final[Mapping[str, str]] = {"POST": "create", "PUT": "update"}
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
 _OK: Final = 200
 _GONE: Final = 410
@@ -60,10 +59,10 @@ class Front:
             if request.path == "/version" and request.method == "GET":
                 return answers.of_json(discovery.version(self._api.registry.minor)).response()
             if caller is None:
-                raise self._stranger(request)
+                raise errors.unauthorized()
             target = find(self._api.registry, request.method, request.path)
             if target is None:
-                return self._discover(request).response(payloads.accepted(request))
+                return self._discover(request).response()
             return await self._exchange(request, caller, target)
         except StatusError as error:
             return answers.of_error(error).response()
@@ -75,23 +74,11 @@ class Front:
             return None
         return replace(found, user_agent=request.headers.get("User-Agent", ""))
 
-    def _stranger(self, request: web.BaseRequest) -> StatusError:
-        """What somebody is told whom the server does not know."""
-        if request.headers.get("Authorization"):
-            return errors.unauthorized()
-        try:
-            target = find(self._api.registry, request.method, request.path)
-        except StatusError:
-            target = None
-        if target is None:
-            return errors.anonymous_path(_PATH_VERBS.get(request.method, request.method.lower()), request.path)
-        return errors.anonymous(target.kind, target.verb, target.namespace, target.name, target.subresource)
-
     async def _exchange(self, request: web.BaseRequest, caller: Caller, target: Target) -> web.StreamResponse:
-        watching = target.verb == "list" and (target.watched or parameters.flag(request.query, "watch"))
+        watching = target.verb == "list" and parameters.flag(request.query, "watch")
         record = Record(
             user=caller.name,
-            verb="watch" if watching or target.watched else target.verb,
+            verb="watch" if watching else target.verb,
             resource=target.kind.qualified_name,
             subresource=target.subresource,
             namespace=target.namespace or "",
@@ -122,18 +109,17 @@ class Front:
                 return answers.of_error(error).response()
             case faults.ExpireWatch() if record.verb != "watch":
                 raise errors.expired(errors.CONTINUE_EXPIRED_MESSAGE)
-        accept = payloads.accepted(request)
         if record.verb == "watch":
             return await self._watch(request, target, record, fault)
         body = await payloads.read(request)
-        exchange = Exchange(request, self._api.backend, target, caller, record, body, accept, fault)
+        exchange = Exchange(request, self._api.backend, target, caller, record, body, fault)
         try:
             answer = await self._verbs.perform(exchange)
         except StatusError as error:
             answer = answers.of_error(error, warnings=exchange.warnings)
         if isinstance(fault, faults.CutAfter):
             await self._never(request, record, cut=True)
-        return answer.response(accept)
+        return answer.response()
 
     async def _never(self, request: web.BaseRequest, record: Record, *, cut: bool) -> None:
         """Leave a request without an answer; ends by cancellation when the connection is closed."""
@@ -146,8 +132,6 @@ class Front:
         self, request: web.BaseRequest, target: Target, record: Record, fault: faults.Action | None
     ) -> web.StreamResponse:
         query = parameters.watch_query(request.query)
-        if target.watched and target.name:
-            query = replace(query, fields=f"metadata.name={target.name}")
         seconds = parameters.number(request.query, "timeoutSeconds")
         try:
             watch = Watch(self._api.store, target.kind, target.namespace, query)
@@ -174,13 +158,9 @@ class Front:
             raise errors.method_not_allowed()
         registry, path = self._api.registry, request.path.rstrip("/")
         segments = path.strip("/").split("/")
-        whole = "as=APIGroupDiscoveryList" in request.headers.get("Accept", "") and len(segments) == 1
         match segments:
             case [""]:
                 return answers.of_json(discovery.paths(registry))
-            case ["api" | "apis"] if whole:
-                found = discovery.aggregated(registry, core=segments[0] == "api")
-                return answers.of_json(found, content_type=discovery.AGGREGATED)
             case ["api"]:
                 return answers.of_json(discovery.core_versions(self._address()))
             case ["apis"]:

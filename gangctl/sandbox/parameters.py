@@ -14,7 +14,6 @@ from gangctl.sandbox.watches import WatchQuery
 
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 _PROPAGATIONS: Final[tuple[Propagation, ...]] = ("Foreground", "Background", "Orphan")
-_MANAGER_BYTES: Final = 128
 _OPTIONS_KINDS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 
 Query = Mapping[str, str]
@@ -39,21 +38,12 @@ def number(query: Query, name: str) -> int | None:
 
 def list_query(query: Query) -> ListQuery:
     """The options of a list."""
-    if "sendInitialEvents" in query:
-        causes = [
-            Cause("FieldValueForbidden", "sendInitialEvents", "Forbidden: sendInitialEvents is forbidden for list")
-        ]
-        if query.get("resourceVersionMatch") and not query.get("resourceVersion"):
-            why = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
-            causes.insert(0, Cause("FieldValueForbidden", "resourceVersionMatch", why))
-        raise errors.invalid_options("ListOptions", causes)
     return ListQuery(
         labels=query.get("labelSelector", ""),
         fields=query.get("fieldSelector", ""),
         limit=number(query, "limit") or 0,
         token=query.get("continue", ""),
         resource_version=query.get("resourceVersion", ""),
-        match=query.get("resourceVersionMatch", ""),
     )
 
 
@@ -63,9 +53,8 @@ def watch_query(query: Query) -> WatchQuery:
         labels=query.get("labelSelector", ""),
         fields=query.get("fieldSelector", ""),
         resource_version=query.get("resourceVersion", ""),
-        match=query.get("resourceVersionMatch", ""),
         bookmarks=flag(query, "allowWatchBookmarks"),
-        initial_events=flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None,
+        initial_events=flag(query, "sendInitialEvents"),
     )
 
 
@@ -77,13 +66,8 @@ def write_options(query: Query, verb: str, *, applying: bool = False) -> WriteOp
         supported = ", ".join(f'"{each}"' for each in _VALIDATIONS)
         told = f'Unsupported value: "{validation}": supported values: {supported}'
         causes.append(Cause("FieldValueNotSupported", "fieldValidation", told))
-    if "force" in query and verb == "patch" and not applying:
-        causes.append(Cause("FieldValueForbidden", "force", "Forbidden: may not be specified for non-apply patch"))
     if applying and not query.get("fieldManager"):
         causes.append(Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch"))
-    if len(query.get("fieldManager", "").encode()) > _MANAGER_BYTES:
-        told = f"Too long: may not be more than {_MANAGER_BYTES} bytes"
-        causes.append(Cause("FieldValueTooLong", "fieldManager", told))
     if causes:
         raise errors.invalid_options(_OPTIONS_KINDS[verb], causes)
     return WriteOptions(
@@ -106,12 +90,6 @@ def delete_options(query: Query, body: Object | None) -> DeleteOptions:
     """``DeleteOptions`` from the body, which hides the query, or from the query; 400 and 422 when wrong."""
     if body is None:
         body = _from_query(query)
-    kind = body.get("kind", "DeleteOptions")
-    if kind != "DeleteOptions":
-        version = body.get("apiVersion", "")
-        raise errors.bad_request(
-            f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
-        )
     preconditions = body.get("preconditions") or {}
     dry_run = body.get("dryRun") or []
     return DeleteOptions(
@@ -129,8 +107,6 @@ def _from_query(query: Query) -> Object:
         found["dryRun"] = [query["dryRun"]]
     if query.get("propagationPolicy"):
         found["propagationPolicy"] = query["propagationPolicy"]
-    if "orphanDependents" in query:
-        found["orphanDependents"] = flag(query, "orphanDependents")
     grace = number(query, "gracePeriodSeconds")
     if grace is not None:
         found["gracePeriodSeconds"] = grace
@@ -138,17 +114,12 @@ def _from_query(query: Query) -> Object:
 
 
 def _propagation(body: Object, dry_run: list[Any]) -> Propagation | None:
-    policy, orphan = body.get("propagationPolicy"), body.get("orphanDependents")
+    policy = body.get("propagationPolicy")
     causes = [cause for value in dry_run for cause in _dry_run_causes(str(value))]
-    if policy is not None and orphan is not None:
-        told = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
-        causes.append(Cause("FieldValueInvalid", "propagationPolicy", told))
-    elif policy is not None and policy not in _PROPAGATIONS:
+    if policy is not None and policy not in _PROPAGATIONS:
         supported = ", ".join(f'"{each}"' for each in (*_PROPAGATIONS, "nil"))
         told = f'Unsupported value: "{policy}": supported values: {supported}'
         causes.append(Cause("FieldValueNotSupported", "propagationPolicy", told))
     if causes:
         raise errors.invalid_options("DeleteOptions", causes)
-    if orphan is not None:
-        return "Orphan" if orphan else "Background"
     return next((each for each in _PROPAGATIONS if each == policy), None)

@@ -12,7 +12,7 @@ import orjson
 from gangctl.api.objects import Key
 from gangctl.sandbox import errors
 from gangctl.sandbox.conversion import in_version
-from gangctl.sandbox.errors import Cause, StatusError
+from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.selectors import Selection, selection
@@ -30,14 +30,13 @@ _CONTINUE_TOO_OLD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """``metav1.ListOptions`` of a list; ``match`` is the resourceVersionMatch."""
+    """``metav1.ListOptions`` of a list, without the resourceVersionMatch."""
 
     labels: str = ""
     fields: str = ""
     limit: int = 0
     token: str = ""
     resource_version: str = ""
-    match: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +82,15 @@ def page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQue
     """A page of a list.
 
     400 for selectors and tokens that cannot be read, 410 when the revision asked for
-    is forgotten, 422 for options that do not go together, 504 for a future revision.
+    is forgotten, 504 for a future revision.
     """
-    _check_options(query)
     chosen = selection(kind, query.labels, query.fields)
     if query.token:
         return _next_page(store, kind, namespace, query, chosen)
     wanted = _list_revision(query.resource_version)
     _not_in_future(store, wanted)
-    # The old rule for a limit without a match: exactly that revision.
-    exact = query.match == "Exact" or (query.limit > 0 and wanted > 0 and not query.match)
-    if not exact:
+    # With a limit it is exactly that revision.
+    if not (query.limit > 0 and wanted > 0):
         # "Whatever you have" comes from a cache that does not cut.
         limit = 0 if query.resource_version == "0" else query.limit
         return _cut(store.items(kind.storage, namespace), store.revision, kind, limit, chosen)
@@ -116,32 +113,6 @@ def stale_get(store: Store, kind: ResourceKind, key: Key, revision: int) -> Stor
     if stored is None:
         raise errors.not_found(kind, key[1])
     return in_version(kind, stored)
-
-
-def _check_options(query: ListQuery) -> None:
-    if not query.match:
-        return
-    causes = []
-    if not query.resource_version:
-        causes.append(_forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"))
-    if query.token:
-        causes.append(_forbidden("resourceVersionMatch is forbidden when continue is provided"))
-    if query.match not in {"Exact", "NotOlderThan"}:
-        causes.append(unsupported_match(query.match))
-    elif query.match == "Exact" and query.resource_version == "0":
-        causes.append(_forbidden('resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
-    if causes:
-        raise errors.invalid_options("ListOptions", causes)
-
-
-def _forbidden(why: str) -> Cause:
-    return Cause("FieldValueForbidden", "resourceVersionMatch", f"Forbidden: {why}")
-
-
-def unsupported_match(value: str) -> Cause:
-    """The cause for a resourceVersionMatch that does not exist."""
-    told = f'Unsupported value: "{value}": supported values: "Exact", "NotOlderThan", ""'
-    return Cause("FieldValueNotSupported", "resourceVersionMatch", told)
 
 
 def _list_revision(text: str) -> int:

@@ -24,14 +24,13 @@ _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A resource request; ``namespace`` is None for all of them, ``watched`` for the old watch paths."""
+    """A resource request; ``namespace`` is None for all of them."""
 
     kind: ResourceKind
     verb: str
     namespace: str | None
     name: str = ""
     subresource: str = ""
-    watched: bool = False
 
 
 def find(registry: Registry, method: str, path: str) -> Target | None:
@@ -48,9 +47,6 @@ def find(registry: Registry, method: str, path: str) -> Target | None:
 
 
 def _resource(registry: Registry, method: str, group: str, version: str, rest: list[str]) -> Target:
-    watched = rest[0] == "watch" and len(rest) > 1
-    if watched:
-        rest = rest[1:]
     namespace: str | None = None
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:  # noqa: PLR2004
         namespace, rest = rest[1], rest[2:]
@@ -69,7 +65,7 @@ def _resource(registry: Registry, method: str, group: str, version: str, rest: l
         raise errors.method_not_allowed()
     if not kind.namespaced:
         namespace = ""
-    return Target(kind, verb, namespace, name, subresource, watched)
+    return Target(kind, verb, namespace, name, subresource)
 
 
 def _verb(kind: ResourceKind, method: str, name: str, subresource: str) -> str:

@@ -49,7 +49,7 @@ class Verbs:
             return answers.of_stored(reads.stale_get(store, target.kind, key, revision))
         version = exchange.query.get("resourceVersion", "")
         stored = reads.get(store, target.kind, exchange.namespace, target.name, version)
-        return answers.of_stored(answers.partial(stored) if payloads.metadata_only(exchange.request) else stored)
+        return answers.of_stored(stored)
 
     async def _list(self, exchange: Exchange) -> Answer:
         target, store = exchange.target, self._api.store
@@ -58,8 +58,6 @@ class Verbs:
             revision = _revision_behind(exchange.fault, store.revision)
             return answers.of_page(target.kind, reads.stale(store, target.kind, target.namespace, query, revision))
         found = reads.page(store, target.kind, target.namespace, query)
-        if payloads.metadata_only(exchange.request):
-            return answers.of_partial_page(found)
         return answers.of_page(target.kind, found)
 
     async def _create(self, exchange: Exchange) -> Answer:
@@ -67,7 +65,7 @@ class Verbs:
         options = parameters.write_options(query, "create")
         wanted = {"binding": "Binding", "eviction": "Eviction"}.get(target.subresource, target.kind.kind)
         body = payloads.decode(exchange.body, payloads.media_type(exchange.request), wanted)
-        payloads.check_typed(target.kind, body, exchange.body)
+        payloads.check_typed(target.kind, body)
         if target.kind.verbs == CREATE_ONLY:
             reviewed = reviews.answer(target.kind, body, exchange.caller, self._find_user)
             return answers.of_json(reviewed, _CREATED)
@@ -86,7 +84,7 @@ class Verbs:
         options = parameters.write_options(exchange.query, "update")
         given = payloads.media_type(exchange.request)
         body = payloads.decode(exchange.body, given, exchange.target.kind.kind)
-        payloads.check_typed(exchange.target.kind, body, exchange.body)
+        payloads.check_typed(exchange.target.kind, body)
         stored, created = await writes.update(exchange.write(options), body)
         return answers.of_stored(stored, _CREATED if created else 200, warnings=exchange.warnings)
 
@@ -96,7 +94,7 @@ class Verbs:
             raise errors.unsupported_patch()
         applying = patch_type == "apply"
         options = parameters.write_options(exchange.query, "patch", applying=applying)
-        patch = payloads.decode_patch(exchange.body, applying=applying)
+        patch = payloads.decode_patch(exchange.body)
         stored, created = await self._api.patch_stored(exchange.write(options), patch, patch_type)
         return answers.of_stored(stored, _CREATED if created else 200, warnings=exchange.warnings)
 

@@ -13,10 +13,10 @@ from typing import Final, Literal, Self
 
 from gangctl.sandbox import errors
 from gangctl.sandbox.conversion import in_version
-from gangctl.sandbox.errors import Cause, StatusError
+from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy
-from gangctl.sandbox.reads import parse_revision, unsupported_match
+from gangctl.sandbox.reads import parse_revision
 from gangctl.sandbox.selectors import selection
 from gangctl.sandbox.store import Change, Store, Stored
 
@@ -39,20 +39,18 @@ class WatchQuery:
     labels: str = ""
     fields: str = ""
     resource_version: str = ""
-    match: str = ""
     bookmarks: bool = False
-    initial_events: bool | None = None
+    initial_events: bool = False
 
 
 class Watch:
     """One watch: :meth:`take` what happened, :meth:`wait` for more, :meth:`close` it.
 
-    410 as StatusError when the revision is forgotten, 400 for selectors, 422 for options that do not go together.
+    410 as StatusError when the revision is forgotten, 400 for selectors.
     """
 
     def __init__(self, store: Store, kind: ResourceKind, namespace: str | None, query: WatchQuery) -> None:
         """Begin after ``query.resource_version``; with "" or "0" with what is there now."""
-        _check_options(query)
         self.kind = kind
         self._namespace = namespace
         self._chosen = selection(kind, query.labels, query.fields)
@@ -149,18 +147,3 @@ def _watch_revision(text: str) -> int:
         return parse_revision(text)
     except ValueError as error:
         raise StatusError(500, "", f'resourceVersion: Invalid value: "{text}": {error}') from error
-
-
-def _check_options(query: WatchQuery) -> None:
-    causes = []
-    if query.initial_events is None:
-        if query.match:
-            why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-            causes.append(Cause("FieldValueForbidden", "resourceVersionMatch", f"Forbidden: {why}"))
-    elif query.match != "NotOlderThan":
-        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        causes.append(Cause("FieldValueForbidden", "resourceVersionMatch", f"Forbidden: {why}"))
-        if query.match and query.match != "Exact":
-            causes.append(unsupported_match(query.match))
-    if causes:
-        raise errors.invalid_options("ListOptions", causes)

@@ -7,7 +7,7 @@ resourceVersion starts again from what is stored then, one that carries it is a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -24,10 +24,6 @@ from gangctl.sandbox.patches import PatchType
 from gangctl.sandbox.registry import Backend
 from gangctl.sandbox.store import Stored
 
-_OWNERS_TWICE: Final = (
-    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject "
-    "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
-)
 _BAD_REQUEST: Final = 400
 _GENERATE_ATTEMPTS: Final = 8
 _NOT_COUNTED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
@@ -47,7 +43,6 @@ class Write:
     subresource: str = ""
     operation: managed.Operation = "Update"
     patching: bool = False
-    duplicates: list[str] = field(default_factory=list)
 
     @property
     def key(self) -> Key:
@@ -89,8 +84,8 @@ async def create(write: Write, body: Object) -> Stored:
 
     StatusError: 400 for what cannot be it, 403 and 404 for its namespace, 409 when the name is taken, 422 when invalid.
     """
-    kind, registry = write.kind, write.backend.registry
-    bodies.settle_type(registry, kind, body)
+    kind = write.kind
+    bodies.settle_type(kind, body)
     bodies.settle_place(kind, write.namespace, body)
     if body["metadata"].get("resourceVersion"):
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
@@ -146,7 +141,7 @@ async def update(write: Write, body: Object) -> tuple[Stored, bool]:
     StatusError: 404 without it, 409 when ``body`` is based on another version, 422 when invalid.
     """
     kind = write.kind
-    bodies.settle_type(write.backend.registry, kind, body)
+    bodies.settle_type(kind, body)
     bodies.settle_place(kind, write.namespace, body, write.name)
     given = body["metadata"].get("resourceVersion", "")
     if given and not given.isdigit():
@@ -177,7 +172,7 @@ async def patch(write: Write, patch_type: PatchType, apply: Callable[[Object], O
     def patched(old: Object) -> Object:
         new = apply(old)
         try:
-            bodies.settle_type(write.backend.registry, write.kind, new)
+            bodies.settle_type(write.kind, new)
         except StatusError as error:
             raise errors.patched_badly(orjson.dumps(new).decode(), error.message) from error
         bodies.settle_place(write.kind, write.namespace, new, write.name)
@@ -349,17 +344,13 @@ def _drop_and_default(write: Write, obj: Object, old: Object | None, *, told: bo
             raise
         why = error.message.partition("cannot be handled as a ")[2].partition(": ")[2] or error.message
         raise errors.patched_badly(orjson.dumps(obj).decode(), why) from error
-    twice = bodies.keep_owners_once(obj["metadata"]) if told else []
-    if twice:
-        write.warnings.append(f"{_OWNERS_TWICE}{', '.join(twice)}")
-    if told and (unknown or write.duplicates):
+    if told and unknown:
         _tell_unknown(write, unknown, obj)
     rules.default(obj)
 
 
 def _tell_unknown(write: Write, unknown: list[str], obj: Object) -> None:
-    told = [f'duplicate field "{path}"' for path in write.duplicates]
-    told += [f'unknown field "{path}"' for path in unknown]
+    told = [f'unknown field "{path}"' for path in unknown]
     if write.options.field_validation == "Strict":
         subject = f'{write.kind.kind} in version "{write.kind.version}" cannot be handled as a {write.kind.kind}: '
         strict = f"strict decoding error: {', '.join(told)}"

@@ -60,11 +60,6 @@ async def test_the_first_apply_creates(server: Server, namespace: str, apply: Ap
     created = await apply("m", {"k": "v"})
     assert await apply("m", {"k": "v"}) == created
 
-    # Apply may be yaml.
-    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {k: v}\n"
-    answer = await send(server.api, "PATCH", configmaps(namespace, "c"), text, APPLY, fieldManager="m")
-    assert (answer.status, answer.body["data"]) == (201, {"k": "v"})
-
 
 async def test_fields_go_when_nobody_applies_them(apply: Applier) -> None:
     # What is no longer applied is removed.
@@ -184,15 +179,6 @@ async def test_options_of_apply_are_checked(server: Server, namespace: str) -> N
         causes=[("FieldValueRequired", "fieldManager")],
     )
 
-    # A managers name has a limit.
-    await refused(
-        server.api.create(configmaps(namespace), configmap("a"), fieldManager="m" * 129),
-        422,
-        "Invalid",
-        'CreateOptions.meta.k8s.io "" is invalid: fieldManager: Too long: may not be more than 128 bytes',
-        causes=[("FieldValueTooLong", "fieldManager")],
-    )
-
     # Apply with a uid does not create.
     uid = "11111111-1111-1111-1111-111111111111"
     await refused(
@@ -201,16 +187,6 @@ async def test_options_of_apply_are_checked(server: Server, namespace: str) -> N
         "Conflict",
         f'Operation cannot be fulfilled on configmaps "a": uid mismatch: the provided object specified uid {uid}, '
         "and no existing object was found",
-    )
-
-    # Only apply can force.
-    await server.api.create(configmaps(namespace), configmap("a"))
-    await refused(
-        server.api.patch(configmaps(namespace, "a"), {}, force=True),
-        422,
-        "Invalid",
-        'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be specified for non-apply patch',
-        causes=[("FieldValueForbidden", "force")],
     )
 
 

@@ -202,16 +202,7 @@ async def test_objects_are_validated_by_the_schema(things: Things, spec: object,
     await refused(things.create(spec), 422, "Invalid", f'Thing.{things.group} "a" is invalid: {words}', causes=causes)
 
 
-async def test_kind_and_patches_are_validated(things: Things) -> None:
-    # A custom resource is of its kind.
-    await refused(
-        things.server.api.create(things.path, {**things.thing({"size": 1}), "kind": "Other"}),
-        422,
-        "Invalid",
-        f'Other.{things.group} "a" is invalid: kind: Invalid value: "Other": must be Thing',
-    )
-
-    # Patches are validated by the schema.
+async def test_patches_are_validated_by_the_schema(things: Things) -> None:
     await things.create({"size": 1})
     await refused(
         things.server.api.patch(f"{things.path}/a", {"spec": {"size": 10}}),

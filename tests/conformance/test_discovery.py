@@ -7,7 +7,6 @@ from tests.controlplane.api import Object
 from tests.controlplane.minors import MINORS
 from tests.rows import each
 
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 ALL = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 STATUS = ["get", "patch", "update"]
 
@@ -120,29 +119,6 @@ async def test_resources_say_their_verbs(server: Server, path: str, name: str, e
     found = (await resources(server, path))[name]
     assert found["namespaced"] is True
     assert {key: found.get(key) for key in expected} == expected
-
-
-async def test_discovery_may_be_aggregated(server: Server) -> None:
-    # Discovery may be aggregated.
-    answer = await server.api.exchange("GET", "/apis", headers={"Accept": AGGREGATED})
-    assert answer.headers["Content-Type"] == "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-    body = answer.body
-    assert (body["kind"], body["apiVersion"]) == ("APIGroupDiscoveryList", "apidiscovery.k8s.io/v2")
-    groups = {item["metadata"]["name"]: item for item in body["items"]}
-    (version,) = groups["batch"]["versions"]
-    assert version["version"] == "v1"
-    (jobs,) = [each for each in version["resources"] if each["resource"] == "jobs"]
-    assert jobs["responseKind"]["kind"] == "Job"
-    assert (jobs["scope"], jobs["singularResource"], jobs["verbs"]) == ("Namespaced", "job", ALL)
-    (status,) = jobs["subresources"]
-    assert (status["subresource"], status["verbs"]) == ("status", STATUS)
-
-    # The core may be aggregated.
-    body = (await server.api.exchange("GET", "/api", headers={"Accept": AGGREGATED})).body
-    (item,) = body["items"]
-    (version,) = item["versions"]
-    assert version["version"] == "v1"
-    assert {"pods", "configmaps"} <= {each["resource"] for each in version["resources"]}
 
 
 async def test_schemas(server: Server) -> None:

@@ -1,4 +1,4 @@
-"""fieldValidation: what becomes of fields that a kind does not have, or that stand there twice."""
+"""fieldValidation: what becomes of fields that a kind does not have."""
 
 from tests.conformance.answers import refused, send, warnings_of
 from tests.conformance.grounds import Server
@@ -7,24 +7,15 @@ from tests.controlplane.api import Object, Objects, PatchKind
 from tests.rows import each
 
 UNKNOWN = '{"metadata": {"name": "a"}, "data": {"k": "v"}, "bogus": 1, "dataa": {}}'
-TWICE = '{"metadata": {"name": "a", "name": "a"}, "data": {"k": "v", "k": "w"}}'
 
 
-async def test_strict_refuses_what_is_unknown_or_stands_there_twice(server: Server, namespace: str) -> None:
+async def test_strict_refuses_what_is_unknown(server: Server, namespace: str) -> None:
     # Strict refuses unknown fields.
     answer = await send(server.api, "POST", configmaps(namespace), UNKNOWN, fieldValidation="Strict")
     assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
     assert answer.body["message"] == (
         'ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: '
         'unknown field "bogus", unknown field "dataa"'
-    )
-
-    # Strict refuses fields that stand there twice.
-    answer = await send(server.api, "POST", configmaps(namespace), TWICE, fieldValidation="Strict")
-    assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
-    assert answer.body["message"] == (
-        'ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: '
-        'duplicate field "metadata.name", duplicate field "data.k"'
     )
 
     # Unknown fields are named by their path in the order of the body.
@@ -66,12 +57,6 @@ async def test_warn_drops_unknown_fields_and_ignore_says_nothing(server: Server,
         assert answer.status == 201, name
         assert warnings_of(answer) == ['unknown field "bogus"', 'unknown field "dataa"'], name
         assert not answer.body.keys() & {"bogus", "dataa"}, name
-
-    # The last of two is taken.
-    answer = await send(server.api, "POST", configmaps(namespace), TWICE)
-    assert answer.status == 201
-    assert warnings_of(answer) == ['duplicate field "metadata.name"', 'duplicate field "data.k"']
-    assert answer.body["data"] == {"k": "w"}
 
     body = UNKNOWN.replace('"a"', '"ignore"')
     answer = await send(server.api, "POST", configmaps(namespace), body, fieldValidation="Ignore")

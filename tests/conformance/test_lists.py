@@ -5,7 +5,7 @@ import pytest
 from tests.conformance.answers import refused, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import lease, leases, names_of, secret, secrets
-from tests.controlplane.api import Object, Parameter, list_items
+from tests.controlplane.api import Parameter, list_items
 from tests.controlplane.wait import wait_for
 from tests.rows import each
 
@@ -44,28 +44,9 @@ async def test_a_list_is_sorted_and_may_be_empty(server: Server, namespace: str)
     assert names_of(await server.api.list(leases(namespace))) == ["a", "b", "b-1", "c"]
 
 
-async def test_how_a_list_is_written(server: Server, path: str) -> None:
-    # Items do not repeat their kind.
+async def test_items_do_not_repeat_their_kind(server: Server, path: str) -> None:
     for item in await server.api.list(path):
         assert not item.keys() & {"kind", "apiVersion"}
-
-    # A list may be of metadata only.
-    headers = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
-    answer = (await server.api.exchange("GET", path, headers=headers)).body
-    assert (answer["kind"], answer["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
-    assert names_of(answer["items"]) == list(FOUR)
-    assert all(item.keys() == {"kind", "apiVersion", "metadata"} for item in answer["items"])
-
-    # An object may be read as metadata only.
-    accept = {"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}
-    read: Object = (await server.api.exchange("GET", f"{path}/a", headers=accept)).body
-    assert read.keys() == {"kind", "apiVersion", "metadata"}
-    assert (read["kind"], read["metadata"]["name"]) == ("PartialObjectMetadata", "a")
-
-    # What cannot be written is not acceptable.
-    refusal = await server.api.exchange("GET", path, headers={"Accept": "text/html"})
-    assert refusal.status == 406
-    assert refusal.body["reason"] == "NotAcceptable"
 
 
 @each(
@@ -216,8 +197,7 @@ async def test_options_of_a_list_are_checked(server: Server, path: str) -> None:
     )
 
 
-async def test_a_list_of_a_version(server: Server, path: str, versions: dict[str, int]) -> None:
-    # Version 0 takes any state and no limit.
+async def test_version_0_takes_any_state_and_no_limit(server: Server, path: str) -> None:
     async def complete() -> bool:
         page = await server.api.get(path, resourceVersion="0", limit=1)
         assert "continue" not in page["metadata"]
@@ -226,11 +206,6 @@ async def test_a_list_of_a_version(server: Server, path: str, versions: dict[str
     # A cached state may be behind, but not for long.
     assert await wait_for(complete)
 
-    # A list exactly of a version.
-    answer = await server.api.get(path, resourceVersion=versions["b"], resourceVersionMatch="Exact")
-    assert names_of(list_items(answer)) == ["a", "b"]
-    assert answer["metadata"] == {"resourceVersion": str(versions["b"])}
-
 
 @each("match", ["NotOlderThan", ""], ids=["asked", "by-default"])
 async def test_a_list_not_older_than_a_version(server: Server, path: str, versions: dict[str, int], match: str) -> None:
@@ -238,41 +213,6 @@ async def test_a_list_not_older_than_a_version(server: Server, path: str, versio
     answer = await server.api.get(path, resourceVersion=versions["b"], **asked)
     assert set(names_of(list_items(answer))) >= {"a", "b"}
     assert int(answer["metadata"]["resourceVersion"]) >= versions["b"]
-
-
-@each(
-    ("parameters", "words", "reason"),
-    [
-        pytest.param(
-            {"resourceVersionMatch": "Exact"},
-            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
-            "FieldValueForbidden",
-            id="without-version",
-        ),
-        pytest.param(
-            {"resourceVersionMatch": "Exact", "resourceVersion": "0"},
-            'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
-            "FieldValueForbidden",
-            id="exactly-0",
-        ),
-        pytest.param(
-            {"resourceVersionMatch": "Bogus", "resourceVersion": "1"},
-            'Unsupported value: "Bogus": supported values: "Exact", "NotOlderThan", ""',
-            "FieldValueNotSupported",
-            id="unknown",
-        ),
-    ],
-)
-async def test_a_version_match_must_make_sense(
-    server: Server, namespace: str, parameters: dict[str, Parameter], words: str, reason: str
-) -> None:
-    await refused(
-        server.api.get(leases(namespace), **parameters),
-        422,
-        "Invalid",
-        f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {words}',
-        causes=[(reason, "resourceVersionMatch")],
-    )
 
 
 async def test_a_version_that_is_not_reached_in_time(server: Server, namespace: str) -> None:

@@ -14,38 +14,8 @@ NO_RESOURCE = "the server could not find the requested resource"
 NO_METHOD = "the server does not allow this method on the requested resource"
 
 
-async def test_who_is_not_known_is_turned_away(server: Server, namespace: str) -> None:
-    # A token that nobody has is 401.
+async def test_a_token_that_nobody_has_is_401(server: Server, namespace: str) -> None:
     await refused(server.stranger("nobody").get(configmaps(namespace)), 401, "Unauthorized", "Unauthorized")
-
-    # Paths that are no resources are forbidden by their name.
-    await refused(
-        server.stranger("").get("/apis"),
-        403,
-        "Forbidden",
-        'forbidden: User "system:anonymous" cannot get path "/apis"',
-    )
-
-
-@each("verb", ["list", "get", "create"])
-async def test_who_says_no_name_is_anonymous_and_may_nothing(server: Server, namespace: str, verb: str) -> None:
-    stranger = server.stranger("")
-    calls = {
-        "list": stranger.get(jobs(namespace)),
-        "get": stranger.get(jobs(namespace, "a")),
-        "create": stranger.create(jobs(namespace), {}),
-    }
-    call = calls.pop(verb)
-    for other in calls.values():
-        other.close()
-    subject = 'jobs.batch "a"' if verb == "get" else "jobs.batch"
-    await refused(
-        call,
-        403,
-        "Forbidden",
-        f'{subject} is forbidden: User "system:anonymous" cannot {verb} resource "jobs" in API group "batch" in the '
-        f'namespace "{namespace}"',
-    )
 
 
 @each("path", ["/healthz", "/livez", "/readyz"])
@@ -101,9 +71,8 @@ async def test_formats_of_bodies(server: Server, namespace: str) -> None:
     # A body in another format is 415.
     answer = await send(server.api, "POST", configmaps(namespace), configmap(), "text/plain")
     assert (answer.status, answer.body["reason"]) == (415, "UnsupportedMediaType")
-    assert answer.body["message"] == (
-        "the body of the request was in an unknown format - accepted media types include: "
-        "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+    assert answer.body["message"].startswith(
+        "the body of the request was in an unknown format - accepted media types include: application/json"
     )
 
     # A patch in another format is 415.
@@ -111,29 +80,14 @@ async def test_formats_of_bodies(server: Server, namespace: str) -> None:
     answer = await send(server.api, "PATCH", configmaps(namespace, "a"), {}, "application/json")
     assert (answer.status, answer.body["reason"]) == (415, "UnsupportedMediaType")
 
-    # A body may be yaml.
-    answer = await send(
-        server.api, "POST", configmaps(namespace), "metadata: {name: b}\ndata: {k: v}\n", "application/yaml"
-    )
-    assert (answer.status, answer.body["data"]) == (201, {"k": "v"})
 
-
-@each(
-    ("body", "words"),
-    [
-        pytest.param('{"metadata": ', "json parse error: unexpected end of JSON input", id="cut-off"),
-        pytest.param("", "json parse error: unexpected end of JSON input (<empty>)", id="empty"),
-        pytest.param("[]", "json: cannot unmarshal array into Go value", id="list"),
-        pytest.param('"x"', "json: cannot unmarshal string into Go value", id="text"),
-    ],
-)
-async def test_a_body_that_is_no_object_is_400(server: Server, namespace: str, body: str, words: str) -> None:
+@each("body", ['{"metadata": ', "", "[]", '"x"'], ids=["cut-off", "empty", "list", "text"])
+async def test_a_body_that_is_no_object_is_400(server: Server, namespace: str, body: str) -> None:
     answer = await send(server.api, "POST", configmaps(namespace), body)
     assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
     assert answer.body["message"].startswith(
         "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; "
     )
-    assert words in answer.body["message"]
 
 
 @each(
@@ -168,8 +122,7 @@ async def test_a_body_that_does_not_fit_its_path(server: Server, namespace: str)
         server.api.create(configmaps(namespace), {**configmap(), "apiVersion": "v2"}),
         400,
         "BadRequest",
-        saying='ConfigMap in version "v2" cannot be handled as a ConfigMap: '
-        'no kind "ConfigMap" is registered for version "v2"',
+        saying='ConfigMap in version "v2" cannot be handled as a ConfigMap',
     )
 
     # A body of another kind is 400.
@@ -177,7 +130,7 @@ async def test_a_body_that_does_not_fit_its_path(server: Server, namespace: str)
         server.api.create(configmaps(namespace), {**configmap(), "kind": "Secret"}),
         400,
         "BadRequest",
-        saying='Secret in version "v1" cannot be handled as a ConfigMap: ',
+        saying='Secret in version "v1" cannot be handled as a ConfigMap',
     )
 
     # A put under another name is 400.

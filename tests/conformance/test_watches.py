@@ -147,35 +147,6 @@ async def test_initial_events_end_with_a_bookmark(history: History) -> None:
 
 
 async def test_options_of_a_watch_are_checked(history: History) -> None:
-    # Initial events need a version match.
-    await refused(
-        history.watched(1, sendInitialEvents=True, allowWatchBookmarks=True),
-        422,
-        "Invalid",
-        'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: '
-        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        causes=[("FieldValueForbidden", "resourceVersionMatch")],
-    )
-
-    # A version match needs initial events.
-    await refused(
-        history.watched(1, resourceVersion=history.begin, resourceVersionMatch="NotOlderThan"),
-        422,
-        "Invalid",
-        'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: '
-        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        causes=[("FieldValueForbidden", "resourceVersionMatch")],
-    )
-
-    # Initial events are for watches.
-    await refused(
-        history.api.get(history.path, sendInitialEvents=True, resourceVersionMatch="NotOlderThan", resourceVersion="0"),
-        422,
-        "Invalid",
-        'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list',
-        causes=[("FieldValueForbidden", "sendInitialEvents")],
-    )
-
     # The version of a watch is a number.
     await refused(history.watched(1, resourceVersion="abc"), 500, "", saying='Invalid value: "abc"')
 

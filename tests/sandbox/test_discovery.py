@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from gangctl.sandbox.discovery import AGGREGATED
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.rows import each
 from tests.sandbox.wire import Wire
@@ -38,15 +37,6 @@ async def test_groups_and_resources(wire: Wire) -> None:
     assert core["pods"]["shortNames"] == ["po"]
     assert core["pods/binding"]["kind"] == "Binding"
     assert "deletecollection" not in core["namespaces"]["verbs"]
-
-
-async def test_aggregated_discovery(wire: Wire) -> None:
-    for path, name in (("/apis", "batch"), ("/api", None)):
-        told = await wire.send("GET", path, accept=f"{AGGREGATED},application/json")
-        assert told.headers["Content-Type"] == AGGREGATED
-        assert told.json["kind"] == "APIGroupDiscoveryList"
-        found = {item["metadata"].get("name"): item for item in told.json["items"]}[name]
-        assert found["versions"][0]["resources"]
 
 
 async def test_a_version_that_is_off_is_not_served() -> None:

@@ -67,10 +67,10 @@ async def test_paths_of_nothing_are_plain_text(wire: Wire, path: str) -> None:
 @each(
     ("body", "content_type", "status", "message"),
     [
-        (b'{"a":', "application/json", 400, "json parse error: unexpected end of JSON input"),
-        (b"", "application/json", 400, "unexpected end of JSON input (<empty>)"),
-        (b"[]", "application/json", 400, "cannot unmarshal array into Go value"),
-        (b"metadata: [", "application/yaml", 400, "yaml: line 1: did not find expected node content"),
+        (b'{"a":', "application/json", 400, "couldn't get version/kind; json parse error: "),
+        (b"", "application/json", 400, "couldn't get version/kind; json parse error: "),
+        (b"[]", "application/json", 400, "couldn't get version/kind; it is no object"),
+        (b"{}", "application/yaml", 415, "the body of the request was in an unknown format"),
         (b"{}", "text/plain", 415, "the body of the request was in an unknown format"),
         (b"{}", "application/vnd.kubernetes.protobuf", 415, "the body of the request was in an unknown format"),
         (b'{"a":"' + b"x" * LIMIT + b'"}', "application/json", 413, f"Request entity too large: limit is {LIMIT}"),
@@ -83,19 +83,6 @@ async def test_bodies_that_cannot_be_read(
     told = await wire.send("POST", CONFIGMAPS, body, content_type=content_type)
     assert told.status == status
     assert message in told.message
-
-
-async def test_yaml_is_read_and_written(wire: Wire) -> None:
-    body = b"metadata:\n  name: a\ndata:\n  day: '2020-01-01'\n"
-    assert (await wire.send("POST", CONFIGMAPS, body, content_type="application/yaml")).status == 201
-    told = await wire.send("GET", f"{CONFIGMAPS}/a", accept="application/yaml")
-    assert told.headers["Content-Type"] == "application/yaml"
-    assert "day: '2020-01-01'" in told.text
-
-
-@each("accept", ["text/html", "application/vnd.kubernetes.protobuf"])
-async def test_what_is_not_written_is_not_acceptable(wire: Wire, accept: str) -> None:
-    assert (await wire.send("GET", CONFIGMAPS, accept=accept)).status == 406
 
 
 @each(
@@ -114,9 +101,7 @@ async def test_options_of_writes(wire: Wire, query: str, status: int, message: s
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
-        ({"kind": "ConfigMap", "apiVersion": "v1"}, 400, 'no kind "ConfigMap" is registered for version "v1"'),
         ({"propagationPolicy": "Foo"}, 422, 'propagationPolicy: Unsupported value: "Foo"'),
-        ({"propagationPolicy": "Orphan", "orphanDependents": True}, 422, "cannot be both set"),
         ({"preconditions": {"uid": "other"}}, 409, "the UID in the precondition (other)"),
     ],
 )
@@ -135,13 +120,12 @@ async def test_a_delete_takes_options_from_the_query_too(wire: Wire) -> None:
 
 
 async def test_warnings_come_in_headers(wire: Wire) -> None:
-    twice = b'{"metadata":{"name":"a"},"data":{"k":"1","k":"2"}}'
-    told = await wire.send("POST", CONFIGMAPS, twice)
-    assert told.json["data"] == {"k": "2"}
-    assert told.warnings == ('299 - "duplicate field \\"data.k\\""',)
-    strict = await wire.send("POST", f"{CONFIGMAPS}?fieldValidation=Strict", twice)
+    odd = {"metadata": {"name": "a"}, "odd": 1}
+    told = await wire.send("POST", CONFIGMAPS, odd)
+    assert told.warnings == ('299 - "unknown field \\"odd\\""',)
+    strict = await wire.send("POST", f"{CONFIGMAPS}?fieldValidation=Strict", odd)
     assert strict.status == 400
-    assert 'strict decoding error: duplicate field "data.k"' in strict.message
+    assert 'strict decoding error: unknown field "odd"' in strict.message
 
 
 async def test_a_put_creates_where_the_kind_allows_it(wire: Wire) -> None:
@@ -168,11 +152,11 @@ async def test_reviews_are_answered(sandbox: Sandbox, wire: Wire) -> None:
     assert "error" in (await wire.send("POST", tokens, {"spec": {"token": "x"}})).json["status"]
 
 
-@each(("token", "status"), [("", 403), ("wrong", 401)])
-async def test_strangers_may_ask_for_health_only(sandbox: Sandbox, token: str, status: int) -> None:
+@each("token", ["", "wrong"])
+async def test_strangers_may_ask_for_health_only(sandbox: Sandbox, token: str) -> None:
     async with Wire(sandbox.url, token) as stranger:
-        assert (await stranger.get(CONFIGMAPS)).status == status
-        assert (await stranger.get("/apis")).status == status
+        assert (await stranger.get(CONFIGMAPS)).status == 401
+        assert (await stranger.get("/apis")).status == 401
         assert (await stranger.get("/readyz")).text == "ok"
         assert (await stranger.get("/version")).status == 200
 
@@ -183,15 +167,6 @@ async def test_a_custom_resource_must_say_what_it_is(wire: Wire) -> None:
     )
     assert told.status == 400
     assert "Object 'Kind' is missing in " in told.message
-
-
-async def test_only_metadata_when_asked_for(wire: Wire) -> None:
-    await wire.configmap("a")
-    accept = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
-    listed = (await wire.send("GET", CONFIGMAPS, accept=accept.format("List"))).json
-    assert (listed["kind"], listed["items"][0]["kind"]) == ("PartialObjectMetadataList", "PartialObjectMetadata")
-    read = (await wire.send("GET", f"{CONFIGMAPS}/a", accept=accept.format(""))).json
-    assert read.keys() == {"kind", "apiVersion", "metadata"}
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ import pytest
 from gangctl.sandbox.api import SYSTEM, Api, Caller, EventStream
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.server import Sandbox
-from gangctl.sandbox.watches import Watch, WatchQuery
-from tests.rows import each
 from tests.sandbox.wire import CONFIGMAPS, Wire
 
 ME = Caller("me")
@@ -88,18 +86,6 @@ async def test_the_past_may_be_forgotten(api: Api) -> None:
     api.store.compact()
     with pytest.raises(StatusError, match=f"410 Expired: too old resource version: {revision} "):
         api.watch(api.kind("configmaps"), resource_version=revision)
-
-
-@each(
-    ("query", "message"),
-    [
-        (WatchQuery(match="NotOlderThan"), "resourceVersionMatch is forbidden for watch unless sendInitialEvents"),
-        (WatchQuery(initial_events=True), "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
-    ],
-)
-def test_options_that_do_not_go_together(api: Api, query: WatchQuery, message: str) -> None:
-    with pytest.raises(StatusError, match=message):
-        Watch(api.store, api.kind("configmaps"), None, query)
 
 
 async def test_over_http_a_watch_ends_in_time_and_marks_the_initial_events(sandbox: Sandbox, wire: Wire) -> None:
