@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object
+from gangctl.sandbox.objects import Object, keep
 
 _METADATA_TYPES: Final[Mapping[str, tuple[type, str]]] = {
     **dict.fromkeys(("name", "generateName", "namespace", "uid", "resourceVersion"), (str, "string")),
@@ -94,7 +94,4 @@ def wipe_system_fields(metadata: Object) -> None:
 def keep_system_fields(metadata: Object, old: Object) -> None:
     """Take from the stored object what an update does not change."""
     for field in (*_OWNED_BY_SERVER, "generation", "resourceVersion"):
-        if field in old:
-            metadata[field] = old[field]
-        else:
-            metadata.pop(field, None)
+        keep(metadata, old, field)

@@ -48,6 +48,14 @@ def generated_name(prefix: str) -> str:
     return prefix + "".join(random.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))  # noqa: S311 - a name, not a secret
 
 
+def keep(new: Object, old: Object, field: str) -> None:
+    """Give ``new`` a field as ``old`` has it, or has it not; the value is shared."""
+    if field in old:
+        new[field] = old[field]
+    else:
+        new.pop(field, None)
+
+
 def metadata(obj: Object) -> Object:
     """``metadata``, made where there is none."""
     found = obj.get("metadata")

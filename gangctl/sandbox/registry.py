@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from gangctl.sandbox.admission import Admission, NoAdmission
 from gangctl.sandbox.kinds import NEWEST, ResourceKind, gates_of, kinds_of
-from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import KindRules, rules_for
+from gangctl.sandbox.rules.world import World
 from gangctl.sandbox.store import Store
 
 
@@ -68,22 +68,6 @@ class Backend:
     admission: Admission = field(default_factory=NoAdmission)
 
     @property
-    def lookup(self) -> Lookup:
-        """What rules see of the rest of the world."""
-        return Lookup(self.store)
-
-
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """Stored objects, frozen: the :class:`rules.World` of a store."""
-
-    store: Store
-
-    def __call__(self, resource: str, namespace: str, name: str) -> Object | None:
-        """One object, or None."""
-        stored = self.store.get(resource, (namespace, name))
-        return None if stored is None else stored.obj
-
-    def all(self, resource: str, namespace: str | None = None) -> list[Object]:
-        """Every object of a namespace, or of all."""
-        return [stored.obj for stored in self.store.items(resource, namespace)]
+    def world(self) -> World:
+        """What rules see of everything that is stored."""
+        return World(self.store)

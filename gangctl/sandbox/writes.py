@@ -112,7 +112,7 @@ async def _finish_create(write: Write, body: Object) -> Stored:
     if write.kind.generation:
         metadata["generation"] = 1
     write.name = metadata.get("name", "")
-    rules.admit(body, None, write.subresource, write.backend.lookup)
+    rules.admit(body, None, write.subresource, write.backend.world)
     _refuse_invalid(write, body, None)
     await write.backend.admission.validate(write.attributes("CREATE", None), body)
     # The namespace may have gone while webhooks were asked.
@@ -238,7 +238,7 @@ async def _prepared_update(write: Write, new: Object, old: Object) -> Object:
     rules = write.backend.registry.rules(write.kind)
     rules.prepare_update(new, old, write.subresource)
     _count_generation(write, new, old)
-    rules.admit(new, old, write.subresource, write.backend.lookup)
+    rules.admit(new, old, write.subresource, write.backend.world)
     if new != old:
         _refuse_invalid(write, new, old)
     await write.backend.admission.validate(write.attributes("UPDATE", old), new)
@@ -363,7 +363,7 @@ def _tell_unknown(write: Write, unknown: list[str], obj: Object) -> None:
 
 def _refuse_invalid(write: Write, new: Object, old: Object | None) -> None:
     rules = write.backend.registry.rules(write.kind)
-    causes = list(rules.validate(new, old, write.subresource, write.backend.lookup))
+    causes = list(rules.validate(new, old, write.subresource))
     if not causes and not new["metadata"].get("name"):
         why = "Required value: name or generateName is required"
         causes.append(Cause("FieldValueRequired", "metadata.name", why))
@@ -374,7 +374,7 @@ def _refuse_invalid(write: Write, new: Object, old: Object | None) -> None:
 def _check_namespace(write: Write) -> None:
     if not write.kind.namespaced:
         return
-    namespace: Any = write.backend.lookup("namespaces", "", write.namespace)
+    namespace: Any = write.backend.world("namespaces", "", write.namespace)
     if namespace is None:
         raise errors.not_found(write.backend.registry.named("namespaces"), write.namespace)
     if "deletionTimestamp" in namespace["metadata"]:

@@ -10,8 +10,6 @@ from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules.world import World
 
-Lookup = World
-
 
 def _keep_all(new: Object, old: Object | None) -> list[str]:
     del new, old
@@ -26,12 +24,12 @@ def _leave_update(new: Object, old: Object, subresource: str) -> None:
     del new, old, subresource
 
 
-def _admit_all(new: Object, old: Object | None, subresource: str, lookup: World) -> None:
-    del new, old, subresource, lookup
+def _admit_all(new: Object, old: Object | None, subresource: str, world: World) -> None:
+    del new, old, subresource, world
 
 
-def _accept(new: Object, old: Object | None, subresource: str, lookup: World) -> list[Cause]:
-    del new, old, subresource, lookup
+def _accept(new: Object, old: Object | None, subresource: str) -> list[Cause]:
+    del new, old, subresource
     return []
 
 
@@ -50,7 +48,7 @@ class KindRules:
     prepare_create: Callable[[Object], None] = _leave
     prepare_update: Callable[[Object, Object, str], None] = _leave_update
     admit: Callable[[Object, Object | None, str, World], None] = _admit_all
-    validate: Callable[[Object, Object | None, str, World], Sequence[Cause]] = _accept
+    validate: Callable[[Object, Object | None, str], Sequence[Cause]] = _accept
 
 
 def rules_for(kind: ResourceKind, minor: str, gates: Mapping[str, bool]) -> KindRules:

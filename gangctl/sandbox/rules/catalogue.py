@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from gangctl.sandbox.kinds import ResourceKind
@@ -14,11 +15,11 @@ from gangctl.sandbox.rules import (
     gangs,
     jobs,
     jobsets,
-    leases,
     names,
     pods,
     registrations,
 )
+from gangctl.sandbox.rules.causes import Causes
 from gangctl.sandbox.rules.decoding import Decoder
 from gangctl.sandbox.rules.fields import fields_of
 from gangctl.sandbox.rules.metadata import validate_metadata
@@ -31,11 +32,20 @@ Maker = Callable[[ResourceKind, str, Gates, Drop], KindRules]
 
 _ACCESS: Final = "rbac.authorization.k8s.io"
 _NAMES: Final[Mapping[str, names.Check]] = dict.fromkeys(("namespaces", "services"), names.dns_label)
+_REGISTRATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _DEFAULTS: Final[Mapping[str, Callable[[Object], None]]] = {
     "namespaces": cluster.default_namespace,
     "nodes": cluster.default_node,
     "services": cluster.default_service,
     "secrets": cluster.default_secret,
+    "leases": cluster.default_lease,
+    "events": events.default,
+    **dict.fromkeys(_REGISTRATIONS, registrations.default),
+}
+_VALIDATIONS: Final[Mapping[str, Callable[[Object, Object | None], Causes]]] = {
+    "leases": cluster.validate_lease,
+    "events": events.validate,
+    **dict.fromkeys(_REGISTRATIONS, registrations.validate),
 }
 _PREPARATIONS: Final[Mapping[str, Callable[[Object], None]]] = {
     "namespaces": cluster.prepare_namespace,
@@ -62,16 +72,15 @@ def _decode(kind: ResourceKind, minor: str) -> Drop:
 
 
 def _plain(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    """Rules of a kind that is taken as it comes, but for the name."""
+    """Rules of a kind that are the same on every minor; most kinds are taken as they come, but for the name."""
     del minor, gates
-    check = _NAMES.get(kind.plural, names.path_segment if kind.group == _ACCESS else names.dns_subdomain)
+    name = _NAMES.get(kind.plural, names.path_segment if kind.group == _ACCESS else names.dns_subdomain)
+    validate = _VALIDATIONS.get(kind.plural, partial(validate_metadata, namespaced=kind.namespaced, name=name))
     return KindRules(
         drop=decode,
         default=_DEFAULTS.get(kind.plural, KindRules().default),
         prepare_create=_PREPARATIONS.get(kind.plural, KindRules().prepare_create),
-        validate=lambda new, old, _subresource, _world: validate_metadata(
-            new, old, namespaced=kind.namespaced, name=check
-        ),
+        validate=lambda new, old, _subresource: validate(new, old),
     )
 
 
@@ -87,7 +96,7 @@ def _pods(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRul
         prepare_create=pods.prepare_create,
         prepare_update=pods.prepare_update,
         admit=lambda new, old, _subresource, world: None if old is not None else pods.admit(kind, new, world),
-        validate=lambda new, old, subresource, _world: pods.validate(new, old, subresource),
+        validate=pods.validate,
     )
 
 
@@ -110,7 +119,7 @@ def _jobs(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRul
         default=jobs.default,
         prepare_create=jobs.prepare_create,
         admit=admit,
-        validate=lambda new, old, subresource, _world: jobs.validate(new, old, subresource, minor),
+        validate=lambda new, old, subresource: jobs.validate(new, old, subresource, minor),
     )
 
 
@@ -125,7 +134,7 @@ def _workloads(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> Ki
     return KindRules(
         drop=drop,
         default=lambda obj: gangs.default_workload(obj, minor),
-        validate=lambda new, old, _subresource, _world: gangs.validate_workload(new, old, minor),
+        validate=lambda new, old, _subresource: gangs.validate_workload(new, old, minor),
     )
 
 
@@ -142,43 +151,8 @@ def _podgroups(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> Ki
         admit=lambda new, old, _subresource, world: (
             None if old is not None else gangs.admit_group(kind, new, world, minor, gates)
         ),
-        validate=lambda new, old, subresource, _world: gangs.validate_group(new, old, subresource, minor),
+        validate=lambda new, old, subresource: gangs.validate_group(new, old, subresource, minor),
     )
 
 
-def _leases(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    del kind, minor, gates
-    return KindRules(
-        drop=decode,
-        default=leases.default,
-        validate=lambda new, old, _subresource, _world: leases.validate(new, old),
-    )
-
-
-def _events(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    del minor, gates
-    return KindRules(
-        drop=decode,
-        default=lambda obj: events.default(kind, obj),
-        validate=lambda new, old, _subresource, _world: events.validate(kind, new, old),
-    )
-
-
-def _registrations(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    del minor, gates
-    return KindRules(
-        drop=decode,
-        default=lambda obj: registrations.default(kind, obj),
-        validate=lambda new, old, _subresource, _world: registrations.validate(kind, new, old),
-    )
-
-
-_MAKERS: Mapping[str, Maker] = {
-    "pods": _pods,
-    "jobs": _jobs,
-    "workloads": _workloads,
-    "podgroups": _podgroups,
-    "leases": _leases,
-    "events": _events,
-    **dict.fromkeys(("mutatingwebhookconfigurations", "validatingwebhookconfigurations"), _registrations),
-}
+_MAKERS: Mapping[str, Maker] = {"pods": _pods, "jobs": _jobs, "workloads": _workloads, "podgroups": _podgroups}

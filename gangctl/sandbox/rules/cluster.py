@@ -1,4 +1,4 @@
-"""Namespaces, Nodes, Services and Secrets: what is filled in. They are validated no further than their metadata."""
+"""Namespaces, Nodes, Services, Secrets and Leases: what is filled in, and what is refused of a Lease."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import hashlib
 from typing import Final
 
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.rules import names
+from gangctl.sandbox.rules.causes import Causes
+from gangctl.sandbox.rules.metadata import validate_metadata
 from gangctl.sandbox.rules.pod_defaults import default_conditions
 
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
@@ -70,3 +73,22 @@ def default_secret(secret: Object) -> None:
     for key, value in secret.pop("stringData", {}).items():
         secret.setdefault("data", {})[key] = base64.b64encode(value.encode()).decode()
     secret.setdefault("type", "Opaque")
+
+
+def default_lease(lease: Object) -> None:
+    """A spec is always written."""
+    lease.setdefault("spec", {})
+
+
+def validate_lease(new: Object, old: Object | None) -> Causes:
+    """What is wrong with a Lease."""
+    causes = validate_metadata(new, old)
+    spec = new["spec"]
+    if spec.get("leaseDurationSeconds", 1) <= 0:
+        causes.invalid("spec.leaseDurationSeconds", spec["leaseDurationSeconds"], "must be greater than 0")
+    if spec.get("leaseTransitions", 0) < 0:
+        causes.invalid("spec.leaseTransitions", spec["leaseTransitions"], "must be greater than or equal to 0")
+    strategy = spec.get("strategy")
+    if strategy is not None:
+        causes.invalid_each("spec.strategy", strategy, names.qualified_name(strategy))
+    return causes

@@ -10,7 +10,6 @@ from gangctl.sandbox.rules import KindRules, structural
 from gangctl.sandbox.rules.causes import Causes
 from gangctl.sandbox.rules.metadata import validate_metadata
 from gangctl.sandbox.rules.structural import Schema
-from gangctl.sandbox.rules.world import World
 
 _STATUS: Final = "status"
 
@@ -29,8 +28,7 @@ def custom_rules(kind: ResourceKind, schema: Schema) -> KindRules:
         if kind.has_status:
             obj.pop(_STATUS, None)
 
-    def validate(new: Object, old: Object | None, subresource: str, world: World) -> Causes:
-        del world
+    def validate(new: Object, old: Object | None, subresource: str) -> Causes:
         causes = validate_metadata(new, old, namespaced=kind.namespaced)
         if subresource == _STATUS:
             _check_status(new, old, schema, causes)

@@ -12,7 +12,6 @@ from gangctl.sandbox.objects import Object, copy
 from gangctl.sandbox.rules import KindRules
 from gangctl.sandbox.rules.causes import Causes, spelled
 from gangctl.sandbox.rules.metadata import validate_metadata
-from gangctl.sandbox.rules.world import World
 
 FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 
@@ -60,9 +59,8 @@ def _storage_version(definition: Object) -> str:
     return next((str(each.get("name", "")) for each in versions if each.get("storage")), "")
 
 
-def validate(new: Object, old: Object | None, subresource: str, world: World) -> Causes:
+def validate(new: Object, old: Object | None, subresource: str) -> Causes:
     """What keeps a definition from being served."""
-    del world
     causes = validate_metadata(new, old, namespaced=False)
     # The server's own finalizer has no prefix.
     causes = Causes(cause for cause in causes if spelled(FINALIZER) not in cause.message)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import names
 from gangctl.sandbox.rules.causes import Causes
@@ -41,25 +40,26 @@ _NEW_DEFAULTS: Final[Object] = {
 }
 
 
-def default(kind: ResourceKind, event: Object) -> None:
+def default(event: Object) -> None:
     """The empty fields that are written."""
-    for field, value in (_NEW_DEFAULTS if kind.group else _CORE_DEFAULTS).items():
+    new = event["apiVersion"] != "v1"
+    for field, value in (_NEW_DEFAULTS if new else _CORE_DEFAULTS).items():
         event.setdefault(field, dict(value) if isinstance(value, dict) else value)
-    if kind.group:
+    if new:
         event.setdefault("eventTime", None)
         event.setdefault("regarding", {})
     else:
         event.setdefault("involvedObject", {})
 
 
-def validate(kind: ResourceKind, new: Object, old: Object | None) -> Causes:
+def validate(new: Object, old: Object | None) -> Causes:
     """What is wrong with an event; what lies in no namespace is told of in ``default``."""
     causes = validate_metadata(new, old)
-    about = new.get("regarding" if kind.group else "involvedObject", {})
+    about = new.get("involvedObject" if new["apiVersion"] == "v1" else "regarding", {})
     namespace = about.get("namespace", "")
     if namespace != new["metadata"]["namespace"] and not (not namespace and new["metadata"]["namespace"] == "default"):
         causes.invalid("involvedObject.namespace", namespace, "does not match event.namespace")
-    if not kind.group:
+    if new["apiVersion"] == "v1":
         return causes
     _new_event(new, causes)
     if old is not None:

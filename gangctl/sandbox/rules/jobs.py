@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.objects import Object, copy, keep
 from gangctl.sandbox.rules.causes import Causes
 from gangctl.sandbox.rules.metadata import validate_labels, validate_metadata
 from gangctl.sandbox.rules.pod_defaults import default_conditions, default_template
@@ -198,9 +198,9 @@ def _is_suspended(status: Object) -> bool:
 
 def _take_directives(new: Object, old: Object) -> None:
     for field in _DIRECTIVES:
-        _take(new["spec"], old["spec"], field)
+        keep(old["spec"], new["spec"], field)
     for field in ("annotations", "labels"):
-        _take(new["metadata"], old["metadata"], field)
+        keep(old["metadata"], new["metadata"], field)
     affinity = dict(old["spec"].get("affinity", {}))
     wanted = new["spec"].get("affinity", {})
     affinity.pop("nodeAffinity", None)
@@ -210,13 +210,6 @@ def _take_directives(new: Object, old: Object) -> None:
         old["spec"]["affinity"] = affinity
     else:
         old["spec"].pop("affinity", None)
-
-
-def _take(new: Object, old: Object, field: str) -> None:
-    if field in new:
-        old[field] = new[field]
-    else:
-        old.pop(field, None)
 
 
 def _only_resources(new: Object, old: Object, causes: Causes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gangctl.sandbox.objects import Object
+from gangctl.sandbox.objects import Object, keep
 from gangctl.sandbox.rules.causes import Causes
 from gangctl.sandbox.rules.jobset_schema import jobset_schema
 from gangctl.sandbox.rules.jobset_types import complete, replicated_jobs
@@ -103,7 +103,7 @@ def _elastic(replicated: Object, earlier: Object, old: Object, path: str, wrong:
             told = "completions must be equal to parallelism for Elastic Indexed Jobs"
             wrong.invalid(f"{path}.completions", job["completions"], told)
     for field in fields:
-        _put_back(job, before, field)
+        keep(job, before, field)
 
 
 def _finished(jobset: Object) -> bool:
@@ -114,13 +114,6 @@ def _finished(jobset: Object) -> bool:
 def _put_back_directives(replicated: Object, earlier: Object) -> None:
     pod, before = replicated["template"]["spec"]["template"], earlier["template"]["spec"]["template"]
     for field in _SUSPENDED_SPEC:
-        _put_back(pod["spec"], before["spec"], field)
+        keep(pod["spec"], before["spec"], field)
     for field in _SUSPENDED_METADATA:
-        _put_back(pod.setdefault("metadata", {}), before.get("metadata", {}), field)
-
-
-def _put_back(new: Object, old: Object, field: str) -> None:
-    if field in old:
-        new[field] = old[field]
-    else:
-        new.pop(field, None)
+        keep(pod.setdefault("metadata", {}), before.get("metadata", {}), field)

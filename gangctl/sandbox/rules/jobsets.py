@@ -29,9 +29,9 @@ def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
         if old is None and not subresource:
             jobset_webhook.default(new)
 
-    def validate(new: Object, old: Object | None, subresource: str, world: World) -> Sequence[Cause]:
+    def validate(new: Object, old: Object | None, subresource: str) -> Sequence[Cause]:
         """When the CRD finds nothing wrong with a change, the validating webhook is asked, which answers for itself."""
-        causes = crd.validate(new, old, subresource, world)
+        causes = crd.validate(new, old, subresource)
         if causes or subresource or old is None:
             return causes
         found = jobset_webhook.validate_update(new, old, gates)

@@ -6,12 +6,12 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gangctl.sandbox.admission.conditions import check
-from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import names
 from gangctl.sandbox.rules.causes import Causes
 from gangctl.sandbox.rules.metadata import validate_metadata
 
+_MUTATING: Final = "MutatingWebhookConfiguration"
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES: Final = ("*", "Cluster", "Namespaced")
 _SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
@@ -21,7 +21,7 @@ _MAX_CONDITIONS: Final = 64
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
-def default(kind: ResourceKind, configuration: Object) -> None:
+def default(configuration: Object) -> None:
     """Fill in the webhooks of a configuration, in place."""
     for webhook in configuration.get("webhooks", ()):
         webhook.setdefault("clientConfig", {})
@@ -30,7 +30,7 @@ def default(kind: ResourceKind, configuration: Object) -> None:
         webhook.setdefault("namespaceSelector", {})
         webhook.setdefault("objectSelector", {})
         webhook.setdefault("timeoutSeconds", 10)
-        if kind.plural.startswith("mutating"):
+        if configuration["kind"] == _MUTATING:
             webhook.setdefault("reinvocationPolicy", "Never")
         for rule in webhook.get("rules", ()):
             rule.setdefault("scope", "*")
@@ -39,13 +39,13 @@ def default(kind: ResourceKind, configuration: Object) -> None:
             service.setdefault("port", 443)
 
 
-def validate(kind: ResourceKind, new: Object, old: Object | None) -> Causes:
+def validate(new: Object, old: Object | None) -> Causes:
     """What is wrong with a configuration."""
     causes = validate_metadata(new, old, namespaced=False)
     seen: set[str] = set()
     for index, webhook in enumerate(new.get("webhooks", ())):
         path, name = f"webhooks[{index}]", webhook.get("name", "")
-        _webhook(webhook, path, causes, mutating=kind.plural.startswith("mutating"))
+        _webhook(webhook, path, causes, mutating=new["kind"] == _MUTATING)
         if name and name in seen:
             causes.duplicate(f"{path}.name", name)
         seen.add(name)

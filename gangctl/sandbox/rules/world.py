@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.store import Store
 
 
-class World(Protocol):
+@dataclass(frozen=True, slots=True)
+class World:
     """Stored objects, frozen; resources are named as in ``jobs.batch``, "" is the namespace of what has none."""
+
+    store: Store
 
     def __call__(self, resource: str, namespace: str, name: str) -> Object | None:
         """One object, or None."""
-        ...
+        stored = self.store.get(resource, (namespace, name))
+        return None if stored is None else stored.obj
 
-    def all(self, resource: str, namespace: str | None = None) -> Sequence[Object]:
+    def all(self, resource: str, namespace: str | None = None) -> list[Object]:
         """Every object of a namespace, or of all."""
-        ...
+        return [stored.obj for stored in self.store.items(resource, namespace)]
