@@ -12,11 +12,11 @@ from typing import ClassVar, NamedTuple
 from gangctl.api.objects import Key
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.caller import DeleteOptions, Propagation
+from gangctl.sandbox.controller import StoreController
 from gangctl.sandbox.deletion import FOREGROUND, ORPHAN
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.store import Change
-from gangctl.sandbox.storecontroller import StoreController
 
 
 class Node(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from gangctl.sandbox.caller import DeleteOptions
+from gangctl.sandbox.controller import StoreController
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import copy
 from gangctl.sandbox.store import Change
-from gangctl.sandbox.storecontroller import StoreController
 
 NAMESPACES = "namespaces"
 _NOT_FOUND = 404

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from gangctl.api.objects import Key
+from gangctl.sandbox.controller import StoreController
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.store import Change
-from gangctl.sandbox.storecontroller import StoreController
 
 FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 _PODGROUPS: Final = "podgroups.scheduling.k8s.io"

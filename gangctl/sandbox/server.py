@@ -20,6 +20,7 @@ from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.audit import Audit
 from gangctl.sandbox.caller import Caller
+from gangctl.sandbox.controller import StoreController
 from gangctl.sandbox.crds import DefinitionController
 from gangctl.sandbox.faults import Faults
 from gangctl.sandbox.garbage import GarbageCollector
@@ -28,7 +29,6 @@ from gangctl.sandbox.kinds import NEWEST
 from gangctl.sandbox.namespaces import NamespaceController
 from gangctl.sandbox.protection import PodGroupProtection
 from gangctl.sandbox.store import REMEMBERED, Store
-from gangctl.sandbox.storecontroller import StoreController
 
 _HOST: Final = "127.0.0.1"
 _LIFETIME: Final = timedelta(days=365)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.simulated import add_nodes, finish_when_bound
+from gangctl.sandbox.simulated import Outcome, add_nodes
 from tests.jobsets import jobset, rj
 from tests.rows import each
 from tests.sandbox.stage import NAMESPACE, Referring, Stage, stage
@@ -68,9 +69,14 @@ def condition(obj: Object, kind: str) -> Object:
     return dict(found[0]) if found else {}
 
 
+def _when_all_are_bound(_pod: Object, jobset: Sequence[Object]) -> Outcome | None:
+    """As training jobs do, pods wait for their peers: half-started JobSets hold their nodes for ever."""
+    return "Succeeded" if len(jobset) >= PODS else None
+
+
 async def test_without_gangs_jobsets_strand_each_other() -> None:
     """Everybody gets some of what there is, nobody enough: nothing finishes, however long one waits."""
-    async with stage(policy=finish_when_bound(lambda _name: PODS), pause_seconds=0.01) as on:
+    async with stage(policy=_when_all_are_bound, pause_seconds=0.01) as on:
         await add_nodes(on.api, 2)
         for i in range(JOBSETS):
             await on.create_jobset(
@@ -91,7 +97,7 @@ async def test_without_gangs_jobsets_strand_each_other() -> None:
 @each("minor", MINORS)
 async def test_gangs_take_turns(minor: str) -> None:
     api = Api(minor, admission=Referring() if minor == "1.35" else None)
-    async with stage(api=api, policy=finish_when_bound(lambda _name: PODS), pause_seconds=0.01) as on:
+    async with stage(api=api, policy=_when_all_are_bound, pause_seconds=0.01) as on:
         await add_nodes(on.api, 2)
         for i in range(JOBSETS):
             await create_group(on, minor, f"train-{i}", PODS)

@@ -16,8 +16,8 @@ from gangctl.sandbox.simulated.binder import Binder
 from gangctl.sandbox.simulated.controller import SimulatedController
 from gangctl.sandbox.simulated.job import JobController
 from gangctl.sandbox.simulated.jobset import JobSetController
-from gangctl.sandbox.simulated.kubelet import Kubelet, Outcome, Policy, finish_when_bound, run_forever
-from gangctl.sandbox.simulated.nodes import add_nodes, remove_nodes
+from gangctl.sandbox.simulated.kubelet import Kubelet, Outcome, Policy, run_forever
+from gangctl.sandbox.simulated.nodes import add_nodes
 
 __all__ = [
     "Outcome",
@@ -25,8 +25,6 @@ __all__ = [
     "Role",
     "SimulatedControllers",
     "add_nodes",
-    "finish_when_bound",
-    "remove_nodes",
     "run_forever",
 ]
 

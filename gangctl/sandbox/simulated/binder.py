@@ -158,17 +158,8 @@ class Binder(SimulatedController[str]):
             "message": why,
             "lastTransitionTime": since or now(),
         }
-        patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [condition]}}
-        try:
-            written = await self.api.patch(
-                self._pods.kind, *key_of(pod), patch, "strategic", self.caller, subresource="status"
-            )
-        except StatusError as error:
-            if error.code not in _PASSED_BY:
-                raise
-            return
-        self._pods.saw(written)
-        await self._events.say(pod, "v1", "FailedScheduling", why, warning=True)
+        if await self.patch(self._pods, pod, {"status": {"conditions": [condition]}}, "status"):
+            await self._events.say(pod, "v1", "FailedScheduling", why, warning=True)
 
     async def _refuse_group(self, turn: _Turn, why: str, *, reason: str) -> None:
         for pod in turn.waiting:

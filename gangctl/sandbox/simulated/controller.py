@@ -1,44 +1,31 @@
-"""The life of every simulated controller: mirrors tell which keys changed, workers bring one after the other in order.
-
-Level-triggered, as the real controllers are: a key says where to look, not what happened.
-"""
+"""The life of every simulated controller: mirrors tell which keys changed, and remember what there is."""
 
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
-import structlog
-
-from gangctl.runtime.queue import RetryPolicy, WorkQueue
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.caller import Caller, DeleteOptions, Propagation
+from gangctl.sandbox.caller import DeleteOptions, Propagation
+from gangctl.sandbox.controller import Controller
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, name_of, namespace_of
-from gangctl.sandbox.simulated.mirror import Index, Mirror
+from gangctl.sandbox.simulated.mirror import Index, Mirror, key_of
 
 K = TypeVar("K", str, tuple[str, str], tuple[str, str, str])
 
-_RETRY: Final = RetryPolicy(base_seconds=0.01, cap_seconds=1.0, jitter=0.0)
-_NOT_FOUND: Final = 404
-_CONFLICT: Final = 409
-
-_log = structlog.get_logger("gangctl.sandbox")
+_PASSED_BY: Final = frozenset({404, 409})
 
 
-class SimulatedController(ABC, Generic[K]):
-    """One controller beside the API server, which knows it as ``system:sandbox:NAME``."""
+class SimulatedController(Controller[K]):
+    """One controller beside the API server."""
 
-    name: ClassVar[str]
     workers: ClassVar[int] = 1
 
     def __init__(self, api: Api) -> None:
         """Play beside ``api``."""
-        self.api = api
-        self.caller = Caller(f"system:sandbox:{self.name}", ("system:masters",))
-        self.queue: WorkQueue[K] = WorkQueue(policy=_RETRY)
+        super().__init__(api)
         self._mirrors: list[Mirror] = []
 
     def mirror(self, resource: str, notice: Callable[[Object], None], index: Index | None = None) -> Mirror:
@@ -52,29 +39,10 @@ class SimulatedController(ABC, Generic[K]):
         async with asyncio.TaskGroup() as tasks:
             for mirror in self._mirrors:
                 tasks.create_task(mirror.follow(), name=f"{self.name}-{mirror.kind.plural}")
+            for mirror in self._mirrors:
+                await mirror.synced.wait()
             for number in range(self.workers):
-                tasks.create_task(self._work(), name=f"{self.name}-{number}")
-
-    async def _work(self) -> None:
-        for mirror in self._mirrors:
-            await mirror.synced.wait()
-        while True:
-            key = await self.queue.get()
-            try:
-                await self.reconcile(key)
-            except StatusError as refused:
-                # What is gone needs nothing more; a change of it brings the key again.
-                if refused.code != _NOT_FOUND:
-                    delay = self.queue.add_failed(key)
-                    _log.debug("refused", controller=self.name, key=key, error=str(refused), again_in=delay)
-            else:
-                self.queue.forget(key)
-            finally:
-                self.queue.done(key)
-
-    @abstractmethod
-    async def reconcile(self, key: K) -> None:
-        """Bring what ``key`` stands for in order; a :class:`StatusError` means try again later."""
+                tasks.create_task(super().run(), name=f"{self.name}-{number}")
 
     async def create(self, mirror: Mirror, obj: Object) -> Object:
         """Create an object, which passes admission as anybody's."""
@@ -103,5 +71,20 @@ class SimulatedController(ABC, Generic[K]):
         try:
             await self.api.delete(mirror.kind, namespace_of(obj), name_of(obj), self.caller, options)
         except StatusError as error:
-            if error.code not in {_NOT_FOUND, _CONFLICT}:
+            if error.code not in _PASSED_BY:
                 raise
+
+    async def patch(self, mirror: Mirror, obj: Object, patch: Object, subresource: str = "") -> bool:
+        """Patch this very object strategically; False when it is gone, or another one has its name."""
+        metadata = {"uid": obj["metadata"]["uid"], **patch.get("metadata", {})}
+        body: Any = {**patch, "metadata": metadata}
+        try:
+            patched = await self.api.patch(
+                mirror.kind, *key_of(obj), body, "strategic", self.caller, subresource=subresource
+            )
+        except StatusError as error:
+            if error.code not in _PASSED_BY:
+                raise
+            return False
+        mirror.saw(patched)
+        return True

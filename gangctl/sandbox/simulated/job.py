@@ -42,8 +42,6 @@ _ENDS: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 _KEEPS_START: Final = frozenset({"1.35"})
 """Minors without MutableSchedulingDirectivesForSuspendedJobs: a suspended Job still says when it started."""
 
-_NOT_FOUND: Final = 404
-
 
 @dataclass
 class _Look:
@@ -233,12 +231,7 @@ class JobController(SimulatedController[JobKey]):
         """Take the finalizer off a pod, if it has it."""
         if not is_tracked(pod):
             return
-        patch = {"metadata": {"uid": pod["metadata"]["uid"], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-        try:
-            self._pods.saw(await self.api.patch(self._pods.kind, *key_of(pod), patch, "strategic", self.caller))
-        except StatusError as error:
-            if error.code != _NOT_FOUND:
-                raise
+        await self.patch(self._pods, pod, {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}})
 
 
 def _job_of(pod: Object) -> str | None:

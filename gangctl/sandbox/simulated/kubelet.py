@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Final, Literal
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Literal
 
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, namespace_of
 from gangctl.sandbox.simulated import pod_status
 from gangctl.sandbox.simulated.controller import SimulatedController
@@ -21,26 +20,10 @@ Outcome = Literal["Succeeded", "Failed"]
 Policy = Callable[[Object, Sequence[Object]], Outcome | None]
 """Asked about a running pod whenever a pod of its JobSet changes: the pod, and all bound pods of its JobSet."""
 
-_PASSED_BY: Final = frozenset({404, 409})
-
 
 def run_forever(_pod: Object, _jobset: Sequence[Object]) -> Outcome | None:
     """Pods run until somebody ends them."""
     return None
-
-
-def finish_when_bound(expected: Mapping[str, int] | Callable[[str], int]) -> Policy:
-    """Pods succeed once all pods of their JobSet are bound: ``expected`` says how many those are, by name.
-
-    As training jobs do, which wait for their peers: half-started JobSets hold their nodes for ever.
-    """
-    count = expected if callable(expected) else expected.__getitem__
-
-    def policy(pod: Object, jobset: Sequence[Object]) -> Outcome | None:
-        name = (pod["metadata"].get("labels") or {}).get(JOBSET_NAME)
-        return "Succeeded" if name is not None and len(jobset) >= count(name) else None
-
-    return policy
 
 
 class Kubelet(SimulatedController[Key]):
@@ -120,17 +103,7 @@ class Kubelet(SimulatedController[Key]):
         del self._verdicts[uid]
 
     async def _write_status(self, pod: Object, status: Object) -> None:
-        """Write unless the pod is gone or another one has its name."""
-        patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
-        try:
-            self._pods.saw(
-                await self.api.patch(
-                    self._pods.kind, *key_of(pod), patch, "strategic", self.caller, subresource="status"
-                )
-            )
-        except StatusError as error:
-            if error.code not in _PASSED_BY:
-                raise
+        await self.patch(self._pods, pod, {"status": status}, "status")
 
 
 def _jobset_of(pod: Object) -> str | None:

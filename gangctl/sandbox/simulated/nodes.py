@@ -56,9 +56,3 @@ async def add_nodes(
         }
         await api.update(kind, "", name, created, _CALLER, subresource="status")
     return names
-
-
-async def remove_nodes(api: Api, names: Sequence[str]) -> None:
-    """Remove nodes; pods that were bound to them stay where they are."""
-    for name in names:
-        await api.delete(api.kind("nodes"), "", name, _CALLER)

@@ -1,4 +1,7 @@
-"""A controller inside the sandbox: called for every change in the store, it does what that change calls for."""
+"""Controllers in and beside the sandbox: a queue of keys, and workers that bring one after the other in order.
+
+Level-triggered, as the real ones are: a key says where to look, not what happened.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +20,22 @@ from gangctl.sandbox.store import Change
 
 K = TypeVar("K", bound=Hashable)
 
-_RETRY: Final = RetryPolicy(base_seconds=0.02, cap_seconds=2.0, jitter=0.0)
+_RETRY: Final = RetryPolicy(base_seconds=0.01, cap_seconds=1.0, jitter=0.0)
 _NOT_FOUND: Final = 404
 
 _log = structlog.get_logger("gangctl.sandbox")
 
 
-class StoreController(ABC, Generic[K]):
-    """One controller of the server's own, known to webhooks as ``system:sandbox:NAME``."""
+class Controller(ABC, Generic[K]):
+    """One controller, known to webhooks as ``system:sandbox:NAME``."""
 
     name: ClassVar[str]
 
     def __init__(self, api: Api) -> None:
-        """Hear of changes from now on; nothing is done before :meth:`run`."""
+        """Work on ``api``, but not before :meth:`run`."""
         self.api = api
-        self.store = api.store
         self.caller = Caller(f"system:sandbox:{self.name}", ("system:masters",))
         self.queue: WorkQueue[K] = WorkQueue(policy=_RETRY)
-        self.store.listen(self.changed)
-
-    @abstractmethod
-    def changed(self, storage: str, change: Change) -> None:
-        """Queue what a change makes worth a look."""
 
     @abstractmethod
     async def reconcile(self, key: K) -> None:
@@ -51,6 +48,7 @@ class StoreController(ABC, Generic[K]):
             try:
                 await self.reconcile(key)
             except StatusError as error:
+                # What is gone needs nothing more; a change of it brings the key again.
                 if error.code != _NOT_FOUND:
                     delay = self.queue.add_failed(key)
                     _log.debug("tried again", controller=self.name, key=key, error=str(error), again_in=delay)
@@ -58,6 +56,20 @@ class StoreController(ABC, Generic[K]):
                 self.queue.forget(key)
             finally:
                 self.queue.done(key)
+
+
+class StoreController(Controller[K]):
+    """A controller of the server's own, called for every change in the store."""
+
+    def __init__(self, api: Api) -> None:
+        """Hear of changes from now on."""
+        super().__init__(api)
+        self.store = api.store
+        self.store.listen(self.changed)
+
+    @abstractmethod
+    def changed(self, storage: str, change: Change) -> None:
+        """Queue what a change makes worth a look."""
 
     def kind_of(self, storage: str) -> ResourceKind | None:
         """A served kind that is stored under this key; None when it is served no more."""
