@@ -45,8 +45,6 @@ def apply(
     if old is not None:
         live = copy(old)
     entries: list[Object] = live["metadata"].pop("managedFields", None) or []
-    if old is not None and not entries:
-        entries = [_before_first(kind, live)]
     mine = entry_of(entries, manager, "Apply", kind.api_version, subresource)
     claimed: Object = {}
     for path in fields(_claimable(kind, wanted, subresource), (kind.kind,)):
@@ -66,15 +64,6 @@ def apply(
         mine["fieldsV1"], mine["time"] = claimed, now()
     put(merged, entries)
     return merged
-
-
-def _before_first(kind: ResourceKind, live: Object) -> Object:
-    """The owner of everything in an object whose fields nobody followed so far."""
-    tree: Object = {}
-    for path in fields(tracked(live), (kind.kind,), containers=True):
-        if path:
-            insert(tree, path)
-    return new_entry("before-first-apply", "Update", kind.api_version, "", tree)
 
 
 def _claimable(kind: ResourceKind, wanted: Object, subresource: str) -> Object:

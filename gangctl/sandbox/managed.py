@@ -233,14 +233,6 @@ def track(kind: ResourceKind, old: Object | None, new: Object, manager: str, sub
     Others lose what it changed.
     """
     entries: list[Object] = copy({"entries": (old or {}).get("metadata", {}).get("managedFields") or []})["entries"]
-    if new["metadata"].get("managedFields") == [{}]:
-        # How a client asks to forget all owners.
-        del new["metadata"]["managedFields"]
-        return
-    if old is not None and not entries:
-        # Fields are followed from the first that anybody owned.
-        new["metadata"].pop("managedFields", None)
-        return
     changed = list(changes(tracked(old or {}), tracked(new), (kind.kind,)))
     mine = entry_of(entries, manager, "Update", kind.api_version, subresource)
     for entry in entries:

@@ -128,18 +128,6 @@ async def test_conflicts(apply: Applier, namespace: str) -> None:
         'Apply failed with 1 conflict: conflict with "maker" using v1: .data.k',
     )
 
-    # The record of owners can be cleared.
-    apply = apply.to("d")
-    await apply("one", {"k": "v"})
-    patched = await apply.api.patch(apply.path, {"metadata": {"managedFields": [{}]}})
-    assert "managedFields" not in patched["metadata"]
-    await refused(
-        apply("one", {"k": "w"}),
-        409,
-        "Conflict",
-        'Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .data.k',
-    )
-
     # Apply from an old version is a conflict.
     apply = apply.to("e")
     created = await apply("m", {"k": "v"})

@@ -91,21 +91,6 @@ async def test_a_map_goes_with_its_last_key(api: Api) -> None:
     assert "data" not in emptied
 
 
-async def test_a_client_may_ask_to_forget_all_owners(api: Api) -> None:
-    await _apply(api, "one", {"a": "1"})
-    patch: Object = {"metadata": {"managedFields": [{}]}}
-    patched = await api.patch(api.kind("configmaps"), "default", "c", patch, "merge", ME)
-    assert "managedFields" not in patched["metadata"]
-
-
-async def test_what_nobody_owned_belongs_to_whoever_was_before(api: Api) -> None:
-    kind = api.kind("configmaps")
-    await api.create(kind, "default", {"metadata": {"name": "c"}}, ME)
-    await api.patch(kind, "default", "c", {"data": {"a": "1"}}, "merge", ME)
-    with pytest.raises(StatusError, match=r'conflict with "before-first-apply" using v1: \.data\.a'):
-        await _apply(api, "one", {"a": "2"})
-
-
 async def test_list_items_are_owned_by_their_keys(api: Api) -> None:
     services = api.kind("services")
 
