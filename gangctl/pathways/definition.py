@@ -13,7 +13,6 @@ from typing import Any, Final
 from gangctl.pathways.accelerators.shapes import MACHINE_TYPES_OF_JOBS, of_job
 from gangctl.pathways.checks.template import RESERVED
 from gangctl.pathways.job import DEFAULT_MAIN_CONTAINER, DEFAULT_SLICE_RESTARTS, ComponentType, DeploymentMode
-from gangctl.pathways.status.schema import Schema, status_schema
 from gangctl.pathways.words import GROUP, KIND, PLURAL
 
 VERSION: Final = "v1"
@@ -23,6 +22,11 @@ _MOST_CONTAINERS: Final = 64
 """Of one kind in the user's pod, so that an API server can bound what looking at them costs."""
 _MOST: Final = {"maximum": 2**31 - 1}
 _UNKNOWN: Final = "x-kubernetes-preserve-unknown-fields"
+_REASON: Final = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+_TYPE: Final = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+)
 
 
 def definitions() -> dict[str, dict[str, Any]]:
@@ -65,7 +69,7 @@ def _columns() -> list[dict[str, Any]]:
     ]
 
 
-def _object_schema() -> Schema:
+def _object_schema() -> dict[str, Any]:
     return {
         "description": "A workload on Pathways: slices of TPUs, and the pod of the user's that drives them.",
         "type": "object",
@@ -75,7 +79,7 @@ def _object_schema() -> Schema:
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": _spec(),
-            "status": status_schema(),
+            "status": _status(),
         },
     }
 
@@ -95,16 +99,16 @@ def _stays(name: str, unset: str) -> dict[str, str]:
     return _rule(f"{now} == {before}", f"{name} is immutable")
 
 
-def _text(description: str, **more: Any) -> Schema:
+def _text(description: str, **more: Any) -> dict[str, Any]:
     return {"description": description, "type": "string", **more}
 
 
-def _number(description: str, least: int, **more: Any) -> Schema:
+def _number(description: str, least: int, **more: Any) -> dict[str, Any]:
     """An int32, with its maximum, because API servers before 1.37 take the format for a remark."""
     return {"description": description, "type": "integer", "format": "int32", "minimum": least, **_MOST, **more}
 
 
-def _spec() -> Schema:
+def _spec() -> dict[str, Any]:
     components = "has({0}.customComponents) && size({0}.customComponents) > 0"
     return {
         "description": "What is asked for; nothing of it can be changed later.",
@@ -151,7 +155,7 @@ def _spec() -> Schema:
     }
 
 
-def _worker() -> Schema:
+def _worker() -> dict[str, Any]:
     return {
         "type": "object",
         "required": ["numSlices", "topology", "type"],
@@ -188,7 +192,7 @@ def _topologies(machine: str) -> dict[str, str]:
     return _rule(rule, f"topology of {machine} must be one of {', '.join(known)}")
 
 
-def _controller() -> Schema:
+def _controller() -> dict[str, Any]:
     reserved = ", ".join(f"'{name}'" for name in RESERVED)
     return {
         "description": "The head: where it runs, and the user's pod.",
@@ -232,7 +236,7 @@ def _controller() -> Schema:
     }
 
 
-def _template() -> Schema:
+def _template() -> dict[str, Any]:
     """A pod template of any release of Kubernetes: of its fields only those are named that there are rules about."""
     words = {"type": "object", "additionalProperties": {"type": "string"}}
     container = {
@@ -269,7 +273,7 @@ def _template() -> Schema:
     }
 
 
-def _component() -> Schema:
+def _component() -> dict[str, Any]:
     texts = {"type": "array", "items": {"type": "string"}}
     sidecar = ComponentType.SIDECAR.value
     return {
@@ -296,7 +300,7 @@ def _component() -> Schema:
     }
 
 
-def _variable() -> Schema:
+def _variable() -> dict[str, Any]:
     return {
         "type": "object",
         "required": ["name"],
@@ -308,5 +312,41 @@ def _variable() -> Schema:
                 "type": "object",
                 _UNKNOWN: True,
             },
+        },
+    }
+
+
+def _status() -> dict[str, Any]:
+    """Conditions by type, of which upstream has several each, and the two fields of upstream's."""
+    return {
+        "description": "Where it stands.",
+        "type": "object",
+        "properties": {
+            "conditions": {
+                "description": "Exactly one of Pending, Running, Suspended, Completed and Failed is True; Degraded is "
+                "whether slices are missing.",
+                "type": "array",
+                "items": _status_condition(),
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["type"],
+            },
+            "restarts": {"description": "How often it was restarted.", "type": "integer", "format": "int32"},
+            "terminalState": {"description": "Completed or Failed, once it has ended.", "type": "string"},
+        },
+    }
+
+
+def _status_condition() -> dict[str, Any]:
+    """``metav1.Condition``."""
+    return {
+        "type": "object",
+        "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+        "properties": {
+            "lastTransitionTime": {"type": "string", "format": "date-time"},
+            "message": {"type": "string", "maxLength": 32768},
+            "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
+            "reason": {"type": "string", "minLength": 1, "maxLength": 1024, "pattern": _REASON},
+            "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+            "type": {"type": "string", "maxLength": 316, "pattern": _TYPE},
         },
     }

@@ -1,8 +1,13 @@
-"""Names that Pathways, GKE and JobSet know, each spelled once (google/pathways-job v0.1.4, JobSet 0.12)."""
+"""Names that Pathways, GKE and JobSet know, each spelled once (google/pathways-job v0.1.4, JobSet 0.12).
+
+Below them the field paths of a PathwaysJob that several modules speak of.
+"""
 
 from __future__ import annotations
 
 from typing import Final
+
+from gangctl.api.meta import GANG_MODE
 
 GROUP: Final = "pathways-job.pathways.domain"
 API_VERSION: Final = f"{GROUP}/v1"
@@ -53,3 +58,25 @@ DIGEST: Final = "gangctl.dev/pathways-digest"
 
 NAME_CHARACTERS: Final = 22
 """Of a PathwaysJob: with more, the coordinator's address does not fit into a label (JobSet issue 1056)."""
+
+
+def annotation(key: str) -> str:
+    """The field path of an annotation."""
+    return f"metadata.annotations[{key}]"
+
+
+GANG_MODE_PATH: Final = annotation(GANG_MODE)
+WORKER_MODE_PATH: Final = annotation(WORKER_MODE)
+OPTIONS_PATH: Final = annotation(OPTIONS)
+
+
+def option_path(name: str) -> str:
+    """The field path of an option by its name in JSON: ``headResources.proxy``."""
+    return f"{OPTIONS_PATH}.{name}"
+
+
+TEMPLATE: Final = "spec.controller.template"
+POD: Final = f"{TEMPLATE}.spec"
+"""The user's."""
+WORKERS: Final = "spec.workers[0]"
+"""The one group there is."""

@@ -13,8 +13,7 @@ from typing import Final, NoReturn
 
 from gangctl.pathways.accelerators import shapes
 from gangctl.pathways.accelerators.slices import Accelerator
-from gangctl.pathways.problems import InvalidReason, RefusedValueError
-from gangctl.pathways.wording import SHOWN, quoted
+from gangctl.pathways.problems import SHOWN, InvalidReason, RefusedValueError, quoted
 
 _NEAR: Final = 3
 """So many names are suggested in place of one that is refused."""

@@ -8,8 +8,7 @@ from typing import Final, NoReturn
 from gangctl.pathways.accelerators import shapes
 from gangctl.pathways.accelerators.slices import Accelerator, Slice
 from gangctl.pathways.accelerators.table import single_chip
-from gangctl.pathways.problems import InvalidReason, RefusedValueError
-from gangctl.pathways.wording import quoted
+from gangctl.pathways.problems import InvalidReason, RefusedValueError, quoted
 
 _TOPOLOGY: Final = re.compile(r"[1-9][0-9]{0,5}(x[1-9][0-9]{0,5}){1,2}")
 _EXAMPLES: Final = {2: "2x4", 3: "2x2x4"}

@@ -13,15 +13,12 @@ from gangctl.pathways.checks.components import check_components, check_images
 from gangctl.pathways.checks.findings import Findings
 from gangctl.pathways.checks.gangs import check_gangs
 from gangctl.pathways.checks.names import check_names, check_pod_names
-from gangctl.pathways.checks.options import check_options
-from gangctl.pathways.checks.slicing import check_slicing
+from gangctl.pathways.checks.options import check_options, check_slicing
 from gangctl.pathways.checks.template import check_pod_size, check_template
 from gangctl.pathways.job import DEFAULT_MAIN_CONTAINER, DEFAULT_SLICE_RESTARTS, PathwaysJob
 from gangctl.pathways.origins import OriginKind
-from gangctl.pathways.paths import WORKERS
-from gangctl.pathways.problems import InvalidReason, Problem
-from gangctl.pathways.wording import quoted
-from gangctl.pathways.words import GKE_ACCELERATOR, GKE_TOPOLOGY
+from gangctl.pathways.problems import InvalidReason, Problem, quoted
+from gangctl.pathways.words import GKE_ACCELERATOR, GKE_TOPOLOGY, WORKERS
 
 DIRECTORY: Final = "spec.pathwaysDir"
 ELASTIC: Final = "spec.controller.elasticSlices"

@@ -8,14 +8,24 @@ from typing import Final
 from gangctl.errors import ErrorKind
 from gangctl.gang.reasons import Reason
 from gangctl.pathways.checks.findings import Findings
-from gangctl.pathways.checks.references import is_image, is_registry, is_tag
 from gangctl.pathways.job import Component, ComponentType
-from gangctl.pathways.paths import option_path
-from gangctl.pathways.problems import InvalidReason
-from gangctl.pathways.wording import quoted
+from gangctl.pathways.problems import InvalidReason, quoted
+from gangctl.pathways.words import option_path
 
 _POSIX: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IMAGE_FORM: Final = "an image such as registry.example/team/image:tag or image@sha256:..."
+
+# References of container images, as container runtimes read them (distribution/reference).
+_PART: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_DOMAIN_PART: Final = r"[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?"
+_DOMAIN: Final = rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+_NAME: Final = rf"(?:{_DOMAIN}/)?{_PART}(?:/{_PART})*"
+_TAG: Final = r"[A-Za-z0-9_][-A-Za-z0-9_.]{0,127}"
+_DIGEST: Final = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+_REFERENCE: Final = re.compile(rf"{_NAME}(?::{_TAG})?(?:@{_DIGEST})?")
+_REGISTRY: Final = re.compile(rf"{_DOMAIN}(?:/{_PART})*/?")
+_VERSION: Final = re.compile(_TAG)
+_LONGEST: Final = 512
 
 
 def check_images(found: Findings) -> None:
@@ -63,3 +73,18 @@ def _check_environment(found: Findings, component: Component) -> None:
         if variable.get("value") and variable.get("valueFrom"):
             detail = "must not be set beside value: a variable has one of them"
             found.refuse(InvalidReason.INVALID_ENVIRONMENT, f"{path}.valueFrom", detail, ErrorKind.FORBIDDEN)
+
+
+def is_image(text: str) -> bool:
+    """Whether a text names an image, with or without tag and digest."""
+    return len(text) <= _LONGEST and _REFERENCE.fullmatch(text) is not None
+
+
+def is_registry(text: str) -> bool:
+    """Whether a text is what can stand before the name of an image: a host, and perhaps a path."""
+    return len(text) <= _LONGEST and _REGISTRY.fullmatch(text) is not None
+
+
+def is_tag(text: str) -> bool:
+    """Whether a text can be an image's tag."""
+    return _VERSION.fullmatch(text) is not None

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.problems import InvalidReason, Problem, problem
-from gangctl.pathways.wording import MOST_PROBLEMS
+from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, problem
 
 
 class Findings:

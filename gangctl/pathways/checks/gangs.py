@@ -10,9 +10,16 @@ from gangctl.gang.config import GangMode, read_options
 from gangctl.pathways.checks.findings import Findings
 from gangctl.pathways.gangs import gangs, together
 from gangctl.pathways.options import Startup
-from gangctl.pathways.paths import GANG_MODE_PATH, POD, WORKER_MODE_PATH, annotation, option_path
 from gangctl.pathways.problems import InvalidReason
-from gangctl.pathways.words import GKE_NODEPOOL, WORKER_MODE
+from gangctl.pathways.words import (
+    GANG_MODE_PATH,
+    GKE_NODEPOOL,
+    POD,
+    WORKER_MODE,
+    WORKER_MODE_PATH,
+    annotation,
+    option_path,
+)
 
 _ELASTIC: Final = "spec.controller.elasticSlices"
 _PRIORITY: Final = "spec.workers[0].priorityClassName"

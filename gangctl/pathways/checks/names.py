@@ -8,10 +8,8 @@ from gangctl.errors import ErrorKind
 from gangctl.gang.naming import is_dns_label
 from gangctl.pathways.checks.findings import Findings
 from gangctl.pathways.names import ADDRESS_CHARACTERS, AUTO, LABEL_CHARACTERS, is_dns_1035, longest_pod, subdomain
-from gangctl.pathways.paths import option_path
-from gangctl.pathways.problems import InvalidReason
-from gangctl.pathways.wording import quoted
-from gangctl.pathways.words import NAME_CHARACTERS
+from gangctl.pathways.problems import InvalidReason, quoted
+from gangctl.pathways.words import NAME_CHARACTERS, option_path
 
 NAME: Final = "metadata.name"
 

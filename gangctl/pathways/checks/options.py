@@ -1,4 +1,4 @@
-"""Values of the options, beyond their types."""
+"""Values of the options, beyond their types, and which machines can have slices of less than a pool, or of more."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from typing import Final
 
 from gangctl.gang.config import LABEL_KEY
 from gangctl.gang.counting import INT32_MAX
+from gangctl.pathways.accelerators.slices import Slice
 from gangctl.pathways.checks.findings import Findings
 from gangctl.pathways.checks.template import check_amounts
-from gangctl.pathways.paths import option_path
-from gangctl.pathways.problems import InvalidReason
-from gangctl.pathways.wording import quoted
+from gangctl.pathways.options import Slicing
+from gangctl.pathways.problems import InvalidReason, quoted
+from gangctl.pathways.words import option_path
 
 _KEY: Final = re.compile(LABEL_KEY)
 _VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_CUBE: Final = 4
+"""Side of the cubes that larger slices of tpu7x are made of."""
+_SUB: Final = "parts of a slice exist for ct6e-standard-4t with a topology of at least 2x4"
+_SUPER: Final = "slices of several cubes exist for tpu7x-standard-4t, with topologies whose sides are multiples of 4"
 
 
 def check_options(found: Findings) -> None:
@@ -44,3 +49,25 @@ def _check_head_resources(found: Findings) -> None:
     for name, each in (("resourceManager", resources.resource_manager), ("proxy", resources.proxy)):
         if each is not None:
             check_amounts(found, option_path(f"headResources.{name}"), each.requests or {}, each.limits or {})
+
+
+def check_slicing(found: Findings) -> None:
+    """Option ``slicing`` is possible for the slice."""
+    slicing, part = found.job.options.slicing, found.job.slice
+    refused = ""
+    if slicing is Slicing.SUB and not _can_be_part(part):
+        refused = _SUB
+    elif slicing is Slicing.SUPER and not _is_of_cubes(part):
+        refused = _SUPER
+    if refused:
+        detail = f"{slicing} is not possible with {part.accelerator.machine_type} {part.topology}: {refused}"
+        found.refuse(InvalidReason.INVALID_SLICING, option_path("slicing"), detail)
+
+
+def _can_be_part(part: Slice) -> bool:
+    return part.accelerator.machine_type == "ct6e-standard-4t" and part.vms > 1
+
+
+def _is_of_cubes(part: Slice) -> bool:
+    sides = [int(side) for side in part.topology.split("x")]
+    return part.accelerator.generation == "tpu7x" and all(side % _CUBE == 0 for side in sides)

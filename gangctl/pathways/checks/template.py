@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,16 +14,24 @@ from gangctl.gang.naming import is_dns_label
 from gangctl.gang.reasons import Reason
 from gangctl.gang.requests import Requests, as_integers, pod_requests, read_list
 from gangctl.pathways.checks.findings import Findings
-from gangctl.pathways.checks.ports import check_ports
 from gangctl.pathways.origins import plain
-from gangctl.pathways.paths import POD, TEMPLATE
-from gangctl.pathways.problems import InvalidReason
+from gangctl.pathways.problems import InvalidReason, listed, quoted
 from gangctl.pathways.rendering.headroom import proxy_resources, resource_manager_resources
-from gangctl.pathways.wording import listed, quoted
-from gangctl.pathways.words import PROXY_CONTAINER, RESOURCE_MANAGER_CONTAINER, TPU
+from gangctl.pathways.words import (
+    HEAD_PORTS,
+    POD,
+    PROXY_CONTAINER,
+    RESOURCE_MANAGER_CONTAINER,
+    SIDECAR_PORT,
+    TEMPLATE,
+    TPU,
+    WORKER_PORTS,
+)
 
 RESERVED: Final = (RESOURCE_MANAGER_CONTAINER, PROXY_CONTAINER)
 _RESTART_POLICIES: Final = ("OnFailure", "Never")
+_PORTS: Final = range(1, 65536)
+_TCP: Final = "TCP"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,7 @@ def check_template(found: Findings) -> None:
     containers = list(_containers(pod))
     _check_presence(found, [each.name for each in containers if not each.init])
     _check_each(found, containers)
-    check_ports(found, [(each.path, each.value, each.init) for each in containers])
+    _check_ports(found, containers)
     for each in containers:
         _check_resources(found, f"{each.path}.resources", each.value.get("resources", {}))
     _check_resources(found, f"{POD}.resources", pod.get("resources", {}))
@@ -168,3 +176,35 @@ def _amounts(found: Findings, path: str, written: Mapping[str, Any]) -> Requests
     amounts = read_list(sound, FieldPath.parse(path), errors)
     found.refuse_all(InvalidReason.INVALID_RESOURCES, errors)
     return amounts
+
+
+def _check_ports(found: Findings, containers: Sequence[Container]) -> None:
+    """Ports must be free of Pathways' own, and of one another's where the containers run at the same time.
+
+    The head's pod uses the network of its node, so that every port in it is one of the node's.
+    """
+    colocated = found.job.colocated
+    taken = (*HEAD_PORTS, *WORKER_PORTS, SIDECAR_PORT) if colocated else HEAD_PORTS
+    whose = "head and workers" if colocated else "the head"
+    open_ports: dict[tuple[str, int], str] = {}
+    for each in containers:
+        stays = not each.init or each.value.get("restartPolicy") == "Always"
+        for index, port in enumerate(each.value.get("ports", ())):
+            place = f"{each.path}.ports[{index}].containerPort"
+            number, protocol = port.get("containerPort", 0), port.get("protocol", _TCP)
+            if number not in _PORTS:
+                found.refuse(InvalidReason.MALFORMED, place, f"must be between 1 and {_PORTS[-1]}, got {number}")
+            elif protocol == _TCP and number in taken:
+                detail = f"{number} is one of Pathways' own on the node of {whose}: {listed(map(str, taken))}"
+                found.refuse(InvalidReason.PORT_CONFLICT, place, detail, ErrorKind.FORBIDDEN)
+            elif port.get("hostPort", number) not in {0, number}:
+                detail = (
+                    f"must be {number}, the containerPort, or be left out: the pod uses its node's network; "
+                    f"got {port['hostPort']}"
+                )
+                found.refuse(InvalidReason.PORT_CONFLICT, f"{each.path}.ports[{index}].hostPort", detail)
+            elif stays and (protocol, number) in open_ports:
+                detail = f"{number} is open already at {found.place(open_ports[protocol, number])}: choose another"
+                found.refuse(InvalidReason.PORT_CONFLICT, place, detail, ErrorKind.DUPLICATE)
+            elif stays:
+                open_ports[protocol, number] = place

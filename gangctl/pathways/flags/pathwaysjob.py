@@ -26,14 +26,21 @@ from gangctl.pathways.flags.texts import FlagTexts
 from gangctl.pathways.flags.userpod import OF_XPK, build_pod, flag_origin, kebab, origin_of
 from gangctl.pathways.job import DEFAULT_SLICE_RESTARTS, Component, ComponentType, DeploymentMode, PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.paths import GANG_MODE_PATH, WORKER_MODE_PATH, WORKERS, annotation, option_path
-from gangctl.pathways.problems import InvalidReason, Problem, RefusedValueError
+from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, RefusedValueError, quoted
 from gangctl.pathways.reading.annotations import read_modes
 from gangctl.pathways.reading.pathwaysjob import Reading
 from gangctl.pathways.reading.workergroup import ANY_SLICE
 from gangctl.pathways.result import Profile
-from gangctl.pathways.wording import MOST_PROBLEMS, quoted
-from gangctl.pathways.words import GKE_NODEPOOL, OPTIONS, WORKER_MODE
+from gangctl.pathways.words import (
+    GANG_MODE_PATH,
+    GKE_NODEPOOL,
+    OPTIONS,
+    WORKER_MODE,
+    WORKER_MODE_PATH,
+    WORKERS,
+    annotation,
+    option_path,
+)
 
 XPK_QUEUE: Final = "multislice-queue"
 XPK_PRIORITY: Final = "medium"

@@ -11,8 +11,7 @@ from typing import Final
 from gangctl.api.labelselector import KEY_RULE, VALUE_RULE, is_dns_subdomain, is_label_value, is_qualified_name
 from gangctl.api.quantity import parse_quantity
 from gangctl.errors import ErrorKind
-from gangctl.pathways.problems import InvalidReason, Problem, problem
-from gangctl.pathways.wording import MOST_PROBLEMS, near, quoted
+from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, near, problem, quoted
 
 RESOURCE_LISTS: Final = ("requests", "limits")
 MOST_INT32: Final = 2**31 - 1

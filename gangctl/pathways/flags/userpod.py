@@ -11,17 +11,16 @@ from typing import Any, Final
 
 from gangctl.api.quantity import parse_quantity
 from gangctl.errors import ErrorKind
-from gangctl.pathways.checks.references import is_image
+from gangctl.pathways.checks.components import is_image
 from gangctl.pathways.flags.commandline import Flags
 from gangctl.pathways.flags.texts import FlagTexts
 from gangctl.pathways.flags.wrapper import Shell, wrapped
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.origins import Origin, OriginKind
-from gangctl.pathways.paths import POD
-from gangctl.pathways.problems import InvalidReason
+from gangctl.pathways.problems import InvalidReason, listed, near, quoted
 from gangctl.pathways.rendering.containers import SHARED_TMP
 from gangctl.pathways.result import Profile
-from gangctl.pathways.wording import listed, near, quoted
+from gangctl.pathways.words import POD
 
 DEFAULT_NAME: Final = "jax-tpu"
 NO_WRAPPER: Final = "none"

@@ -12,10 +12,8 @@ from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import JOBSET_MODES, REPLICATED_JOB_MODES, GangMode, read_options
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.paths import OPTIONS_PATH, annotation
-from gangctl.pathways.problems import InvalidReason, Problem, problem
-from gangctl.pathways.wording import listed, near, quoted
-from gangctl.pathways.words import WORKER_MODE
+from gangctl.pathways.problems import InvalidReason, Problem, listed, near, problem, quoted
+from gangctl.pathways.words import OPTIONS_PATH, WORKER_MODE, annotation
 
 _MOST_ERRORS: Final = 20
 

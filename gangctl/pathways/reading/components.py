@@ -5,10 +5,9 @@ from __future__ import annotations
 from gangctl.api.reader import Reader
 from gangctl.errors import ErrorKind
 from gangctl.pathways.job import Component, ComponentType
-from gangctl.pathways.problems import InvalidReason, Problem, problem
+from gangctl.pathways.problems import InvalidReason, Problem, listed, near, problem, quoted
 from gangctl.pathways.reading.fields import MOST_ENTRIES, texts
 from gangctl.pathways.reading.podtemplate import read_environment
-from gangctl.pathways.wording import listed, near, quoted
 
 
 def read_components(spec: Reader, problems: list[Problem]) -> dict[ComponentType, Component]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gangctl.api.reader import Reader, key_path
 from gangctl.errors import ErrorKind, FieldError
-from gangctl.pathways.wording import MOST_PROBLEMS, SHOWN, listed, near, quoted
+from gangctl.pathways.problems import MOST_PROBLEMS, SHOWN, listed, near, quoted
 
 MOST_ENTRIES: Final = 100
 """Of lists that the API bounds far below."""

@@ -19,13 +19,12 @@ from gangctl.pathways.gangs import together
 from gangctl.pathways.job import DEFAULT_MAIN_CONTAINER, DeploymentMode, PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.origins import Origin, OriginKind
-from gangctl.pathways.problems import InvalidReason, Problem, problem
+from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, listed, near, problem, quoted
 from gangctl.pathways.reading.annotations import read_modes, read_pathways_options
 from gangctl.pathways.reading.components import read_components
 from gangctl.pathways.reading.fields import MOST_ENTRIES, refuse_unknown, signed
 from gangctl.pathways.reading.podtemplate import MOST_VARIABLES, read_template
 from gangctl.pathways.reading.workergroup import ANY_SLICE, read_workers
-from gangctl.pathways.wording import MOST_PROBLEMS, listed, near, quoted
 from gangctl.pathways.words import API_VERSION, GROUP, KIND, OPTIONS
 
 GENERATED: Final = "xxxxx"

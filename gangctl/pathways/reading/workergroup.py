@@ -12,9 +12,8 @@ from gangctl.pathways.accelerators.slices import Slice
 from gangctl.pathways.accelerators.table import by_machine_type
 from gangctl.pathways.accelerators.topologies import slice_of
 from gangctl.pathways.job import DEFAULT_SLICE_RESTARTS, PathwaysJob
-from gangctl.pathways.problems import InvalidReason, Problem, RefusedValueError, problem
+from gangctl.pathways.problems import InvalidReason, Problem, RefusedValueError, listed, near, problem, quoted
 from gangctl.pathways.reading.fields import MOST_ENTRIES, signed
-from gangctl.pathways.wording import listed, near, quoted
 
 ANY_SLICE: Final = slice_of(by_machine_type("ct5p-hightpu-4t"), "2x2x1", strict=True)
 """What a job has while it is read; nobody looks at it before it is replaced."""

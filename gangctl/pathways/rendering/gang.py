@@ -13,9 +13,8 @@ from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.gangs import NO_GANGS, Gangs, gangs, placed_by_kueue, queued
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.origins import From, Origin, rule
-from gangctl.pathways.paths import annotation
 from gangctl.pathways.result import Profile, Setting
-from gangctl.pathways.words import GKE_NODEPOOL, WORKER_MODE
+from gangctl.pathways.words import GKE_NODEPOOL, WORKER_MODE, annotation
 
 TOPOLOGY_KEY: Final = "topologyKey"
 """Option of a gang: the node label of which all of its pods get one value."""

@@ -12,7 +12,6 @@ from typing import Any, Final
 from gangctl.gang.reasons import Notice
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.origins import From, rule
-from gangctl.pathways.paths import POD
 from gangctl.pathways.rendering.containers import proxy, resource_manager
 from gangctl.pathways.rendering.environment import Environment, main_environment, user_environment
 from gangctl.pathways.rendering.metadata import head_job_metadata, head_pod_metadata
@@ -26,7 +25,7 @@ from gangctl.pathways.rendering.pod import (
     user_pod,
 )
 from gangctl.pathways.result import Setting
-from gangctl.pathways.words import HEAD
+from gangctl.pathways.words import HEAD, POD
 
 Tree = dict[str, Any]
 

@@ -8,10 +8,9 @@ from typing import Any, Final
 from gangctl.pathways.gangs import sliced
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.origins import From, Origin, OriginKind, option, rule
-from gangctl.pathways.paths import POD, WORKERS, option_path
 from gangctl.pathways.rendering.pod import user_pod
 from gangctl.pathways.result import Profile, Setting
-from gangctl.pathways.words import GKE_ACCELERATOR, GKE_NODEPOOL, GKE_TOPOLOGY, TPU
+from gangctl.pathways.words import GKE_ACCELERATOR, GKE_NODEPOOL, GKE_TOPOLOGY, POD, TPU, WORKERS, option_path
 
 XPK_HEAD_POOL: Final = "cpu-np"
 """The node pool that XPK makes for heads."""

@@ -31,11 +31,10 @@ from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.gangs import sliced
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.origins import From, rule
-from gangctl.pathways.paths import POD
 from gangctl.pathways.rendering.gang import Choice
 from gangctl.pathways.rendering.pod import user_pod
 from gangctl.pathways.result import Profile, Setting
-from gangctl.pathways.words import GKE_NODEPOOL, HOSTNAME, WORKER
+from gangctl.pathways.words import GKE_NODEPOOL, HOSTNAME, POD, WORKER
 
 Tree = dict[str, Any]
 

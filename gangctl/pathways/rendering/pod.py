@@ -8,8 +8,8 @@ from typing import Any
 from gangctl.api.fieldpath import FieldPath
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.origins import From, plain, rule
-from gangctl.pathways.paths import POD, WORKERS
 from gangctl.pathways.rendering.containers import SHARED_TMP
+from gangctl.pathways.words import POD, WORKERS
 
 Tree = dict[str, Any]
 
