@@ -28,7 +28,6 @@ from gangctl.sandbox.patches import PatchType
 from gangctl.sandbox.reads import ListQuery, ObjectList
 from gangctl.sandbox.registry import Backend, Registry
 from gangctl.sandbox.store import Store, Stored
-from gangctl.sandbox.watches import Event, EventStream, Watch, WatchQuery
 from gangctl.sandbox.writes import Write
 
 __all__ = [
@@ -36,8 +35,6 @@ __all__ = [
     "Api",
     "Caller",
     "DeleteOptions",
-    "Event",
-    "EventStream",
     "ObjectList",
     "Propagation",
     "WriteOptions",
@@ -241,25 +238,6 @@ class Api:
                 if error.reason != "NotFound":
                     raise
         return ObjectList([copy(stored.obj) for stored in page.items], str(page.revision))
-
-    def watch(
-        self,
-        kind: ResourceKind,
-        namespace: str | None = None,
-        *,
-        labels: str = "",
-        fields: str = "",
-        resource_version: str = "",
-        bookmarks: bool = False,
-    ) -> EventStream:
-        """Events after ``resource_version`` ("" or "0": first what is there as ADDED), without end.
-
-        The watch begins with this call, not with the first event asked for. ``bookmarks``: one BOOKMARK after
-        what was there at the start. StatusError 410 when the revision is forgotten. ``aclose`` it when done.
-        """
-        initial = bookmarks and resource_version in {"", "0"}
-        query = WatchQuery(labels, fields, resource_version, bookmarks, initial)
-        return EventStream(Watch(self.store, kind, namespace, query))
 
     async def bind(
         self, namespace: str, name: str, body: Object, caller: Caller, options: WriteOptions = DEFAULT_WRITE

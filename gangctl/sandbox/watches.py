@@ -6,30 +6,21 @@ happened to it in the store.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
 from gangctl.sandbox import errors
 from gangctl.sandbox.conversion import in_version
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.objects import Object
 from gangctl.sandbox.reads import parse_revision
 from gangctl.sandbox.selectors import selection
 from gangctl.sandbox.store import Change, Store, Stored
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One event of a watch; ``object`` is the reader's own."""
-
-    type: EventType
-    object: Object
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,29 +108,6 @@ class Watch:
         """What left the selection, as it was in it, at the revision at which it left."""
         obj = in_version(self.kind, old).obj
         return Stored({**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}, revision)
-
-
-class EventStream:
-    """The events of a watch one by one, as an async iterator without end; the objects are the reader's own."""
-
-    def __init__(self, watch: Watch) -> None:
-        """Read ``watch``, which it closes."""
-        self._watch = watch
-        self._ready: deque[tuple[EventType, Stored]] = deque()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Event:
-        while not self._ready:
-            await self._watch.wait()
-            self._ready.extend(self._watch.take())
-        event, stored = self._ready.popleft()
-        return Event(event, copy(stored.obj))
-
-    async def aclose(self) -> None:
-        """End the watch."""
-        self._watch.close()
 
 
 def _watch_revision(text: str) -> int:

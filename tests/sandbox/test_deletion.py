@@ -5,6 +5,7 @@ import pytest
 from gangctl.sandbox.api import SYSTEM, Api, Caller, DeleteOptions, Propagation
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.watches import Watch, WatchQuery
 from tests.rows import each
 from tests.sandbox.bodies import SPECS
 
@@ -115,12 +116,11 @@ async def test_a_bound_pod_ends_gracefully(api: Api) -> None:
 async def test_watches_see_the_mark_of_a_pod_and_the_last_state_of_everything(api: Api) -> None:
     pods = api.kind("pods")
     await _create(api, "pods")
-    stream = api.watch(pods, resource_version=str(api.store.revision))
+    watch = Watch(api.store, pods, None, WatchQuery(resource_version=str(api.store.revision)))
     await api.delete(pods, "default", "x", ME)
-    marked, gone = await anext(stream), await anext(stream)
-    await stream.aclose()
-    assert (marked.type, gone.type) == ("MODIFIED", "DELETED")
-    assert gone.object["metadata"]["deletionGracePeriodSeconds"] == 0
+    (marked, _), (gone, last) = watch.take()
+    assert (marked, gone) == ("MODIFIED", "DELETED")
+    assert last.obj["metadata"]["deletionGracePeriodSeconds"] == 0
 
 
 async def test_the_first_namespaces_stay(api: Api) -> None:

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
-from gangctl.sandbox.api import SYSTEM, Api, Caller, EventStream
+from gangctl.sandbox.api import SYSTEM, Api, Caller
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.server import Sandbox
+from gangctl.sandbox.watches import Watch, WatchQuery
 from tests.sandbox.wire import CONFIGMAPS, Wire
 
 ME = Caller("me")
@@ -22,42 +23,37 @@ async def _write(api: Api, name: str, label: str) -> None:
         await api.patch(kind, "default", name, patch, "merge", ME)
 
 
-async def _told(stream: EventStream, count: int) -> list[tuple[str, str]]:
-    events = [await anext(stream) for _ in range(count)]
-    return [(event.type, event.object["metadata"].get("name", "")) for event in events]
+def _watch(api: Api, namespace: str | None = None, **query: Any) -> Watch:
+    return Watch(api.store, api.kind("configmaps"), namespace, WatchQuery(**query))
 
 
-@pytest.fixture
-async def selected(api: Api) -> AsyncIterator[EventStream]:
-    stream = api.watch(api.kind("configmaps"), "default", labels="l=1")
-    yield stream
-    await stream.aclose()
+def _told(watch: Watch) -> list[tuple[str, str]]:
+    return [(event, stored.obj["metadata"].get("name", "")) for event, stored in watch.take()]
 
 
-async def test_what_enters_and_leaves_the_selection_is_added_and_deleted(api: Api, selected: EventStream) -> None:
+async def test_what_enters_and_leaves_the_selection_is_added_and_deleted(api: Api) -> None:
+    selected = _watch(api, "default", labels="l=1")
     for label in ("0", "1", "1", "2", "1"):
         await _write(api, "a", label)
     await api.patch(api.kind("configmaps"), "default", "a", {"data": {"k": "v"}}, "merge", ME)
     await api.delete(api.kind("configmaps"), "default", "a", ME)
-    told = await _told(selected, 5)
-    assert [event for event, _ in told] == ["ADDED", "DELETED", "ADDED", "MODIFIED", "DELETED"]
+    assert [event for event, _ in _told(selected)] == ["ADDED", "DELETED", "ADDED", "MODIFIED", "DELETED"]
 
 
-async def test_what_leaves_is_shown_as_it_was_at_the_revision_of_leaving(api: Api, selected: EventStream) -> None:
+async def test_what_leaves_is_shown_as_it_was_at_the_revision_of_leaving(api: Api) -> None:
+    selected = _watch(api, "default", labels="l=1")
     await _write(api, "a", "1")
     await _write(api, "a", "2")
-    await anext(selected)
-    left = await anext(selected)
-    assert left.object["metadata"]["labels"] == {"l": "1"}
-    assert left.object["metadata"]["resourceVersion"] == str(api.store.revision)
+    _, (_, left) = selected.take()
+    assert left.obj["metadata"]["labels"] == {"l": "1"}
+    assert left.obj["metadata"]["resourceVersion"] == str(api.store.revision)
 
 
 async def test_a_watch_from_the_start_begins_with_what_is_there(api: Api) -> None:
     await _write(api, "a", "1")
-    stream = api.watch(api.kind("configmaps"), bookmarks=True)
+    watch = _watch(api, bookmarks=True, initial_events=True)
     await _write(api, "b", "1")
-    assert await _told(stream, 3) == [("ADDED", "a"), ("BOOKMARK", ""), ("ADDED", "b")]
-    await stream.aclose()
+    assert _told(watch) == [("ADDED", "a"), ("BOOKMARK", ""), ("ADDED", "b")]
 
 
 async def test_a_watch_goes_on_where_a_list_ended(api: Api) -> None:
@@ -65,27 +61,25 @@ async def test_a_watch_goes_on_where_a_list_ended(api: Api) -> None:
     listed = await api.list(api.kind("configmaps"))
     await _write(api, "b", "1")
     await _write(api, "a", "2")
-    stream = api.watch(api.kind("configmaps"), resource_version=listed.resource_version)
-    assert await _told(stream, 2) == [("ADDED", "b"), ("MODIFIED", "a")]
-    await stream.aclose()
+    watch = _watch(api, resource_version=listed.resource_version)
+    assert _told(watch) == [("ADDED", "b"), ("MODIFIED", "a")]
 
 
 async def test_other_namespaces_are_not_told(api: Api) -> None:
-    stream = api.watch(api.kind("configmaps"), "kube-system")
+    watch = _watch(api, "kube-system")
     await _write(api, "a", "1")
     await api.create(api.kind("configmaps"), "kube-system", {"metadata": {"name": "b"}}, SYSTEM)
-    assert await _told(stream, 1) == [("ADDED", "b")]
-    await stream.aclose()
+    assert _told(watch) == [("ADDED", "b")]
 
 
 async def test_the_past_may_be_forgotten(api: Api) -> None:
     with pytest.raises(StatusError, match="410 Expired: too old resource version: 1 "):
-        api.watch(api.kind("configmaps"), resource_version="1")
+        _watch(api, resource_version="1")
     revision = str(api.store.revision)
     await _write(api, "a", "1")
     api.store.compact()
     with pytest.raises(StatusError, match=f"410 Expired: too old resource version: {revision} "):
-        api.watch(api.kind("configmaps"), resource_version=revision)
+        _watch(api, resource_version=revision)
 
 
 async def test_over_http_a_watch_ends_in_time_and_marks_the_initial_events(sandbox: Sandbox, wire: Wire) -> None:

@@ -142,7 +142,6 @@ class Binder(SimulatedController[str]):
             if error.code not in _PASSED_BY:
                 raise
             return
-        self._pods.saw(await self.api.get(self._pods.kind, namespace, name))
         told = f"Successfully assigned {namespace}/{name} to {node}"
         await self._events.say(pod, "v1", "Scheduled", told)
 

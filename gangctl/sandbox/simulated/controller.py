@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, TypeVar
 
-from gangctl.sandbox.api import Api
 from gangctl.sandbox.caller import DeleteOptions, Propagation
 from gangctl.sandbox.controller import Controller
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.objects import Object, name_of, namespace_of
+from gangctl.sandbox.objects import Object, namespace_of
 from gangctl.sandbox.simulated.mirror import Index, Mirror, key_of
 
 K = TypeVar("K", str, tuple[str, str], tuple[str, str, str])
@@ -23,40 +22,23 @@ class SimulatedController(Controller[K]):
 
     workers: ClassVar[int] = 1
 
-    def __init__(self, api: Api) -> None:
-        """Play beside ``api``."""
-        super().__init__(api)
-        self._mirrors: list[Mirror] = []
-
     def mirror(self, resource: str, notice: Callable[[Object], None], index: Index | None = None) -> Mirror:
         """Follow a resource, such as ``jobs.batch``."""
-        found = Mirror(self.api, self.api.kind(resource), notice, index)
-        self._mirrors.append(found)
-        return found
+        return Mirror(self.api, self.api.kind(resource), notice, index)
 
     async def run(self) -> None:
         """Play until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for mirror in self._mirrors:
-                tasks.create_task(mirror.follow(), name=f"{self.name}-{mirror.kind.plural}")
-            for mirror in self._mirrors:
-                await mirror.synced.wait()
             for number in range(self.workers):
                 tasks.create_task(super().run(), name=f"{self.name}-{number}")
 
     async def create(self, mirror: Mirror, obj: Object) -> Object:
         """Create an object, which passes admission as anybody's."""
-        created = await self.api.create(mirror.kind, namespace_of(obj), obj, self.caller)
-        mirror.saw(created)
-        return created
+        return await self.api.create(mirror.kind, namespace_of(obj), obj, self.caller)
 
     async def update(self, mirror: Mirror, obj: Object, subresource: str = "") -> Object:
         """Replace an object on the condition that it is still the one that was read."""
-        updated = await self.api.update(
-            mirror.kind, namespace_of(obj), name_of(obj), obj, self.caller, subresource=subresource
-        )
-        mirror.saw(updated)
-        return updated
+        return await self.api.update(mirror.kind, *key_of(obj), obj, self.caller, subresource=subresource)
 
     async def delete(
         self,
@@ -69,7 +51,7 @@ class SimulatedController(Controller[K]):
         """Delete this very object; that it is gone already, or replaced, is fine."""
         options = DeleteOptions(propagation=propagation, grace_seconds=grace_seconds, uid=obj["metadata"]["uid"])
         try:
-            await self.api.delete(mirror.kind, namespace_of(obj), name_of(obj), self.caller, options)
+            await self.api.delete(mirror.kind, *key_of(obj), self.caller, options)
         except StatusError as error:
             if error.code not in _PASSED_BY:
                 raise
@@ -79,12 +61,9 @@ class SimulatedController(Controller[K]):
         metadata = {"uid": obj["metadata"]["uid"], **patch.get("metadata", {})}
         body: Any = {**patch, "metadata": metadata}
         try:
-            patched = await self.api.patch(
-                mirror.kind, *key_of(obj), body, "strategic", self.caller, subresource=subresource
-            )
+            await self.api.patch(mirror.kind, *key_of(obj), body, "strategic", self.caller, subresource=subresource)
         except StatusError as error:
             if error.code not in _PASSED_BY:
                 raise
             return False
-        mirror.saw(patched)
         return True
