@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 KEPT: Final = 100_000
-_WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Record:
     @property
     def is_write(self) -> bool:
         """Whether it could change something."""
-        return self.verb in _WRITES and not self.dry_run
+        return self.verb in WRITES and not self.dry_run
 
 
 class Audit:

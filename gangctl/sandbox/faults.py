@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
 
 from gangctl.sandbox import errors
 from gangctl.sandbox.audit import Record
 from gangctl.sandbox.errors import StatusError
-
-WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,10 @@ from gangctl.sandbox.api import Api
 from gangctl.sandbox.audit import Audit, Record
 from gangctl.sandbox.caller import Caller
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.exchange import Exchange
 from gangctl.sandbox.faults import Faults
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.targets import Target, find
-from gangctl.sandbox.verbs import FindUser, Verbs
+from gangctl.sandbox.verbs import Exchange, FindUser, Verbs
 from gangctl.sandbox.watches import Watch
 
 BOOKMARK_SECONDS: Final = 60.0

@@ -11,9 +11,9 @@ from typing import ClassVar, Final
 from gangctl.api.objects import Key
 from gangctl.sandbox.controller import StoreController
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.rules.gangs import PROTECTION
 from gangctl.sandbox.store import Change
 
-FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 _PODGROUPS: Final = "podgroups.scheduling.k8s.io"
 _PODS: Final = "pods"
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
@@ -40,10 +40,10 @@ class PodGroupProtection(StoreController[Key]):
             return
         finalizers = stored.obj["metadata"].get("finalizers") or []
         pods = (pod.obj for pod in self.store.items(_PODS, key[0]))
-        if FINALIZER not in finalizers or any(_group_of(pod) == key[1] and _needs_group(pod) for pod in pods):
+        if PROTECTION not in finalizers or any(_group_of(pod) == key[1] and _needs_group(pod) for pod in pods):
             return
         metadata = stored.obj["metadata"]
-        left = [each for each in finalizers if each != FINALIZER]
+        left = [each for each in finalizers if each != PROTECTION]
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": left or None}}
         await self.api.patch(self.api.kind(_PODGROUPS), *key, patch, "merge", self.caller)
 

@@ -1,23 +1,73 @@
-"""The verbs over HTTP, except watch: from an :class:`Exchange` to an :class:`Answer`."""
+"""The verbs over HTTP, except watch: from an :class:`Exchange`, which is one request, to an :class:`Answer`."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
+
+from aiohttp import web
 
 from gangctl.sandbox import answers, deletion, errors, parameters, payloads, reads, reviews, writes
 from gangctl.sandbox.answers import Answer
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.caller import Caller, DeleteOptions
-from gangctl.sandbox.exchange import Exchange
-from gangctl.sandbox.faults import Stale
+from gangctl.sandbox.audit import Record
+from gangctl.sandbox.caller import Caller, DeleteOptions, WriteOptions
+from gangctl.sandbox.deletion import Deletion
+from gangctl.sandbox.faults import Action, Stale
 from gangctl.sandbox.kinds import CREATE_ONLY
 from gangctl.sandbox.patches import MEDIA_TYPES
 from gangctl.sandbox.reads import Page
+from gangctl.sandbox.registry import Backend
 from gangctl.sandbox.store import Stored
+from gangctl.sandbox.targets import Target
+from gangctl.sandbox.writes import Write
 
 FindUser = Callable[[str], Caller | None]
 _CREATED: Final = 201
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request for a resource; ``body`` is read already, ``warnings`` are sent with the answer."""
+
+    request: web.BaseRequest
+    backend: Backend
+    target: Target
+    caller: Caller
+    record: Record
+    body: bytes
+    fault: Action | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """Its query parameters."""
+        return self.request.query
+
+    @property
+    def namespace(self) -> str:
+        """Where the object is; "" for what has no namespace."""
+        return self.target.namespace or ""
+
+    def write(self, options: WriteOptions) -> Write:
+        """The write that it asks for."""
+        target = self.target
+        return Write(
+            self.backend,
+            target.kind,
+            self.namespace,
+            self.caller,
+            options,
+            self.warnings,
+            target.name,
+            target.subresource,
+        )
+
+    def deletion(self, options: DeleteOptions) -> Deletion:
+        """The deletion that it asks for."""
+        target = self.target
+        return Deletion(self.backend, target.kind, self.namespace, target.name, self.caller, options, self.warnings)
 
 
 class Verbs:

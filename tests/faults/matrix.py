@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from gangctl.sandbox import faults
-from gangctl.sandbox.audit import Record
+from gangctl.sandbox.audit import WRITES, Record
 from gangctl.sandbox.faults import Action, Match
 from tests.faults.scenarios import Scenario
 from tests.faults.virtual_time import run
@@ -84,9 +84,9 @@ class Point:
             return {name: action for name, action in _WRITE.items() if name != "forbidden"}
         if self.resource == "policyreports.wgpolicyk8s.io":
             # What nobody may write, or somebody else does, is left to the next scan, ten minutes later.
-            kinds = _WRITE if self.verb in faults.WRITES else _LIST
+            kinds = _WRITE if self.verb in WRITES else _LIST
             return {name: action for name, action in kinds.items() if name not in {"forbidden", "conflict"}}
-        if self.verb in faults.WRITES:
+        if self.verb in WRITES:
             return _WRITE
         return {"get": _GET, "list": _LIST}.get(self.verb, _WATCH)
 

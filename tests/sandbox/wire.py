@@ -58,10 +58,8 @@ class Wire:
     ) -> None:
         await self.session.close()
 
-    async def send(
-        self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", accept: str = "*/*"
-    ) -> Told:
-        headers = {"Accept": accept}
+    async def send(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Told:
+        headers: dict[str, str] = {}
         data: BytesIO | None = None
         if body is not None:
             headers["Content-Type"] = content_type

@@ -29,7 +29,7 @@ from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, RefusedValueError, quoted
 from gangctl.pathways.reading.annotations import read_modes
 from gangctl.pathways.reading.pathwaysjob import Reading
-from gangctl.pathways.reading.workergroup import ANY_SLICE
+from gangctl.pathways.reading.spec import ANY_SLICE
 from gangctl.pathways.result import Profile
 from gangctl.pathways.words import (
     GANG_MODE_PATH,

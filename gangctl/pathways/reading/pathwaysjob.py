@@ -21,10 +21,9 @@ from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.origins import Origin, OriginKind
 from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, listed, near, problem, quoted
 from gangctl.pathways.reading.annotations import read_modes, read_pathways_options
-from gangctl.pathways.reading.components import read_components
 from gangctl.pathways.reading.fields import MOST_ENTRIES, refuse_unknown, signed
 from gangctl.pathways.reading.podtemplate import MOST_VARIABLES, read_template
-from gangctl.pathways.reading.workergroup import ANY_SLICE, read_workers
+from gangctl.pathways.reading.spec import ANY_SLICE, read_components, read_workers
 from gangctl.pathways.words import API_VERSION, GROUP, KIND, OPTIONS
 
 GENERATED: Final = "xxxxx"

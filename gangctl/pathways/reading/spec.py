@@ -1,4 +1,4 @@
-"""The group of workers in ``spec.workers``: the slices of a PathwaysJob, and how they run."""
+"""Parts of the spec: the group of workers, which are the slices, and what changes the containers that gangctl adds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from gangctl.pathways.accelerators.shapes import MACHINE_TYPES_OF_JOBS
 from gangctl.pathways.accelerators.slices import Slice
 from gangctl.pathways.accelerators.table import by_machine_type
 from gangctl.pathways.accelerators.topologies import slice_of
-from gangctl.pathways.job import DEFAULT_SLICE_RESTARTS, PathwaysJob
+from gangctl.pathways.job import DEFAULT_SLICE_RESTARTS, Component, ComponentType, PathwaysJob
 from gangctl.pathways.problems import InvalidReason, Problem, RefusedValueError, listed, near, problem, quoted
-from gangctl.pathways.reading.fields import MOST_ENTRIES, signed
+from gangctl.pathways.reading.fields import MOST_ENTRIES, signed, texts
+from gangctl.pathways.reading.podtemplate import read_environment
 
 ANY_SLICE: Final = slice_of(by_machine_type("ct5p-hightpu-4t"), "2x2x1", strict=True)
 """What a job has while it is read; nobody looks at it before it is replaced."""
@@ -62,3 +63,32 @@ def _read_slice(group: Reader, problems: list[Problem]) -> Slice | None:
     except RefusedValueError as refused:
         problems.append(problem(refused.reason, f"{group.path}.topology", refused.detail))
         return None
+
+
+def read_components(spec: Reader, problems: list[Problem]) -> dict[ComponentType, Component]:
+    """The entries of ``spec.customComponents`` by the container that they change."""
+    components: dict[ComponentType, Component] = {}
+    for entry in spec.children("customComponents", MOST_ENTRIES):
+        component = Component(
+            entry.path, entry.string("image"), texts(entry, "customFlags"), read_environment(entry, "customEnv")
+        )
+        kind = _read_component_type(entry, problems)
+        if kind is not None and kind in components:
+            detail = f'a second entry for "{kind}", the first is {components[kind].path}: write one entry for each'
+            path = f"{entry.path}.componentType"
+            problems.append(problem(InvalidReason.INVALID_COMPONENT, path, detail, ErrorKind.DUPLICATE))
+        elif kind is not None:
+            components[kind] = component
+    return components
+
+
+def _read_component_type(entry: Reader, problems: list[Problem]) -> ComponentType | None:
+    value = entry.string("componentType")
+    for kind in ComponentType:
+        if kind == value:
+            return kind
+    said = f"unsupported value {quoted(value)}" if value else "is required"
+    detail = f"{said}{near(value, ComponentType)}, allowed: {listed(ComponentType)}"
+    error = ErrorKind.NOT_SUPPORTED if value else ErrorKind.REQUIRED
+    problems.append(problem(InvalidReason.INVALID_COMPONENT, f"{entry.path}.componentType", detail, error))
+    return None
