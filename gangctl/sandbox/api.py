@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gangctl.sandbox import apply, binding, bodies, deletion, errors, patches, reads, writes
-from gangctl.sandbox.admission import Admission, NoAdmission
+from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.caller import (
     DEFAULT_DELETE,
     DEFAULT_WRITE,
@@ -27,7 +27,7 @@ from gangctl.sandbox.objects import Object, copy, now, uid
 from gangctl.sandbox.patches import PatchType
 from gangctl.sandbox.reads import ListQuery, ObjectList
 from gangctl.sandbox.registry import Backend, Registry
-from gangctl.sandbox.store import Store, Stored
+from gangctl.sandbox.store import REMEMBERED, Store, Stored
 from gangctl.sandbox.writes import Write
 
 __all__ = [
@@ -52,12 +52,13 @@ class Api:
         *,
         gates: Mapping[str, bool] | None = None,
         runtime_config: Mapping[str, bool] | None = None,
-        admission: Admission | None = None,
-        store: Store | None = None,
+        admission: WebhookAdmission | None = None,
+        remembered: int = REMEMBERED,
     ) -> None:
         """Start with the namespaces that every cluster has; ValueError for an unknown minor."""
         registry = Registry(minor, gates, runtime_config)
-        self.backend = Backend(store or Store(), registry, admission or NoAdmission())
+        store = Store(remembered)
+        self.backend = Backend(store, registry, admission or WebhookAdmission(store))
         self._make_namespaces()
         # What was before a client could know of it is too old for everybody.
         self.store.compact()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from gangctl.sandbox.admission import Admission, NoAdmission
+from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.kinds import NEWEST, ResourceKind, gates_of, kinds_of
 from gangctl.sandbox.rules import KindRules, rules_for
 from gangctl.sandbox.rules.world import World
@@ -63,9 +63,9 @@ class Registry:
 class Backend:
     """What every verb works with."""
 
-    store: Store = field(default_factory=Store)
-    registry: Registry = field(default_factory=Registry)
-    admission: Admission = field(default_factory=NoAdmission)
+    store: Store
+    registry: Registry
+    admission: WebhookAdmission
 
     @property
     def world(self) -> World:

@@ -16,7 +16,6 @@ from aiohttp import web
 
 from gangctl.runtime.authority import found, issue
 from gangctl.runtime.tls import KeyPair, ServerTls
-from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.audit import Audit
 from gangctl.sandbox.caller import Caller
@@ -28,7 +27,7 @@ from gangctl.sandbox.http import BOOKMARK_SECONDS, Front
 from gangctl.sandbox.kinds import NEWEST
 from gangctl.sandbox.namespaces import NamespaceController
 from gangctl.sandbox.protection import PodGroupProtection
-from gangctl.sandbox.store import REMEMBERED, Store
+from gangctl.sandbox.store import REMEMBERED
 
 _HOST: Final = "127.0.0.1"
 _LIFETIME: Final = timedelta(days=365)
@@ -59,14 +58,11 @@ class Sandbox:
     def __init__(self, options: SandboxOptions | None = None) -> None:
         """Make the server's objects; nothing listens yet. ValueError for an unknown minor."""
         self.options: Final = options or SandboxOptions()
-        store = Store(self.options.remembered)
-        self._admission = WebhookAdmission(store)
         self.api: Final = Api(
             self.options.minor,
             gates=self.options.gates,
             runtime_config=self.options.runtime_config,
-            admission=self._admission,
-            store=store,
+            remembered=self.options.remembered,
         )
         self._controllers: tuple[StoreController[Any], ...] = (
             GarbageCollector(self.api),
@@ -135,7 +131,7 @@ class Sandbox:
         if runner is not None:
             self._front.end_watches()
             await runner.cleanup()
-        await self._admission.close()
+        await self.api.backend.admission.close()
 
     async def _run_controllers(self) -> None:
         async with asyncio.TaskGroup() as tasks:

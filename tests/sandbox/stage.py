@@ -8,17 +8,26 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from gangctl.sandbox.admission import Attributes
+from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.api import SYSTEM, Api, DeleteOptions
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.sandbox.simulated import SimulatedControllers
+from gangctl.sandbox.store import Store
 from tests.controlplane.wait import NotYet, wait_for
 
 NAMESPACE = "t"
 _TURNS = 50
 
 
-class Referring:
+class NoWebhooks(WebhookAdmission):
+    """Admission of a server on which none is registered, for tests to say more."""
+
+    def __init__(self) -> None:
+        super().__init__(Store())
+
+
+class Referring(NoWebhooks):
     """Admission that puts the pods of every new Job into a group of 1.35 called like its JobSet, as a webhook would."""
 
     async def mutate(self, attributes: Attributes, obj: Object) -> Object:
@@ -26,9 +35,6 @@ class Referring:
             name = obj["metadata"]["labels"]["jobset.sigs.k8s.io/jobset-name"]
             obj["spec"]["template"]["spec"]["workloadRef"] = {"name": name, "podGroup": "w"}
         return obj
-
-    async def validate(self, attributes: Attributes, obj: Object | None) -> None:
-        del attributes, obj
 
 
 class Stage:

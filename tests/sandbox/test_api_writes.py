@@ -5,12 +5,13 @@ import re
 
 import pytest
 
-from gangctl.sandbox.admission import Attributes, NoAdmission
+from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.api import SYSTEM, Api, Caller, WriteOptions
 from gangctl.sandbox.errors import StatusError, bad_request
 from gangctl.sandbox.objects import Object
 from tests.rows import each
 from tests.sandbox.bodies import EVENT, JOB, POD
+from tests.sandbox.stage import NoWebhooks
 
 ME = Caller("me")
 DRY = WriteOptions(dry_run=True)
@@ -165,10 +166,11 @@ async def test_readers_cannot_change_what_is_stored(api: Api) -> None:
     assert (await api.get(api.kind("configmaps"), "default", "c"))["data"] == {"a": "1"}
 
 
-class _Meanwhile(NoAdmission):
+class _Meanwhile(NoWebhooks):
     """Something else is written while the first update is with the webhooks."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.api: Api
         self.asked = 0
 
@@ -195,7 +197,7 @@ async def test_what_is_written_meanwhile_survives_or_is_a_conflict() -> None:
     assert first["metadata"]["uid"] == current["metadata"]["uid"]
 
 
-class _Refusing(NoAdmission):
+class _Refusing(NoWebhooks):
     async def validate(self, attributes: Attributes, obj: Object | None) -> None:
         del obj
         attributes.warnings.append("think twice")

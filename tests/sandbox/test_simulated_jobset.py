@@ -12,7 +12,7 @@ from gangctl.sandbox.objects import Object
 from gangctl.sandbox.simulated import add_nodes
 from tests.jobsets import jobset, rj
 from tests.rows import each
-from tests.sandbox.stage import NAMESPACE, Referring, Stage, stage
+from tests.sandbox.stage import NAMESPACE, NoWebhooks, Referring, Stage, stage
 
 JOBSETS = "jobsets.jobset.x-k8s.io"
 JOBS = "jobs.batch"
@@ -273,10 +273,11 @@ async def test_another_controllers_jobset_is_left_alone() -> None:
         assert await on.jobs() == {}
 
 
-class _Refusing:
+class _Refusing(NoWebhooks):
     """Admission that refuses Jobs as often as it is told."""
 
     def __init__(self, times: int) -> None:
+        super().__init__()
         self.left = times
 
     async def mutate(self, attributes: Attributes, obj: Object) -> Object:
@@ -284,9 +285,6 @@ class _Refusing:
             self.left -= 1
             raise StatusError(403, "Forbidden", 'admission webhook "w" denied the request: not yet')
         return obj
-
-    async def validate(self, attributes: Attributes, obj: Object | None) -> None:
-        del attributes, obj
 
 
 async def test_a_refused_job_is_tried_again_and_said_once() -> None:

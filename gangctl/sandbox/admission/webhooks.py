@@ -25,7 +25,7 @@ _NEVER_SENT: Final = frozenset({MUTATING, VALIDATING})
 
 
 class WebhookAdmission:
-    """Calls what the registrations in ``store`` ask for."""
+    """Asked before every write that is not the server's own: calls what the registrations in ``store`` ask for."""
 
     def __init__(self, store: Store) -> None:
         """Call nobody yet."""
@@ -52,7 +52,7 @@ class WebhookAdmission:
         return obj
 
     async def validate(self, attributes: Attributes, obj: Object | None) -> None:
-        """StatusError of the first webhook, in their order, that refuses."""
+        """StatusError of the first webhook, in their order, that refuses; ``obj`` is None for a DELETE."""
         hooks = self._of(VALIDATING, attributes)
         answers = await asyncio.gather(*(self._asked(hook, attributes, obj) for hook in hooks), return_exceptions=True)
         for answer in answers:
