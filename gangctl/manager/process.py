@@ -38,11 +38,11 @@ from gangctl.manager.processmetrics import ProcessMetrics
 from gangctl.manager.securemetrics import SecureMetrics
 from gangctl.manager.settings import ControllerSettings, split_address
 from gangctl.manager.webhooks import listening
-from gangctl.runtime.election import ElectionOptions, LeaseElection, leadership_told
+from gangctl.runtime.election import ElectionOptions, LeaseElection, ShardElection, leadership_told
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.probes import Check, ProbeServer
-from gangctl.runtime.shards import ShardElection, Share, lease_names
+from gangctl.runtime.shards import Share, lease_names
 
 LEASE: Final = "gangctl"
 """Name of the first shard's Lease, and the beginning of the names of others."""

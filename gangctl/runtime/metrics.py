@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import Resource
+from gangctl.runtime.election import ShardElection
 from gangctl.runtime.events import RESULTS as EVENT_RESULTS
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.queue import ControllerObserver, WorkQueue
-from gangctl.runtime.shards import ShardElection
 
 Labels = tuple[str, ...]
 

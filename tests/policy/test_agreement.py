@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import orjson
-from gangctl.manager.scans import Sight
 
 from gangctl.api.objects import Object
 from gangctl.cli.policy.requests import as_admitted
@@ -21,6 +20,7 @@ from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
+from gangctl.manager.policies import Sight
 from gangctl.policy.exemptions import load_exception
 from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.review import Review
