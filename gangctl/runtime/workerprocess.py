@@ -146,6 +146,12 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
+                # Before there is a process: one whose start is cancelled here would have no owner.
+                reader, writer = await asyncio.open_unix_connection(sock=ours)
+            except BaseException:
+                ours.close()
+                raise
+            try:
                 process = await asyncio.create_subprocess_exec(
                     *_command(spec, theirs.fileno()),
                     stdin=DEVNULL,
@@ -157,9 +163,8 @@ class WorkerProcess:
                     start_new_session=True,
                 )
             except BaseException:
-                ours.close()
+                writer.close()
                 raise
-        reader, writer = await asyncio.open_unix_connection(sock=ours)
         return cls(spec, process, reader, writer)
 
     @property

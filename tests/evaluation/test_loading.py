@@ -41,11 +41,11 @@ async def test_policies_are_loaded_beside_the_event_loop(monkeypatch: pytest.Mon
 
 async def test_workers_load_many_policies_before_they_are_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     rules = [f"object.spec.replicatedJobs.all(j, j.replicas != {n} || size(j.name) > {n})" for n in range(-40, 0)]
-    sent: list[object] = []
+    sent: dict[WorkerProcess, list[type]] = {}
     send = WorkerProcess.send
 
     async def noted(worker: WorkerProcess, request: object) -> None:
-        sent.append(request)
+        sent.setdefault(worker, []).append(type(request))
         await send(worker, request)
 
     # However long it takes.
@@ -58,7 +58,8 @@ async def test_workers_load_many_policies_before_they_are_in_force(monkeypatch: 
         monkeypatch.setattr(WorkerProcess, "send", noted)
         await evaluator.install(many)
         outcomes = await evaluator.evaluate(jobset_review())
-    assert [type(each) for each in sent] == [Evaluate], "nothing is left to load"
+    # A spare may still be loading.
+    assert [each for each in sent.values() if Evaluate in each] == [[Evaluate]], "nothing is left to load"
     assert {each.findings[0].result for each in outcomes} == {Result.PASS}
 
 

@@ -222,6 +222,23 @@ async def test_a_cancelled_start_leaves_nothing() -> None:
     assert not children()
 
 
+async def test_a_start_that_is_cancelled_before_it_has_its_channel_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reached = asyncio.Event()
+
+    async def stuck(**_: object) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio, "open_unix_connection", stuck)
+    starting = asyncio.create_task(WorkerProcess.start(SPEC))
+    await reached.wait()
+    starting.cancel()
+    await asyncio.wait([starting])
+    assert not children()
+
+
 def children() -> list[int]:
     """Processes started by this one that run this module's services."""
     mine = []
