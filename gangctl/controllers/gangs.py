@@ -4,10 +4,6 @@ A reconcile is five steps: observe, plan, diff, apply, report. It is level-trigg
 call reads what is there now and does what is missing, so that a crash after any single
 write is repaired by the next call. It never writes to JobSets, Jobs or pods, and never
 touches an object that it does not control.
-
-Questions about pods, asked of the API server when the answer decides something; they are rare.
-What is made and deleted does not depend on the watch of pods, which readiness has and which may be switched off: their
-Jobs say nearly as much.
 """
 
 from __future__ import annotations
@@ -40,7 +36,10 @@ _UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class PodReader:
-    """Reads the pods of one JobSet at a time."""
+    """Reads the pods of one JobSet from the API server, in the rare cases in which they decide something.
+
+    The watch of pods is for readiness alone, and may be switched off.
+    """
 
     def __init__(self, client: Client) -> None:
         """Ask through ``client``."""

@@ -20,7 +20,8 @@ from gangctl.controllers.projections import project_jobset
 from gangctl.controllers.reporter import RecordEvent
 from gangctl.errors import ApiError, NotFoundError
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.kueue.checks import GateDecision, Move, Standing, decide_gate, gated, is_opened, ungate_patch
+from gangctl.kueue.checks import Standing
+from gangctl.kueue.gates import GateDecision, Move, decide_gate, gated, is_opened, ungate_patch
 from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.runtime.controller import Action, await_change, requeue

@@ -1,10 +1,4 @@
-"""Carries changes out, one by one and in order, and says what was done.
-
-Own writes, remembered until the informer has seen them.
-Between a write and its watch event the cache is behind; a reconcile in that gap would
-write again. The overlay lays what gangctl's own writes returned over what the cache says,
-and forgets an entry as soon as the cache has caught up, or after a while at the latest.
-"""
+"""Carries changes out, one by one and in order, and says what was done."""
 
 from __future__ import annotations
 
@@ -46,8 +40,9 @@ def _supersedes(cached: Observed, written: Observed) -> bool:
 class Overlay:
     """Objects as gangctl's last write left them, by kind, namespace and name.
 
-    A watch event may overtake the answer to the write that caused it, so deletions that
-    the informer has told are remembered for a while too.
+    Between a write and its watch event the cache is behind, and a reconcile in that gap would write again. An entry
+    goes when the cache has caught up, or after :data:`TTL_SECONDS`. A watch event may overtake the answer to the
+    write that caused it, so deletions that the informer has seen are remembered as long.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -3,8 +3,6 @@
 A Job runs min(parallelism, completions) pods at a time, not ``parallelism``:
 with fewer completions the rest is never created, and a gang that counted them
 would wait for ever (KEP-1068 review, edge cases 1 to 5 of the scheduling API).
-
-Whether some pods of a gang are only created after others of the same gang run: a deadlock if it stays one gang.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from gangctl.api.jobset import JobSet, ReplicatedJob
 
 
 def is_sequenced(jobset: JobSet, members: Sequence[ReplicatedJob]) -> bool:
-    """Whether JobSet creates the Jobs of ``members`` one after another.
+    """Whether JobSet creates the Jobs of ``members`` one after another: a deadlock if they are one gang.
 
     With startupPolicy InOrder it always does. With dependsOn it does when a member
     depends on another member, be it through ReplicatedJobs that are not in the gang;

@@ -1,10 +1,4 @@
-"""What should exist for one JobSet, from the JobSet and its Jobs: the plan step of a reconcile. Pure.
-
-The groups of the next attempt, which exist before they are needed.
-A restart names new groups, and the scheduler holds its pods until these exist. They are
-created while the attempt before them runs: a JobSet that restarts while gangctl is away
-starts again, as a whole. Until then no pod names them, and the scheduler has nothing to do.
-"""
+"""What should exist for one JobSet, from the JobSet and its Jobs: the plan step of a reconcile. Pure."""
 
 from __future__ import annotations
 
@@ -26,6 +20,8 @@ from gangctl.gang.unlinked import find_unlinked, tell, without
 def spare_groups(plan: GangPlan) -> tuple[PodGroup, ...]:
     """The groups that a restart would name which the failure policy still allows; none where it allows none.
 
+    They are created while the attempt before them runs, so that a JobSet that restarts while gangctl is away starts
+    again as a whole. Until then no pod names them, and the scheduler has nothing to do.
     They wait for all their pods, whatever became of those of this attempt.
     """
     templates = {template.name: template for template in plan.workload.templates}

@@ -4,8 +4,6 @@ Kueue 0.19 has two: the older one (Pending, Inadmissible, Waiting), and that of 
 ``UnadmittedWorkloadsObservability``. A phase follows from the status of conditions first and from a reason second, and
 is the same under both; what a reason says beyond that is told beside it, as Kueue says it.
 Source: Kueue ``apis/kueue/v1beta2`` of v0.19.
-
-Why Kueue took quota back, from the condition Evicted and what stands beside it.
 """
 
 from __future__ import annotations
@@ -59,7 +57,10 @@ _PREEMPTED_FOR: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """``reason`` is Kueue's without its cause; ``cause`` is what it was due to, or how it was preempted."""
+    """Why Kueue took quota back, from the condition Evicted and what stands beside it.
+
+    ``reason`` is Kueue's without its cause; ``cause`` is what it was due to, or how it was preempted.
+    """
 
     reason: str
     cause: str = ""

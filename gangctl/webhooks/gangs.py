@@ -34,8 +34,8 @@ from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
-from gangctl.kueue.checks import gate_patch
 from gangctl.kueue.consistency import Consistency, KueueFacts, check_consistency
+from gangctl.kueue.gates import gate_patch
 from gangctl.webhooks.configurations import MUTATE_JOBS, MUTATE_JOBSETS, VALIDATE_JOBSETS
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
 

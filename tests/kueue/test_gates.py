@@ -12,7 +12,8 @@ from gangctl.api.scheduling import Generation, Observed
 from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
-from gangctl.kueue.checks import Move, Progress, Standing, decide_gate, gate_patch, gated, ungate_patch
+from gangctl.kueue.checks import Progress, Standing
+from gangctl.kueue.gates import Move, decide_gate, gate_patch, gated, ungate_patch
 from gangctl.kueue.names import GATE, MULTIKUEUE_ORIGIN, PREBUILT_WORKLOAD
 from gangctl.webhooks.gangs import GangAdmission
 from gangctl.webhooks.review import AdmissionRequest, RequestedResource
