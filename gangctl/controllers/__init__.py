@@ -1,1 +1,1 @@
-"""Controllers, the imperative shell: read a snapshot, ask the core, write what is missing, say what was done."""
+"""Controllers, the imperative shell: read a snapshot, call the pure functions, write what is missing, report it."""

@@ -1,8 +1,7 @@
-"""What gangctl knows of the cluster: JobSets with their Jobs, and the served generation's objects.
+"""Caches of cluster state: JobSets with their Jobs, and the scheduling objects of the served generation.
 
-Every replica keeps these caches, because the webhooks answer from them; the leader
-also reconciles from them. Workloads and PodGroups are dropped and read anew when the
-cluster starts to serve another generation.
+Every replica keeps these caches, because the webhooks answer from them; the leader also reconciles from them. Workloads
+and PodGroups are dropped and read again when the cluster starts to serve another generation.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Enqueue = Callable[[Key, float], None]
 Observer = Callable[[Resource], InformerObserver]
 
 PROGRESS_DELAY_SECONDS: Final = 0.25
-"""Jobs report pods one by one; their JobSet is looked at once for many of them."""
+"""Jobs report pods one by one; their JobSet is checked once for many of them."""
 
 _CHILDREN: Final = Selection(label_selector=JOBSET_NAME)
 
@@ -50,7 +49,7 @@ class SchedulingCache:
         observer: Callable[[Resource], InformerObserver],
         on_lost: Callable[[], None],
     ) -> None:
-        """Make the informers; :meth:`run` runs them. ``on_lost`` is called when the server serves them no more."""
+        """Make the informers; :meth:`run` runs them. ``on_lost`` is called when the server no longer serves them."""
         self.generation = generation
         self.informers: dict[Kind, Informer[Observed]] = {}
         self._on_lost = on_lost
@@ -66,7 +65,7 @@ class SchedulingCache:
             )
 
     async def settled(self) -> None:
-        """Wait until everything was seen, or the server turns out not to serve this generation any more."""
+        """Wait until both collections are synced, or the server turns out not to serve this generation."""
         tasks: list[asyncio.Task[bool]] = [asyncio.create_task(self._seen()), asyncio.create_task(self._lost.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -96,7 +95,7 @@ def _claims(observed: Observed) -> list[Key]:
 
 
 class GangCaches:
-    """The informers, and questions to them that hide own writes that are still under way."""
+    """The informers, and queries of them that include own writes whose watch events are still to come."""
 
     def __init__(
         self,
@@ -108,7 +107,7 @@ class GangCaches:
     ) -> None:
         """``enqueue(key, seconds)`` asks for a reconcile of a JobSet after a delay.
 
-        ``on_lost`` is called when the generation that is followed turns out not to be served any more.
+        ``on_lost`` is called when the server turns out not to serve the followed generation any more.
         """
         self._on_lost = on_lost
         self._client = client
@@ -135,14 +134,14 @@ class GangCaches:
 
     @property
     def informers(self) -> dict[str, Informer[Any]]:
-        """Every informer by the plural name of what it mirrors."""
+        """Every informer by the plural name of its resource."""
         found: dict[str, Informer[Any]] = {"jobsets": self.jobsets, "jobs": self._jobs}
         if self._scheduling is not None:
             found |= {i.resource.plural: i for i in self._scheduling.informers.values()}
         return found
 
     def unsynced(self) -> list[str]:
-        """Names of informers that have not seen everything yet; a cluster without JobSets is complete without them."""
+        """Names of informers that are not synced yet; a cluster without JobSets is complete without them."""
         return [
             name
             for name, informer in self.informers.items()
@@ -191,7 +190,7 @@ class GangCaches:
         return self._jobs.store.get(namespace, name)
 
     def scheduling(self, kind: Kind, namespace: str, name: str) -> Observed | None:
-        """A Workload or PodGroup, own writes included, whoever owns it."""
+        """A Workload or PodGroup, own writes included, with any owner."""
         return self.overlay.view(kind, namespace, name, self._store(kind).get(namespace, name))
 
     def groups_of(self, namespace: str, uid: str, names: Sequence[str]) -> dict[str, Observed]:
@@ -199,7 +198,7 @@ class GangCaches:
         return self._groups(namespace, [*names, *self._owned(uid)(names)])
 
     async def existing(self, plan: GangPlan) -> Existing:
-        """What exists for the JobSet of a plan; the event loop has its turn while many groups are looked up."""
+        """What exists for the JobSet of a plan; long lookups yield to the event loop."""
         namespace, names = plan.jobset.namespace, [group.name for group in plan.groups]
         names += await computed(len(names), self._owned(plan.uid), names)
         found = self._groups(namespace, names[:AT_ONCE])
@@ -209,7 +208,7 @@ class GangCaches:
         return Existing(self.scheduling("Workload", namespace, plan.workload.name), found)
 
     def _owned(self, uid: str) -> Callable[[Sequence[str]], list[str]]:
-        """Names of the PodGroups that a JobSet controls now, but for those that are known: a function of them."""
+        """A function that returns the names of the PodGroups that a JobSet controls now, except the known ones."""
         seen, written = self._store("PodGroup").keys_by_index("owner", uid), self.overlay.written("PodGroup")
 
         def others(known: Sequence[str]) -> list[str]:
@@ -224,7 +223,7 @@ class GangCaches:
         return {name: observed for name, observed in found if observed is not None}
 
     def claimed(self, namespace: str, jobset: str) -> str | None:
-        """Name of a Workload that somebody else made for this JobSet.
+        """Name of a Workload that another controller made for this JobSet.
 
         One that a JobSet of this name controls is gangctl's, or garbage of an earlier JobSet of the same name.
         """
@@ -247,7 +246,7 @@ class GangCaches:
             self._enqueue(changed.key, 0.0)
 
     def _on_job(self, old: JobProgress | None, new: JobProgress | None) -> None:
-        """A Job's pods finished, or there are none any more; that a Job came into being alone changes nothing."""
+        """A Job's pods finished, or it has no more pods; the creation of a Job alone changes nothing."""
         job = new or old
         if job is not None and old is not None:
             self._enqueue((job.namespace, job.jobset), PROGRESS_DELAY_SECONDS)

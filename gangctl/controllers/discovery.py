@@ -1,8 +1,7 @@
-"""Watches which generation of the scheduling API the cluster serves, and tells when that changes.
+"""Watches which generation of the scheduling API the cluster serves, and reports changes.
 
-The control plane may be upgraded, or its gates switched, while gangctl runs; nothing
-announces it, so discovery and proof are repeated. A change of generation makes everything
-that depends on it start anew.
+The control plane may be upgraded, or its feature gates switched, while gangctl runs. The API server does not announce
+it, so discovery and proof are repeated. After a change, everything that depends on the generation restarts.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from gangctl.gang.generation import (
 
 PERIOD_SECONDS: Final = 30.0
 DOUBT_SECONDS: Final = 2.0
-"""An API server that starts does not tell all it serves at once: a loss is believed when it is seen twice."""
+"""A starting API server does not list all its resources at once: a loss counts after two checks."""
 
 _AGAIN_SECONDS: Final = 0.5
 
@@ -50,7 +49,7 @@ async def served_resources(client: Client) -> dict[str, frozenset[str]]:
 
 
 async def prove(client: Client, generation: Generation, namespace: str) -> ApiState:
-    """Create a tiny Job in ``namespace`` as a dry run, and evaluate what the server would have kept of it."""
+    """Create a tiny Job in ``namespace`` as a dry run, and evaluate which fields the server would have kept."""
     stored = await client.create(JOBS, proof_job(generation, namespace), namespace, dry_run=True)
     return evaluate_proof(generation, stored)
 
@@ -58,7 +57,7 @@ async def prove(client: Client, generation: Generation, namespace: str) -> ApiSt
 async def look(client: Client, own_namespace: str) -> ApiState:
     """Discover the generation, and prove by dry runs that pods keep their reference, and who writes it.
 
-    Raises :class:`ApiError` when the server cannot be asked. A refused proof counts as no proof.
+    Raises :class:`ApiError` when the server does not answer. A refused proof counts as no proof.
     """
     state = pick_generation(await served_resources(client))
     if state.generation is None:
@@ -90,7 +89,7 @@ async def _written(client: Client, own_namespace: str) -> bool:
 
 
 async def _unreadable(client: Client, generation: Generation) -> ApiState | None:
-    """Ask for one object of each kind: an upgrade may have left some that this API server cannot decode."""
+    """Read one object of each kind: after an upgrade, this API server may be unable to decode some."""
     for resource in scheduling_resources(generation).values():
         try:
             async with aclosing(client.pages(resource, limit=1)) as pages:
@@ -114,10 +113,10 @@ class DiscoveryLoop:
         period_seconds: float = PERIOD_SECONDS,
         doubt_seconds: float = DOUBT_SECONDS,
     ) -> None:
-        """Look every ``period_seconds``, and at once when :meth:`hurry` is called.
+        """Check every ``period_seconds``, and at once when :meth:`hurry` is called.
 
-        When there is no gang scheduling any more, or no policy that writes references, look again after
-        ``doubt_seconds`` before telling.
+        When gang scheduling, or the policy that writes references, has disappeared, check again after ``doubt_seconds``
+        before reporting it.
         """
         self._client = client
         self._own_namespace = own_namespace
@@ -127,21 +126,21 @@ class DiscoveryLoop:
         self._hurry = asyncio.Event()
         self.state = ApiState(None, "discovery has not finished yet")
         self.settled = asyncio.Event()
-        """Set once the first look has succeeded."""
+        """Set once the first check has succeeded."""
 
     def hurry(self) -> None:
-        """Look again now: something was seen that hints at a change."""
+        """Check now: there is a sign of a change."""
         self._hurry.set()
 
     async def run(self) -> None:
-        """Look for ever; a server that cannot be asked changes nothing and is asked again, soon at first."""
+        """Check until cancelled; without an answer of the server the state stays, and the next try comes soon."""
         again = Backoff(_AGAIN_SECONDS, self._period)
         while True:
             self._hurry.clear()
             try:
                 await self._settle(await self._look())
                 if self.state.policies and not self.state.by_policy:
-                    # It may be on its way: an API server takes a moment to notice a policy.
+                    # An API server takes a moment to notice a policy.
                     pause = min(again.next(), self._period)
                 else:
                     again.reset()

@@ -36,7 +36,7 @@ _UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class PodReader:
-    """Reads the pods of one JobSet from the API server, in the rare cases in which they decide something.
+    """Reads the pods of one JobSet from the API server, in the few cases in which a decision depends on them.
 
     The watch of pods is for readiness alone, and may be switched off.
     """
@@ -78,7 +78,7 @@ PODS_RETRY_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _Observed:
-    """What a reconcile goes by."""
+    """The input of a reconcile."""
 
     jobset: JobSet
     jobs: Sequence[JobProgress]
@@ -89,7 +89,7 @@ class _Observed:
 
     @property
     def items(self) -> int:
-        """How many Jobs there are to be planned."""
+        """How many Jobs have to be planned."""
         return sum(rj.replicas for rj in self.jobset.replicated_jobs)
 
 
@@ -107,9 +107,9 @@ class GangController:
         rules: Callable[[Generation], ClusterRules],
         suspended: Callable[[JobSet], Lifecycle] = lambda _: Lifecycle.RETIRED,
     ) -> None:
-        """Compose; ``state`` is what discovery last found, ``writer`` makes one for a generation.
+        """Compose; ``state`` is the last result of discovery, ``writer`` makes one for a generation.
 
-        ``suspended`` says what should exist for a JobSet while it is suspended, which depends on who starts it again.
+        ``suspended`` returns which objects a suspended JobSet keeps, which depends on what will resume it.
         """
         self._caches = caches
         self._writer = writer
@@ -174,7 +174,7 @@ class GangController:
         changes = retire(plan.uid, await self._caches.existing(plan))
         if not changes or any(job.active for job in observed.jobs if job.jobset_uid == plan.uid):
             return await_change()
-        # It may have been resumed while its pods were asked for.
+        # It may have been resumed while its pods were read.
         if await self._pods.any_unfinished(jobset) or self._caches.jobset(jobset.key) != jobset:
             return requeue(PODS_RETRY_SECONDS)
         self._reporter.retired(jobset)
@@ -190,7 +190,7 @@ class GangController:
         *,
         interrupted: bool = False,
     ) -> bool:
-        """Write, and report what was written; False when a name is another owner's."""
+        """Write, and report what was written; False when another owner has one of the names."""
         done: list[Change] = []
         try:
             await self._writer(generation).carry_out(changes, done)
@@ -206,7 +206,7 @@ class GangController:
         return True
 
     async def _warn_of_tail(self, observed: _Observed, plan: GangPlan) -> None:
-        """Say that a replacement pod can never be scheduled where minCount cannot follow."""
+        """Report that a replacement pod can never be scheduled because minCount cannot follow."""
         jobs = [job for job in observed.jobs if job.jobset_uid == plan.uid]
         if not any(job.failed and job.active for job in jobs):
             return

@@ -1,8 +1,7 @@
-"""The opt-in gate: JobSets are created with gangctl's name among those that hold Kueue back; here it is taken off.
+"""The opt-in gate: a JobSet is created with gangctl's name among its admission gates; here gangctl removes it.
 
-Not before the gang's objects are there, and not before Kueue has shown that it minds gates at all. Nothing is
-remembered: what the JobSet, its Workload and the gang look like decides, so that a crash at any point is repaired by
-the next look.
+It waits until the gang's objects exist, and Kueue has shown that it respects gates. It keeps no state: it decides from
+the JobSet, its Workload and the gang, so that the next reconcile repairs a crash at any point.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ CHANGED_RETRY_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class _Observed:
-    """What a reconcile goes by."""
+    """The input of a reconcile."""
 
     jobset: JobSet
     workload: QueuedWorkload | None
@@ -62,7 +61,7 @@ class GateKeeper:
 
     @staticmethod
     def awaits(jobset: JobSet) -> bool:
-        """Whether the gate holds a JobSet back: then its gang is made now."""
+        """Whether the gate holds a JobSet back: its gang must exist before the gate is removed."""
         return gated(jobset)
 
     def waiting(self) -> list[Key]:
@@ -70,7 +69,7 @@ class GateKeeper:
         return [jobset.key for jobset in self._caches.jobsets.store.values() if gated(jobset)]
 
     async def reconcile(self, key: Key) -> Action:
-        """Take the gate off one JobSet if it is time."""
+        """Remove the gate of one JobSet if its gang is ready."""
         observed = self._observe(key)
         if observed is None:
             return await_change()
@@ -92,7 +91,7 @@ class GateKeeper:
         return _Observed(jobset, workload, self._standings.of_objects(jobset))
 
     async def _apply(self, observed: _Observed, decision: GateDecision) -> Action:
-        """Take the gate off, and report it; raises ApiError when the API server refuses that."""
+        """Remove the gate, and report it; raises ApiError when the API server refuses that."""
         jobset = observed.jobset
         try:
             await self._writer.json_patch(JOBSETS, jobset.name, ungate_patch(jobset), jobset.namespace)
@@ -124,7 +123,7 @@ class GateKeeper:
         self._say(observed.jobset, Notice(Reason.GATE_REMOVED, f"Gate {GATE} is open: {observed.standing.message}"))
 
     async def _live(self, jobset: JobSet) -> JobSet | None:
-        """The JobSet as it is, if it is gated in truth: caches of two kinds of objects do not show the same moment."""
+        """The current JobSet from the API server, if it still has the gate: caches of two kinds may differ in age."""
         try:
             live = project_jobset(await self._reader.get(JOBSETS, jobset.name, jobset.namespace))
         except NotFoundError:

@@ -1,7 +1,7 @@
-"""Parameter objects: one informer for whatever some policy reads, no more than it reads, and as long as it does.
+"""Parameter objects: one informer for each set of objects that a policy reads, for as long as it reads them.
 
-A policy that names its object has that one watched and no other of its kind; one that names a namespace has
-only that looked at. Kinds are discovered, so any CustomResourceDefinition is supported, also one that comes later.
+A policy that names its object has only that one watched; one that names a namespace has only that namespace watched.
+Kinds are discovered, so any CustomResourceDefinition is supported, also one that is installed later.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
 from gangctl.runtime.store import Store
 
 SETTLE_SECONDS: Final = 5.0
-"""How long a policy that is new waits for its parameters before it counts."""
+"""How long a new policy waits for its parameters before it takes effect."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What some policy reads: objects of a kind, in a namespace or all, of a name, with labels, or any."""
+    """The objects that a policy reads: a kind, optionally limited to a namespace, a name or labels."""
 
     api_version: str
     kind: str
@@ -49,7 +49,7 @@ class Wanted:
 
 
 def wanted_by(spec: GangPolicySpec) -> Wanted | None:
-    """What a policy reads; None without parameters."""
+    """The objects that a policy reads; None without parameters."""
     kind, reference = spec.param_kind, spec.param_ref
     if kind is None or reference is None:
         return None
@@ -57,7 +57,7 @@ def wanted_by(spec: GangPolicySpec) -> Wanted | None:
 
 
 def written(selector: LabelSelector | None) -> str:
-    """A label selector as a query parameter has it; empty for everything."""
+    """A label selector as a query parameter; empty for everything."""
     if selector is None:
         return ""
     terms = [f"{key}={value}" for key, value in selector.match_labels.items()]
@@ -83,7 +83,7 @@ class Parameters:
         observer: Observer = lambda _: InformerObserver(),
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
-        """Watch nothing yet; ``on_change`` is called when something can be read, or cannot any more."""
+        """Watch nothing yet; ``on_change`` is called when objects become readable or unreadable."""
         self._client = client
         self._on_change = on_change
         self._observer = observer
@@ -91,7 +91,7 @@ class Parameters:
         self._sources: dict[Wanted, _Source] = {}
 
     async def follow(self, wanted: Iterable[Wanted]) -> None:
-        """Watch exactly this from now on; returns when all of it is known or in trouble, or after a while."""
+        """Watch exactly these from now on; returns when each is synced or has failed, or after a timeout."""
         keep = set(wanted)
         gone = [self._sources.pop(each) for each in list(self._sources) if each not in keep]
         await asyncio.gather(*(source.stop() for source in gone))
@@ -115,7 +115,7 @@ class Parameters:
         return "not looked for yet" if source is None else source.trouble()
 
     def scope(self, api_version: str, kind: str) -> Scope | None:
-        """Whether objects of this kind have a namespace; None while nothing can be said about them."""
+        """Whether objects of this kind have a namespace; None while that is not known."""
         for wanted, source in self._sources.items():
             if (wanted.api_version, wanted.kind) == (api_version, kind) and source.resource is not None:
                 return "Namespaced" if source.resource.namespaced else "Cluster"
@@ -124,7 +124,7 @@ class Parameters:
     def find(
         self, api_version: str, kind: str, namespace: str, *, name: str = "", selector: LabelSelector | None = None
     ) -> Sequence[Object]:
-        """The object of that name, or all that the selector fits; ParamsError while nothing can be said about them."""
+        """The object of that name, or all that the selector matches; ParamsError while they are not known."""
         labels = written(selector)
         # Where paramRef has no namespace, all are watched.
         places = [Wanted(api_version, kind, place, name, labels) for place in (namespace, "")]
@@ -138,7 +138,7 @@ class Parameters:
 
 
 class _Source(InformerObserver):
-    """One kind's informer, once the kind is known."""
+    """One kind's informer, once the kind is discovered."""
 
     def __init__(
         self, client: Client, wanted: Wanted, on_change: Callable[[], None], observer: Observer, look_seconds: float
@@ -154,7 +154,7 @@ class _Source(InformerObserver):
         self._told: InformerObserver | None = None
         self.resource: Resource | None = None
         self.settled = asyncio.Event()
-        """It is known, or known to be in trouble."""
+        """Set when it is synced or has failed."""
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=f"params-{self._wanted.kind}")
@@ -177,7 +177,7 @@ class _Source(InformerObserver):
         return [] if self._informer is None else self._informer.store.by_index("namespace", namespace)
 
     def restarted(self, reason: str) -> None:
-        """An informer says why it begins anew."""
+        """Record why the informer starts again."""
         if self._told is not None:
             self._told.restarted(reason)
         if self._informer is not None and not self._informer.synced.is_set():
@@ -187,7 +187,7 @@ class _Source(InformerObserver):
                 self.resource = None
 
     def broken(self, what: str) -> None:
-        """An informer met an object that it does not understand."""
+        """Record an object that the informer does not understand."""
         if self._told is not None:
             self._told.broken(what)
 

@@ -1,7 +1,7 @@
-"""Keeps the policies in force the ones that the cluster has: loads what changed, and swaps the whole set at once.
+"""Keeps the policies in force equal to the cluster's: loads what changed, and swaps the whole set at once.
 
-A policy that cannot be loaded is not forgotten: it stands beside the set as broken, and its failurePolicy
-decides. Nothing here ends because of what somebody wrote.
+A policy that cannot be loaded is kept beside the set as broken, and its failurePolicy decides. No content of a policy
+ends this loop.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ Key = tuple[str, str]
 """Kind and name."""
 
 UNREADABLE: Final = "InternalError"
-"""Kind of a problem that is gangctl's own."""
+"""Kind of a problem that is an error of gangctl."""
 
 
 class Bench(Protocol):
     """The part of a :class:`~gangctl.evaluation.evaluator.PolicyEvaluator` that is needed here."""
 
     async def load(self, document: Object) -> LoadedPolicy:
-        """Load a policy without holding the event loop up; :class:`PolicyError`."""
+        """Load a policy without blocking the event loop; raises :class:`PolicyError`."""
 
     async def install(self, policies: PolicySet) -> None:
-        """Evaluate by this set from now on."""
+        """Evaluate with this set from now on."""
 
 
 class PolicyKeeper:
-    """Run :meth:`run` in a task; :attr:`current` is what is in force."""
+    """Run :meth:`run` in a task; :attr:`current` is the set in force."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class PolicyKeeper:
         on_swap: Callable[[], None] = lambda: None,
         on_news: Callable[[Key], None] = lambda _: None,
     ) -> None:
-        """``on_swap`` is called when another set is in force, ``on_news`` for what may have another status now."""
+        """``on_swap`` is called when another set is in force, ``on_news`` for objects whose status may have changed."""
         self._sources = sources
         self._parameters = parameters
         self._bench = bench
@@ -66,19 +66,19 @@ class PolicyKeeper:
         self._exceptions: dict[str, tuple[Identity, HeldException]] = {}
         self.current = PolicySet()
         self.synced = asyncio.Event()
-        """Set once the policies that the cluster has are in force."""
+        """Set once the cluster's policies are in force."""
 
     def wake(self) -> None:
-        """Look again: something changed."""
+        """Check again: something changed."""
         self._dirty.set()
 
     def policy(self, name: str, generation: int) -> Held | None:
-        """What became of this generation of a policy; None while it is not loaded."""
+        """The result of loading this generation of a policy; None while it is not loaded."""
         known, held = self._policies.get(name, (NOBODY, None))
         return held if generation == known.generation else None
 
     def exception(self, name: str, generation: int) -> HeldException | None:
-        """What became of this generation of an exception; None while it is not loaded."""
+        """The result of loading this generation of an exception; None while it is not loaded."""
         known, held = self._exceptions.get(name, (NOBODY, None))
         return held if generation == known.generation else None
 
@@ -120,7 +120,7 @@ class PolicyKeeper:
         self._on_swap()
 
     async def _load(self, documents: Mapping[str, Object]) -> bool:
-        """Load policies that are new or changed, forget those that are gone; whether there were any."""
+        """Load new or changed policies, drop deleted ones; return whether there were any."""
         gone = self._policies.keys() - documents.keys()
         for name in gone:
             del self._policies[name]
@@ -165,7 +165,7 @@ class PolicyKeeper:
 
 
 def _unreadable(name: str, document: Object, error: Exception) -> PolicyError:
-    """What is left of a policy on which gangctl failed: its failurePolicy, for every JobSet."""
+    """The placeholder for a policy that gangctl fails to load: its failurePolicy, for every JobSet."""
     problem = Problem("spec", f"gangctl failed to load it ({type(error).__name__}), its log says where", UNREADABLE)
     spec = document.get("spec")
     closed = not isinstance(spec, dict) or spec.get("failurePolicy") != "Ignore"

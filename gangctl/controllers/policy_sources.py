@@ -1,7 +1,7 @@
-"""What policies are made of and evaluated by: the policies, their exceptions, and the namespaces.
+"""The inputs of policy evaluation: the policies, their exceptions, and the namespaces.
 
-All three are few and small, so the whole objects are kept. The definitions of the first two may be
-missing, appear and go while gangctl runs; missing ones are as good as none.
+All three are few and small, so whole objects are kept. The definitions of the first two may be installed and removed
+while gangctl runs; a missing one counts as an empty collection.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ GANG_POLICIES: Final = Resource(_GROUP, _VERSION, "gangpolicies", POLICY_KIND, n
 GANG_POLICY_EXCEPTIONS: Final = Resource(_GROUP, _VERSION, "gangpolicyexceptions", EXCEPTION_KIND, namespaced=False)
 
 NEW_NAMESPACE_SECONDS: Final = 2.0
-"""How long a namespace that was made a moment ago may take to be seen."""
+"""How long to wait for a namespace that was created a moment ago."""
 
 
 def project_whole(raw: dict[str, Any]) -> dict[str, Any]:
-    """Everything but who wrote which field."""
+    """Everything except managedFields."""
     metadata = {key: value for key, value in (raw.get("metadata") or {}).items() if key != "managedFields"}
     return {**raw, "metadata": metadata}
 
 
 def typed(resource: Resource) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """The projection that also says what an object is: items of a list do not."""
+    """The projection that adds apiVersion and kind: items of a list have none."""
 
     def project(raw: dict[str, Any]) -> dict[str, Any]:
         return {**project_whole(raw), "apiVersion": resource.api_version, "kind": resource.kind}
@@ -43,7 +43,7 @@ def typed(resource: Resource) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 class PolicySources:
-    """The informers; ``on_change`` is called when there is something to load anew, as often as that is so."""
+    """The informers; ``on_change`` is called whenever something has to be loaded again."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class PolicySources:
         return [*(source.informer for source in self._documents.values()), self.namespaces]
 
     def subscribe(self, on_change: Callable[[tuple[str, str]], None]) -> None:
-        """Call ``on_change`` with kind and name of each policy or exception that changes, be it in its status only."""
+        """Call ``on_change`` with kind and name of each policy or exception that changes, its status included."""
         for kind, source in self._documents.items():
             source.informer.subscribe(_teller(kind, on_change))
 
@@ -108,7 +108,7 @@ class PolicySources:
                 group.create_task(informer.run())
 
     def unsynced(self) -> list[str]:
-        """Plural names of what has not been seen completely yet; what the cluster does not have is complete."""
+        """Plural names of what is not synced yet; resources that the cluster does not serve count as complete."""
         missing = [
             source.informer.resource.plural
             for source in self._documents.values()
@@ -130,7 +130,7 @@ class PolicySources:
         return None if source.missing else source.store.get("", name)
 
     async def namespace(self, name: str) -> Object | None:
-        """A namespace; one that is not known yet is waited for a little, None when it does not turn up."""
+        """A namespace; waits a little for one that is not known yet, returns None when it does not appear."""
         if (found := self.namespaces.store.get("", name)) is not None:
             return found
         seen: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -169,12 +169,12 @@ def _teller(kind: str, on_change: Callable[[tuple[str, str]], None]) -> Callable
 
 
 class Identity(NamedTuple):
-    """What changes when there is something to load anew: not with the status."""
+    """Changes when something has to be loaded again: not with the status."""
 
     uid: str
     generation: int
     notes: frozenset[tuple[str, str]] = frozenset()
-    """Annotations that reports repeat, which change without a new generation."""
+    """Annotations that reports copy, which change without a new generation."""
 
 
 NOBODY: Final = Identity("", 0)

@@ -1,4 +1,4 @@
-"""What the status of policies and exceptions says, written by the leader when it says something new."""
+"""The status of policies and exceptions, which the leader writes when it changes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _condition(kind: str, status: bool, reason: str, message: str, generation: i
 
 
 def policy_status(held: Held, generation: int, trouble: str = "") -> dict[str, Any]:
-    """The status of a policy, but for times; ``trouble`` is why its parameters cannot be read."""
+    """The status of a policy, without times; ``trouble`` is why its parameters cannot be read."""
     if isinstance(held, PolicyError):
         told = [place(each) for each in held.problems[:_MOST_PROBLEMS]]
         told += [f"and {len(held.problems) - len(told)} more"] if len(held.problems) > len(told) else []
@@ -78,7 +78,7 @@ def _status(kind: str, condition: dict[str, Any], warnings: Iterable[Problem]) -
 
 
 def exception_status(held: HeldException, generation: int, now: datetime, policies: Iterable[str]) -> dict[str, Any]:
-    """The status of an exception at ``now``, but for times; ``policies`` are the names that there are."""
+    """The status of an exception at ``now``, without times; ``policies`` are the existing names."""
     if isinstance(held, ValidationError):
         message = "; ".join(str(error) for error in held.errors[:_MOST_PROBLEMS])
         return _status(ACTIVE, _condition(ACTIVE, False, "InvalidField", message, generation), ())
@@ -113,7 +113,7 @@ class PolicyStatusWriter:
         self._now = now
 
     async def reconcile(self, key: Key) -> Action:
-        """Bring one status up to date; an exception's again when it ends."""
+        """Update one status; an exception's again when it expires."""
         document = self._observe(key)
         if document is None:
             return await_change()
@@ -129,7 +129,7 @@ class PolicyStatusWriter:
         return self._sources.document(*key)
 
     def _plan(self, key: Key, document: Object, now: datetime) -> tuple[Object | None, datetime | None]:
-        """The status, None while the document has not been loaded, and until when that holds by itself."""
+        """The status, None while the document has not been loaded, and when it expires by itself."""
         kind, name = key
         generation = int(document["metadata"].get("generation") or 0)
         if kind == POLICY_KIND:

@@ -1,6 +1,6 @@
-"""What the informers keep of each object: a few fields, because there are many.
+"""What the informers keep of each object: a few fields, because there are many objects.
 
-Pods are not among them: for gangs their Jobs tell enough, and only the leader follows them, for readiness.
+Pods are not among them: gangs need only their Jobs, and only the leader follows pods, for readiness.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _count(status: dict[str, Any], key: str) -> int:
 
 
 def project_jobset(raw: dict[str, Any]) -> JobSet:
-    """Keep the projection. InputError for what no CRD let in: planned with defaults, it would be another gang."""
+    """Keep the projection. InputError for what no CRD accepts: planned with defaults, it would be another gang."""
     jobset, errors = read_jobset(raw)
     if errors or not jobset.uid:
         raise InputError(str(errors[0]) if errors else "a JobSet without a UID")
@@ -45,7 +45,7 @@ def project_jobset(raw: dict[str, Any]) -> JobSet:
 
 
 def project_job(raw: dict[str, Any]) -> JobProgress | None:
-    """Keep a JobSet's child Job; others are of no interest."""
+    """Keep a JobSet's child Job; others are ignored."""
     meta = raw.get("metadata") or {}
     labels = meta.get("labels") or {}
     owner = controller_owner(meta)
@@ -78,7 +78,7 @@ def _true_conditions(status: dict[str, Any]) -> set[object]:
 
 
 def count_indexes(text: object) -> int:
-    """How many completion indexes a text like ``1,3-5,7`` names, as Job status has them; 0 for anything else."""
+    """How many completion indexes a text like ``1,3-5,7`` (as in Job status) names; 0 for anything else."""
     if not isinstance(text, str):
         return 0
     ranges = _INDEXES.findall(text)

@@ -1,4 +1,4 @@
-"""What a reconcile of a JobSet's gang reports: events in words, counts, and what of it was reported before."""
+"""What a reconcile of a JobSet's gang reports: event texts, counts, and what was reported before."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LISTED: Final = 8
 CURE: Final = (
     "It is being deleted and stays as long as pods name it: suspend the JobSet, and resume it once its pods have ended."
 )
-"""What to do about a foreign group on its way out that pods of the gang keep (``podgroup-protection``)."""
+"""The remedy for another owner's group in deletion that pods of the gang hold (``podgroup-protection``)."""
 
 _CREATED: Final[dict[Kind, Reason]] = {"Workload": Reason.WORKLOAD_CREATED, "PodGroup": Reason.POD_GROUP_CREATED}
 _UPDATED: Final[dict[Kind, Reason]] = {"Workload": Reason.WORKLOAD_UPDATED, "PodGroup": Reason.POD_GROUP_UPDATED}
@@ -56,7 +56,7 @@ def created(plan: GangPlan, capabilities: Capabilities) -> Notice:
 
 
 def events_of(plan: GangPlan | None, changes: Iterable[Change], generation: Generation) -> list[Notice]:
-    """Events for changes that were carried out; routine ones (pods that finished) leave none."""
+    """Events for changes that were carried out; routine ones (pods that finished) have none."""
     notices: list[Notice] = []
     deleted: dict[Kind, list[str]] = {}
     recreated: list[str] = []
@@ -111,7 +111,7 @@ FieldClass = Literal["existence", "min_count", "templates", "surplus"]
 
 
 class GangMetrics:
-    """What is made of JobSets, and out of which API, as Prometheus metrics."""
+    """Counts of gangs by result and API generation, as Prometheus metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Register every family at once."""
@@ -140,7 +140,7 @@ class GangMetrics:
         )
 
     def translated(self, level: Level, result: Result) -> None:
-        """Count one look."""
+        """Count one reconcile."""
         self._translations.labels(level, result).inc()
 
     def repaired(self, kind: Kind, field_class: FieldClass) -> None:
@@ -148,7 +148,7 @@ class GangMetrics:
         self._repairs.labels(kind, field_class).inc()
 
     def found(self, state: ApiState) -> None:
-        """Tell which generation can be relied on."""
+        """Record which generation can be relied on."""
         self._support.clear()
         if state.generation is None:
             return
@@ -158,7 +158,7 @@ class GangMetrics:
 
 
 class GangReporter:
-    """Reports what each step of a reconcile came to."""
+    """Reports the result of each step of a reconcile."""
 
     def __init__(self, say: RecordEvent, metrics: GangMetrics) -> None:
         """Record events by ``say``, and counts in ``metrics``."""
@@ -167,10 +167,10 @@ class GangReporter:
         self._reported: dict[Key, str] = {}
         """UIDs of the JobSets whose creation this process has reported."""
         self._complete: dict[Key, tuple[str, int]] = {}
-        """UID and attempt of the JobSets that have had all their objects: what is missing of these has gone."""
+        """UID and attempt of the JobSets that have had all their objects: one that is missing now was deleted."""
 
     def forget(self, key: Key) -> None:
-        """The JobSet is gone."""
+        """Forget a deleted JobSet."""
         self._reported.pop(key, None)
         self._complete.pop(key, None)
 
@@ -180,7 +180,7 @@ class GangReporter:
             self._say(jobset, Notice(Reason.API_UNAVAILABLE, f"No gang can be made: {reason}."))
 
     def planned(self, jobset: JobSet, desired: Desired, foreign: str | None) -> None:
-        """What was decided; ``foreign`` is another owner's Workload for this JobSet."""
+        """Report the decision; ``foreign`` is another owner's Workload for this JobSet."""
         assessment = desired.assessment
         notices = list(assessment.notices)
         if foreign and (assessment.unstamped or assessment.plan is not None):
@@ -192,13 +192,13 @@ class GangReporter:
                 "while gangctl runs."
             )
             notices.append(Notice(Reason.NOT_GANGED, message))
-        # What was decided when the JobSet was created is reported once, that it has no gang as long as it lives.
+        # The decision at a JobSet's creation is reported once, the lack of a gang for as long as it lives.
         if notices and (assessment.unstamped or self._is_new(jobset)):
             self._say_all(jobset, notices)
         self._say_all(jobset, desired.notices)
 
     def retired(self, jobset: JobSet) -> None:
-        """Its objects are about to go."""
+        """Its objects are about to be deleted."""
         self._complete.pop(jobset.key, None)
 
     def interrupted(self, jobset: JobSet, *, existed: bool) -> bool:
@@ -218,12 +218,12 @@ class GangReporter:
             return
         self._reported[jobset.key] = jobset.uid
         if jobset.restarts and not before:
-            # The groups of a restart are routine, and no news.
+            # The groups of a restart are routine, and get no event.
             changes = [each for each in changes if not (isinstance(each, Create) and each.again)]
         self._say_all(jobset, () if interrupted else events_of(plan, changes, generation))
 
     def rejected(self, jobset: JobSet, plan: GangPlan, conflict: OwnershipConflictError) -> None:
-        """A name turned out to be another owner's."""
+        """Another owner has one of the names."""
         self._metrics.translated(level_of(plan), "rejected")
         self._say(jobset, Notice(Reason.NAME_CONFLICT, f"{conflict}: gangctl never adopts it."))
 
@@ -233,16 +233,16 @@ class GangReporter:
         """The API server refused a write, after those that were ``done``."""
         self._metrics.translated(level_of(plan), "failed")
         self._say(jobset, Notice(Reason.FAILED_CREATE, f"The API server refused a write ({error.reason}): {error}"))
-        # The next attempt finds these done and would keep silent; a creation is reported when all of it is there.
+        # The next attempt finds these done and would not report them; a creation is reported when it is complete.
         self._say_all(jobset, events_of(plan, [each for each in done if not isinstance(each, Create)], generation))
 
     def present(
         self, jobset: JobSet, plan: GangPlan, difference: Difference, generation: Generation, *, interrupted: bool
     ) -> None:
-        """The objects are there, but for what stands in the way; what was repaired is counted."""
+        """The objects exist, except for what conflicts; repairs are counted."""
         for kind, field_class in repairs(difference.changes, before=self._is_complete(jobset)):
             self._metrics.repaired(kind, field_class)
-        # A Workload that was deleted for its templates comes back, which is the same repair.
+        # A Workload that was deleted for its templates is recreated, which is the same repair.
         if difference.conflicts or any(isinstance(c, Delete) and not c.progress for c in difference.changes):
             self._complete.pop(jobset.key, None)
         else:
@@ -275,7 +275,7 @@ class GangReporter:
 
 
 def result_of(changes: Sequence[Change], *, before: bool) -> Result:
-    """What changes that were carried out come to; ``before`` says that the JobSet had its objects already."""
+    """The result of the changes that were carried out; ``before`` means that the JobSet had its objects already."""
     if not changes:
         return "unchanged"
     created = [change for change in changes if isinstance(change, Create)]
@@ -287,7 +287,7 @@ def result_of(changes: Sequence[Change], *, before: bool) -> Result:
 
 
 def repairs(changes: Sequence[Change], *, before: bool) -> Iterator[tuple[Kind, FieldClass]]:
-    """What these changes repair: nothing that follows from pods that finished, from a restart or from a new JobSet."""
+    """What these changes repair: not the effects of finished pods, of a restart or of a new JobSet."""
     for change in changes:
         match change:
             case Create(kind=kind, spare=spare):

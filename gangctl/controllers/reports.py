@@ -1,4 +1,4 @@
-"""PolicyReports in the cluster, where it has them: one a namespace, written when a scan found something else."""
+"""PolicyReports, if the cluster has that kind: one per namespace, written when a scan's result has changed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Reports:
-    """Reports of every scan; where the cluster has no such kind, or does not grant it, there are none."""
+    """Reports of every scan; none where the cluster lacks the kind, or the permission for it."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Reports:
 
     @asynccontextmanager
     async def scan(self, annotations: Mapping[str, Mapping[str, str]]) -> AsyncIterator[Scan]:
-        """The reports of one scan; those of namespaces in which it found no JobSet are deleted when it ends well."""
+        """The reports of one scan; those of namespaces without a JobSet are deleted when it succeeds."""
         before = await self._existing()
         scan = Scan(self._writer, annotations, before, int(self._now().timestamp()))
         yield scan
@@ -60,7 +60,7 @@ class Reports:
         try:
             page = await self._reader.list(POLICY_REPORTS, selection=_OURS)
         except (NotFoundError, ForbiddenError) as error:
-            # A cluster without this kind is an ordinary one, and one that lacks only the right is told once.
+            # A cluster without this kind is normal; one that lacks only the permission is logged once.
             problem = "" if isinstance(error, NotFoundError) else str(error)
             if problem and problem != self._told:
                 _log.warning("no policy reports", error=problem)
@@ -71,7 +71,7 @@ class Reports:
 
 
 class Scan:
-    """JobSets come in the order of their namespaces, so that one report is in memory at a time."""
+    """JobSets arrive in the order of their namespaces, so that one report is in memory at a time."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Scan:
         before: dict[str, Object] | None,
         now: int,
     ) -> None:
-        """``before`` are the reports that there are by namespace, None where reports cannot be."""
+        """``before`` are the existing reports by namespace, None where reports cannot be written."""
         self._writer = writer
         self._annotations = annotations
         self._before = before
@@ -89,7 +89,7 @@ class Scan:
         self._report = Report()
 
     async def add(self, outcomes: Iterable[Outcome], jobset: Object) -> None:
-        """Add what policies say of one JobSet."""
+        """Add the outcomes of one JobSet."""
         if self._before is None:
             return
         namespace = str(jobset["metadata"]["namespace"])
@@ -99,7 +99,7 @@ class Scan:
         self._report.add(outcomes, jobset, self._annotations)
 
     async def finish(self) -> None:
-        """Write the last report, and delete what is left of earlier scans."""
+        """Write the last report, and delete stale ones of earlier scans."""
         await self._close()
         for namespace in self._before or {}:
             try:
@@ -125,8 +125,8 @@ class Scan:
                 wanted["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
                 await self._writer.update(POLICY_REPORTS, wanted)
         except (NotFoundError, AlreadyExistsError, ConflictError, ForbiddenError, InvalidError) as error:
-            # The namespace may be going, its quota used up, or the name somebody else's: other namespaces have their
-            # reports all the same, and this one may have its own after the next scan.
+            # The namespace may be terminating, its quota used up, or the name another owner's: other namespaces get
+            # their reports all the same, and this one may after the next scan.
             _tell(namespace, error)
 
 

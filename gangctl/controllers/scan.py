@@ -1,7 +1,7 @@
-"""The background scan: what policies say of the JobSets that exist already.
+"""The background scan: the outcomes of policies for existing JobSets.
 
-It pages through all JobSets and keeps none of them, asks about one at a time, and writes only what
-differs from what the last scan wrote: a cluster in which nothing changes sees reads alone.
+It pages through all JobSets and keeps none of them, evaluates one at a time, and writes only differences from the last
+scan: in a cluster without changes it only reads.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ class ScanOptions:
 
 
 class ScanView(Protocol):
-    """What a scan knows of policies and cluster."""
+    """The policies and cluster state that a scan uses."""
 
     def scanned(self) -> Sequence[LoadedPolicy]:
-        """The policies in force that want what exists to be evaluated."""
+        """The policies in force that request evaluation of existing JobSets."""
 
     def documents(self) -> Sequence[Object]:
-        """Every policy as it was last seen, with its status: also those that are not scanned."""
+        """Every policy as last seen, with its status: also those that are not scanned."""
 
     async def evaluate(self, jobset: Object) -> tuple[Outcome, ...] | None:
-        """What these policies say of one JobSet; None where policies do not apply, as in namespaces left alone."""
+        """Outcomes of these policies for one JobSet; None where policies do not apply, as in excluded namespaces."""
 
 
 class ScanMetrics:
-    """What the last scan found; only the replica that scans has anything to tell."""
+    """Results of the last scan; only the replica that scans has values."""
 
     def __init__(self, registry: CollectorRegistry, policies: Callable[[], Sequence[LoadedPolicy]]) -> None:
         """Register every family; ``policies`` are those that are scanned."""
@@ -84,7 +84,7 @@ class ScanMetrics:
         )
 
     def scan_done(self, jobsets: int, seconds: float, results: Mapping[str, Counter[Result]]) -> None:
-        """Replace what the scan before found."""
+        """Replace the results of the previous scan."""
         self._violations.clear()
         for policy in self._policies()[:MOST_POLICIES]:
             actions = set(policy.spec.validation_actions)
@@ -155,7 +155,8 @@ class PolicyScan:
     async def scan(self) -> None:
         """Evaluate everything once, and write what is new.
 
-        :class:`~gangctl.errors.ApiError` when reading fails, and when a status was refused: others are written then.
+        :class:`~gangctl.errors.ApiError` when reading fails, and when a status was refused: the others are still
+        written.
         """
         began = asyncio.get_running_loop().time()
         policies = self._view.scanned()
@@ -171,7 +172,7 @@ class PolicyScan:
                             jobsets += 1
                             count(outcomes, jobset, totals)
                             await reports.add(outcomes, jobset)
-                        # What is cheap is evaluated without any waiting, and requests come meanwhile.
+                        # Cheap evaluation never waits, so this lets requests in between.
                         await asyncio.sleep(0)
         refused: ApiError | None = None
         for document in self._view.documents():
@@ -190,7 +191,7 @@ class PolicyScan:
                 async for page in pages:
                     for item in page.items:
                         if not item["metadata"].get("deletionTimestamp"):
-                            # Items of a list do not say what they are.
+                            # Items of a list have no apiVersion and kind.
                             yield {**item, "apiVersion": JOBSETS.api_version, "kind": JOBSETS.kind}
         except NotFoundError:
             return  # a cluster without JobSets has none that break a rule
@@ -205,7 +206,7 @@ class PolicyScan:
         try:
             await self._writer.merge_patch(GANG_POLICIES, name, {"status": status}, subresource="status")
         except NotFoundError:
-            return  # it went while the scan was going on
+            return  # it was deleted during the scan
 
 
 def _annotations(document: Object) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""A kind that is watched if it may be: what is known of it, and why there is nothing to be had where there is not."""
+"""An informer of an optional kind: what is known of it, and why it is unavailable if it is."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gangctl.runtime.store import Store
 T = TypeVar("T")
 
 LOOK_SECONDS: Final = 10.0
-"""How often what is missing, or may not be read, is tried again."""
+"""How often a missing or forbidden kind is tried again."""
 DOUBT_SECONDS: Final = 15.0
-"""An API server that starts may deny for a moment what it serves: what was there is gone when it has done so twice."""
+"""An API server that starts may deny for a moment what it serves: a kind is gone after two denials."""
 
 _NOT_READ: Final = "not read yet"
 
 
 class Source(InformerObserver, Generic[T]):
-    """One kind's informer, and why there is nothing to be had from it, if so."""
+    """One kind's informer, and why it has no data, if so."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class Source(InformerObserver, Generic[T]):
         informer: Callable[..., Informer[T]] = Informer,
         **settings: Any,
     ) -> None:
-        """``observer`` is told what the informer meets; ``settings`` are those of an :class:`Informer`.
+        """``observer`` is notified of what the informer meets; ``settings`` are those of an :class:`Informer`.
 
-        ``on_change`` is called when everything is known from then on, ``on_absent`` when the server begins to say that
-        it has no such kind. With ``doubt_seconds`` it is believed to be :attr:`missing` after so long, which is a
-        change, too; without ``doubts_nothing`` at once where nothing of the kind is known.
+        ``on_change`` is also called when everything becomes known, ``on_absent`` when the server begins to deny the
+        kind. With ``doubt_seconds`` it counts as :attr:`missing` after that delay, which is a change, too; without
+        ``doubts_nothing`` at once where nothing of the kind is known.
         """
         self._observer = observer
         self._on_change = on_change
@@ -52,19 +52,19 @@ class Source(InformerObserver, Generic[T]):
         self._absent = False
         self._reason = _NOT_READ
         self.missing = False
-        """Whether the server is believed not to serve it."""
+        """Whether the kind counts as not served."""
         self.informer = informer(client, resource, project, on_synced=self._synced, observer=self, **settings)
         self.settled = asyncio.Event()
-        """Everything was seen once, or cannot be read."""
+        """Set when it was synced once, or cannot be read."""
 
     @property
     def store(self) -> Store[T]:
-        """What was last seen."""
+        """The cached objects."""
         return self.informer.store
 
     @property
     def known(self) -> bool:
-        """Whether all of it has been seen, and the server still serves it."""
+        """Whether it is synced, and the server still serves it."""
         return self.informer.synced.is_set()
 
     def trouble(self) -> str:
@@ -72,7 +72,7 @@ class Source(InformerObserver, Generic[T]):
         return "" if self.known else f"{self.informer.resource.plural} {self._reason}"
 
     def restarted(self, reason: str) -> None:
-        """An informer says why it begins anew."""
+        """Record why the informer starts again."""
         self._observer.restarted(reason)
         if self.known:
             return
@@ -91,11 +91,11 @@ class Source(InformerObserver, Generic[T]):
                 self._believe()
 
     def broken(self, what: str) -> None:
-        """An informer met an object that it does not understand."""
+        """Record an object that the informer does not understand."""
         self._observer.broken(what)
 
     def forget(self) -> None:
-        """Know nothing, as at the beginning; not while it runs."""
+        """Return to the initial state; not while it runs."""
         self.informer.forget()
         self.settled.clear()
         self._reason = _NOT_READ
@@ -108,5 +108,5 @@ class Source(InformerObserver, Generic[T]):
     def _synced(self) -> None:
         self.missing = self._absent = False
         self.settled.set()
-        # Told here, because an empty list, or the same as before, changes no object.
+        # Notify here, because an empty or unchanged list changes no object.
         self._on_change()

@@ -1,4 +1,4 @@
-"""Conditions in the status of an object: what is new in them, and the write of it."""
+"""Conditions in the status of an object: their difference, and its write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFLICT_RETRY_SECONDS: Final = 0.5
 
 
 def difference(live: Mapping[str, Any], wanted: Mapping[str, Any], now: datetime) -> dict[str, Any] | None:
-    """What to merge into the status, None when it says the same; conditions of others stay, and times of what stays."""
+    """What to merge into the status, None when it is equal; conditions of others stay, and times of unchanged ones."""
     before = [each for each in live.get("conditions") or [] if isinstance(each, dict)]
     (condition,) = wanted["conditions"]
     old = next((each for each in before if each.get("type") == condition["type"]), {})
@@ -36,13 +36,13 @@ def _kind(condition: Mapping[str, Any]) -> str:
 async def write_status(
     client: Client, resource: Resource, metadata: Mapping[str, Any], status: Mapping[str, Any]
 ) -> Action:
-    """Merge it into the object with this metadata, as it was observed; a conflict is tried again a moment later."""
+    """Merge it into the object with this metadata, as it was observed; a conflict is retried a moment later."""
     patch = {"metadata": {"resourceVersion": metadata.get("resourceVersion")}, "status": status}
     try:
         await client.merge_patch(resource, metadata["name"], patch, subresource="status")
     except NotFoundError:
         return await_change()
     except ConflictError:
-        # Another writer was quicker, and the cache has not seen it yet.
+        # Another client wrote first, and the cache does not show it yet.
         return requeue(CONFLICT_RETRY_SECONDS)
     return await_change()

@@ -1,4 +1,4 @@
-"""Carries changes out, one by one and in order, and says what was done."""
+"""Carries changes out, one by one and in order, and reports what was done."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _version(observed: Observed) -> int:
 
 
 def _supersedes(cached: Observed, written: Observed) -> bool:
-    """Whether the cache is past a write; an accepted delete is only past when the cache shows it."""
+    """Whether the cache is newer than a write; an accepted delete is only superseded when the cache shows it."""
     if _version(cached) < _version(written):
         return False
     return cached.uid != written.uid or cached.deleting or not written.deleting
@@ -40,9 +40,9 @@ def _supersedes(cached: Observed, written: Observed) -> bool:
 class Overlay:
     """Objects as gangctl's last write left them, by kind, namespace and name.
 
-    Between a write and its watch event the cache is behind, and a reconcile in that gap would write again. An entry
-    goes when the cache has caught up, or after :data:`TTL_SECONDS`. A watch event may overtake the answer to the
-    write that caused it, so deletions that the informer has seen are remembered as long.
+    Between a write and its watch event the cache is stale, and a reconcile would write again. An entry is dropped when
+    the cache has caught up, or after :data:`TTL_SECONDS`. A watch event may arrive before the response to the write, so
+    deletions that the informer has seen are remembered for as long.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -53,7 +53,7 @@ class Overlay:
         """UIDs of deleted objects, oldest first, and until when they are remembered."""
 
     def wrote(self, kind: Kind, observed: Observed) -> None:
-        """Remember what a create or patch returned."""
+        """Remember the result of a create or patch."""
         key: Key = (kind, observed.namespace, observed.name)
         if observed.uid in self._gone:
             self._entries.pop(key, None)
@@ -65,7 +65,7 @@ class Overlay:
         self.wrote(kind, replace(observed, deleting=True))
 
     def saw(self, kind: Kind, old: Observed | None, new: Observed | None) -> None:
-        """Hear from the informer: a deletion, or the object at some version, settles older entries."""
+        """Handle the informer's event: a deletion, or the object at some version, settles older entries."""
         if new is not None:
             self.view(kind, new.namespace, new.name, new)
         elif old is not None:
@@ -75,7 +75,7 @@ class Overlay:
                 del self._entries[kind, old.namespace, old.name]
 
     def view(self, kind: Kind, namespace: str, name: str, cached: Observed | None) -> Observed | None:
-        """The later of what the cache holds and what was written."""
+        """The later of the cached and the written object."""
         key = (kind, namespace, name)
         entry = self._entries.get(key)
         if entry is None:
@@ -101,27 +101,27 @@ class Overlay:
 
 
 CONCURRENT_WRITES: Final = 8
-"""Writes under way at once for one JobSet, among changes whose order does not matter."""
+"""Concurrent writes for one JobSet, among changes whose order does not matter."""
 
 _PLURALS: Final[dict[Kind, str]] = {"Workload": "workloads", "PodGroup": "podgroups"}
 
 
 def scheduling_resource(generation: Generation, kind: Kind) -> Resource:
-    """Where Workloads or PodGroups of a generation are found."""
+    """The resource of Workloads or PodGroups of a generation."""
     return Resource(GROUP, generation.value, _PLURALS[kind], kind)
 
 
 def scheduling_resources(generation: Generation) -> dict[Kind, Resource]:
-    """Where everything is found that gangctl makes in a generation."""
+    """The resources of everything that gangctl makes in a generation."""
     kinds: list[Kind] = ["Workload", "PodGroup"] if generation.capabilities.pod_groups else ["Workload"]
     return {kind: scheduling_resource(generation, kind) for kind in kinds}
 
 
 def min_count_patch(change: SetMinCounts) -> JsonPatch:
-    """JSON patch that changes minCounts and fails if the object is not the one that was looked at.
+    """JSON patch that changes minCounts and fails if the object is not the observed one.
 
-    A Workload's template list cannot be merge-patched (that reads as a removal of the others),
-    and its entries are named, so each change tests the name first.
+    A Workload's template list cannot be merge-patched (that would remove the others), and its entries are named, so
+    each change tests the name first.
     """
     patch: JsonPatch = [{"op": "test", "path": "/metadata/uid", "value": change.observed.uid}]
     for index, template, _, new in change.counts:
@@ -133,7 +133,7 @@ def min_count_patch(change: SetMinCounts) -> JsonPatch:
 
 
 class Writer:
-    """Writes objects of one generation; every accepted write is laid over the cache."""
+    """Writes objects of one generation; every accepted write is added to the overlay of the cache."""
 
     def __init__(self, client: Client, generation: Generation, overlay: Overlay) -> None:
         """Write through ``client``, whose guard stops a replica that lost the lease."""
@@ -142,9 +142,9 @@ class Writer:
         self._overlay = overlay
 
     async def carry_out(self, changes: Sequence[Change], done: list[Change]) -> None:
-        """Carry out all changes in order; neighbours of one type and kind go together.
+        """Carry out all changes in order; consecutive ones of one type and kind go together.
 
-        ``done`` gets each that succeeded, also when a later one fails.
+        ``done`` is called with each that succeeded, also when a later one fails.
         """
         for _, run in groupby(changes, key=lambda change: (type(change), change.kind)):
             batch = list(run)
@@ -182,7 +182,7 @@ class Writer:
         self._overlay.wrote(change.kind, self._observe(change.kind, raw))
 
     async def _existing(self, kind: Kind, wanted: Workload | PodGroup) -> dict[str, Any]:
-        """The holder of a name that was taken: ours from before a crash, or somebody else's."""
+        """The holder of a name that was taken: ours from before a crash, or another owner's."""
         raw = await self._client.get(self._resource(kind), wanted.name, wanted.namespace)
         found = self._observe(kind, raw)
         if found.owner_uid != wanted.owner.uid:

@@ -1,1 +1,1 @@
-"""The opt-in mode in which Kueue holds a Workload's start back until gangctl has said that its gang is there."""
+"""The opt-in mode in which Kueue starts a Workload only after gangctl has reported that its gang exists."""

@@ -1,7 +1,7 @@
-"""Which AdmissionChecks are gangctl's, by what parameters they go, and the condition Active that says so.
+"""Which AdmissionChecks are gangctl's, their parameters, and their condition Active.
 
-A ClusterQueue with a check that is not Active admits nothing at all. So the condition is written as soon as
-gangctl leads, stays what it is while gangctl is away, and says False only of what somebody wrote wrong.
+A ClusterQueue with a check that is not Active admits nothing at all. So gangctl writes the condition as soon as it
+leads, leaves it unchanged while it is down, and sets it to False only for a configuration error of the user.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _MESSAGE_CHARACTERS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a check cannot be active, in words for people."""
+    """Why a check cannot be active, as text for users."""
 
     message: str
 
 
 class Checks:
-    """The AdmissionChecks of a cluster, as far as they are gangctl's, and ``reconcile(name) -> Action`` for each."""
+    """gangctl's AdmissionChecks of a cluster, and ``reconcile(name) -> Action`` for each."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Checks:
         self._now = now
 
     def names(self) -> list[str]:
-        """Names of those that are gangctl's."""
+        """Names of gangctl's checks."""
         return [each.name for each in self._checks.values() if is_ours(each.controller)]
 
     def ours(self, name: str) -> bool:
@@ -64,7 +64,7 @@ class Checks:
         return self._observe(name) is not None
 
     def parameters(self, name: str) -> GangAdmissionParametersSpec | None:
-        """What one of gangctl's checks goes by; None while it is not active, or nobody can say."""
+        """The parameters of one of gangctl's checks; None while it is not active, or they are not known."""
         check = self._observe(name)
         found = None if check is None else self._resolve(check)
         return found if isinstance(found, GangAdmissionParametersSpec) else None
@@ -81,7 +81,7 @@ class Checks:
             return await_change()
         metadata = live.get("metadata") or {}
         if metadata.get("generation") != check.generation:
-            # The cache has not seen this one yet, and looks when it has.
+            # The cache does not have this one yet; its arrival triggers another reconcile.
             return requeue(CONFLICT_RETRY_SECONDS)
         wanted = {"conditions": [_condition(found, check.generation)]}
         status = difference(live.get("status") or {}, wanted, self._now())
@@ -94,7 +94,7 @@ class Checks:
         return check if check is not None and is_ours(check.controller) else None
 
     def _resolve(self, check: AdmissionCheck) -> GangAdmissionParametersSpec | Fault | None:
-        """The parameters of a check, or what is wrong with them; None while that is not known."""
+        """The parameters of a check, or its fault; None while neither is known."""
         if check.parameters is None:
             return DEFAULTS
         group, kind, name = check.parameters

@@ -1,7 +1,7 @@
-"""The GangAdmissionParameters that there are: few and small, so all of them are watched.
+"""The GangAdmissionParameters of the cluster: few and small, so all of them are watched.
 
-Their definition may be missing, or come later. That it is missing is believed only after a while: an API server
-that starts may deny for a moment what it serves, and an AdmissionCheck that turns inactive stops whole queues.
+Their definition may be missing, or be installed later. gangctl accepts that it is missing only after a delay: an API
+server that starts may deny for a moment what it serves, and an inactive AdmissionCheck stops whole queues.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _GROUP, _VERSION = API_VERSION.split("/")
 GANG_ADMISSION_PARAMETERS: Final = Resource(_GROUP, _VERSION, PLURAL, PARAMETERS_KIND, namespaced=False)
 
 Read = GangAdmissionParametersSpec | tuple[FieldError, ...]
-"""The parameters of one object, or what is wrong with them."""
+"""The parameters of one object, or its errors."""
 
 
 def parameter_source(
@@ -59,7 +59,7 @@ def parameter_source(
     options: InformerOptions | None = None,
     doubt_seconds: float = DOUBT_SECONDS,
 ) -> Source[Read]:
-    """Parameters by name; ``on_change`` is called whenever something else can be said of any of them."""
+    """Parameters by name; ``on_change`` is called whenever what is known of one of them changes."""
     source: Source[Read] = Source(
         client,
         GANG_ADMISSION_PARAMETERS,

@@ -1,4 +1,4 @@
-"""How far a JobSet is from being allowed to start: whether its gang's objects are there, and what policies say."""
+"""Whether a JobSet may start: whether its gang's objects exist, and the verdict of policies."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _LISTED: Final = 4
 
 
 class Policies(Protocol):
-    """The policies in force, asked about what exists: the part of a scan's view that is needed here."""
+    """The policies in force, evaluated for existing JobSets: the part of a scan's view that is needed here."""
 
     def scanned(self) -> Sequence[LoadedPolicy]:
-        """Those that want what exists to be evaluated."""
+        """The policies that request evaluation of existing JobSets."""
 
     async def evaluate(self, jobset: Object) -> tuple[Outcome, ...] | None:
-        """What they say of one; None where policies do not apply."""
+        """Outcomes for one JobSet; None where policies do not apply."""
 
 
 class Standings:
-    """Answers from the caches; only what policies are to evaluate is read, as a whole, and only if there are any."""
+    """Answers from the caches; reads a whole JobSet only if there are policies that evaluate it."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Standings:
         state: Callable[[], ApiState],
         rules: Callable[[Generation], ClusterRules],
     ) -> None:
-        """``state`` is what discovery last found; without ``policies`` none are asked."""
+        """``state`` is the last result of discovery; ``policies`` is None where no policies are evaluated."""
         self._reader = reader
         self._caches = caches
         self._policies = policies
@@ -54,7 +54,7 @@ class Standings:
         self._rules = rules
 
     def of_objects(self, jobset: JobSet) -> Standing:
-        """Whether everything is there that its gang needs."""
+        """Whether all objects of its gang exist."""
         if jobset.managed_elsewhere:
             return Standing(Progress.NOTHING_TO_DO, f"The JobSet is run by {jobset.managed_by}, not here.")
         state = self._state()
@@ -67,7 +67,7 @@ class Standings:
         return self._of_plan(desired.plan, desired.min_counts, state.generation)
 
     async def of(self, jobset: JobSet) -> Standing:
-        """The same, and whether policies deny it by now. Raises ApiError."""
+        """The same, and whether policies deny it now. Raises ApiError."""
         standing = self.of_objects(jobset)
         if standing.progress is not Progress.DONE or self._policies is None or not self._policies.scanned():
             return standing

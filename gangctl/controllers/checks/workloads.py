@@ -1,8 +1,8 @@
-"""The Workload loop of gangctl's AdmissionChecks: reads what is known, decides purely, writes its own entries.
+"""The Workload loop of gangctl's AdmissionChecks: reads the caches, decides purely, writes its own entries.
 
-A write is a server-side apply on the status subresource, under a field manager of its own, of gangctl's entries and
-nothing else, with the UID and the resourceVersion that were looked at: when Kueue evicts in the same moment, the
-write is refused, and what has to be said is decided again.
+A write is a server-side apply of gangctl's entries alone, on the status subresource, under its own field manager, with
+the UID and the resourceVersion that were observed: if Kueue evicts in the same moment, the API server rejects the
+write, and gangctl decides again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from gangctl.runtime.store import Store
 FIELD_MANAGER: Final = "gangctl-admission-check"
 CONFLICT_RETRY_SECONDS: Final = 0.2
 NEW: Final = timedelta(minutes=2)
-"""Younger transitions are told again after a restart, in case their event died with the process."""
+"""Younger transitions are reported again after a restart, in case their event died with the process."""
 
 
 _REASONS: Final = {
@@ -54,7 +54,7 @@ _REASONS: Final = {
 
 
 class JobSets(Protocol):
-    """JobSets as last seen."""
+    """The cached JobSets."""
 
     def jobset(self, key: Key) -> JobSet | None:
         """The JobSet of that namespace and name."""
@@ -62,7 +62,7 @@ class JobSets(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Observed:
-    """What a reconcile goes by; ``entries`` are those of gangctl's checks."""
+    """The input of a reconcile; ``entries`` are those of gangctl's checks."""
 
     workload: QueuedWorkload
     entries: list[CheckState]
@@ -100,21 +100,21 @@ class WorkloadChecks:
         self._jitter = jitter
         self._started = now()
         self._told: dict[Key, tuple[str, str]] = {}
-        """State and time of the last transition that this process has told, by Workload."""
+        """State and time of the last transition that this process has reported, by Workload."""
 
     def begin(self) -> None:
-        """Nobody was there to be waited for until now, a process before this one perhaps: patience starts anew."""
+        """Restart all timeouts: before now, perhaps no process could make the objects."""
         self._started = self._now()
 
     def awaits(self, jobset: JobSet) -> bool:
-        """Whether Kueue holds a JobSet back until one of gangctl's checks is Ready: then its gang is made now."""
+        """Whether Kueue holds a JobSet back until one of gangctl's checks is Ready: its gang must exist before that."""
         return any(
             reserved(workload) and any(self._checks.ours(entry.name) for entry in workload.checks)
             for workload in self._workloads.by_index("owner", jobset.uid)
         )
 
     def waiting(self) -> list[QueuedWorkload]:
-        """Those of which something may have to be said now."""
+        """Workloads whose checks may need an update now."""
         return [each for each in self._workloads.values() if reserved(each)]
 
     def keys_of(self, key: Key) -> list[Key]:
@@ -123,7 +123,7 @@ class WorkloadChecks:
         return [] if jobset is None else self._workloads.keys_by_index("owner", jobset.uid)
 
     async def reconcile(self, key: Key) -> Action:
-        """Say what has to be said of one Workload."""
+        """Update gangctl's entries of one Workload."""
         observed = self._observe(key)
         if observed is None:
             return await_change()
@@ -136,7 +136,7 @@ class WorkloadChecks:
             except NotFoundError:
                 return await_change()
             except ConflictError:
-                # Kueue was quicker, and the cache will say with what.
+                # Kueue wrote first; the cache will show the result.
                 return requeue(CONFLICT_RETRY_SECONDS)
             self._report(observed, decisions, now)
         again = [each.again_seconds for each in decisions.values() if each.again_seconds is not None]
@@ -157,7 +157,7 @@ class WorkloadChecks:
         return _Observed(workload, entries, jobset)
 
     async def _plan(self, observed: _Observed) -> dict[str, Decision]:
-        """What becomes of each entry; nothing where one has said that the admission is over."""
+        """The decision for each entry; nothing if one of them has ended the admission."""
         if any(entry.state in {State.RETRY, State.REJECTED} for entry in observed.entries):
             return {}
         standing = await self._standing(observed)
@@ -166,7 +166,7 @@ class WorkloadChecks:
         return {entry.name: self._decide(observed.workload, entry, standing) for entry in observed.entries}
 
     async def _standing(self, observed: _Observed) -> Standing | None:
-        """How far its JobSet is; None where that has not been seen, or is gone and the Workload with it soon."""
+        """The status of its JobSet; None if the JobSet is not cached, or is deleted and the Workload soon will be."""
         workload, jobset = observed.workload, observed.jobset
         if not of_jobset(workload):
             owner = f"a {workload.owner_kind}" if workload.owner_kind else "nothing"
@@ -181,13 +181,13 @@ class WorkloadChecks:
     def _decide(self, workload: QueuedWorkload, entry: CheckState, standing: Standing) -> Decision:
         parameters = self._checks.parameters(entry.name)
         if parameters is None:
-            # Kueue admits nothing in a queue whose check is not active; nothing is lost by waiting.
+            # Kueue admits nothing in a queue whose check is not active, so waiting is safe.
             return Decision()
         since = waiting_since(workload, entry, self._started)
         return decide(workload, entry, standing, parameters, since=since, now=self._now(), jitter=self._jitter)
 
     async def _apply(self, observed: _Observed, decisions: dict[str, Decision], now: datetime) -> None:
-        """Apply all entries that are gangctl's: what an apply leaves out, it gives up."""
+        """Apply all of gangctl's entries: the server removes those that an apply omits."""
         workload = observed.workload
         metadata = {
             "name": workload.name,
@@ -208,7 +208,7 @@ class WorkloadChecks:
                 )
 
     def _report_again(self, observed: _Observed) -> None:
-        """Record what a process before this one did a moment ago: an event that was written already stays one."""
+        """Record recent transitions of an earlier process; an event that exists already is not written twice."""
         if observed.key in self._told:
             return
         for entry in observed.entries:
@@ -225,12 +225,12 @@ class WorkloadChecks:
 
 
 def _since(entry: CheckState, state: State, now: datetime) -> str:
-    """``lastTransitionTime``: it moves when the state does."""
+    """``lastTransitionTime``: it changes when the state does."""
     return entry.since if entry.state == state and entry.since else now.isoformat().replace("+00:00", "Z")
 
 
 def _entry(entry: CheckState, decision: Decision, now: datetime) -> dict[str, Any]:
-    """An entry of ``status.admissionChecks`` with all that is required."""
+    """An entry of ``status.admissionChecks`` with all required fields."""
     if decision.state is None:
         return {"name": entry.name, "state": entry.state, "lastTransitionTime": entry.since, "message": entry.message}
     written: dict[str, Any] = {
@@ -242,6 +242,6 @@ def _entry(entry: CheckState, decision: Decision, now: datetime) -> dict[str, An
     if decision.retry_seconds is not None:
         written["requeueAfterSeconds"] = decision.retry_seconds
     elif entry.retry_count:
-        # Kueue keeps the delay of an earlier retry, and would count it again when another check retries.
+        # Kueue keeps the delay of an earlier retry, and would apply it again when another check retries.
         written["requeueAfterSeconds"] = 0
     return written

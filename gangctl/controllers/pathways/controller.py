@@ -1,7 +1,7 @@
-"""Makes a JobSet of each PathwaysJob, once, and has its status say how that JobSet stands.
+"""Makes a JobSet of each PathwaysJob, once, and reports the JobSet's state in the PathwaysJob's status.
 
-A JobSet that exists is never changed or deleted: it goes with the PathwaysJob that owns it. While the upstream
-controller leads, nothing is written and nothing said; its JobSets are taken over as they are.
+It never changes or deletes an existing JobSet: that is deleted with the PathwaysJob that owns it. While the upstream
+controller leads, gangctl writes and records nothing; it takes over upstream's JobSets unchanged.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ from gangctl.runtime.shards import Share
 NAME: Final = "pathways"
 WORKERS: Final = 8
 CONFLICT_RETRY_SECONDS: Final = 30.0
-"""How often somebody else's JobSet is looked at, beside whenever it is seen to change."""
+"""How often a conflicting JobSet of another owner is checked, besides on every change of it."""
 _INTERNAL_ERROR: Final = 500
-"""What an API server answers that cannot ask a webhook, among others: worth telling whoever waits."""
+"""An API server returns this, among others, when it cannot call a webhook: worth reporting to the user."""
 GOING_RETRY_SECONDS: Final = 2.0
-"""The same for the JobSet of a PathwaysJob that had this name before: it is on its way out."""
+"""The same for the JobSet of an earlier PathwaysJob of this name: it is being deleted."""
 
 _log = structlog.get_logger(__name__)
 
 
 class PathwaysController:
-    """Follows PathwaysJobs, their JobSets and the upstream controller while :meth:`run` runs: the leader does."""
+    """Follows PathwaysJobs, their JobSets and the upstream controller while :meth:`run` runs: on the leader."""
 
     def __init__(
         self,
@@ -80,9 +80,8 @@ class PathwaysController:
     ) -> None:
         """Do nothing yet.
 
-        ``writer`` stops a replica that does not lead; ``setting`` is what renderings depend on in this
-        cluster, ``options`` are those of PathwaysJobs that do not say otherwise. ``share`` is where it looks after
-        them, if not everywhere.
+        ``writer`` stops a replica that does not lead; ``setting`` holds the cluster facts that renderings depend on,
+        ``options`` are the defaults of PathwaysJobs. ``share`` are the namespaces of this replica, if not all.
         """
         share = share or Share()
         self._reader = reader
@@ -94,13 +93,14 @@ class PathwaysController:
         self._clock = clock or Clock()
         self._nodes = HeadNodes(reader, clock=self._clock)
         self._own: dict[Key, PathwaysCopy] = {}
-        """Own writes of statuses that the informer has not told of yet."""
+        """Own writes of statuses that the informer has not shown yet."""
         self._ended: dict[str, JobSetFacts] = {}
-        """JobSets that had ended when they went, by UID of the PathwaysJob: there may not be time to look between."""
+        """JobSets that had finished before their deletion, by UID of the PathwaysJob: no check may happen in between.
+        """
         self._sent: dict[Key, Status] = {}
-        """The statuses that were written last."""
+        """The statuses that were last written."""
         self._conflicts: set[Key] = set()
-        """Whose name another JobSet has."""
+        """PathwaysJobs whose name belongs to another JobSet."""
         self.upstream = Upstream(reader, self._upstream_changed, clock=self._clock, observer=informer_observer(LEASES))
         self.jobs: Informer[PathwaysCopy] = Informer(
             reader,
@@ -148,12 +148,12 @@ class PathwaysController:
             self._metrics.forget()
 
     def look(self, key: Key) -> None:
-        """Hear that a JobSet has changed, whoever owns it: a name may be free again."""
+        """Handle a change of any JobSet, with any owner: a name may be free again."""
         if key in self._conflicts:
             self._controller.enqueue(key)
 
     def look_at_all(self) -> None:
-        """Hear that something has changed on which all depend."""
+        """Handle a change that all PathwaysJobs depend on."""
         for key in self.jobs.store.keys():  # noqa: SIM118 - a store is no mapping
             self._controller.enqueue(key)
 
@@ -181,7 +181,8 @@ class PathwaysController:
             self._ended.pop(copy.facts.uid, None)
             self._sent.pop(key, None)
         elif old is not None and _same_but_status(old, new) and new.facts.status == self._sent.get(key):
-            # What is refused is tried again with growing delays: telling so must not be a reason to try at once.
+            # Refused writes are retried with growing delays: the status update for one must not trigger a retry at
+            # once.
             return
         self._controller.enqueue(key)
 
@@ -194,11 +195,11 @@ class PathwaysController:
 
     @property
     def _may_write(self) -> bool:
-        """Whether all is known that a decision takes, and nobody else decides; who comes to know looks at all."""
+        """Whether all inputs of a decision are known, and upstream does not lead; a change rechecks everything."""
         return self.jobs.synced.is_set() and self.jobsets.synced.is_set() and self.upstream.absent
 
     def _current(self, key: Key) -> PathwaysCopy | None:
-        """The PathwaysJob as the informer has it, or as our last write left it where that is later."""
+        """The PathwaysJob as cached, or as our last write left it if that is newer."""
         cached = self.jobs.store.get(*key)
         return None if cached is None else self._own.get(key) or cached
 
@@ -223,12 +224,12 @@ class PathwaysController:
                 case Create(prepared, notices):
                     return await self._create(copy, prepared, notices)
         except (ConflictError, NotFoundError):
-            # Somebody was quicker, and the informer has not told yet.
+            # Another client wrote first, and the informer has not shown it yet.
             self._own.pop(key, None)
             return retry()
 
     def _observe(self, key: Key) -> tuple[PathwaysCopy | None, JobSetFacts | None]:
-        """The PathwaysJob, and the JobSet that it owns, or owned until that had ended and was deleted."""
+        """The PathwaysJob, and the JobSet that it owns, or owned until it had finished and was deleted."""
         copy, jobset = self._current(key), self.jobsets.store.get(*key)
         self._conflicts.discard(key)
         if copy is not None and (jobset is None or jobset.owner != copy.facts.uid):
@@ -236,10 +237,10 @@ class PathwaysController:
         return copy, jobset
 
     async def _create(self, copy: PathwaysCopy, made: Draft, events: tuple[Notice, ...]) -> Action:
-        """Create the JobSet, unless something that the informers have not told yet stands against it."""
+        """Create the JobSet, unless the API server has an obstacle that the informers do not show yet."""
         facts = copy.facts
         if not await self._still_wanted(facts):
-            # Until the informer has told so, too: it may be the answer that is old.
+            # Wait for the informer as well: this answer may be the stale one.
             return retry()
         found = await self._existing(facts) or await self._made(facts, made, events)
         if found is None:
@@ -256,7 +257,7 @@ class PathwaysController:
         return await_change()
 
     async def _still_wanted(self, facts: PathwaysFacts) -> bool:
-        """Whether the PathwaysJob exists as it was looked at: it may be gone, or another replica may know its end."""
+        """Whether the PathwaysJob is as observed: it may be deleted, or another replica may have recorded its end."""
         try:
             raw = await self._reader.get(PATHWAYS_JOBS, facts.name, facts.namespace)
         except NotFoundError:
@@ -266,7 +267,7 @@ class PathwaysController:
         return same and not live.deleting and live.status.end is None
 
     async def _existing(self, facts: PathwaysFacts) -> JobSetFacts | Obstacle | None:
-        """The JobSet of this name, somebody else's being an obstacle; None only where the API server has none."""
+        """The JobSet of this name, an obstacle if another owner has it; None only if the API server has none."""
         try:
             raw = await self._reader.get(JOBSETS, facts.name, facts.namespace)
         except NotFoundError:
@@ -284,14 +285,14 @@ class PathwaysController:
     async def _made(
         self, facts: PathwaysFacts, made: Draft, events: tuple[Notice, ...]
     ) -> JobSetFacts | Obstacle | None:
-        """The JobSet that there is now, or why there is none; None where that says nothing about this PathwaysJob."""
+        """The JobSet that exists now, or why there is none; None if the error is not about this PathwaysJob."""
         if not self.upstream.absent:
             return None
         self._report(facts, events)
         try:
             raw = await self._writer.create(JOBSETS, made.body(), facts.namespace)
         except AlreadyExistsError:
-            # Ours from a request that was not answered, or somebody else's.
+            # Ours, from a request without an answer, or another owner's.
             return await self._existing(facts)
         except ApiError as error:
             if error.namespace_terminating:
@@ -312,13 +313,13 @@ class PathwaysController:
     async def _conclude(
         self, copy: PathwaysCopy, found: JobSetFacts | Obstacle, events: tuple[Notice, ...] = ()
     ) -> None:
-        """Have the status say what was found, and say what is new in it; nothing is written that stands there."""
+        """Write the findings to the status and record what is new in them; an unchanged status is not written."""
         facts = copy.facts
         now = self._clock.wall().isoformat(timespec="seconds").replace("+00:00", "Z")
         status = next_status(facts, found, now)
         if not self.upstream.absent:
             return
-        # First, so that they are recorded whatever becomes of the write.
+        # First, so that they are recorded even if the write fails.
         self._report(facts, (*events, *transitions(facts.status, status, found)))
         if status == facts.status:
             return
@@ -327,7 +328,7 @@ class PathwaysController:
         raw = await self._writer.merge_patch(PATHWAYS_JOBS, facts.name, patch, facts.namespace, subresource="status")
         own = project_pathways_job(raw)
         cached = self.jobs.store.get(*facts.key)
-        # The watch may have been quicker than the answer.
+        # The watch event may have arrived before the response.
         if cached is not None and cached.order < own.order:
             self._own[facts.key] = own
 

@@ -1,4 +1,4 @@
-"""What is kept of PathwaysJobs and of the JobSets that are made of them, by the informers that follow them."""
+"""What the informers keep of PathwaysJobs and of the JobSets made of them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _METADATA: Final = ("name", "namespace", "uid", "generation", "labels", "annotat
 
 @dataclass(frozen=True, slots=True)
 class PathwaysCopy:
-    """A PathwaysJob as the API server has it, or as a write of gangctl's left it."""
+    """A PathwaysJob as the API server has it, or as gangctl's last write left it."""
 
     facts: PathwaysFacts
     version: str
     """Its resourceVersion."""
     raw: dict[str, Any]
-    """What it is rendered from; nobody changes it."""
+    """The input of rendering; must not be changed."""
 
     @property
     def order(self) -> int:
-        """Of two copies the later one has the higher number; 0 where the version is no number."""
+        """The later of two copies has the higher number; 0 where the version is not a number."""
         return int(self.version) if self.version.isdigit() else 0
 
 

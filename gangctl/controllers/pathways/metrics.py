@@ -1,4 +1,4 @@
-"""Where PathwaysJobs stand, and whether they are left to the upstream controller, as Prometheus metrics."""
+"""States of PathwaysJobs, and whether gangctl leaves them to the upstream controller, as Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gangctl.runtime.metrics import PlacedGauge
 MOST_NAMESPACES: Final = 200
 """Namespaces with labels of their own; the rest is counted together."""
 NEW: Final = "new"
-"""The phase of those of which nothing has been said yet."""
+"""The phase of those without a recorded status."""
 
 
 class PathwaysMetrics:
-    """The collectors, in one registry; told by the controller of PathwaysJobs."""
+    """The collectors, in one registry; the controller of PathwaysJobs updates them."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Register every family at once."""
@@ -42,10 +42,10 @@ class PathwaysMetrics:
                 self._jobs.add((job.namespace,), NEW if phase is None else phase.value.lower(), step=step)
 
     def stood_down(self, *, down: bool) -> None:
-        """Tell whether the upstream controller leads."""
+        """Record whether the upstream controller leads."""
         self._standing_down.set(down)
 
     def forget(self) -> None:
-        """End every series: this replica does not count any more."""
+        """End every series: this replica no longer counts."""
         self._jobs.clear()
         self._standing_down.set(0)

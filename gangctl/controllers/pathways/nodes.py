@@ -1,4 +1,4 @@
-"""The nodes that might have the head of a JobSet, asked for when one is created."""
+"""The nodes on which the head of a JobSet might run, read when one is created."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from gangctl.errors import ApiError
 from gangctl.fit.floor import NodeShape, read_node
 
 MOST_NODES: Final = 5000
-"""Read for one question; of more nothing is known."""
+"""Read for one query; beyond this many, nothing is known."""
 FRESH_SECONDS: Final = 30.0
-"""An answer serves for so long: many PathwaysJobs may come at once."""
+"""How long an answer is cached: many PathwaysJobs may be created at once."""
 _MOST_ANSWERS: Final = 100
 
 _log = structlog.get_logger(__name__)
 
 
 class HeadNodes:
-    """Asks, and keeps answers for a moment."""
+    """Reads nodes, and caches answers for a moment."""
 
     def __init__(self, client: Client, *, clock: Clock | None = None) -> None:
-        """Know nothing yet."""
+        """Start with an empty cache."""
         self._client = client
         self._clock = clock or Clock()
         self._answers: dict[str, tuple[float, list[NodeShape]]] = {}

@@ -1,4 +1,4 @@
-"""What is to be done about one PathwaysJob, as a value: pure."""
+"""What to do about one PathwaysJob, as a value: pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ GONE: Final = Obstacle(
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Nothing is done, and nothing said."""
+    """Nothing is done, and nothing is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """The status should follow from what was found; ``notices`` are said besides what is new in it."""
+    """The status should follow from the findings; ``notices`` are recorded besides what is new in it."""
 
     found: JobSetFacts | Obstacle
     notices: tuple[Notice, ...] = ()
@@ -34,7 +34,7 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """There should be a JobSet, and none is known; ``notices`` say that it is not the first."""
+    """A JobSet should be created, and none is known; ``notices`` report that it is not the first."""
 
     draft: Draft
     notices: tuple[Notice, ...] = ()
@@ -44,10 +44,10 @@ Plan = Leave | Tell | Create
 
 
 def plan(facts: PathwaysFacts, jobset: JobSetFacts | None, draft: Callable[[], Draft | Obstacle]) -> Plan:
-    """Decide; ``jobset`` is the one that this very PathwaysJob controls, ``draft`` renders it when that is needed."""
+    """Decide; ``jobset`` is the one that this PathwaysJob (by UID) controls; ``draft`` renders it if needed."""
     status = facts.status
     if facts.deleting:
-        # Its JobSet goes with it.
+        # Its JobSet is deleted with it.
         return Leave()
     if jobset is not None:
         return Tell(jobset, _about(facts, jobset, draft))
@@ -64,7 +64,7 @@ def plan(facts: PathwaysFacts, jobset: JobSetFacts | None, draft: Callable[[], D
 
 
 def had_jobset(status: Status) -> bool:
-    """Whether what was said last was said of a JobSet."""
+    """Whether the last recorded status was about a JobSet."""
     if status.phase is None or status.phase is Phase.FAILED:
         return status.end is not None
     held = status.condition(status.phase)
@@ -72,13 +72,13 @@ def had_jobset(status: Status) -> bool:
 
 
 def created(jobset: JobSetFacts, made: Draft | Obstacle) -> tuple[Notice, ...]:
-    """What is said once of a JobSet that was created."""
+    """The notices of a JobSet's creation, recorded once."""
     notice = Notice(Reason.JOBSET_CREATED, f"Created JobSet {jobset.name} (uid {jobset.uid})")
     return (notice, *(made.notices if isinstance(made, Draft) else ()))
 
 
 def _about(facts: PathwaysFacts, jobset: JobSetFacts, draft: Callable[[], Draft | Obstacle]) -> tuple[Notice, ...]:
-    """What nobody has said yet of a JobSet that exists: a gangctl may have died after it was created."""
+    """Notices not yet recorded for an existing JobSet: gangctl may have died after creating it."""
     status = facts.status
     if not jobset.digest or status.end is not None or jobset.end is not None:
         return ()
@@ -103,22 +103,23 @@ def _again(status: Status) -> Notice:
 
 
 _DENIED: Final = ("denied the request", "denied request")
-"""How a webhook's denial is worded, and that of a ValidatingAdmissionPolicy."""
+"""Texts of a webhook's denial, and of a ValidatingAdmissionPolicy's."""
 _OF_RIGHTS: Final = ("cannot create resource", "cannot set blockOwnerDeletion")
-"""How the API server says what gangctl may not do."""
+"""Text of the API server's answer where gangctl lacks a permission."""
 
 
 def obstacle(error: ApiError) -> Obstacle | None:
-    """Why there is no JobSet; None where the same request may pass in a moment.
+    """Why there is no JobSet; None where the same request may succeed in a moment.
 
-    All of it may end by itself: policies and quotas change, rights are granted, JobSet's definition is replaced.
+    Each obstacle may end by itself: policies and quotas change, permissions are granted, JobSet's definition is
+    replaced.
     """
     if any(words in error.message for words in _DENIED):
         return Obstacle(Reason.ADMISSION_DENIED.value, error.message)
     if isinstance(error, ForbiddenError):
         if any(words in error.message for words in _OF_RIGHTS):
             return Obstacle(Reason.JOBSET_CREATE_FAILED.value, error.message, Phase.PENDING)
-        # A plugin of the API server: a quota, for one.
+        # An admission plugin of the API server, such as a quota.
         return Obstacle(Reason.ADMISSION_DENIED.value, error.message)
     if isinstance(error, InvalidError):
         return Obstacle(Reason.JOBSET_CREATE_FAILED.value, error.message)

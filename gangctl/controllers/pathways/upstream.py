@@ -1,7 +1,8 @@
-"""Whether the upstream controller of PathwaysJobs runs: its leader holds a Lease, wherever it is installed.
+"""Whether the upstream controller of PathwaysJobs runs: its leader holds a Lease, in any namespace.
 
-It leads while it renews the Lease. That is decided as its own standby replicas do it: by how long ago, on our clock,
-the Lease was last seen to change. Before it counts as dead it is asked for once more, for a watch may be blind.
+It leads while it renews the Lease. gangctl decides that as upstream's own standby replicas do: by the time, on its own
+clock, since it last saw the Lease change. Before it considers the leader dead it reads the Lease once more, since a
+watch may be stale.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from gangctl.pathways.words import UPSTREAM_LEASE
 from gangctl.runtime.informer import Informer, InformerObserver
 
 DEFAULT_LEASE_SECONDS: Final = 15.0
-"""What controllers that are built like upstream's take where the Lease does not say."""
+"""The default of controllers built like upstream's, where the Lease has none."""
 AGAIN_SECONDS: Final = 2.0
 _OF_UPSTREAM: Final = Selection(field_selector=f"metadata.name={UPSTREAM_LEASE}")
 
@@ -31,7 +32,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaseFacts:
-    """A Lease of that name: who holds it, for how long, and what changes whenever it is renewed."""
+    """A Lease of that name: its holder, its duration, and a value that changes with each renewal."""
 
     namespace: str
     holder: str
@@ -94,17 +95,17 @@ class Upstream:
 
     @property
     def known(self) -> bool:
-        """Whether the cluster has been asked for the Lease."""
+        """Whether the Lease has been read."""
         return self.informer.synced.is_set()
 
     @property
     def leads(self) -> bool:
-        """Whether somebody holds it, and has not been seen to stop renewing it."""
+        """Whether the Lease has a holder that has not been seen to stop renewing it."""
         return any(not seen.dead for seen in self._seen.values())
 
     @property
     def absent(self) -> bool:
-        """Whether it is known that nobody leads: only then may gangctl write."""
+        """Whether it is known that no controller leads: only then may gangctl write."""
         return self.known and not self.leads
 
     async def run(self) -> None:
@@ -134,7 +135,7 @@ class Upstream:
             self._seen[lease.namespace] = _Seen(lease, self._clock.now())
 
     def _weigh(self) -> None:
-        """Tell the first time, and whenever it is different."""
+        """Notify the first time, and on every change."""
         leads = self.leads
         if leads:
             self._held.set()
@@ -160,7 +161,7 @@ class Upstream:
             alive = [seen.expires for seen in self._seen.values() if not seen.dead]
             left = min(alive, default=math.inf) - self._clock.now()
             if left == math.inf:
-                # Given back at this very moment.
+                # Released at this moment.
                 continue
             if left > 0:
                 await self._clock.sleep(left)
@@ -168,7 +169,7 @@ class Upstream:
                 await self._clock.sleep(AGAIN_SECONDS)
 
     async def _look(self) -> bool:
-        """Read the Leases once more; those that are what they were are nobody's any more. False without an answer."""
+        """Read the Leases once more; those that are unchanged have no live holder. False without an answer."""
         try:
             page = await self._client.list(LEASES, selection=_OF_UPSTREAM)
         except ApiError as error:

@@ -1,1 +1,1 @@
-"""Kueue as a running gangctl sees it: what is watched of it, what webhooks ask, and what is told of who waits."""
+"""Kueue in a running gangctl: what it watches, what webhooks query, and the events of waiting JobSets."""

@@ -1,4 +1,4 @@
-"""The kinds that a fit is evaluated by, as resources: Kueue's own, and those of Kubernetes that change requests."""
+"""The resources that a fit is evaluated by: Kueue's own, and those of Kubernetes that change requests."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Whether the cluster has Kueue, asked again and again: it may be installed, upgraded and removed while gangctl runs.
+"""Whether the cluster has Kueue, checked periodically: it may be installed, upgraded and removed while gangctl runs.
 
-Absence is normal, and silent. It is believed only after some looks in a row: an API server that starts does not tell
-all it serves at once, and whoever replaces Kueue's definitions takes them away for a moment. Presence is believed at
-once. Until either is believed nobody knows, and what is not known deletes nothing.
+Absence is normal, and not logged. It counts only after several checks in a row: a starting API server does not list all
+its resources at once, and a replacement of Kueue's definitions removes them for a moment. Presence counts at once.
+Until either is established the answer is unknown, and gangctl deletes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gangctl.kueue.names import GROUP, VERSION
 
 PERIOD_SECONDS: Final = 30.0
 LOOKS_OF_DOUBT: Final = 3
-"""So many looks in a row must find it missing."""
+"""Absence counts after this many checks in a row."""
 _AGAIN_SECONDS: Final = 0.5
 _DOCUMENT: Final = f"apis/{GROUP}/{VERSION}"
 
@@ -29,12 +29,12 @@ log = structlog.get_logger(__name__)
 
 
 class Presence:
-    """Keeps :attr:`present` current; ``on_change`` is called when it is another, or other kinds are served."""
+    """Keeps :attr:`present` current; ``on_change`` is called when it, or the set of served kinds, changes."""
 
     def __init__(
         self, client: Client, on_change: Callable[[], None], *, period_seconds: float = PERIOD_SECONDS
     ) -> None:
-        """Look every ``period_seconds``, and at once when :meth:`hurry` is called."""
+        """Check every ``period_seconds``, and at once when :meth:`hurry` is called."""
         self._client = client
         self._on_change = on_change
         self._period = period_seconds
@@ -43,20 +43,20 @@ class Presence:
         self._trouble = ""
         self._limit_read = ""
         self.answered = asyncio.Event()
-        """Set once the API server has been asked, and has answered."""
+        """Set once the API server has answered."""
         self.present: bool | None = None
         """None while it is not known."""
         self.served: frozenset[str] = frozenset()
-        """Plural names of what was last seen to be served."""
+        """Plural names of the resources that were served at the last check."""
         self.podset_limit: int | None = None
-        """Podsets that a Workload of Kueue may have, as its definition says."""
+        """How many podsets a Workload of Kueue may have, by its definition."""
 
     def hurry(self) -> None:
-        """Look again now: something was seen that hints at a change."""
+        """Check now: there is a sign of a change."""
         self._hurry.set()
 
     async def run(self) -> None:
-        """Look for ever; a server that cannot be asked changes nothing and is asked again, soon at first."""
+        """Check until cancelled; without an answer of the server the state stays, and the next try comes soon."""
         again = Backoff(_AGAIN_SECONDS, self._period)
         while True:
             self._hurry.clear()
@@ -95,7 +95,7 @@ class Presence:
         self._on_change()
 
     async def _read_limit(self) -> None:
-        """The size limit is in the definition's schema, under an address that changes with it."""
+        """The size limit is in the definition's schema, whose URL changes with it."""
         index = (await self._client.discovery.openapi_v3()).get("paths")
         entry = index.get(_DOCUMENT) if isinstance(index, dict) else None
         address = str(entry.get("serverRelativeURL", "")) if isinstance(entry, dict) else ""
@@ -105,7 +105,7 @@ class Presence:
 
 
 def podset_limit(document: Mapping[str, Any]) -> int | None:
-    """``maxItems`` of ``spec.podSets`` in the OpenAPI document of Kueue's version, or None where it does not say."""
+    """``maxItems`` of ``spec.podSets`` in the OpenAPI document of Kueue's version; None if absent."""
     components = document.get("components")
     schemas = components.get("schemas") if isinstance(components, dict) else None
     for schema in schemas.values() if isinstance(schemas, dict) else ():

@@ -1,8 +1,8 @@
-"""What is watched for Kueue's sake, from the moment on at which the cluster has Kueue.
+"""The informers of Kueue's objects, started when the cluster has Kueue.
 
-Only projections are kept: a Workload of Kueue embeds whole pod templates, and there is one for each JobSet. What
-cannot be read, because nobody granted it or the definition is missing, is named by :meth:`QueueSources.unknown`, and
-looked for again as long as gangctl runs.
+Only projections are kept: a Workload of Kueue embeds whole pod templates, and there is one for each JobSet.
+:meth:`QueueSources.unknown` names what cannot be read because of a missing permission or definition; gangctl retries it
+for as long as it runs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _configuration(raw: dict[str, Any]) -> str:
 
 
 class QueueSources:
-    """All of it; ``on_presence`` is called when Kueue turns out to be there, or not to be there."""
+    """All informers; ``on_presence`` is called when Kueue is found, or found to be absent."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class QueueSources:
         period_seconds: float = PERIOD_SECONDS,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
-        """Watch nothing yet; ``namespace`` is the one that Kueue runs in."""
+        """Watch nothing yet; ``namespace`` is Kueue's."""
         self._client = client
         self._on_presence = on_presence
         self._observer = observer
@@ -104,7 +104,7 @@ class QueueSources:
         self.configuration: Source[str] = self._source(
             kinds.CONFIG_MAPS, _configuration, namespace=namespace, selection=configured
         )
-        """Kueue's own, as text."""
+        """Kueue's own configuration, as text."""
 
     @property
     def all(self) -> tuple[Source[Any], ...]:
@@ -129,7 +129,7 @@ class QueueSources:
         return self.presence.present
 
     def on_known(self, call: Callable[[], None]) -> None:
-        """Call this, too, when something is known from then on."""
+        """Also call this when another source becomes known."""
         self._on_known.append(call)
 
     def unknown(self) -> list[str]:
@@ -137,7 +137,7 @@ class QueueSources:
         return [trouble for source in self.all if (trouble := source.trouble())]
 
     def unsettled(self) -> list[str]:
-        """What may be known in a moment; what cannot be read, and a Kueue that is not there, are waited for no more."""
+        """What may be known in a moment; excludes what cannot be read, and everything if Kueue is absent."""
         if not self.presence.answered.is_set():
             return ["kueue"]
         running = (source for source in self.all if source.informer.resource.qualified_name in self._running)
@@ -151,7 +151,7 @@ class QueueSources:
                 await source.settled.wait()
 
     async def run(self) -> None:
-        """Look for Kueue, and keep everything current from then on, until cancelled."""
+        """Check for Kueue, and keep everything current from then on, until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._tasks = group
             group.create_task(self.presence.run(), name="kueue-presence")
@@ -183,7 +183,7 @@ class QueueSources:
             call()
 
     def _changed(self) -> None:
-        """Begin with what is served now. What was begun goes on: an informer looks for what is gone by itself."""
+        """Start informers of what is served now; a running one retries a missing resource by itself."""
         if self.present and self._tasks is not None:
             for source in self.all:
                 resource = source.informer.resource

@@ -1,8 +1,8 @@
-"""What is said of JobSets that wait in a queue already: that they wait for ever, or that their queue is blocked.
+"""Reports on JobSets that already wait in a queue: that they can never be admitted, or that their queue is blocked.
 
-Kueue says the same words for never and for not yet. A JobSet is evaluated when it comes, and again when quotas,
-flavors, limits or Kueue's configuration change, and then only if the change concerns its queue; who uses what of a
-quota turns no verdict into never and none back. The leader does it, with the JobSets that ask for a gang.
+Kueue has the same message for never and for not yet. A JobSet is evaluated when it is created, and again when a change
+of quotas, flavors, limits or Kueue's configuration concerns its queue; usage of a quota never changes the verdict. The
+leader does it, for JobSets that ask for a gang.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from gangctl.runtime.informer import Informer
 from gangctl.runtime.metrics import PlacedGauge
 
 DEBOUNCE_SECONDS: Final = 1.0
-"""Changes come in flocks: what they concern is looked at once for all of them."""
+"""Changes come in bursts: the JobSets that they concern are checked once for all of them."""
 UNKNOWN_SECONDS: Final = 60.0
-"""When to look again at what could not be evaluated, whatever becomes known meanwhile."""
+"""When to retry what could not be evaluated, even without a change."""
 PACE_SECONDS: Final = 0.02
-"""A change may concern thousands: they are read so far apart that gangs do not wait for their turn with the API."""
+"""A change may concern thousands: pauses between reads keep requests for gangs from waiting."""
 MOST_QUEUES: Final = 500
 SAY_SECONDS: Final = 60.0
-"""A JobSet is told no more often than this, however often its verdict turns."""
+"""The least time between two events on one JobSet, however often its verdict changes."""
 
 NEVER: Final = "never"
 BLOCKED: Final = "blocked"
@@ -70,7 +70,7 @@ class VerdictMetrics:
         self._waiting = PlacedGauge(gauge, MOST_QUEUES)
 
     def stands(self, before: Standing | None, now: Standing | None) -> None:
-        """Count one JobSet elsewhere: None is that it does not wait."""
+        """Count one JobSet under its new status: None means that it does not wait."""
         for each, step in ((before, -1), (now, 1)):
             if each is not None:
                 place = each.namespace, each.local_queue, each.cluster_queue
@@ -98,7 +98,7 @@ class Verdicts:
         metrics: VerdictMetrics | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Follow the JobSets and the changes that ``view`` tells of; ``read`` gets a whole JobSet."""
+        """Follow the JobSets, and the changes that ``view`` reports; ``read`` returns a whole JobSet."""
         self._jobsets = jobsets
         self._view = view
         self._read = read
@@ -107,7 +107,7 @@ class Verdicts:
         self._metrics = metrics or VerdictMetrics(CollectorRegistry())
         self._clock = clock or Clock()
         self._doors: dict[Door, dict[Key, None]] = {}
-        """Who waits at which door."""
+        """JobSets that wait, by LocalQueue."""
         self._standing: dict[Key, Standing] = {}
         self._never: dict[Key, str] = {}
         self._followers: list[Callable[[Key], None]] = []
@@ -118,33 +118,33 @@ class Verdicts:
         view.subscribe(self.changed)
 
     def changed(self, affected: Affected) -> None:
-        """Look again, soon, at whom a change concerns."""
+        """Check again, soon, the JobSets that a change concerns."""
         self._affected |= affected
         if not self._flushing:
             self._flushing = True
             self._clock.call_later(DEBOUNCE_SECONDS, self._flush)
 
     def waiting(self) -> list[Key]:
-        """Every JobSet that waits at some door."""
+        """Every JobSet that waits in some LocalQueue."""
         return [key for keys in self._doors.values() for key in keys]
 
     def never(self, key: Key) -> str:
-        """Why a JobSet that waits can never be admitted, with the arithmetic; empty where that was not found."""
+        """Why a waiting JobSet can never be admitted, with the arithmetic; empty where that was not found."""
         return self._never.get(key, "")
 
     def follow(self, on_change: Callable[[Key], None]) -> None:
-        """Call this with the key of each JobSet of which :meth:`never` says something else."""
+        """Call this with the key of each JobSet for which :meth:`never` changes."""
         self._followers.append(on_change)
 
     def forget(self) -> None:
-        """Nobody stands anywhere as far as this replica is concerned: another one leads."""
+        """Drop all counts: another replica leads."""
         for key in list(self._standing):
             self._stand(key, None)
         self._told.clear()
         self._never.clear()
 
     async def reconcile(self, key: Key) -> Action:
-        """Evaluate one JobSet, count it, and say what is wrong."""
+        """Evaluate one JobSet, count it, and record what is wrong."""
         jobset = self._jobsets.store.get(*key)
         if jobset is None or not self._waits(jobset):
             self._stand(key, None)
@@ -186,7 +186,7 @@ class Verdicts:
             follow(key)
 
     def _tell(self, jobset: JobSet, report: FitReport) -> float:
-        """Say what is wrong once for each cause; returns in how many seconds to try again, 0 for never."""
+        """Record what is wrong once for each cause; returns the seconds until the next try, 0 for never."""
         reason = told_by(report)
         if reason is None:
             return 0.0
@@ -214,7 +214,7 @@ class Verdicts:
         if waits:
             self._doors.setdefault((changed.namespace, changed.queue), {})[changed.key] = None
         if waits or changed.key in self._standing:
-            # Who is applied together with his queue may be seen before it.
+            # A JobSet applied together with its queue may be seen before the queue.
             self._enqueue(changed.key, DEBOUNCE_SECONDS)
 
     def _flush(self) -> None:
@@ -229,7 +229,7 @@ class Verdicts:
 
 
 def reader(client: Client) -> Callable[[Key], Awaitable[Object | None]]:
-    """Reads whole JobSets by list, which gangctl may do anyway: the informers keep a projection without requests."""
+    """Reads whole JobSets by list, which RBAC allows anyway: the informers keep a projection without requests."""
 
     async def read(key: Key) -> Object | None:
         namespace, name = key
@@ -242,7 +242,7 @@ def reader(client: Client) -> Callable[[Key], Awaitable[Object | None]]:
 
 
 def _may_wait(jobset: JobSet) -> bool:
-    """Whether it is one of those that are evaluated: suspended, in a queue, with a wish for a gang."""
+    """Whether it is to be evaluated: suspended, in a queue, and asking for a gang."""
     if not jobset.queue or not jobset.suspend or jobset.finished or jobset.deleting or jobset.managed_elsewhere:
         return False
     config, _ = read_config(jobset)
@@ -260,7 +260,7 @@ def _verdict(report: FitReport) -> str:
 
 
 def _cause(reason: Reason, report: FitReport) -> tuple[object, ...]:
-    """What makes one reason to say something another one: not how much is in use at the moment."""
+    """What makes a reason new: not the amounts in use at the moment."""
     limits = tuple(
         (each["flavor"], each["resource"], each["requested"], each["ceiling"], each["limit"])
         for each in report["limits"]

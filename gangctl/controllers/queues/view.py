@@ -1,7 +1,7 @@
-"""Kueue as this process knows it: the answers of webhooks, policies and controllers, all from memory.
+"""Kueue as this process knows it: the answers to webhooks, policies and controllers, all from memory.
 
-The index of quotas follows the informers one change at a time, and each change tells which doors it concerns: a
-LocalQueue in its namespace is the door by which JobSets come.
+The index of quotas follows the informers one change at a time, and each change returns the LocalQueues that it
+concerns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """Whose verdicts a change may turn: everybody's, those of a namespace, those at some doors, or a few."""
+    """The JobSets whose verdicts a change may alter: all, those of a namespace, those in some LocalQueues, or a few."""
 
     everybody: bool = False
     jobsets: frozenset[tuple[str, str]] = frozenset()
@@ -43,7 +43,7 @@ class Affected:
     cluster_queues: frozenset[str] = frozenset()
 
     def concerns(self, door: Door, cluster_queue: str) -> bool:
-        """Whether those at a door, which leads to this ClusterQueue, are among them."""
+        """Whether JobSets in a LocalQueue, which points to this ClusterQueue, are among them."""
         return (
             self.everybody
             or door[0] in self.namespaces
@@ -73,7 +73,7 @@ class QueueView:
         self._listeners: list[Callable[[Affected], None]] = []
         self.snapshot = Snapshot(queued=False, unknown=sources.unknown)
         self._unused = Snapshot(queued=False, unknown=sources.unknown)
-        """The same without Workloads: what never fits, never fits into what nobody uses."""
+        """The same without Workloads: what never fits does not fit an unused quota either."""
         sources.cluster_queues.informer.subscribe(self._on_cluster_queue)
         sources.cohorts.informer.subscribe(self._on_cohort)
         sources.local_queues.informer.subscribe(self._on_local_queue)
@@ -88,7 +88,7 @@ class QueueView:
         sources.on_known(lambda: self._tell(EVERYBODY))
 
     def subscribe(self, on_change: Callable[[Affected], None]) -> None:
-        """Call ``on_change`` with whom each change concerns, after it can be seen here."""
+        """Call ``on_change`` with the affected JobSets of each change, after the change is visible here."""
         self._listeners.append(on_change)
 
     @property
@@ -106,7 +106,7 @@ class QueueView:
         """What is known of its version and configuration."""
         configuration, limit = self.snapshot.configuration, self._sources.presence.podset_limit
         ready = configuration.wait_for_pods_ready
-        # Where nothing is said it is on since 0.19, the first that takes so many podsets.
+        # It is on by default since 0.19, the first version that takes so many podsets.
         on = ready.on if ready.on is not None else limit is not None and limit >= MOST_PODSETS
         return KueueFacts(limit, ready.timeout if configuration.known and on else None)
 
@@ -115,12 +115,12 @@ class QueueView:
         return self._sources.workloads.store.by_index("owner", uid)
 
     def cluster_queue_of(self, door: Door) -> str:
-        """The ClusterQueue that a door leads to, empty where there is no such LocalQueue."""
+        """The ClusterQueue that a LocalQueue points to, empty where there is no such LocalQueue."""
         found = self.snapshot.local_queue(*door)
         return found.cluster_queue if found is not None else ""
 
     def obstacle(self, door: Door) -> Blocked | None:
-        """What keeps everything out of a LocalQueue; None where it is open, and where that cannot be known."""
+        """What blocks a LocalQueue for all JobSets; None where it is open, and where that cannot be known."""
         if not self.known or self._missing():
             return None
         local_queue = self.snapshot.local_queue(*door)
@@ -132,7 +132,7 @@ class QueueView:
         return self._sources.namespaces.store.get("", namespace)
 
     def inside(self, cluster_queue: str) -> list[QueuedWorkload]:
-        """Kueue's Workloads of every door that leads to a ClusterQueue."""
+        """Kueue's Workloads of every LocalQueue that points to a ClusterQueue."""
         doors = (door for door in self._sources.local_queues.store.values() if door.cluster_queue == cluster_queue)
         store = self._sources.workloads.store
         return [each for door in doors for each in store.by_index("door", (door.namespace, door.name))]
@@ -140,18 +140,18 @@ class QueueView:
     def fit(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
         """Whether a JobSet (of this namespace, where it names none) can be admitted, ever and now; never raises.
 
-        What one that exists holds itself is not in its way.
+        The quota that an existing JobSet itself holds does not count against it.
         """
         own = () if new else self.workloads_of(read_jobset(raw)[0].uid)
         with self.snapshot.without(own):
             return self._fit(self.snapshot, raw, namespace, new=new)
 
     def ever(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
-        """The same with nothing in use: whether it can ever be admitted, in a time that no Workload adds to."""
+        """The same with nothing in use: whether it can ever be admitted. The time is independent of other Workloads."""
         return self._fit(self._unused, raw, namespace, new=new)
 
     def check(self, raw: Object, namespace: str) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
-        """What a new JobSet that will not be admitted is told; it is not refused: quotas may be changed for it."""
+        """Warnings for a new JobSet that will not be admitted; it is not refused, since quotas may change."""
         report = self.ever(raw, namespace)
         reason = told_by(report)
         return (), (f"{reason}: {report['message']}",) if reason is not None else ()
@@ -166,14 +166,14 @@ class QueueView:
         return fit(ask, snapshot)
 
     def _missing(self) -> list[str]:
-        """What nothing can be said without."""
+        """The sources without which no verdict is possible."""
         if self.known is None:
             return ["gangctl does not know yet whether the cluster has Kueue"]
         essential = (self._sources.cluster_queues, self._sources.local_queues) if self.known else ()
         return [trouble for source in essential if (trouble := source.trouble())]
 
     def _complete(self, snapshot: Snapshot) -> None:
-        """Add what no change of an object tells."""
+        """Add the facts that no change of an object carries."""
         classes = self._sources.runtime_classes
         snapshot.queued = self.present
         snapshot.queue_limit = self._sources.presence.podset_limit
@@ -185,7 +185,7 @@ class QueueView:
             listener(affected)
 
     def _keep(self, old: Any, new: Any) -> None:
-        """Bring both snapshots up to date with one object."""
+        """Update both snapshots with one object."""
         for snapshot in (self.snapshot, self._unused):
             if new is None:
                 snapshot.drop(old)
@@ -252,7 +252,7 @@ class QueueView:
         self._tell(Affected(cluster_queues=frozenset(using)))
 
     def _on_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
-        """One of MultiKueue's makes nothing a never."""
+        """A check of MultiKueue rules out the verdict never."""
         self._keep(old, new)
         if old is not None and new is not None and old.controller == new.controller:
             return
@@ -282,7 +282,7 @@ class QueueView:
 
 
 def told_by(report: FitReport) -> Reason | None:
-    """The reason to give a person who is told of a fit; None where there is nothing to tell."""
+    """The reason to report to the user for a fit; None where there is nothing to report."""
     if report["verdict"] == "never":
         return Reason.NEVER_FITS
     return Reason.QUEUE_BLOCKED if report["reason"] == Reason.QUEUE_BLOCKED else None
@@ -293,7 +293,7 @@ def _reserved(workload: QueuedWorkload | None) -> bool:
 
 
 def _settings(queue: ClusterQueue) -> ClusterQueue:
-    """What verdicts depend on: not how many wait."""
+    """The settings that verdicts depend on: not how many Workloads wait."""
     return replace(queue, pending=0)
 
 

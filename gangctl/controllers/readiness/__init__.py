@@ -1,1 +1,1 @@
-"""What the leader follows and computes of readiness, and whom it tells."""
+"""What the leader follows and computes for readiness, and its observers."""

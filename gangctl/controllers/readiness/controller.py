@@ -1,8 +1,8 @@
-"""Computes how far JobSets have come, again whenever something of theirs has changed, and of no others.
+"""Computes the readiness of JobSets, only of those for which something has changed.
 
-Changes come from informers and mark keys; requeue timers decide when each is checked. A check reads what is known now,
-calls a pure function (:mod:`gangctl.readiness.evaluate`) and notifies observers of what is different. They write it
-down, in events and ``Gang`` objects, so that its texts name times and no ages. The leader does it.
+Informers mark keys; requeue timers decide when each is checked. A check reads the current state, calls a pure function
+(:mod:`gangctl.readiness.evaluate`) and notifies observers of differences. They record them in events and ``Gang``
+objects, so its texts contain times and no ages. The leader does it.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Evaluate(Protocol):
     """:func:`gangctl.readiness.evaluate.evaluate`."""
 
     def __call__(self, snapshot: Snapshot, now: float, before: Readiness | None, /, *, kept: bool) -> Readiness:
-        """How far one JobSet has come."""
+        """Evaluate the readiness of one JobSet."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Gangs:
-    """What is known of gangs without readiness: the caches, and how what is in them is understood."""
+    """Gangs without readiness: the caches, and how to interpret their content."""
 
     caches: GangCaches
     state: Callable[[], ApiState]
@@ -60,7 +60,7 @@ class Gangs:
 
 
 class ReadinessController:
-    """Hears of changes from the moment it is made, and computes while :meth:`run` runs."""
+    """Subscribes to changes when it is made, and computes while :meth:`run` runs."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class ReadinessController:
         clock: Clock | None = None,
         share: Share | None = None,
     ) -> None:
-        """Subscribe to Jobs and ``sources``; of other changes :meth:`mark` tells. ``queues`` is None without Kueue.
+        """Subscribe to Jobs and ``sources``; other changes come through :meth:`mark`. ``queues`` is None without Kueue.
 
-        JobSets elsewhere than in ``share``, where there is one, are others' to follow.
+        With a ``share``, other replicas follow the JobSets outside it.
         """
         self._share = share or Share()
         self._gangs = gangs
@@ -88,7 +88,7 @@ class ReadinessController:
         self._active = False
         self._known: dict[Key, Readiness] = {}
         self._doors: dict[Door, dict[Key, None]] = {}
-        """Who is at which door, of those whose end has not come."""
+        """Unfinished JobSets by LocalQueue."""
         self._broken: set[Key] = set()
         gangs.caches.informers["jobs"].subscribe(self._on_job)
         sources.pods.informer.subscribe(self._on_pod)
@@ -97,28 +97,28 @@ class ReadinessController:
             source.informer.subscribe(self._on_refusal)
 
     def mark(self, key: Key) -> None:
-        """Look at a JobSet soon: something about it has changed."""
+        """Check a JobSet soon: something about it has changed."""
         if self._active and self._share.admits(key):
             self._requeue_timers.mark(key)
 
     def mark_all(self) -> None:
-        """Look at every JobSet: something that all depend on has changed. Those that change themselves go first."""
+        """Check every JobSet: something that all depend on has changed. Direct changes of a JobSet have priority."""
         self._mark_later(self._gangs.caches.jobsets.store.keys())
 
     def mark_at(self, concerned: Callable[[Door], bool] = lambda _: True) -> None:
-        """Look at those that have come through one of these doors and have not finished, in the same way."""
+        """Check the unfinished JobSets of the matching LocalQueues, with the same priority."""
         for door, keys in self._doors.items():
             if concerned(door):
                 self._mark_later(keys)
 
     def readiness(self, key: Key) -> Readiness | None:
-        """How far a JobSet has come, as it was told last; None for one that is not followed, and for a standby."""
+        """The last reported readiness of a JobSet; None for one that is not followed, and on a standby."""
         return self._known.get(key)
 
     async def run(self, known: Callable[[], Awaitable[None]]) -> None:
-        """Follow and compute until cancelled, and then forget everything; ``known`` waits for what others follow.
+        """Follow and compute until cancelled, and then forget everything; ``known`` waits for the sources of others.
 
-        That comes first: the webhooks answer from it, and 100,000 pods would keep it waiting.
+        Those sync first: the webhooks answer from them, and 100,000 pods would delay that.
         """
         self._tell(lambda observer: observer.leads())
         try:
@@ -146,7 +146,7 @@ class ReadinessController:
             observer.forget()
 
     def _look(self, key: Key, since: float) -> None:
-        """Find out how far one JobSet has come, and tell it if that is new."""
+        """Evaluate one JobSet, and notify observers if its readiness is new."""
         began = self._clock.now()
         jobset = self._gangs.caches.jobset(key)
         before = self._known.get(key)
@@ -173,7 +173,7 @@ class ReadinessController:
         self._tell(lambda observer: observer.evaluated(done - began, done - since if news else None))
 
     def _stand(self, key: Key, now: Readiness | None) -> bool:
-        """Keep what was found, and tell observers; False when nothing is new but when to look again."""
+        """Store the result and notify observers; False when only the time of the next check is new."""
         before = self._known.pop(key, None)
         if now is not None:
             self._known[key] = now
@@ -245,7 +245,7 @@ class ReadinessController:
                 self.mark(key)
 
     def _on_refusal(self, old: Refused | None, new: Refused | None) -> None:
-        """Mark the JobSet that the object belongs to; one whose Job is not there yet is marked when that comes."""
+        """Mark the JobSet that the object belongs to; one whose Job is not cached yet is marked when the Job is."""
         refused = new or old
         if refused is None or not self._active:
             return

@@ -1,8 +1,8 @@
-"""What is said on a JobSet of its readiness: that it is ready, that it is not any more, and what has kept it waiting.
+"""Events on a JobSet about its readiness: that it is ready, that it no longer is, and what has kept it waiting.
 
-A JobSet that starts at once hears of its readiness only. What blocks another is said under the cause's own reason once
-it has lasted, once for each cause until the gang is ready or starts anew, and never more than one thing a minute. What
-is said does not depend on the moment at which it is said: what a new leader repeats stands there already.
+A JobSet that starts at once gets only the event of its readiness. What blocks another is recorded under the cause's own
+reason once it has lasted, once for each cause until the gang is ready or restarts, and at most one event a minute. The
+text does not depend on when it is recorded: a new leader's repetition already exists.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Cause, Readiness
 
 PATIENCE_SECONDS: Final = 30.0
-"""What ends sooner than this is not worth a word."""
+"""A cause that ends sooner gets no event."""
 SAY_SECONDS: Final = 60.0
-"""A JobSet is told no more often than this."""
+"""The least time between two events on one JobSet."""
 NEWS_SECONDS: Final = 120.0
-"""A gang that has been ready for longer was told of by somebody else: this replica has just begun to lead."""
+"""Another replica reported a gang that has been ready for longer: this one has just begun to lead."""
 PACE_SECONDS: Final = 0.02
 BURST: Final = 300
-"""So many events at once, and one every :data:`PACE_SECONDS` beyond: a queue that is closed blocks thousands."""
+"""This many events at once, then one every :data:`PACE_SECONDS`: a closed queue blocks thousands."""
 
 SAID_ELSEWHERE: Final = frozenset(
     {
@@ -45,12 +45,12 @@ SAID_ELSEWHERE: Final = frozenset(
         Reason.SUSPENDED,
     }
 )
-"""By the controllers that meet it, and by whoever did it: a person who suspends."""
+"""Recorded by the controllers that meet them, or known to the user who caused them, as a suspension."""
 
 
 @dataclass(slots=True)
 class _Told:
-    """What one JobSet has been told in one attempt."""
+    """What has been recorded on one JobSet in one attempt."""
 
     uid: str
     attempt: int
@@ -64,24 +64,24 @@ class _Told:
 
 
 class ReadinessEvents(ReadinessObserver):
-    """Says it through ``say``; ``jobset`` finds a JobSet that exists."""
+    """Records events by ``say``; ``jobset`` finds a JobSet that exists."""
 
     def __init__(self, say: RecordEvent, jobset: Callable[[Key], JobSet | None], *, clock: Clock | None = None) -> None:
-        """Nothing has been told yet."""
+        """Start with nothing recorded."""
         self._say = say
         self._jobset = jobset
         self._clock = clock or Clock()
         self._latest: dict[Key, Readiness] = {}
         self._told: dict[Key, _Told] = {}
         self._spoke: dict[Key, float] = {}
-        """When each was told something last."""
+        """When the last event was recorded on each JobSet."""
         self._timers: dict[Key, Timer] = {}
         self._turns: dict[Key, float] = {}
-        """When those may speak that have something to say, so that not all of them do at once."""
+        """Time slots of pending events, so that not all are recorded at once."""
         self._last_turn = 0.0
 
     def stands(self, before: Readiness | None, now: Readiness | None) -> None:
-        """Say what is new, now or when it is time."""
+        """Record what is new, now or when it is due."""
         if now is None:
             if before is not None:
                 self._drop(before.key)
@@ -91,7 +91,7 @@ class ReadinessEvents(ReadinessObserver):
         self._attend(now.key)
 
     def forget(self) -> None:
-        """Say nothing that was yet to be said."""
+        """Drop all pending events."""
         for timer in self._timers.values():
             timer.cancel()
         for kept in (self._latest, self._told, self._spoke, self._turns, self._timers):
@@ -104,7 +104,7 @@ class ReadinessEvents(ReadinessObserver):
             kept.pop(key, None)
 
     def _note(self, now: Readiness, *, first: bool) -> None:
-        """Bring what is remembered of a JobSet up to date."""
+        """Update what is remembered of a JobSet."""
         told = self._told.get(now.key)
         if told is None or (told.uid, told.attempt) != (now.uid, now.attempt):
             told = self._told[now.key] = _Told(now.uid, now.attempt)
@@ -117,7 +117,7 @@ class ReadinessEvents(ReadinessObserver):
             told.blocked_by, told.blocked_since = now.blocked_by, self._clock.now()
 
     def _attend(self, key: Key) -> None:
-        """Say everything whose time has come, and come back for the rest."""
+        """Record everything that is due, and schedule the rest."""
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
         while (found := self._next(self._latest[key], self._told[key])) is not None:
@@ -133,14 +133,14 @@ class ReadinessEvents(ReadinessObserver):
             self._tell(key, reason)
 
     def _turn(self, key: Key, now: float) -> float:
-        """When it may speak; it keeps its turn until it has spoken."""
+        """When its event may be recorded; it keeps the slot until then."""
         if key not in self._turns:
             self._last_turn = max(self._last_turn, now - BURST * PACE_SECONDS) + PACE_SECONDS
             self._turns[key] = self._last_turn
         return self._turns[key]
 
     def _next(self, readiness: Readiness, told: _Told) -> tuple[float, Reason] | None:
-        """What is to be said next, and when at the earliest."""
+        """The next event, and when at the earliest."""
         now = self._clock.now()
         if readiness.phase is GangPhase.READY:
             return None if told.ready else (now, Reason.GANG_READY)
@@ -176,7 +176,7 @@ def _ready_since(readiness: Readiness) -> int:
 
 
 def _ready(readiness: Readiness) -> str:
-    """How many pods, and how long it took: all of it settled in this attempt."""
+    """How many pods, and how long it took: both fixed within this attempt."""
     count = readiness.counts.ready
     since = _ready_since(readiness)
     moments = [(readiness.created_at, "it was created")]
@@ -189,7 +189,7 @@ def _ready(readiness: Readiness) -> str:
 
 
 def _degraded(readiness: Readiness) -> str:
-    """That it is not ready any more, and why as far as that is known."""
+    """That it is not ready any more, and the reason if it is known."""
     first = readiness.causes[0] if readiness.causes else None
     return f"It was ready and is not any more{f': {_words(first)}' if first is not None else ''}"
 
@@ -204,5 +204,5 @@ def _why(cause: Cause) -> str:
 
 
 def _words(cause: Cause) -> str:
-    """The cause and what to do about it; its evidence is of one moment, and ``gangctl explain`` has it."""
+    """The cause and its remedy; its evidence changes with time, and ``gangctl explain`` shows it."""
     return f"{cause.message}; {cause.remedy}" if cause.remedy else cause.message

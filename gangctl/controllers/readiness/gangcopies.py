@@ -1,4 +1,4 @@
-"""What is kept of a Gang object: whose it is, and enough of its status to know whether another one would say more.
+"""What is kept of a Gang object: its owner, and enough of its status to detect a difference.
 
 There may be 10,000 of them with hundreds of groups each, so the status itself is not kept.
 """
@@ -44,11 +44,11 @@ def definitions() -> dict[str, dict[str, Any]]:
 
 
 def _schema() -> Schema:
-    """Nothing is required, and what a newer gangctl adds is kept: the definition may be older than who writes."""
+    """Nothing is required, and unknown fields are kept: the definition may be older than the gangctl that writes."""
     definitions = Definitions()
     status = _open(object_schema(GangStatus, definitions), definitions)
     status["properties"]["conditions"] |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
-    # The keys of a map are the only fields that an API server insists on.
+    # The keys of a list map are the only fields that an API server requires.
     status["properties"]["conditions"]["items"]["required"] = ["type"]
     return {
         "description": "Where the JobSet of the same name stands, as gangctl sees it; only gangctl writes it.",
@@ -63,7 +63,7 @@ def _schema() -> Schema:
 
 
 def _open(schema: Schema, definitions: Definitions) -> Schema:
-    """One schema without references, in which every object takes more than it names."""
+    """One schema without references, in which every object accepts unknown fields."""
     if "$ref" in schema:
         target = definitions[schema["$ref"].rpartition("/")[2]]
         return _open({**target, **{key: value for key, value in schema.items() if key != "$ref"}}, definitions)
@@ -87,16 +87,16 @@ GANGS: Final = Resource(_GROUP, _VERSION, PLURAL, KIND)
 
 _DIGEST_BYTES: Final = 16
 _MOMENTS: Final = frozenset({"since", "lastTransitionTime"})
-"""Of these alone nothing is written: after a restart of gangctl some are when it first looked."""
+"""A difference in these fields alone is not written: after a restart, some hold the time of gangctl's first check."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangCopy:
-    """A Gang object as the API server has it, or as a write of gangctl's left it."""
+    """A Gang object as the API server has it, or as gangctl's last write left it."""
 
     uid: str
     version: int
-    """Its resourceVersion, which grows; 0 for one that is no number."""
+    """Its resourceVersion, which grows; 0 for one that is not a number."""
     owner: str
     """UID of its controller, empty without one."""
     of_jobset: bool
@@ -110,7 +110,7 @@ class GangCopy:
 
 
 def project_gang(raw: dict[str, Any]) -> GangCopy:
-    """Read an object Gang; of a status that has another shape only the difference matters."""
+    """Read a Gang object; a status of another shape matters only as different."""
     metadata = raw["metadata"]
     references = metadata.get("ownerReferences") or []
     owner: Mapping[str, Any] = next((each for each in references if each.get("controller")), {})
@@ -129,7 +129,7 @@ def project_gang(raw: dict[str, Any]) -> GangCopy:
 
 
 def status_after(status: GangStatus, before: GangCopy) -> GangStatus:
-    """The status with the transition of Ready at the time that stands already, where Ready is what it was."""
+    """The status with the stored transition time of Ready, where Ready is unchanged."""
     (ready,) = status["conditions"]
     if before.condition[0] != ready["status"] or not before.condition[1]:
         return status
@@ -137,13 +137,13 @@ def status_after(status: GangStatus, before: GangCopy) -> GangStatus:
 
 
 def digest(status: Mapping[str, Any]) -> bytes:
-    """The same for statuses that say the same."""
+    """Equal for statuses with equal content."""
     text = json.dumps(_timeless(status), sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
 def gist(readiness: Readiness) -> tuple[str, str]:
-    """What of it is written soon: phase and ready pods, as a copy has them."""
+    """The fields whose changes are written soon: phase and ready pods, as a copy has them."""
     return readiness.phase.value, f"{readiness.counts.ready}/{readiness.counts.wanted}"
 
 

@@ -1,8 +1,8 @@
-"""The object Gang beside each JobSet that is followed: its status says where the JobSet stands.
+"""The Gang object of each followed JobSet: its status reports the JobSet's readiness.
 
-Only what says something new is written: the objects of the cluster are the memory, so a gangctl that starts writes
-nothing that stands there already. Of changes in quick succession the last one is written. An object goes with its
-JobSet, which owns it; gangctl deletes one only when a JobSet that stays does not ask for a gang any more.
+Only differences are written: the cluster's objects are the memory, so a restarted gangctl writes nothing that is
+already there. Of changes in quick succession the last one is written. An object is deleted with its owner, the JobSet;
+gangctl itself deletes one only when an existing JobSet no longer asks for a gang.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NAME: Final = "gangobjects"
 CHANGE_SECONDS: Final = 1.0
 """The least time between two writes of one object."""
 DETAIL_SECONDS: Final = 10.0
-"""The same where neither its phase nor its ready pods have changed."""
+"""The same where neither phase nor ready pods have changed."""
 REFUSED_SECONDS: Final = 10.0
 WORKERS: Final = 8
 
@@ -51,7 +51,7 @@ _log = structlog.get_logger(__name__)
 
 
 class GangObjects(ReadinessObserver):
-    """Writes what it is told; :meth:`run` does, for the leader."""
+    """Writes the readiness that it is notified of; :meth:`run` does, on the leader."""
 
     def __init__(
         self,
@@ -67,8 +67,8 @@ class GangObjects(ReadinessObserver):
     ) -> None:
         """Do nothing yet.
 
-        ``jobset`` finds a JobSet that exists, as far as it is known yet; ``follows`` says whether it is one that has a
-        Gang. ``writer`` stops a replica that does not lead. ``share`` is where it looks after them, if not everywhere.
+        ``jobset`` finds an existing JobSet in the cache; ``follows`` returns whether it has a Gang. ``writer`` stops a
+        replica that does not lead. ``share`` are the namespaces of this replica, if not all.
         """
         share = share or Share()
         self._writer = writer
@@ -77,11 +77,11 @@ class GangObjects(ReadinessObserver):
         self._clock = clock or Clock()
         self._wanted: dict[Key, Readiness] = {}
         self._own: dict[Key, GangCopy] = {}
-        """Own writes that the informer has not told of yet."""
+        """Own writes that the informer has not shown yet."""
         self._written: dict[Key, float] = {}
         """When each was last written, in seconds of the clock."""
         self._foreign: dict[Key, str] = {}
-        """UIDs of objects of others that were told of."""
+        """UIDs of objects of other owners that were reported."""
         self._refusal = ""
         self.informer: Informer[tuple[Key, GangCopy]] = Informer(
             reader,
@@ -103,7 +103,7 @@ class GangObjects(ReadinessObserver):
         )
 
     def stands(self, before: Readiness | None, now: Readiness | None) -> None:
-        """Have it written, sooner or later."""
+        """Schedule the write."""
         if now is not None:
             self._wanted[now.key] = now
             self._controller.enqueue(now.key)
@@ -112,12 +112,12 @@ class GangObjects(ReadinessObserver):
             self._controller.enqueue(before.key)
 
     def look(self, key: Key) -> None:
-        """Hear that something about a JobSet has changed: it may not be one that has a Gang any more."""
+        """Handle a change of a JobSet: it may no longer be one that has a Gang."""
         if key not in self._wanted and key in self.informer.store:
             self._controller.enqueue(key)
 
     async def run(self) -> None:
-        """Follow the objects and write them until cancelled; then forget everything. The leader does."""
+        """Follow the objects and write them until cancelled; then forget everything. On the leader only."""
         try:
             with leadership_told():
                 async with asyncio.TaskGroup() as group:
@@ -139,7 +139,7 @@ class GangObjects(ReadinessObserver):
             self._controller.enqueue(key)
 
     def _seen(self, old: tuple[Key, GangCopy] | None, new: tuple[Key, GangCopy] | None) -> None:
-        """Look at what somebody may have changed; of a deleted one nothing that was written counts any more."""
+        """Check what another client may have changed; own writes of a deleted one no longer count."""
         seen = new or old
         if seen is None:
             return
@@ -150,26 +150,26 @@ class GangObjects(ReadinessObserver):
         self._controller.enqueue(key)
 
     def _current(self, key: Key) -> GangCopy | None:
-        """The object as the informer has it, or as our last write left it where that is later."""
+        """The object as cached, or as our last write left it if that is newer."""
         cached = self.informer.store.get(*key)
         return self._own.get(key) or (cached[1] if cached is not None else None)
 
     async def _reconcile(self, key: Key) -> Action:
         if not self.informer.synced.is_set():
-            # It says when it is, and everything is looked at then.
+            # The informer reports when it is synced, and then everything is checked.
             return await_change()
         wanted, current = self._wanted.get(key), self._current(key)
         try:
             return await (self._withdraw(key, current) if wanted is None else self._bring(key, wanted, current))
         except (AlreadyExistsError, ConflictError, NotFoundError):
-            # Somebody was quicker, and the informer has not told yet.
+            # Another client wrote first, and the informer has not shown it yet.
             self._own.pop(key, None)
             return again()
         except (ForbiddenError, InvalidError) as error:
             return self._report_refused(key, error)
 
     async def _bring(self, key: Key, wanted: Readiness, current: GangCopy | None) -> Action:
-        """Have the object say what is known, unless it was written a moment ago."""
+        """Write what is known to the object, unless it was written a moment ago."""
         if current is not None and current.owner != wanted.uid:
             return self._report_foreign(key, current)
         status = gang_status(wanted)
@@ -181,7 +181,7 @@ class GangObjects(ReadinessObserver):
         return await_change()
 
     def _wait(self, key: Key, wanted: Readiness, current: GangCopy | None) -> float:
-        """Seconds until the object may be written again; details may wait for longer."""
+        """Seconds until the object may be written again; details may wait longer."""
         pause = DETAIL_SECONDS if current is not None and gist(wanted) == current.gist else CHANGE_SECONDS
         return self._written.get(key, -math.inf) + pause - self._clock.now()
 
@@ -193,7 +193,7 @@ class GangObjects(ReadinessObserver):
             body = {"apiVersion": GANGS.api_version, "kind": GANGS.kind, "metadata": owned}
             current = self._wrote(key, await self._writer.create(GANGS, body, namespace))
         patch = {
-            # Not over what somebody else has written, and not into another object of the same name.
+            # Never over another client's write, and never into another object of the same name.
             "metadata": {"resourceVersion": str(current.version)},
             "status": status_after(status, current),
         }
@@ -201,7 +201,7 @@ class GangObjects(ReadinessObserver):
         self._refusal = ""
 
     async def _withdraw(self, key: Key, current: GangCopy | None) -> Action:
-        """Delete the object of a JobSet that exists and is not followed."""
+        """Delete the object of an existing JobSet that is not followed."""
         for each in (self._written, self._foreign):
             each.pop(key, None)
         jobset = self._jobset(key)
@@ -214,13 +214,13 @@ class GangObjects(ReadinessObserver):
     def _wrote(self, key: Key, raw: dict[str, Any]) -> GangCopy:
         copy = project_gang(raw)
         cached = self.informer.store.get(*key)
-        # The watch may have been quicker than the answer.
+        # The watch event may have arrived before the response.
         if cached is None or cached[1].version < copy.version:
             self._own[key] = copy
         return copy
 
     def _report_foreign(self, key: Key, current: GangCopy) -> Action:
-        """Somebody else's is left alone, and told of once; one of an earlier JobSet of this name is on its way out."""
+        """Report another owner's object once and leave it alone; one of an earlier JobSet is being deleted."""
         if current.of_jobset or self._foreign.get(key) == current.uid:
             return await_change()
         self._foreign[key] = current.uid
@@ -231,7 +231,7 @@ class GangObjects(ReadinessObserver):
         )
 
     def _report_refused(self, key: Key, error: ApiError) -> Action:
-        """Say once what keeps all of them from being written, and try again."""
+        """Report once why no object can be written, and retry."""
         if error.namespace_terminating:
             return await_change()
         refusal = f"{error.status} {error.reason}"

@@ -1,4 +1,4 @@
-"""What is told of readiness as it changes: metrics, events and ``Gang`` objects each listen."""
+"""The observers of readiness: metrics, events and ``Gang`` objects."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ from gangctl.readiness.result import Readiness
 
 
 class ReadinessObserver:
-    """Told where each JobSet that asks for a gang stands; the default ignores it.
+    """Notified of each change of a gang's readiness; the default ignores it.
 
-    It is called in the event loop and must return at once. What it raises is logged and keeps no other observer from
-    being told.
+    It is called in the event loop and must return at once. An exception is logged, and the other observers are still
+    notified.
     """
 
     def leads(self) -> None:
-        """This replica tells from now on: of what happens from here on, too, that it comes to know of later."""
+        """This replica reports from now on: also what happened after this moment and is observed later."""
 
     def stands(self, before: Readiness | None, now: Readiness | None) -> None:
-        """Tell of one JobSet whose readiness is another now.
+        """Handle a JobSet whose readiness has changed.
 
-        ``before`` is None for one that was not followed, ``now`` for one that is not followed any more. Both are of
-        the same UID: another JobSet under the same name comes after the first one has gone.
+        ``before`` is None for one that was not followed, ``now`` for one that is no longer followed. Both have the same
+        UID: another JobSet of the same name comes after the first one is gone.
         """
 
     def forget(self) -> None:
-        """Know of no JobSet any more, nothing has happened to any: this replica leads no longer, another one tells."""
+        """Forget every JobSet, without any change to them: this replica no longer leads, another one reports."""
 
     def evaluated(self, seconds: float, lag_seconds: float | None) -> None:
-        """Tell of one evaluation, after :meth:`stands`: how long it took.
+        """Record the duration of one evaluation, after :meth:`stands`.
 
-        ``lag_seconds`` is the time from the first change that it had not seen until it was told, None where nothing
-        came of it.
+        ``lag_seconds`` is the time from the first unseen change until the notification, None if nothing was new.
         """

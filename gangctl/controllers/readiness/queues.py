@@ -1,4 +1,4 @@
-"""Where a JobSet stands in Kueue, in the words of readiness, from what this process knows of Kueue anyway."""
+"""The state of a JobSet in Kueue, as input of readiness, from the cached objects of Kueue."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from gangctl.kueue.stuck import Owner, Stuck, blocking_head, stuck_workload, wit
 from gangctl.readiness.facts import QueueFacts
 
 HEAD_SECONDS: Final = 5.0
-"""How long the head of a strict queue counts as its head: thousands wait behind it, and to find it they are sorted."""
+"""How long the head of a strict queue is cached: thousands may wait behind it, and finding it sorts them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """``uid`` is of the Workload, empty where nothing waits; ``stuck`` is what it does to those behind it."""
+    """``uid`` is of the Workload, empty where nothing waits; ``stuck`` is its effect on those behind it."""
 
     uid: str
     stuck: Stuck | None
@@ -32,22 +32,22 @@ class _Head:
 
 
 class QueueStandings:
-    """Answers from ``view``; ``never`` says why a JobSet can never be admitted, where that was found.
+    """Answers from ``view``; ``never`` returns why a JobSet can never be admitted, where that was found.
 
-    ``on_head`` is called with the name of a ClusterQueue that has another head.
+    ``on_head`` is called with the name of a ClusterQueue whose head has changed.
     """
 
     def __init__(
         self, view: QueueView, never: Callable[[Key], str], on_head: Callable[[str], None] = lambda _: None
     ) -> None:
-        """Ask nothing yet."""
+        """Start with empty caches."""
         self._view = view
         self._never = never
         self._on_head = on_head
         self._heads: dict[str, _Head] = {}
 
     def of(self, jobset: JobSet, pods: int, now: datetime) -> QueueFacts | None:
-        """The facts of a JobSet that has so many pods left; None without a queue, and without Kueue."""
+        """The facts of a JobSet with this many pods left; None without a queue, and without Kueue."""
         if not jobset.queue or not self._view.present:
             return None
         door = jobset.namespace, jobset.queue
@@ -75,7 +75,7 @@ class QueueStandings:
         return None if seconds is None else timedelta(seconds=seconds)
 
     def _unqueued(self, jobset: JobSet, now: datetime) -> Stuck | None:
-        """Why Kueue has made nothing for it; the label with its priority class is not kept, and not looked at."""
+        """Why Kueue has made no Workload for it; the label with its priority class is neither kept nor checked."""
         waited = age(jobset.created, now)
         if waited is None or not jobset.suspend or jobset.finished:
             return None
@@ -115,7 +115,7 @@ class QueueStandings:
 
 
 def current(workloads: list[QueuedWorkload]) -> QueuedWorkload | None:
-    """Of Kueue's Workloads for one JobSet the one that counts: with quota, else the newest that stays."""
+    """The current one of Kueue's Workloads for one JobSet: with quota, else the newest that is not being deleted."""
 
     def rank(workload: QueuedWorkload) -> tuple[bool, bool, str, str]:
         return workload.holds("QuotaReserved"), not workload.deleting, workload.created, workload.name

@@ -1,8 +1,8 @@
-"""When to look at what: changes of one key are looked at together, and however many there are, others get their turn.
+"""When to check which key: changes of one key are checked together, and many changes do not starve other keys.
 
 A gang of a thousand pods starts in a thousand steps, and after a change of leaders all gangs are new; the same event
-loop answers webhooks meanwhile. What has changed itself goes before what may be concerned by a change elsewhere: a
-queue that opens concerns ten thousand gangs, and a pod that fails meanwhile one.
+loop answers webhooks meanwhile. Direct changes precede indirect ones: a queue that opens concerns ten thousand gangs,
+and a pod that fails meanwhile one.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from gangctl.client.pacing import Clock, Timer
 K = TypeVar("K", bound=Hashable)
 
 TOGETHER_SECONDS: Final = 0.1
-"""Changes within this time are looked at once."""
+"""Changes within this time are checked together."""
 SLICE_SECONDS: Final = 0.002
-"""After so much work others get as much time."""
+"""After this much work, other tasks get as much time."""
 REST_SECONDS: Final = 0.5
-"""After a look a key is left alone for so long: a JobSet begins with thirty changes, one soon after the other."""
+"""The least time between two checks of a key: a new JobSet has thirty changes in quick succession."""
 SHARE: Final = 0.1
-"""How much of the time one key may take: what takes long to look at is looked at more rarely."""
+"""How much of the time one key may take: a key whose check is slow is checked less often."""
 SOONEST_SECONDS: Final = 1.0
-"""A wish to look again is granted no sooner, whatever is wished."""
+"""The least delay of a requested check."""
 
 
 class RequeueTimers(Generic[K]):
-    """Calls ``look(key, since)`` for each key that has changed, ``since`` being when the first of its changes came.
+    """Calls ``look(key, since)`` for each changed key; ``since`` is the time of the first of its changes.
 
-    No key is looked at twice within ``rest_seconds``. ``since`` is a time of the clock's monotonic seconds.
+    No key is checked twice within ``rest_seconds``. ``since`` is a time of the clock's monotonic seconds.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RequeueTimers(Generic[K]):
         slice_seconds: float = SLICE_SECONDS,
         clock: Clock | None = None,
     ) -> None:
-        """Look at nothing yet; ``look`` must not raise."""
+        """Start empty; ``look`` must not raise."""
         self._look = look
         self._together = together_seconds
         self._rest = rest_seconds
@@ -52,41 +52,41 @@ class RequeueTimers(Generic[K]):
         self._changed: dict[K, float] = {}
         self._batch: OrderedDict[K, float] = OrderedDict()
         self._later: OrderedDict[K, float] = OrderedDict()
-        """What is looked at when there is nothing else to look at."""
+        """Keys to check when there is nothing else to check."""
         self._resting: dict[K, float] = {}
-        """Until when those that were looked at are left alone."""
+        """Keys that were just checked, and until when they rest."""
         self._alarms: dict[K, Timer] = {}
-        """Of those that are looked at although nothing changes: time passes."""
+        """Checks that are due at a time, without a change."""
         self._wake = asyncio.Event()
 
     def mark(self, key: K) -> None:
-        """Look at it soon: something about it has changed."""
+        """Check it soon: something about it has changed."""
         if key not in self._batch and key not in self._changed:
             self._changed[key] = self._later.pop(key, self._clock.now())
             self._wake.set()
 
     def mark_later(self, key: K) -> None:
-        """Look at it once those that were marked, and those marked meanwhile, have had their turn."""
+        """Check it after the keys that are marked now or meanwhile."""
         if not any(key in kept for kept in (self._batch, self._changed, self._later)):
             self._later[key] = self._clock.now()
             self._wake.set()
 
     def again(self, key: K, seconds: float | None) -> None:
-        """Look at it after so long even if nothing changes, instead of when was wished before; None is never."""
+        """Check it after this delay even without a change, instead of an earlier request; None is never."""
         if (alarm := self._alarms.pop(key, None)) is not None:
             alarm.cancel()
         if seconds is not None:
             self._alarms[key] = self._clock.call_later(max(SOONEST_SECONDS, seconds), lambda: self._ring(key))
 
     def clear(self) -> None:
-        """Forget everything that was to be looked at; not while it runs."""
+        """Forget all pending checks; not while it runs."""
         for alarm in self._alarms.values():
             alarm.cancel()
         for kept in (self._changed, self._batch, self._later, self._resting, self._alarms):
             kept.clear()
 
     async def run(self) -> None:
-        """Look at what there is to be looked at, until cancelled."""
+        """Check pending keys until cancelled."""
         while True:
             self._wake.clear()
             if not (self._changed or self._later):
@@ -100,7 +100,7 @@ class RequeueTimers(Generic[K]):
         self.mark(key)
 
     def _take(self, age: float = 0.0) -> None:
-        """Everything that has changed, so long ago at least, and does not rest is the next batch."""
+        """The next batch is everything that changed at least this long ago and does not rest."""
         now = self._clock.now()
         self._resting = {key: until for key, until in self._resting.items() if until > now}
         changed, self._changed = self._changed, {}
@@ -109,7 +109,7 @@ class RequeueTimers(Generic[K]):
             (self._changed if waits else self._batch)[key] = since
 
     async def _work(self) -> None:
-        """Look at the batch, and then at what can wait; at what has changed meanwhile between the two."""
+        """Check the batch, then the keys that can wait; new changes are checked in between."""
         taken = began = self._clock.now()
         while self._batch or self._later:
             key, since = (self._batch or self._later).popitem(last=False)

@@ -1,7 +1,8 @@
-"""What is followed for the sake of readiness and of nothing else: pods of JobSets, nodes, and what was refused.
+"""Sources used by readiness alone: pods of JobSets, nodes, and refusals.
 
-Only the leader follows them. There are 100,000 pods beside 10,000 JobSets, so that a standby keeps none of it, and who
-ceases to lead forgets it. Nodes and refusals may be withheld: then less is explained. Without pods nothing is known.
+Only the leader follows them. There are 100,000 pods for 10,000 JobSets, so a standby keeps none of it, and a replica
+that stops leading forgets it. Permission for nodes and refusals is optional: without it, less is explained. Without
+pods nothing is known.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from gangctl.runtime.store import Store
 
 
 class InhabitedNamespaces:
-    """Hears of JobSets from the moment it is made."""
+    """Follows JobSets from the moment it is made."""
 
     def __init__(self, jobsets: Informer[JobSet], share: Share) -> None:
-        """Count those of ``jobsets``."""
+        """Count the namespaces of ``jobsets``."""
         self._share = share
         self._jobsets: Counter[str] = Counter()
         self._on_change: list[Callable[[], None]] = []
@@ -43,7 +44,7 @@ class InhabitedNamespaces:
         return [namespace for namespace in self._jobsets if self._share.holds(namespace)]
 
     def subscribe(self, on_change: Callable[[], None]) -> None:
-        """Call this when one gets its first JobSet, or has lost its last."""
+        """Call this when a namespace gets its first JobSet, or has lost its last."""
         self._on_change.append(on_change)
 
     def _count(self, old: JobSet | None, new: JobSet | None) -> None:
@@ -63,12 +64,12 @@ class InhabitedNamespaces:
 T = TypeVar("T")
 
 PAGE_SIZE: Final = 250
-"""Of larger pages of pods, whatever they are made of, the collector of garbage looks at all while they are decoded."""
+"""The garbage collector walks all of a larger page of pods while it is decoded."""
 _UNFINISHED: Final = Selection(JOBSET_NAME, "status.phase!=Succeeded,status.phase!=Failed")
 
 
 class ReadinessSources:
-    """All of it; ``on_known`` is called whenever something can be read from then on."""
+    """All sources; ``on_known`` is called whenever a source becomes readable."""
 
     def __init__(
         self,
@@ -110,17 +111,17 @@ class ReadinessSources:
         return dict.fromkeys((pod.namespace, pod.jobset) for pod in self.pods.store.by_index("node", node))
 
     def nodes_by_name(self) -> Mapping[str, NodeFacts] | None:
-        """Every node as it is now, None where they may not be read."""
+        """Every node as it is now, None without permission to read nodes."""
         return self._node_facts if self.nodes.known else None
 
     def refused(self, namespace: str, kind: str, name: str) -> Refused | None:
-        """The last refusal that an object met."""
+        """The last refusal of an object."""
         about = namespace, kind, name
         found = (each for source in self.refusals for each in source.store.by_index("about", about))
         return max(found, key=lambda each: each.at, default=None)
 
     async def known(self) -> None:
-        """Wait until all pods have been seen, and the rest as far as it may be read."""
+        """Wait until all pods are synced, and the rest as far as it may be read."""
         await self.pods.informer.synced.wait()
         for source in self.all:
             await source.settled.wait()
@@ -135,7 +136,7 @@ class ReadinessSources:
             self.forget()
 
     def forget(self) -> None:
-        """Know nothing; not while it runs."""
+        """Drop everything; not while it runs."""
         for source in self.all:
             source.forget()
         self._node_facts.clear()
@@ -183,5 +184,5 @@ def _about(refused: Refused) -> list[tuple[str, str, str]]:
 
 
 def _about_kind(reason: str, kind: str) -> Selection:
-    """Of all events only these: field labels that every server of ``events.k8s.io/v1`` knows."""
+    """Only these events: by field labels that every server of ``events.k8s.io/v1`` supports."""
     return Selection(field_selector=f"reason={reason},regarding.kind={kind}")
