@@ -1,4 +1,4 @@
-"""Making certificates: authorities of their own, and server certificates that they sign (ECDSA P-256, X.509 v3)."""
+"""Creates certificates: self-signed authorities, and server certificates that they sign (ECDSA P-256, X.509 v3)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from gangctl.errors import ConfigError
 from gangctl.runtime.tls import KeyPair
 
-# Certificates begin in the past, for API servers whose clocks are behind ours.
+# Certificates are valid from the past on, for API servers whose clocks are behind ours.
 BACKDATED: Final = timedelta(hours=1)
 
 
@@ -53,10 +53,10 @@ def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
 
 
 def found(now: datetime, lifetime: timedelta) -> Authority:
-    """Make a self-signed authority that may sign nothing but end certificates."""
+    """Make a self-signed authority that may sign only leaf certificates."""
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
-    # Two authorities must not share a name: verifiers look for the issuer by it.
+    # Two authorities must not share a name: verifiers find the issuer by it.
     name = _name(f"gangctl-webhook-ca-{serial:x}"[:64])
     certificate = (
         x509.CertificateBuilder()
@@ -75,10 +75,9 @@ def found(now: datetime, lifetime: timedelta) -> Authority:
 
 
 def issue(authority: Authority, hosts: Collection[str], now: datetime, lifetime: timedelta) -> KeyPair:
-    """Sign a certificate for a new key; it ends with its authority at the latest.
+    """Sign a certificate for a new key; it expires with its authority at the latest.
 
-    ``hosts`` are DNS names and IP addresses. ConfigError when there are none, or when
-    one cannot be in a certificate.
+    ``hosts`` are DNS names and IP addresses. ConfigError when there are none, or when one cannot be in a certificate.
     """
     if not hosts:
         raise ConfigError("a certificate needs at least one host")
@@ -144,7 +143,7 @@ def covered(chain: bytes) -> frozenset[str]:
 
 
 def expires(chain: bytes) -> datetime:
-    """When the first certificate of a PEM chain ends; ConfigError when there is none."""
+    """When the first certificate of a PEM chain expires; ConfigError when there is none."""
     try:
         return load(chain).not_valid_after_utc
     except ValueError as error:
@@ -162,11 +161,11 @@ def to_pem(certificate: x509.Certificate) -> bytes:
 
 
 def begun(certificate: x509.Certificate) -> datetime:
-    """When it was made."""
+    """When it was issued."""
     return certificate.not_valid_before_utc + BACKDATED
 
 
 def third_left(certificate: x509.Certificate, now: datetime) -> bool:
-    """Whether no more than a third of its time is left."""
+    """Whether at most a third of its lifetime is left."""
     end = certificate.not_valid_after_utc
     return now >= end - (end - begun(certificate)) / 3

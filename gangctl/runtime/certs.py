@@ -1,13 +1,11 @@
-"""gangctl's own certificate authority: what is in its Secret, and what is due with it at a given time.
+"""gangctl's own certificate authority: the content of its Secret, and the rotation step that is due at a given time.
 
-Every replica serves with the one certificate in one Secret, and API servers trust
-what the webhook configurations carry. Neither sees a change at once. So a new
-authority takes three steps, ``overlap`` apart: it is *introduced* (trusted, not used),
-then it *signs* the certificate, and only then the old one is *dropped*. As long as
-replicas and API servers see each step within the overlap, whatever a replica serves
-is trusted by every API server, all the time.
+Every replica serves with the one certificate in one Secret, and API servers trust what the webhook configurations
+carry. Neither notices a change at once. So a new authority takes three steps, ``overlap`` apart: it is *introduced*
+(trusted, not used), then it *signs* the certificate, and only then the old one is *dropped*. As long as replicas and
+API servers notice each step within the overlap, every API server trusts every served certificate at any time.
 
-Nothing here reads a clock or the API; keys are the only thing made of chance.
+Nothing here reads a clock or the API; only keys are random.
 """
 
 from __future__ import annotations
@@ -39,11 +37,11 @@ PREVIOUS: Final = "previous-ca.crt"
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """How long things last, and how long each step of a change of authorities takes to reach everybody.
+    """Lifetimes, and how long each step of a rotation may take to reach all replicas and API servers.
 
-    A certificate, and an authority, is replaced when a third of its time is left. What
-    was replaced may be in use for another ``overlap``, and a new authority signs only
-    after one: ConfigError when that would not fit into the third that is left.
+    A certificate, and an authority, is replaced when a third of its lifetime is left. A replaced one may be in use for
+    another ``overlap``, and a new authority signs only after one: ConfigError when that would not fit into the third
+    that is left.
     """
 
     authority: timedelta = timedelta(days=365)
@@ -51,7 +49,7 @@ class Rotation:
     overlap: timedelta = timedelta(minutes=10)
 
     def __post_init__(self) -> None:
-        """Refuse times with which handshakes would fail."""
+        """Reject times with which handshakes would fail."""
         fits = timedelta(0) < self.overlap < min(self.certificate / 3, self.authority / 6)
         if not fits or self.certificate > self.authority:
             raise ConfigError(
@@ -62,7 +60,7 @@ class Rotation:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Everything in the Secret: who signs, what is served, who will sign, who signed before."""
+    """The content of the Secret: current authority, served certificate, next and previous authority."""
 
     authority: Authority
     pair: KeyPair
@@ -76,7 +74,7 @@ class Bundle:
         return b"".join((self.authority.certificate, *following, *self.previous))
 
     def to_secret(self, name: str, namespace: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """``v1`` Secret of type Opaque, as it is created."""
+        """The ``v1`` Secret of type Opaque to create."""
         data = {
             CA_CERTIFICATE: self.trusted,
             CA_KEY: self.authority.key,
@@ -97,7 +95,7 @@ class Bundle:
 
     @classmethod
     def from_secret(cls, secret: Mapping[str, Any]) -> Bundle:
-        """Read what :meth:`to_secret` wrote; ConfigError when it is not whole, or its parts do not belong together."""
+        """Read what :meth:`to_secret` wrote; ConfigError when it is incomplete, or its parts do not match."""
         data = _decoded(secret.get("data") or {})
         missing = [key for key in (CA_CERTIFICATE, CA_KEY, CERTIFICATE, KEY) if not data.get(key)]
         if missing:
@@ -119,7 +117,7 @@ class Bundle:
 
 
 class Due(StrEnum):
-    """What a bundle needs next."""
+    """The next rotation step of a bundle."""
 
     NOTHING = "nothing"
     CERTIFICATE = "renew the certificate"
@@ -130,11 +128,11 @@ class Due(StrEnum):
 
 
 def due(bundle: Bundle, now: datetime, rotation: Rotation, hosts: Collection[str]) -> Due:
-    """Decide what is due at ``now``, for a certificate that must cover ``hosts`` (DNS names and addresses)."""
+    """The step that is due at ``now``, for a certificate that must cover ``hosts`` (DNS names and addresses)."""
     authority, leaf = load(bundle.authority.certificate), load(bundle.pair.chain)
     if bundle.following is not None:
         introduced = begun(load(bundle.following.certificate))
-        # An authority that has expired convinces nobody, so there is nothing left to wait for.
+        # Clients reject everything by an expired authority, so there is no reason to wait.
         if now >= min(introduced + rotation.overlap, authority.not_valid_after_utc):
             return Due.SWITCH
     elif now >= authority.not_valid_after_utc:
@@ -150,7 +148,10 @@ def due(bundle: Bundle, now: datetime, rotation: Rotation, hosts: Collection[str
 
 
 def advance(bundle: Bundle, step: Due, now: datetime, rotation: Rotation, hosts: Collection[str]) -> Bundle:
-    """The bundle after one step. Hosts that the certificate covered stay covered: replicas may differ in theirs."""
+    """The bundle after one step.
+
+    Hosts that the certificate covered stay covered: those of other replicas may differ.
+    """
     every_host = {*normal(hosts), *covered(bundle.pair.chain)}
     match step:
         case Due.CERTIFICATE:

@@ -1,7 +1,6 @@
-"""Where certificates come from: gangctl's own Secret, a directory that others fill, a file of client authorities.
+"""Sources of certificates: gangctl's own Secret, a directory that others fill, a file of client authorities.
 
-All are looked at again every so often, and what changed is handed on. Whatever goes wrong with that,
-what is served stays served.
+All are polled, and changes are passed on. After any failure, the served certificate stays in use.
 """
 
 from __future__ import annotations
@@ -29,20 +28,23 @@ T = TypeVar("T")
 
 POLL_SECONDS: Final = 10.0
 FILE_BYTES: Final = 2**20
-# Conflicts with other replicas, and steps of a rotation, in one look; more than that is somebody's loop.
+# Conflicts with other replicas, and steps of a rotation, in one poll; more would be a loop with another writer.
 _ATTEMPTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What to serve, and what API servers should trust for it: PEM, empty when that is somebody else's business."""
+    """What to serve, and what API servers should trust for it.
+
+    PEM, empty when another component manages the caBundle.
+    """
 
     pair: KeyPair
     authorities: bytes
 
     @property
     def expires(self) -> datetime:
-        """When the served certificate ends."""
+        """When the served certificate expires."""
         return expires(self.pair.chain)
 
 
@@ -60,10 +62,10 @@ class Secrets(Protocol):
 
 
 class _Polled(ABC, Generic[T]):
-    """Looks every ``seconds``; ``observe`` is told of each look whether it went well."""
+    """Polls every ``seconds``; ``observe`` is called after each poll with its success."""
 
     failure: ClassVar[str]
-    """What a log says of a look that failed."""
+    """The log message of a failed poll."""
 
     def __init__(self, seconds: float, clock: Clock | None, observe: Callable[[bool], None] | None = None) -> None:
         self._seconds = seconds
@@ -72,10 +74,10 @@ class _Polled(ABC, Generic[T]):
 
     @abstractmethod
     async def load(self) -> T:
-        """What counts now."""
+        """The current value."""
 
     async def run(self, deliver: Callable[[T], None]) -> None:
-        """Call ``deliver`` at once and on every change; a look that fails is logged, counted and repeated."""
+        """Call ``deliver`` at once and on every change; a failed poll is logged, counted and repeated."""
         delivered: T | None = None
         trouble = ""
         while True:
@@ -87,7 +89,7 @@ class _Polled(ABC, Generic[T]):
                         _log.info("certificate in use", expires=found.expires.isoformat())
                 delivered, trouble = found, ""
             except (ApiError, ConfigError, OSError) as error:
-                # The same trouble is not worth a line every few seconds.
+                # Log a repeated error only once.
                 if str(error) != trouble:
                     _log.warning(self.failure, error=str(error))
                 trouble = str(error)
@@ -96,7 +98,7 @@ class _Polled(ABC, Generic[T]):
 
 
 class CertificateSource(_Polled[Serving]):
-    """Something that knows what to serve; ConfigError or ApiError when that cannot be told."""
+    """A source of the certificate to serve; ConfigError or ApiError when it cannot be read."""
 
     failure = "certificates not renewed, serving the old ones"
 
@@ -104,9 +106,8 @@ class CertificateSource(_Polled[Serving]):
 class SecretCertificates(CertificateSource):
     """Certificates from an authority of gangctl's own, in one Secret that all replicas share.
 
-    Whichever replica looks first creates the Secret and does what is due; the others
-    run into a conflict, read again and use what is there. A Secret that is not whole is
-    replaced by the last good one, or by a new one.
+    The first replica that polls creates the Secret and performs the due steps; the others get a conflict, read again
+    and use the result. An incomplete Secret is replaced by the last good one, or by a new one.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class SecretCertificates(CertificateSource):
         clock: Clock | None = None,
         observe: Callable[[bool], None] | None = None,
     ) -> None:
-        """Do nothing yet; ``hosts`` are the DNS names and addresses by which API servers come."""
+        """Do nothing yet; ``hosts`` are the DNS names and addresses that API servers call."""
         super().__init__(poll_seconds, clock, observe)
         self._client = client
         self._name = name
@@ -133,7 +134,7 @@ class SecretCertificates(CertificateSource):
         self._last: Bundle | None = None
 
     async def load(self) -> Serving:
-        """Read the Secret, and do what is due with it."""
+        """Read the Secret, and perform the steps that are due."""
         for _ in range(_ATTEMPTS):
             try:
                 bundle = await self._step()
@@ -146,12 +147,12 @@ class SecretCertificates(CertificateSource):
         raise UnavailableError(0, "Conflict", f"{where} kept changing while its certificates were renewed")
 
     async def _step(self) -> Bundle | None:
-        """Do one thing that is due, or return the bundle when nothing is."""
+        """Perform one due step, or return the bundle when none is."""
         now = self._clock.wall()
         try:
             secret = await self._client.get(SECRETS, self._name, self._namespace)
         except NotFoundError:
-            # Deleted under a running replica: what API servers trust already is better than anything new.
+            # Deleted while running: a certificate that API servers trust already is better than a new one.
             await self._client.create(SECRETS, self._secret(self._last or self._create(now)), self._namespace)
             _log.info("certificates created", secret=self._name, namespace=self._namespace)
             return None
@@ -170,7 +171,7 @@ class SecretCertificates(CertificateSource):
         return None
 
     def _ensure_ours(self, secret: Mapping[str, Any], error: ConfigError) -> None:
-        """Raise ConfigError for a Secret that holds something and does not carry our labels."""
+        """Raise ConfigError for a Secret that has data and lacks our labels."""
         labels = (secret.get("metadata") or {}).get("labels") or {}
         if secret.get("data") and not self._labels.items() <= labels.items():
             where = f"Secret {self._namespace}/{self._name}"
@@ -185,17 +186,16 @@ class SecretCertificates(CertificateSource):
         return bundle.to_secret(self._name, self._namespace, self._labels)
 
     async def _replace(self, secret: Mapping[str, Any], bundle: Bundle) -> None:
-        """Write ``bundle`` over the Secret as it was read; what others keep in its metadata stays."""
+        """Write ``bundle`` over the Secret as it was read; foreign metadata stays."""
         metadata = {**(secret.get("metadata") or {}), "name": self._name, "namespace": self._namespace}
         body = {**secret, "metadata": metadata, "data": self._secret(bundle)["data"]}
         await self._client.update(SECRETS, body, self._namespace)
 
 
 class DirectoryCertificates(CertificateSource):
-    """``tls.crt``, ``tls.key`` and, if API servers should be told, ``ca.crt`` in a directory.
+    """``tls.crt``, ``tls.key`` and, if gangctl should write the caBundle, ``ca.crt`` in a directory.
 
-    A mounted Secret changes by one swap of a link; files that are written one after the
-    other are taken once they fit.
+    A mounted Secret changes by one swap of a link; files that are written one by one are used once they match.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class DirectoryCertificates(CertificateSource):
         self._directory = directory
 
     async def load(self) -> Serving:
-        """Read the files; ConfigError when one is missing, or they do not belong together."""
+        """Read the files; ConfigError when one is missing, or they do not match."""
         return await asyncio.to_thread(self._read)
 
     def _read(self) -> Serving:
@@ -230,7 +230,7 @@ class DirectoryCertificates(CertificateSource):
 
 
 class ClientAuthorities(_Polled[bytes]):
-    """A PEM file of the authorities of the API server's client certificate: whom the webhooks' listener knows."""
+    """A PEM file of the authorities that the webhooks' listener accepts for the API server's client certificate."""
 
     failure = "client authorities not read, the old ones count"
 

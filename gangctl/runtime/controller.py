@@ -1,8 +1,7 @@
-"""Workers that reconcile keys: what comes after success, after failure, and how failures are told.
+"""Workers that reconcile keys: what follows success and failure, and how failures are reported.
 
-A reconcile reads what is there now and does what is missing. It returns an
-:class:`Action` or raises: :func:`~gangctl.errors.is_transient` decides whether the
-key comes again.
+A reconcile reads the current state and does what is missing. It returns an :class:`Action` or raises:
+:func:`~gangctl.errors.is_transient` decides whether the key is retried.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ _log = structlog.get_logger(__name__)
 class Action:
     """What to do with a key after a reconcile.
 
-    ``after_seconds`` None waits for a change. ``backoff`` makes the delay grow each
-    time and ``after_seconds`` its least value.
+    With ``after_seconds`` None it waits for a change. ``backoff`` makes the delay grow each time, with
+    ``after_seconds`` as its minimum.
     """
 
     after_seconds: float | None = None
@@ -39,12 +38,12 @@ class Action:
 
 
 def await_change() -> Action:
-    """All is done until something changes."""
+    """Done until something changes."""
     return Action()
 
 
 def requeue(after_seconds: float) -> Action:
-    """Look again after a while, because something depends on time."""
+    """Reconcile again after a delay, because something depends on time."""
     return Action(after_seconds)
 
 
@@ -57,7 +56,7 @@ ErrorPolicy = Callable[[Hashable, Exception], Action]
 
 
 def default_error_policy(key: Hashable, error: Exception) -> Action:  # noqa: ARG001 -- other policies look at the key
-    """Terminal errors wait for a change; all others come again, not before the server's ``Retry-After``."""
+    """Terminal errors wait for a change; all others are retried, not before the server's ``Retry-After``."""
     if not is_transient(error):
         return await_change()
     wish = error.retry_after if isinstance(error, ApiError) else None
@@ -65,7 +64,7 @@ def default_error_policy(key: Hashable, error: Exception) -> Action:  # noqa: AR
 
 
 def error_kind(error: BaseException) -> str:
-    """Name an error for metrics: the class of ours, ``deadline``, or ``panic`` for what nobody expected."""
+    """Name an error for metrics: the class of ours, ``deadline``, or ``panic`` for an unexpected one."""
     if isinstance(error, GangctlError):
         return type(error).__name__
     return "deadline" if isinstance(error, DeadlineExceededError) else "panic"
@@ -77,10 +76,10 @@ class DeadlineExceededError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ControllerOptions:
-    """How a controller works.
+    """Options of a controller.
 
-    ``deadline_seconds`` bounds one reconcile. The same kind of error of the same key
-    is logged once per ``log_window_seconds``.
+    ``deadline_seconds`` bounds one reconcile. The same kind of error of the same key is logged once per
+    ``log_window_seconds``.
     """
 
     workers: int = 4
@@ -89,7 +88,7 @@ class ControllerOptions:
 
 
 class Controller(Generic[K]):
-    """Calls ``reconcile`` for every key of its queue, with some workers at once but never two for one key."""
+    """Calls ``reconcile`` for every key of its queue, with several workers, but never two at once for one key."""
 
     def __init__(
         self,
@@ -121,9 +120,9 @@ class Controller(Generic[K]):
         self.queue.add_after(key, after_seconds)
 
     async def run(self) -> None:
-        """Work until cancelled; a cancelled reconcile's key is not lost to a later run.
+        """Work until cancelled; a cancelled reconcile's key is kept for a later run.
 
-        Raises :class:`LeadershipLostError` when a reconcile does: all of it must end.
+        Raises :class:`LeadershipLostError` when a reconcile does: all workers must end.
         """
         self.queue.attend()
         try:

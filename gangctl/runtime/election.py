@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 @contextmanager
 def leadership_told() -> Iterator[None]:
-    """Around a TaskGroup: where its tasks end with nothing but lost leadership, the first of these errors is raised."""
+    """Wraps a TaskGroup: if its tasks failed with lost leadership alone, raises the first of these errors."""
     try:
         yield
     except BaseExceptionGroup as errors:
@@ -51,11 +51,11 @@ def leadership_told() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class ElectionOptions:
-    """Times of an election, those of Kubernetes' own controllers by default.
+    """Times of an election, with the defaults of Kubernetes' own controllers.
 
-    A lease lasts ``lease_seconds`` after the last renewal that others saw. The leader
-    renews every ``retry_seconds`` and stops acting when that has not succeeded for
-    ``renew_deadline_seconds``. One call takes at most ``call_timeout_seconds``.
+    A lease lasts ``lease_seconds`` after the last renewal that others saw. The leader renews every ``retry_seconds``
+    and stops acting when that has not succeeded for ``renew_deadline_seconds``. One call takes at most
+    ``call_timeout_seconds``.
     """
 
     lease_seconds: float = 15.0
@@ -64,7 +64,7 @@ class ElectionOptions:
     call_timeout_seconds: float = 4.0
 
     def __post_init__(self) -> None:
-        """Refuse times under which two replicas could lead at once, or none for long."""
+        """Reject times under which two replicas could lead at once, or none for long."""
         ordered = self.lease_seconds > self.renew_deadline_seconds > self.retry_seconds > 0
         if not ordered or not 0 < self.call_timeout_seconds < self.renew_deadline_seconds:
             raise ConfigError(
@@ -76,7 +76,7 @@ class ElectionOptions:
 
 
 def _number(value: object) -> int:
-    """A number of a Lease, zero for anything else that stands there."""
+    """A number of a Lease, zero for any other value."""
     return value if isinstance(value, int) else 0
 
 
@@ -118,7 +118,7 @@ class LeaseElection:
         clock: Clock | None = None,
         randomness: Callable[[], float] = random.random,
     ) -> None:
-        """Do nothing yet; ``on_change`` is told whether we lead, when that changes."""
+        """Do nothing yet; ``on_change`` is called with whether we lead, when that changes."""
         self.identity = identity
         self._client = client
         self._name = name
@@ -136,12 +136,12 @@ class LeaseElection:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this replica may act at this very moment."""
+        """Whether this replica may act now."""
         return self._leading and self._clock.now() < self._deadline
 
     @property
     def holder(self) -> str:
-        """Who held the Lease when it was last read; empty if nobody did."""
+        """The holder of the Lease when it was last read; empty without one."""
         return self._seen.holder if self._seen else ""
 
     def ensure_leading(self) -> None:
@@ -152,10 +152,9 @@ class LeaseElection:
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait until elected, then run ``lead`` for as long as we lead.
 
-        Returns when ``lead`` returns. Raises what ``lead`` raises, or
-        :class:`LeadershipLostError` after ``lead`` was cancelled because the lease is
-        lost. The Lease is given back in every case in which it is still ours. May be
-        called again to stand for election again.
+        Returns when ``lead`` returns. Raises what ``lead`` raises, or :class:`LeadershipLostError` after ``lead`` was
+        cancelled because the lease is lost. The Lease is released in every case in which it is still ours. May be
+        called again to become a candidate again.
         """
         while not await self.attempt():
             await self._clock.sleep(self.pause())
@@ -171,8 +170,8 @@ class LeaseElection:
             await self._release()
 
     def pause(self) -> float:
-        """Seconds until the next attempt: not longer than the Lease of a leader that may have died lasts."""
-        # Candidates that wait in step would collide for ever.
+        """Seconds until the next attempt: at most the remaining lease of a leader that may have died."""
+        # Candidates that wait in step would collide again and again.
         pause = self._options.retry_seconds * (1 - 0.2 * self._randomness())
         if self._seen is None or not self._seen.holder:
             return pause
@@ -192,7 +191,7 @@ class LeaseElection:
         finally:
             if lost:
                 self._change(leading=False)  # at once: the work may take a moment to stop
-            # Work that was asked to stop still leads until it has, so the renewals end last.
+            # Work that was cancelled still leads until it has stopped, so the renewals end last.
             try:
                 await _end(work)
             finally:
@@ -213,7 +212,7 @@ class LeaseElection:
         return f"the lease {self._namespace}/{self._name} was not renewed within {seconds:g} s"
 
     async def _renew(self) -> None:
-        """Renew again and again; returns when somebody else holds the Lease."""
+        """Renew again and again; returns when another candidate holds the Lease."""
         while True:
             await self._clock.sleep(self._options.retry_seconds)
             if not await self.attempt() and self.holder not in {"", self.identity}:
@@ -224,7 +223,7 @@ class LeaseElection:
             await self._clock.sleep(left)
 
     async def attempt(self) -> bool:
-        """Take or renew the Lease unless somebody else holds it; whether we hold it now."""
+        """Take or renew the Lease unless another candidate holds it; return whether we hold it now."""
         try:
             if self._stale:
                 await self._read()
@@ -258,7 +257,7 @@ class LeaseElection:
         self._stale = False
 
     async def _write(self, holder: str, seconds: float) -> None:
-        """Create or update the Lease, only if it is still what was last seen."""
+        """Create or update the Lease, only if it is unchanged since it was last read."""
         now = micro_time(self._clock.wall())
         spec = dict(self._seen.spec) if self._seen else {}
         if self._seen is None or self._seen.holder != holder:
@@ -274,7 +273,7 @@ class LeaseElection:
         self._stale = False
 
     async def _release(self) -> None:
-        """Give the Lease back, so that another replica need not wait for it to run out."""
+        """Release the Lease, so that another replica need not wait for it to expire."""
         try:
             if self._stale:
                 await self._read()
@@ -308,16 +307,16 @@ async def _end(task: asyncio.Future[None]) -> None:
     await asyncio.wait((task,))
     if not stopping or task.cancelled() or (error := task.exception()) is None:
         return
-    # A write that waited for its turn is stopped by the guard: that is how it is meant.
+    # The guard stops a pending write: that is intended.
     if not isinstance(error, LeadershipLostError):
         _log.error("failed while stopping", exc_info=error)
 
 
 class ShardElection:
-    """Stands for the Lease of every shard, the first first, until one is won; then for no other."""
+    """A candidate for the Lease of every shard, in order, until it wins one; then for no other."""
 
     def __init__(self, elections: Sequence[LeaseElection], share: Share, *, clock: Clock | None = None) -> None:
-        """``elections`` has one for each shard, in order; ``share`` is told which is led."""
+        """``elections`` has one for each shard, in order; ``share`` is set to the won shard."""
         self._elections = tuple(elections)
         self._share = share
         self._clock = clock or Clock()
@@ -329,7 +328,7 @@ class ShardElection:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this replica may act at this very moment, for some shard."""
+        """Whether this replica may act now, for some shard."""
         return any(each.is_leader for each in self._elections)
 
     def leads(self, number: int) -> bool:
@@ -351,7 +350,7 @@ class ShardElection:
             self._share.leave()
 
     async def _elected(self) -> int:
-        """Win one. Whatever else is looked after, the first shard must be: so all try that first."""
+        """Win one. The first shard must always have a leader, so every candidate tries it first."""
         while True:
             for number, each in enumerate(self._elections):
                 if await each.attempt():

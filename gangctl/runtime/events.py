@@ -1,7 +1,7 @@
-"""Recording Kubernetes Events without ever making the recorder's caller wait.
+"""Records Kubernetes Events without ever blocking the caller.
 
-An event is named after what it says, so that the same words about the same object
-are written once, whichever replica says them and however often it restarts.
+An event's name is derived from its content, so that the same text about the same object is written once, across
+replicas and restarts.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from gangctl.errors import AlreadyExistsError, ApiError, NotFoundError, is_trans
 EventType = Literal["Normal", "Warning"]
 
 RESULTS: Final = ("created", "existing", "dropped", "refused", "unwelcome")
-"""What becomes of events; an event is unwelcome where its namespace is going."""
+"""Results of events; an event is unwelcome where its namespace is terminating."""
 
 # Limits of events.k8s.io/v1 (pkg/apis/core/validation/events.go).
 NOTE_BYTES = 1024
 _WORD_LENGTH = 128
-# An object's name may be 253 characters long, and so may the event's, which ends in a hash.
+# An object's name may have 253 characters, and so may the event's, which ends in a hash.
 _NAME_PREFIX_LENGTH = 200
 
 _log = structlog.get_logger(__name__)
@@ -58,7 +58,7 @@ class ObjectReference:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something to tell about an object: ``reason`` and ``action`` are single words, ``note`` is for people."""
+    """One event about an object: ``reason`` and ``action`` are single words, ``note`` is for users."""
 
     regarding: ObjectReference
     reason: str
@@ -68,7 +68,7 @@ class Event:
 
     @property
     def name(self) -> str:
-        """The name all recorders give this event: part of the object's, and a hash of what is told."""
+        """The name that all recorders give this event: part of the object's, and a hash of the content."""
         told = f"{self.regarding.uid}\n{self.reason}\n{self.note}"
         digest = hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:16]
         return f"{self.regarding.name[:_NAME_PREFIX_LENGTH].rstrip('.-')}.{digest}"
@@ -83,9 +83,9 @@ class Event:
 class RecorderOptions:
     """Limits of a recorder.
 
-    At most ``queue_size`` events wait to be written, more are dropped. What was told
-    in the last ``remember_seconds`` (servers keep events for an hour) is not sent
-    again, for up to ``remember`` events. A write is tried ``attempts`` times.
+    At most ``queue_size`` events wait to be written, more are dropped. An event of the last ``remember_seconds``
+    (servers keep events for an hour) is not sent again, for up to ``remember`` events. A write is tried ``attempts``
+    times.
     """
 
     queue_size: int = 1000
@@ -95,7 +95,7 @@ class RecorderOptions:
 
 
 class EventRecorder:
-    """Writes events from :meth:`run`, which the caller runs in a task."""
+    """Writes events in :meth:`run`, which the caller runs in a task."""
 
     def __init__(
         self,
@@ -107,7 +107,10 @@ class EventRecorder:
         recorded: Callable[[str], None] = lambda _: None,
         clock: Clock | None = None,
     ) -> None:
-        """Report as ``controller``, ``instance`` being this replica; ``recorded`` is told each of :data:`RESULTS`."""
+        """Report as ``controller``, ``instance`` being this replica.
+
+        ``recorded`` is called with each of :data:`RESULTS`.
+        """
         self._client = client
         self._instance = instance[:_WORD_LENGTH]
         self._controller = controller
@@ -119,7 +122,7 @@ class EventRecorder:
         self._dropping = False
 
     def record(self, event: Event) -> None:
-        """Take one event to be written soon; never waits, never fails."""
+        """Queue one event; never waits, never fails."""
         if not self._is_news(event):
             return
         try:
@@ -131,7 +134,7 @@ class EventRecorder:
                 self._dropping = True
                 _log.warning("too many events wait, new ones are dropped", waiting=self._queue.qsize())
         else:
-            # A writer that takes one at a time would otherwise have this told for every place that it makes.
+            # Otherwise a writer that takes one event at a time would log this for each free slot.
             self._dropping = self._dropping and self._queue.qsize() > self._options.queue_size // 2
 
     async def run(self) -> None:
@@ -147,7 +150,7 @@ class EventRecorder:
                 self._queue.task_done()
 
     async def drain(self) -> None:
-        """Wait until everything recorded so far is written or given up; :meth:`run` must be running."""
+        """Wait until everything recorded so far is written or dropped; :meth:`run` must be running."""
         await self._queue.join()
 
     def _is_news(self, event: Event) -> bool:
@@ -184,9 +187,9 @@ class EventRecorder:
         return "created"
 
     def _evaluate(self, event: Event, error: ApiError, *, last: bool) -> str:
-        """Say what a failed write means, empty to try again; events are not worth more than a few tries."""
+        """The result of a failed write, empty to try again; events are worth only a few tries."""
         if error.namespace_terminating or isinstance(error, NotFoundError):
-            # The namespace is gone or going: nobody will read the event.
+            # The namespace is gone or terminating: no one will read the event.
             return "unwelcome"
         if is_transient(error) and not last:
             return ""

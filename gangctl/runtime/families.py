@@ -1,6 +1,6 @@
-"""Metric families as data: what a registry can have to tell, without any value.
+"""Metric families as data: what a registry can export, without any value.
 
-``prometheus_client`` does not say which labels a family has before it has its first value; :class:`Catalogue` does.
+``prometheus_client`` does not expose which labels a family has before its first value; :class:`Catalogue` does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNITS: Final = ("seconds", "bytes")
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One family. Counters are named as their samples are, with ``_total``."""
+    """One family. Counters are named like their samples, with ``_total``."""
 
     name: str
     type: Type
@@ -32,34 +32,37 @@ class Family:
 
     @property
     def unit(self) -> str:
-        """Its base unit, by the name; empty for plain numbers and for points in time."""
+        """Its base unit, derived from the name; empty for plain numbers and for timestamps."""
         return next((unit for unit in _UNITS if self.stem.endswith(f"_{unit}")), "")
 
     @property
     def series(self) -> tuple[str, ...]:
-        """Names of its series, as queries have them."""
+        """Names of its series, as in queries."""
         if self.type == "histogram":
             return f"{self.name}_bucket", f"{self.name}_sum", f"{self.name}_count"
         return (self.name,)
 
     def metric(self, rows: Callable[[], Iterable[Row]] = tuple) -> Deferred:
-        """It, of its type, with a sample for each of ``rows``: values of its labels in order, and the number."""
+        """The family as a metric of its type, with a sample for each of ``rows``.
+
+        Label values in order, and the number.
+        """
         return Deferred(self, rows)
 
     @property
     def stem(self) -> str:
-        """Its name without what Prometheus adds to it."""
+        """Its name without the suffixes that Prometheus adds."""
         return self.name.removesuffix("_total")
 
 
 class Deferred(Metric):
-    """A family of gauges or counters whose samples are made when somebody reads them.
+    """A family of gauges or counters whose samples are made when they are read.
 
-    A registry is collected in the event loop and written down in a thread, where it keeps nobody waiting.
+    A registry is collected in the event loop and formatted in a thread, which does not block the loop.
     """
 
     def __init__(self, family: Family, rows: Callable[[], Iterable[Row]]) -> None:
-        """``rows`` is called once, in whatever thread: what it reads must not change any more."""
+        """``rows`` is called once, in any thread: the data that it reads must not change any more."""
         self.family = family
         self._samples: list[Sample] | None = None
         self._rows = rows
@@ -103,7 +106,7 @@ def _families(collector: Collector) -> Iterable[Family]:
         if isinstance(metric, Deferred):
             yield metric.family
             continue
-        # They do not say it in public.
+        # These attributes are private.
         labels: Sequence[str] = getattr(collector, "_labelnames", ())
         name = f"{metric.name}_total" if metric.type == "counter" else metric.name
         buckets: Sequence[float] = getattr(collector, "_upper_bounds", ())

@@ -1,9 +1,8 @@
 """Messages between a process and a worker that it started: kind, length, and a pickle.
 
-Pickles are for one's own processes only, because loading one runs what it names. Here
-both ends are this program, run by the same user, on a socketpair that has no name in any
-namespace: nobody else can write to it. Still the worker is where hostile expressions run,
-so of what comes from there only the classes that the starter named are loaded.
+Pickles are safe only between trusted processes, because loading one runs what it names. Both ends are this program, run
+by the same user, on an unnamed socketpair: no other process can write to it. Still the worker evaluates hostile
+expressions, so from its messages only the classes that the starter named are loaded.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ HEADER: Final = struct.Struct(">cI")
 
 
 class Kind(Enum):
-    """What a frame is."""
+    """Kind of a frame."""
 
     HELLO = b"h"
-    """From the worker, once: it takes requests now."""
+    """From the worker, once: it accepts requests now."""
     REQUEST = b"r"
     ANSWER = b"a"
     """One of any number."""
@@ -34,7 +33,7 @@ class Kind(Enum):
 
 
 class FrameError(GangctlError):
-    """What came is not a message, too large, or names a class that it must not."""
+    """The data is not a message, too large, or names a forbidden class."""
 
     code = "BadFrame"
 
@@ -60,14 +59,14 @@ def unpack_header(header: bytes, limit: int) -> tuple[Kind, int]:
 
 
 class Reader:
-    """Loads payloads that hold nothing but builtins' literals and instances of the named classes."""
+    """Loads payloads that hold only literals of builtins and instances of the named classes."""
 
     def __init__(self, classes: Iterable[type]) -> None:
-        """``classes`` are loaded as they are now, whatever their names mean later."""
+        """``classes`` are loaded as they are now, even if their names are rebound later."""
         self._classes = {(each.__module__, each.__qualname__): each for each in classes}
 
     def load(self, payload: bytes) -> Any:
-        """The value; :class:`FrameError` when the payload is not one of those."""
+        """The value; :class:`FrameError` when the payload is not a permitted one."""
         try:
             return _Unpickler(payload, self._classes).load()
         except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError) as error:

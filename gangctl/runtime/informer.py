@@ -1,7 +1,6 @@
-"""Keeping a store true: list, watch, and start again in the right place after whatever ends a watch.
+"""Keeps a store in sync: list, watch, and restart at the right position after the end of a watch.
 
-An informer never gives up and never floods: every end of a connection that was not
-a long one costs a delay that grows.
+An informer never gives up and never floods the server: each early end of a connection costs a growing delay.
 """
 
 from __future__ import annotations
@@ -31,28 +30,27 @@ Projection = Callable[[dict[str, Any]], T | None]
 
 # A server restored from a backup refuses versions it has not reached again; a list tells it from a short outage.
 _REFUSALS_BEFORE_RELIST = 5
-_PASSING = {0, 429, 503}  # no answer, too busy, starting or stopping: says nothing about the version
+_PASSING = {0, 429, 503}  # no answer, too busy, starting or stopping: no evidence about the version
 
 _log = structlog.get_logger(__name__)
 
 
 class InformerObserver:
-    """Told what an informer meets; the default ignores it."""
+    """Notified of restarts and broken objects; the default ignores them."""
 
     def restarted(self, reason: str) -> None:
-        """Tell why a watch is opened anew: ended, gone, absent or the class of an error."""
+        """Record why a watch is opened again: ended, gone, absent or the class of an error."""
 
     def broken(self, what: str) -> None:
-        """Tell that ``project`` or a handler raised on one object."""
+        """Record that ``project`` or a handler raised on one object."""
 
 
 @dataclass(frozen=True, slots=True)
 class InformerOptions:
-    """How an informer works.
+    """Options of an informer.
 
-    Delays grow from ``base_delay_seconds`` to ``cap_delay_seconds`` and start again
-    at the base once a watch has lived for ``steady_seconds``. An absent resource is
-    looked for at the cap.
+    Delays grow from ``base_delay_seconds`` to ``cap_delay_seconds`` and start again at the base once a watch has lived
+    for ``steady_seconds``. An absent resource is retried at the cap.
     """
 
     page_size: int = PAGE_SIZE
@@ -63,11 +61,10 @@ class InformerOptions:
 
 
 class Informer(Generic[T]):
-    """Mirrors a collection into ``store`` and calls every handler with what changed, after the store shows it.
+    """Mirrors a collection into ``store`` and calls every handler with each change, after the store shows it.
 
-    ``project`` says what to keep of an object; None means the object is of no
-    interest. Run :meth:`run` in a task; cancelling it stops the informer, running it
-    again goes on with what the store holds and reports only what differs by then.
+    ``project`` returns what to keep of an object; None means that the object is ignored. Run :meth:`run` in a task;
+    cancelling it stops the informer; running it again continues from the store and reports only differences.
     """
 
     def __init__(
@@ -89,9 +86,9 @@ class Informer(Generic[T]):
     ) -> None:
         """Do nothing yet.
 
-        Informers of several namespaces may share one ``store``, and the ``handlers`` that are told of it.
-        ``on_absent`` is called when the server turns out not to serve the resource, ``on_synced`` when the store
-        is complete for the first time, and for the first time after that.
+        Informers of several namespaces may share one ``store``, and the ``handlers`` of its changes. ``on_absent`` is
+        called when the server turns out not to serve the resource, ``on_synced`` when the store is complete for the
+        first time, and for the first time after that.
         """
         self.resource = resource
         self.store: Store[T] = store if store is not None else Store()
@@ -122,28 +119,28 @@ class Informer(Generic[T]):
             self._log = self._log.bind(namespace=namespace)
 
     def subscribe(self, on_change: Handler[T]) -> None:
-        """Call ``on_change(old, new)`` for every change; what is in the store already is told at once."""
+        """Call ``on_change(old, new)`` for every change, and at once for each object in the store."""
         self._handlers.append(on_change)
         for value in self.store.values():
             on_change(None, value)
 
     def forget(self) -> None:
-        """Empty the store, without telling so, and let the next :meth:`run` begin anew; not while one runs."""
+        """Empty the store without notifying handlers, and let the next :meth:`run` start over; not while one runs."""
         self._version = ""
         self._listed = False
         self.synced.clear()
         self.store.clear()
 
     def contact_age(self) -> float | None:
-        """Seconds since the server last said anything, None before it ever did.
+        """Seconds since the last data from the server, None before the first.
 
-        A healthy watch is at most :attr:`WatchOptions.read_timeout_seconds` old, for it
-        is opened anew after that much silence.
+        For a healthy watch this is at most :attr:`WatchOptions.read_timeout_seconds`, since it is reopened after that
+        much silence.
         """
         return None if self._contact is None else self._clock.now() - self._contact
 
     async def run(self) -> None:
-        """Keep the store true until cancelled."""
+        """Keep the store in sync until cancelled."""
         while True:
             self._opened = None
             reason, wish = "ended", 0.0
@@ -152,7 +149,7 @@ class Informer(Generic[T]):
                     await self._relist()
                 await self._follow()
             except GoneError:
-                # The store stays: a new list will say what is different.
+                # The store stays: a new list will show the differences.
                 self._version, reason = "", "gone"
             except NotFoundError:
                 reason, wish = "absent", self._options.cap_delay_seconds
@@ -167,7 +164,7 @@ class Informer(Generic[T]):
             await self._clock.sleep(max(wish, self._backoff.next()))
 
     async def _relist(self) -> None:
-        """Read the whole collection page by page and forget what it no longer holds."""
+        """Read the whole collection page by page and drop what it no longer holds."""
         seen: set[Key] = set()
         version = ""
         pages = self._client.pages(
@@ -192,7 +189,7 @@ class Informer(Generic[T]):
             self._on_synced()
 
     async def _follow(self) -> None:
-        """Apply one watch's events until the stream ends; the version to resume from keeps up with them."""
+        """Apply one watch's events until the stream ends; keep the version to resume from up to date."""
         events = self._client.watch(
             self.resource,
             self._namespace,
@@ -218,7 +215,7 @@ class Informer(Generic[T]):
         return 0.0 if self._opened is None else self._clock.now() - self._opened
 
     def _upsert(self, raw: dict[str, Any]) -> Key | None:
-        """Store one object's projection; returns its key, None for what is of no interest."""
+        """Store one object's projection; returns its key, None for an ignored object."""
         try:
             key, uid, version = _identity(raw)
         except InputError as error:
@@ -248,7 +245,7 @@ class Informer(Generic[T]):
             self._tell(self.store.discard(key))
 
     def _not_understood(self, error: InputError, **whose: str) -> None:
-        """Say so of one object, and go on with the others."""
+        """Log it for one object, and continue with the others."""
         self._log.warning("object not understood", error=error.message, **whose)
         self._observer.broken("project")
 
@@ -270,7 +267,7 @@ class Informer(Generic[T]):
             self._on_absent()
 
     def _note_trouble(self, error: ApiError) -> None:
-        """Log an error once, and stop resuming where the server keeps refusing to."""
+        """Log an error once, and stop resuming where the server keeps refusing it."""
         if error.status not in _PASSING:
             self._refusals += 1
         refused = isinstance(error, InvalidError) or error.reason == "ResponseTooLarge"

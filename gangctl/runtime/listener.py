@@ -1,4 +1,4 @@
-"""A listening HTTP server: binds, answers, counts what is in flight, and stops without breaking any of it."""
+"""A listening HTTP server: binds, answers, counts requests in flight, and stops without breaking any of them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _log = structlog.get_logger(__name__)
 Handler = Callable[[web.BaseRequest], Awaitable[web.Response]]
 
 _TEXT: Final = "text/plain; charset=utf-8"
-# What of a path goes into a log: enough to recognise it, too little to carry much.
+# How much of a path is logged: enough to recognise it, too little to carry data.
 _SHOWN_PATH: Final = 100
-# How long handlers that outlived the drain are waited for once they are cancelled.
+# How long to wait for handlers that outlived the drain and were cancelled.
 _CUT_OFF_SECONDS: Final = 0.1
 
 
 class Refusal(Exception):  # noqa: N818 - it is an answer
     """An HTTP answer other than success: status, a text for the caller, further headers.
 
-    ``logged`` is what a log tells of it; another text where that for the caller quotes what was sent.
+    ``logged`` is the text for the log; it differs where the caller's text quotes the request.
     """
 
     def __init__(self, status: HTTPStatus, text: str, **headers: str) -> None:
@@ -43,12 +43,11 @@ class Refusal(Exception):  # noqa: N818 - it is an answer
 class ListenerOptions:
     """Times of a listener, in seconds.
 
-    A connection may be silent for ``idle_seconds`` before, between and within the
-    heads of its requests: more than the 90 s after which Go clients drop an idle
-    connection, because a request that meets our closing is lost. A TLS handshake takes
-    at most ``handshake_seconds``. Requests in flight at the end get ``drain_seconds``.
-    What a caller still sends after its answer is read for ``linger_seconds``, because
-    many look at the answer only when they have sent everything.
+    A connection may be silent for ``idle_seconds`` before, between and within the heads of its requests: more than the
+    90 s after which Go clients drop an idle connection, because a request that meets our closing is lost. A TLS
+    handshake takes at most ``handshake_seconds``. Requests in flight at the end get ``drain_seconds``. Data that a
+    caller still sends after its answer is read for ``linger_seconds``, because many read the answer only when they have
+    sent everything.
     """
 
     idle_seconds: float = 120.0
@@ -60,8 +59,8 @@ class ListenerOptions:
 class Listener:
     """Serves one handler on one address; ``async with`` starts and stops it.
 
-    A :class:`Refusal` from the handler is the answer; any other exception is logged
-    with its traceback and answered with a text that tells nothing.
+    A :class:`Refusal` from the handler is the answer; any other exception is logged with its traceback and answered
+    with a generic text.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class Listener:
         tls: ssl.SSLContext | None = None,
         options: ListenerOptions | None = None,
     ) -> None:
-        """Do nothing yet; ``name`` stands in logs, port 0 is any free one."""
+        """Do nothing yet; ``name`` is for logs, port 0 is any free one."""
         self._handler = handler
         self._address = address
         self._tls = tls
@@ -88,7 +87,7 @@ class Listener:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port it really listens on; RuntimeError while it does not."""
+        """The actual host and port; RuntimeError while it does not listen."""
         if self._server is None or not self._server.sockets:
             raise RuntimeError("not listening")
         host, port = self._server.sockets[0].getsockname()[:2]
@@ -96,7 +95,7 @@ class Listener:
 
     @property
     def listening(self) -> bool:
-        """Whether it accepts connections: not before its start, and not while it ends."""
+        """Whether it accepts connections: between start and stop."""
         return self._server is not None and bool(self._server.sockets)
 
     @property
@@ -105,7 +104,7 @@ class Listener:
         return self._in_flight
 
     async def start(self) -> None:
-        """Listen; OSError when the address cannot be had."""
+        """Listen; OSError when the address is not available."""
         server = web.Server(
             self._answer,
             access_log=None,
@@ -114,7 +113,7 @@ class Listener:
             lingering_time=self._options.linger_seconds,
             logger=_HttpLogger("gangctl.http"),
         )
-        # The drain is ours (:meth:`stop`): aiohttp's would not read the rest of a body that is on its way.
+        # The drain is ours (:meth:`stop`): aiohttp's would not read the rest of a body that is being sent.
         self._runner = web.ServerRunner(server, shutdown_timeout=_CUT_OFF_SECONDS)
         await self._runner.setup()
         host, port = self._address
@@ -129,11 +128,11 @@ class Listener:
         self._log.info("listening", address="{}:{}".format(*self.address))
 
     def begin_drain(self) -> None:
-        """Go on answering, but close each connection after its answer, so that callers come back elsewhere."""
+        """Keep answering, but close each connection after its answer, so that callers reconnect to other replicas."""
         self._draining = True
 
     async def stop(self) -> None:
-        """Accept nothing more, finish what is in flight within ``drain_seconds``, and close; harmless when repeated."""
+        """Stop accepting, finish requests in flight within ``drain_seconds``, and close; harmless when repeated."""
         self.begin_drain()
         if self._server is not None:
             self._server.close()
@@ -184,14 +183,14 @@ def text_response(status: HTTPStatus, text: str, headers: dict[str, str] | None 
 
 
 def _shown(request: web.BaseRequest) -> dict[str, Any]:
-    """What of a request goes into a log: where it went and where it came from, never what it held."""
+    """What is logged of a request: its path and its source, never its content."""
     return {"method": request.method, "path": request.path[:_SHOWN_PATH], "remote": request.remote}
 
 
 class _HttpLogger(logging.Logger):
-    """Receives aiohttp's complaints about malformed HTTP and drops the quotes of what was sent."""
+    """Receives aiohttp's errors about malformed HTTP and drops quotes of the request."""
 
     def exception(self, msg: object, *args: object, exc_info: Any = None, **_: Any) -> None:
-        """Say what kind of error it was."""
+        """Log the kind of the error."""
         del msg, args
         _log.warning("malformed HTTP", error=type(exc_info).__name__)

@@ -1,7 +1,6 @@
-"""What the client and the runtime do, as Prometheus metrics.
+"""Prometheus metrics of the client and the runtime.
 
-Labels hold verbs, resources, controllers and classes of errors: all of them few.
-Names of objects never become labels.
+Labels hold verbs, resources, controllers and classes of errors: all of them few. Names of objects never become labels.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _WORK_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 
 
 class RuntimeMetrics:
-    """The collectors, in one registry; hand its methods and observers to what they watch."""
+    """The collectors, in one registry; its methods and observers are hooks of the observed parts."""
 
     def __init__(self, registry: CollectorRegistry, *, clock: Clock | None = None) -> None:
         """Register every family at once, so that each is described before it has a value."""
@@ -63,7 +62,7 @@ class RuntimeMetrics:
             ["result"],
             registry=registry,
         )
-        # What has not happened yet is 0: the first loss is an increase, too.
+        # Start at 0, so that the first loss is an increase, too.
         for result in EVENT_RESULTS:
             self._events.labels(result)
 
@@ -81,13 +80,13 @@ class RuntimeMetrics:
         return _InformerMetrics(self._informers, resource.qualified_name)
 
     def event_recorded(self, result: str) -> None:
-        """Count one event by what became of it: the hook of an event recorder."""
+        """Count one event by its result: the hook of an event recorder."""
         self._events.labels(result).inc()
 
     def track_informer(self, informer: Informer[Any]) -> None:
-        """Export whether an informer is synced, what it holds and when it last heard of the server.
+        """Export whether an informer is synced, its size and its last contact with the server.
 
-        A later informer of the same resource takes the place of an earlier one.
+        A later informer of the same resource replaces an earlier one.
         """
         resource = informer.resource.qualified_name
         self._informers.synced.labels(resource).set_function(lambda: float(informer.synced.is_set()))
@@ -99,7 +98,7 @@ class RuntimeMetrics:
         return 0.0 if age is None else self._clock.wall().timestamp() - age
 
     def track_election(self, election: ShardElection | None) -> None:
-        """Export whether this replica leads, and which shard: always, and all, where there is no election."""
+        """Export whether this replica leads, and which shard: always, and all, without an election."""
         self._leader.set_function(lambda: float(election is None or election.is_leader))
         for number in range(election.total if election is not None else 1):
             leads = partial(_leads, election, number)
@@ -252,23 +251,23 @@ class _InformerMetrics(InformerObserver):
 
 
 class PlacedGauge:
-    """Counts what stands in places of which there may be any number, such as queues or namespaces.
+    """Counts objects by place; there may be any number of places, such as queues or namespaces.
 
-    Beyond ``most`` places the rest is counted together, as :data:`OTHERS`; a place that is counted there stays there
-    until nothing is in it.
+    Beyond ``most`` places the rest is counted together, as :data:`OTHERS`; a place counted there stays there until it
+    is empty.
     """
 
     def __init__(self, gauge: Gauge, most: int) -> None:
-        """The labels of ``gauge`` are a place, and what else is to be told of what stands there."""
+        """The labels of ``gauge`` are a place, followed by the further labels."""
         self._gauge = gauge
         self._most = most
         self._own: Total[Labels] = Total()
-        """How many stand in each place that has labels of its own."""
+        """Counts of the places with labels of their own."""
         self._others: Total[Labels] = Total()
         self._shown: Total[Labels] = Total()
 
     def add(self, place: Labels, *more: str, step: int = 1) -> None:
-        """Count one that stands there; one less with a ``step`` of -1."""
+        """Count one object; one less with a ``step`` of -1."""
         own = place in self._own or (place not in self._others and len(self._own) < self._most)
         _count(self._own if own else self._others, place, step)
         labels = (*(place if own else (OTHERS,) * len(place)), *more)

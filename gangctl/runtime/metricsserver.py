@@ -1,8 +1,8 @@
-"""The TLS listener of ``/metrics``, for those whom the API server knows and who may get it.
+"""The TLS listener of ``/metrics``, for clients that the API server authenticates and authorizes.
 
-Who may ask: what the API server says of a bearer token, and of what its user may get.
-Answers are kept for a short time, so that whoever asks every few seconds costs the API server little; tokens are not
-kept, only their digests. What the API server cannot be asked is not answered.
+The API server reviews a bearer token, and whether its user may get the path. Answers are cached for a short time, so
+that a client that scrapes every few seconds costs the API server little; digests are kept instead of tokens. Without an
+answer of the API server the request is refused.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Reviews(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReviewOptions:
-    """How long answers count, in seconds, how many are kept, and how often the API server is asked.
+    """How long answers are cached, in seconds, how many, and how often the API server is asked.
 
-    Beyond ``most_waiting`` callers whose token is not known, further ones are sent away.
+    Beyond ``most_waiting`` callers with unknown tokens, further ones are refused.
     """
 
     allowed_seconds: float = 30.0
@@ -66,7 +66,7 @@ class _Answer:
 
 
 class AccessReviewer:
-    """Says whether a caller may get one path that is no resource (``nonResourceURLs`` in RBAC)."""
+    """Reviews whether a caller may get one non-resource path (``nonResourceURLs`` in RBAC)."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class AccessReviewer:
         options: ReviewOptions | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Ask nothing yet; ``hint`` says to those who may not what to do about it."""
+        """Ask nothing yet; ``hint`` is shown to unauthorized callers."""
         self._client = client
         self._path = path
         self._hint = f": {hint}" if hint else ""
@@ -89,10 +89,10 @@ class AccessReviewer:
         self._trouble = ""
 
     async def admit(self, authorization: str) -> None:
-        """Return if whoever sent this ``Authorization`` header may get the path.
+        """Return if the sender of this ``Authorization`` header may get the path.
 
-        Raises a :class:`~gangctl.runtime.listener.Refusal`: 401 without a token that counts, 403 for a user who may
-        not, 429 when too many ask, 503 when the API server does not say.
+        Raises a :class:`~gangctl.runtime.listener.Refusal`: 401 without a valid token, 403 for a user without
+        permission, 429 when too many ask, 503 when the API server does not answer.
         """
         scheme, _, token = authorization.strip().partition(" ")
         token = token.strip()
@@ -104,19 +104,19 @@ class AccessReviewer:
             raise Refusal(status, text, **(_CHALLENGE if status is HTTPStatus.UNAUTHORIZED else {}))
 
     async def _answer(self, token: str) -> _Answer:
-        """What is known of a token, or else what the API server says; those with the same token wait for one answer."""
+        """The cached answer for a token, or else the API server's; callers with the same token share one request."""
         digest = hashlib.sha256(token.encode()).digest()
         known = self._answers.get(digest)
         if known is not None and self._clock.now() < known.until:
             return known
         asking = self._asking.get(digest)
         if asking is None:
-            # Whoever was known until a moment ago need not wait for strangers to become fewer.
+            # A caller whose answer has just expired need not wait behind unknown ones.
             if known is None and len(self._asking) >= self._options.most_waiting:
                 raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too many callers are not known yet", **_LATER)
             asking = self._asking[digest] = asyncio.create_task(self._ask(token))
             asking.add_done_callback(lambda done: self._keep(digest, done))
-        # One caller who goes away must not take the answer from the others.
+        # A caller that disconnects must not cancel the request of the others.
         return await asyncio.shield(asking)
 
     def _keep(self, digest: bytes, done: asyncio.Task[_Answer]) -> None:
@@ -160,7 +160,7 @@ class AccessReviewer:
         return status if isinstance(status, dict) else {}
 
     def _tell(self, error: ApiError) -> None:
-        """Say once what is wrong; only in the words of one who misses a right, because others may quote a token."""
+        """Log an error once; with its text only if a permission is missing, because others may quote a token."""
         words = error.message if isinstance(error, ForbiddenError) else type(error).__name__
         if words != self._trouble:
             _log.warning("no client can be allowed: no answer to a review", error=words, status=error.status)
@@ -168,7 +168,7 @@ class AccessReviewer:
 
 
 class Registry(Protocol):
-    """What metrics are collected from: a ``prometheus_client.CollectorRegistry``."""
+    """The source of metrics: a ``prometheus_client.CollectorRegistry``."""
 
     def collect(self) -> Iterable[Metric]:
         """All metric families as they are now."""
@@ -187,8 +187,8 @@ class _Collected(Collector):
 async def exposition(registry: Registry, request: web.BaseRequest) -> web.Response:
     """Write all metrics in the format that the request prefers."""
     encode, content_type = choose_encoder(",".join(request.headers.getall(hdrs.ACCEPT, [])))
-    # Collected here, because collectors read what this thread changes; written elsewhere, because thirty thousand
-    # lines would keep admission waiting.
+    # Collected here, because collectors read data of this thread; formatted elsewhere, because thirty thousand lines
+    # would delay admission.
     families = list(registry.collect())
     text = await asyncio.to_thread(encode, _Collected(families))
     # Compressed elsewhere too, when it is long.
@@ -201,7 +201,7 @@ PATH: Final = "/metrics"
 
 
 class MetricsServer(Listener):
-    """Serves the metrics of ``registry``; whoever asks is reviewed first."""
+    """Serves the metrics of ``registry`` to reviewed clients."""
 
     def __init__(
         self,
@@ -223,6 +223,6 @@ class MetricsServer(Listener):
         if request.method not in {hdrs.METH_GET, hdrs.METH_HEAD}:
             raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET, HEAD is answered here", Allow="GET, HEAD")
         given = request.headers.getall(hdrs.AUTHORIZATION, [])
-        # Of two tokens nobody can say whose request it is.
+        # With two tokens the user of the request is ambiguous.
         await self._reviewer.admit(given[0] if len(given) == 1 else "")
         return await exposition(self._registry, request)

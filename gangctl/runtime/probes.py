@@ -1,7 +1,7 @@
-"""The plain HTTP listener: ``/healthz`` and ``/readyz``, and ``/metrics`` where nobody has to say who asks.
+"""The plain HTTP listener: ``/healthz`` and ``/readyz``, and ``/metrics`` where it needs no authentication.
 
-The probes answer as the API server's own do: ``ok`` when all is well, one line for
-each named check when it is not, or with ``?verbose``; ``/readyz/NAME`` asks one check.
+The probes answer like the API server's: ``ok`` when every check passes, else, or with ``?verbose``, one line for each
+named check; ``/readyz/NAME`` runs one check.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gangctl.runtime.metricsserver import Registry, exposition
 
 _log = structlog.get_logger(__name__)
 
-# None when all is well, else what is wrong; no longer than a line, and nothing secret: anybody may ask.
+# None when the check passes, else the problem; at most one line, and nothing secret: any client may read it.
 Check = Callable[[], str | Awaitable[str | None] | None]
 
 _CHECK_SECONDS: Final = 5.0

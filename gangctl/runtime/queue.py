@@ -1,9 +1,8 @@
-"""The work queue: each key at most once in line, and never with two workers at the same time.
+"""The work queue: each key is queued at most once, and never processed by two workers at the same time.
 
-Without anybody to take them, keys are put aside: a replica that stands by learns of all that a leader would do.
+While no worker takes them, keys are parked: a standby learns of all the work of a leader.
 
-It is not thread-safe: everything happens on one event loop, and nothing here waits
-except :meth:`WorkQueue.get`.
+It is not thread-safe: everything happens on one event loop, and nothing here waits except :meth:`WorkQueue.get`.
 """
 
 from __future__ import annotations
@@ -21,31 +20,31 @@ K = TypeVar("K", bound=Hashable)
 
 
 class ControllerObserver:
-    """Told what a controller and its queue do; the default ignores it all."""
+    """Notified by a controller and its queue; the default ignores it all."""
 
     def made(self, queue: WorkQueue[Any]) -> None:
-        """Tell which queue it is, before anything else."""
+        """Receive the queue, before anything else."""
 
     def added(self, depth: int) -> None:
-        """Tell that a key came into line, which is now ``depth`` long."""
+        """Record that a key was queued; the queue now has ``depth`` keys."""
 
     def taken(self, depth: int, waited_seconds: float) -> None:
-        """Tell that a worker took a key that had waited so long."""
+        """Record that a worker took a key that had waited so long."""
 
     def retried(self) -> None:
-        """Tell that a key failed and will come again."""
+        """Record that a key failed and will be retried."""
 
     def finished(self, worked_seconds: float) -> None:
-        """Tell that the processing of a key ended, after so long."""
+        """Record that the processing of a key ended, after so long."""
 
     def dropped(self) -> None:
-        """Tell that there is no line any more: it was put aside."""
+        """Record that the queue is empty: its keys were parked."""
 
     def reconciled(self, result: str, seconds: float) -> None:
-        """Tell of one reconcile: ``result`` is done, requeued, retried or failed."""
+        """Record one reconcile: ``result`` is done, requeued, retried or failed."""
 
     def failed(self, kind: str) -> None:
-        """Tell of one error, by :func:`~gangctl.runtime.controller.error_kind`."""
+        """Record one error, by :func:`~gangctl.runtime.controller.error_kind`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +57,9 @@ class RetryPolicy:
 
 
 class WorkQueue(Generic[K]):
-    """A key is in line, delayed, being processed, or any of these at once; adding it again never duplicates it.
+    """A key is queued, delayed, being processed, or any of these at once; adding it again never duplicates it.
 
-    A key added while it is processed comes into line when the worker is
-    :meth:`done`: what it saw may be stale.
+    A key added while it is processed is queued when the worker is :meth:`done`: what it read may be stale.
     """
 
     def __init__(
@@ -73,14 +71,14 @@ class WorkQueue(Generic[K]):
         randomness: Callable[[], float] = random.random,
         admits: Callable[[K], bool] = lambda _: True,
     ) -> None:
-        """Start empty; keys that it does not admit at the moment are not kept."""
+        """Start empty; keys that are not admitted at the moment are dropped."""
         self._admits = admits
         self._policy = policy or RetryPolicy()
         self._observer = observer or ControllerObserver()
         self._clock = clock or Clock()
         self._randomness = randomness
-        self._line: OrderedDict[K, float] = OrderedDict()  # when each came into line
-        self._aside: dict[K, None] = {}  # in this order into line when somebody attends
+        self._line: OrderedDict[K, float] = OrderedDict()  # when each was queued
+        self._aside: dict[K, None] = {}  # queued in this order on resume
         self._attended = True
         self._processing: dict[K, float] = {}  # when each was taken
         self._again: set[K] = set()
@@ -90,7 +88,7 @@ class WorkQueue(Generic[K]):
         self._observer.made(self)
 
     def __len__(self) -> int:
-        """How many keys are in line now; delayed ones are not, nor those put aside."""
+        """How many keys are queued now, without delayed and parked ones."""
         return len(self._line)
 
     def working(self) -> list[float]:
@@ -98,9 +96,9 @@ class WorkQueue(Generic[K]):
         return [self._clock.now() - since for since in self._processing.values()]
 
     def leave(self) -> None:
-        """Nobody takes keys any more: those in line, and all that come, are put aside until somebody attends.
+        """No worker takes keys any more: queued and new keys are parked until :meth:`attend`.
 
-        A replica that stands by has no work, and what others do meanwhile has waited for nobody.
+        A standby has no work, and keys that other replicas process have not waited here.
         """
         self._attended = False
         self._aside |= dict.fromkeys(self._line)
@@ -108,14 +106,14 @@ class WorkQueue(Generic[K]):
         self._observer.dropped()
 
     def attend(self) -> None:
-        """Somebody takes keys: those put aside come into line."""
+        """Workers take keys again: queue the parked ones."""
         self._attended = True
         aside, self._aside = self._aside, {}
         for key in aside:
             self.add(key)
 
     def add(self, key: K) -> None:
-        """Bring ``key`` into line, or after its present processing."""
+        """Queue ``key``, or do so after its present processing."""
         if not self._admits(key):
             self.forget(key)
             return
@@ -129,7 +127,7 @@ class WorkQueue(Generic[K]):
             self._wake()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Bring ``key`` into line after ``seconds``; of several wishes for one key the earliest counts."""
+        """Queue ``key`` after ``seconds``; of several requests for one key the earliest counts."""
         if seconds <= 0:
             self.add(key)
             return
@@ -144,7 +142,7 @@ class WorkQueue(Generic[K]):
         self._delayed[key] = when, self._clock.call_later(seconds, lambda: self._due(key))
 
     def add_failed(self, key: K, *, at_least: float = 0.0) -> float:
-        """Bring ``key`` into line again after a delay that grows with each failure; returns the delay in seconds."""
+        """Queue ``key`` again after a delay that grows with each failure; returns the delay in seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay = backoff_delay(failures, self._policy.base_seconds, self._policy.cap_seconds)
@@ -170,7 +168,7 @@ class WorkQueue(Generic[K]):
         return self._take()
 
     def done(self, key: K) -> None:
-        """Say that the processing of ``key`` ended, however it ended."""
+        """Mark the processing of ``key`` as ended, by success or failure."""
         since = self._processing.pop(key, None)
         if since is not None:
             self._observer.finished(self._clock.now() - since)

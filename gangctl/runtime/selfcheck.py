@@ -1,4 +1,4 @@
-"""Does our own TLS listener answer, as an API server would see it? Asked from inside, without the way in between."""
+"""Checks that our own TLS listener answers as an API server would see it, from inside, without the network between."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from gangctl.runtime.tls import client_context
 
 
 async def self_check(address: tuple[str, int], serving: Serving) -> str | None:
-    """Ask the listener at ``address`` once; None when it answers and is trusted, else what is wrong.
+    """Call the listener at ``address`` once; None when it answers and is trusted, else the problem.
 
-    It is verified with the authorities that API servers are told, or, when that is
-    somebody else's business, by being exactly the certificate that should be served.
-    Takes as long as the connection does: bound it from outside.
+    It is verified with the authorities in the caBundle, or, when another component manages that, by being exactly the
+    certificate that should be served. Takes as long as the connection does: the caller must bound it.
     """
     try:
         return await _ask(_reachable(address), _trust(serving), _name(serving))
@@ -58,7 +57,7 @@ def _trust(serving: Serving) -> ssl.SSLContext:
 
 
 def _name(serving: Serving) -> str:
-    """One of the names that the certificate is for: which one says nothing about the listener."""
+    """Any one of the names that the certificate is for: the choice does not affect the check."""
     names = sorted(covered(serving.pair.chain))
     if not names:
         raise ConfigError("the certificate is for no host")

@@ -1,7 +1,7 @@
-"""The TLS listener for webhooks: JSON bytes in, JSON bytes out, everything about HTTP settled before and after.
+"""The TLS listener for webhooks: JSON bytes in, JSON bytes out, with all HTTP handling around the handlers.
 
-Whoever can reach the port can send anything, so there is a bound to each thing a
-caller chooses: size, time, how many at once. What a request held never reaches a log.
+Any client that can reach the port can send anything, so everything that a caller chooses is bounded: size, time,
+concurrency. The content of a request is never logged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gangctl.runtime.listener import Listener, ListenerOptions, Refusal, text_re
 JSON: Final = "application/json"
 HEALTH_PATH: Final = "/healthz"
 _MIB: Final = 2**20
-# How the API server tells its own deadline: a whole number of seconds as a Go duration.
+# The API server sends its deadline as a Go duration of whole seconds.
 _GO_SECONDS: Final = re.compile(r"([0-9]{1,4})s")
 
 WebhookHandler = Callable[[bytes], Awaitable[bytes]]
@@ -45,10 +45,9 @@ class WebhookLimits:
 
 
 class _Bodies:
-    """The bytes of bodies that are here; when they are too many, the largest that is still on its way is given up.
+    """Counts the bytes of received bodies; above the limit, the largest unfinished one is aborted.
 
-    A place is for a body that has arrived: callers who send slowly keep nobody waiting, and
-    callers who send much only each other.
+    A slot is taken only by a complete body: slow senders block no one, and senders of much block only each other.
     """
 
     def __init__(self, most: int) -> None:
@@ -57,7 +56,7 @@ class _Bodies:
         self._arriving: dict[asyncio.Timeout, int] = {}
 
     def grew(self, deadline: asyncio.Timeout, count: int) -> None:
-        """Count what arrived of the body that has this deadline."""
+        """Count received bytes of the body that has this deadline."""
         self._held += count
         self._arriving[deadline] = self._arriving.get(deadline, 0) + count
         if self._held > self._most:
@@ -67,21 +66,20 @@ class _Bodies:
                 largest.reschedule(0)
 
     def arrived(self, deadline: asyncio.Timeout) -> None:
-        """Nothing more comes of this body."""
+        """This body is complete."""
         self._arriving.pop(deadline, None)
 
     def left(self, count: int) -> None:
-        """Forget a body that is dealt with."""
+        """Forget a body that has been processed."""
         self._held -= count
 
 
 class WebhookServer(Listener):
-    """Answers ``POST`` on each of ``routes`` with what its handler makes of the body, and ``GET /healthz``.
+    """Answers ``POST`` on each of ``routes`` with its handler's result for the body, and ``GET /healthz``.
 
-    A handler's :class:`~gangctl.errors.InputError` is a 400 with its message. A handler
-    has the time that the API server gave the call, at most ``handler_seconds``. With
-    ``known_clients`` a webhook is answered only to who showed a certificate that the
-    TLS context has verified, and nothing of anybody else's body is read.
+    A handler's :class:`~gangctl.errors.InputError` is a 400 with its message. A handler has the time that the API
+    server gave the call, at most ``handler_seconds``. With ``known_clients`` a webhook is answered only for callers
+    with a certificate that the TLS context has verified, and no other caller's body is read.
     """
 
     def __init__(
@@ -145,7 +143,7 @@ class WebhookServer(Listener):
         return min(seconds or self._limits.handler_seconds, self._limits.handler_seconds)
 
     async def _read(self, request: web.BaseRequest, body: bytearray, seconds: float) -> None:
-        """Read the body into ``body``, where it can be counted however this ends."""
+        """Read the body into ``body``, where it can be counted after any end."""
         if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.transport is not None:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         deadline = asyncio.timeout(seconds)

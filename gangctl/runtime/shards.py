@@ -1,8 +1,8 @@
-"""Shares of the work: namespaces are divided among shards, and each shard has a Lease.
+"""Sharding: namespaces are divided among shards, and each shard has a Lease.
 
 The API server could divide by a hash itself (``shardSelector``, KEP-5866, alpha since Kubernetes 1.36), but in ranges
-of FNV-1a: namespaces whose names differ in their last letters only are all in one range. So the hash is one that
-spreads them, and what is followed for a shard alone is followed namespace by namespace.
+of FNV-1a: namespaces whose names differ only in their last letters are all in one range. So the hash here is one that
+spreads them, and per-shard collections are watched namespace by namespace.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def shard_of(namespace: str, total: int) -> int:
 
 
 def lease_names(base: str, total: int) -> tuple[str, ...]:
-    """Names of the shards' Leases. The first is that of a gangctl without shards: both never lead at once.
+    """Names of the shards' Leases. The first is that of a gangctl without shards: the two never lead at once.
 
     >>> lease_names("gangctl", 3)
     ('gangctl', 'gangctl-shard-1', 'gangctl-shard-2')
@@ -34,10 +34,10 @@ def lease_names(base: str, total: int) -> tuple[str, ...]:
 
 
 class Share:
-    """The namespaces that this replica looks after at the moment: all where there are no shards."""
+    """The namespaces that this replica manages now: all without shards."""
 
     def __init__(self, total: int = 1) -> None:
-        """Of several shards, none yet."""
+        """Start without a shard, if there are several."""
         self.total = total
         self._number = 0 if total == 1 else None
 
@@ -48,19 +48,19 @@ class Share:
 
     @property
     def first(self) -> bool:
-        """Whether what belongs to no namespace is looked after here."""
+        """Whether this replica manages cluster-scoped objects."""
         return self._number == 0
 
     def holds(self, namespace: str) -> bool:
-        """Whether a namespace is looked after here."""
+        """Whether this replica manages a namespace."""
         return not self.divided or self._number == shard_of(namespace, self.total)
 
     def admits(self, key: tuple[str, str]) -> bool:
-        """The same of the namespace in a key."""
+        """The same for the namespace in a key."""
         return self.holds(key[0])
 
     def within(self, project: Callable[[dict[str, Any]], T]) -> Callable[[dict[str, Any]], T | None]:
-        """A projection to which objects elsewhere are of no interest."""
+        """A projection that ignores objects outside the share."""
 
         def projected(raw: dict[str, Any]) -> T | None:
             return project(raw) if self.holds((raw.get("metadata") or {}).get("namespace") or "") else None
@@ -68,10 +68,10 @@ class Share:
         return projected if self.divided else project
 
     def take(self, number: int) -> None:
-        """Look after this shard from now on."""
+        """Manage this shard from now on."""
         self._number = number
 
     def leave(self) -> None:
-        """Look after none of several any more."""
+        """Manage none of several shards any more."""
         if self.divided:
             self._number = None

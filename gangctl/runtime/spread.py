@@ -1,4 +1,4 @@
-"""One store for a collection that is followed namespace by namespace: of the others nothing is sent."""
+"""One store for a collection that is watched per namespace: the server sends nothing of other namespaces."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ T = TypeVar("T")
 
 
 class Namespaces(Protocol):
-    """The namespaces that are of interest."""
+    """The active namespaces."""
 
     def current(self) -> Collection[str]:
-        """Their names at the moment."""
+        """Their names now."""
         ...
 
     def subscribe(self, on_change: Callable[[], None]) -> None:
-        """Call this when they may be others."""
+        """Call this when they may have changed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Followed(Generic[T]):
-    """One namespace's informer, and since when (monotonic seconds) it runs."""
+    """One namespace's informer, and the time (monotonic seconds) of its start."""
 
     informer: Informer[T]
     task: asyncio.Task[None]
@@ -39,10 +39,9 @@ class _Followed(Generic[T]):
 
 
 class SpreadInformer(Informer[T]):
-    """An informer with a watch of its own for each namespace of interest, of a kind that every API server has.
+    """An informer with a separate watch for each active namespace, of a kind that every API server has.
 
-    It is synced when all the namespaces have been listed that were of interest when it began; one that comes later is
-    listed beside that.
+    It is synced when all namespaces that were active at its start have been listed; later ones are listed in addition.
     """
 
     def __init__(
@@ -89,9 +88,9 @@ class SpreadInformer(Informer[T]):
         namespaces.subscribe(self._changed.set)
 
     def contact_age(self) -> float | None:
-        """Seconds since the server last said anything of the namespace of which it has been silent for longest.
+        """Seconds since the last data from the server, for the namespace with the longest silence.
 
-        Where none is of interest there is nothing to be said, and it is as if it had just been.
+        Without active namespaces it is as if there had just been data.
         """
         if not self._followed:
             return 0.0 if self.synced.is_set() else None
@@ -100,7 +99,7 @@ class SpreadInformer(Informer[T]):
         return max(asked if heard is None else heard for heard, asked in ages)
 
     async def run(self) -> None:
-        """Keep the store true until cancelled; to be run again after :meth:`forget` only."""
+        """Keep the store in sync until cancelled; may run again only after :meth:`forget`."""
         try:
             async with asyncio.TaskGroup() as group:
                 while True:

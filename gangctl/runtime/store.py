@@ -1,7 +1,7 @@
-"""What an informer knows: one projection per object, by namespace and name, with indexes.
+"""An informer's cache: one projection per object, by namespace and name, with indexes.
 
-A projection is whatever the caller keeps of an object; it must not be changed once
-it is in here, because indexes are computed from it again when it leaves.
+A projection is what the caller keeps of an object; it must not be changed once stored, because indexes are computed
+from it again on removal.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class Entry(Generic[T]):
 
 
 class Change(NamedTuple, Generic[T]):
-    """What happened to one object: ``old`` None is new to us, ``new`` None is gone."""
+    """A change of one object: ``old`` is None for a new one, ``new`` is None for a deleted one."""
 
     old: T | None
     new: T | None
 
 
 class Store(Generic[T]):
-    """Projections by :data:`Key`, in order of arrival; reading is all that others than the informer do."""
+    """Projections by :data:`Key`, in order of arrival; only the informer writes."""
 
     def __init__(self, indexers: Mapping[str, Indexer[T]] | None = None) -> None:
-        """Keep one index per entry of ``indexers``, which name the values to find an object by."""
+        """Keep one index per entry of ``indexers``, which return the values to find an object by."""
         self._entries: dict[Key, Entry[T]] = {}
         self._indexers = dict(indexers or {})
         # Values are dictionaries used as ordered sets, so that what they return has an order.
@@ -52,7 +52,7 @@ class Store(Generic[T]):
         return key in self._entries
 
     def get(self, namespace: str, name: str) -> T | None:
-        """Return the projection of one object, None if it is unknown or of no interest."""
+        """Return the projection of one object, None if it is unknown or ignored."""
         entry = self._entries.get((namespace, name))
         return entry.value if entry else None
 
@@ -77,10 +77,10 @@ class Store(Generic[T]):
         return list(self._indexes[index].get(value, ()))
 
     def put(self, key: Key, entry: Entry[T]) -> list[Change[T]]:
-        """Keep ``entry`` and say what changed.
+        """Keep ``entry`` and return the changes.
 
-        Another uid under the same name is another object: the old one is gone, then
-        the new one is there. A change that the projection does not show is none.
+        Another uid under the same name is another object: the old one is deleted, then the new one is added. A change
+        that the projection does not show is none.
         """
         old = self._entries.get(key)
         if old is not None and old.uid != entry.uid:
@@ -106,7 +106,7 @@ class Store(Generic[T]):
         return [Change(old.value, None)]
 
     def retain(self, keys: Collection[Key], namespace: str | None = None) -> list[Change[T]]:
-        """Forget everything (of a namespace) but ``keys``: what a complete list did not name was deleted unseen."""
+        """Drop everything (of a namespace) but ``keys``: what a complete list does not name was deleted unseen."""
         gone = [key for key in self._entries if key not in keys and namespace in {None, key[0]}]
         return [change for key in gone for change in self.discard(key)]
 

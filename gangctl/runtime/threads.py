@@ -1,4 +1,4 @@
-"""Pure work that is too long for the event loop, in a thread beside it."""
+"""Runs pure work that is too long for the event loop in a thread."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 AT_ONCE: Final = 1000
-"""Items that are worked through at once: some ten microseconds each."""
+"""Up to this many items are processed inline: some ten microseconds each."""
 
 
 async def computed(items: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """``function(*args)``, in a thread where there are more items than :data:`AT_ONCE`.
 
-    Python gives the event loop its turn every five milliseconds meanwhile (``sys.getswitchinterval``). The function
-    may look at nothing that others change.
+    Meanwhile Python switches to the event loop every five milliseconds (``sys.getswitchinterval``). The function must
+    not read data that others change.
     """
     if items <= AT_ONCE:
         return function(*args, **kwargs)

@@ -1,9 +1,8 @@
-"""The TLS side of a server whose certificate changes while it serves.
+"""The TLS context of a server whose certificate changes while it serves.
 
-``load_cert_chain`` on a context in use takes effect for every later handshake. But
-a certificate and a key that do not belong together leave that context broken, after
-the exception too: from then on every handshake fails. So a pair is tried in a
-context that nobody uses before the live one sees it.
+``load_cert_chain`` on a context in use takes effect for every later handshake. But a certificate and a key that do not
+match break that context, even after the exception: every later handshake fails. So a pair is tried in a separate
+context first.
 """
 
 from __future__ import annotations
@@ -31,14 +30,17 @@ class ServerTls:
     """A server's context, and the pair it serves; :meth:`load` replaces the pair at any time."""
 
     def __init__(self, pair: KeyPair | None = None) -> None:
-        """Begin with ``pair``, ConfigError when it cannot be served; without one, handshakes fail until it is there."""
+        """Start with ``pair``, ConfigError when it cannot be served.
+
+        Without one, handshakes fail until it is loaded.
+        """
         self.context: Final = server_context()
         self._pair: KeyPair | None = None
         if pair is not None:
             self.load(pair)
 
     def load(self, pair: KeyPair) -> bool:
-        """Serve ``pair`` from the next handshake on; whether it differs from the one before.
+        """Serve ``pair`` from the next handshake on; return whether it differs from the one before.
 
         ConfigError when it cannot be served; then the one before stays.
         """
@@ -50,10 +52,11 @@ class ServerTls:
         return True
 
     def accept(self, authorities: bytes) -> None:
-        """Verify the certificates of clients that show one with these PEM authorities too, from the next handshake on.
+        """From the next handshake on, also verify client certificates with these PEM authorities, if a client sends
+        one.
 
-        A client that shows none is let in: who has to show one is decided for each request. An authority that was
-        accepted once is accepted until the process ends. ConfigError when there are no certificates.
+        A client without one is accepted: each request decides whether it is required. An accepted authority stays
+        accepted until the process ends. ConfigError when there are no certificates.
         """
         try:
             self.context.load_verify_locations(cadata=authorities.decode("ascii"))

@@ -1,6 +1,6 @@
-"""What runs inside a worker process, started by :mod:`gangctl.runtime.workerprocess`.
+"""The code of a worker process, started by :mod:`gangctl.runtime.workerprocess`.
 
-Little is imported, because every worker waits for it.
+It imports little, because every worker waits for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Final
 from gangctl.runtime.frames import HEADER, Kind, pack, unpack_header
 
 EXIT_MEMORY: Final = 12
-"""Exit code of a worker that ran into its limit of memory, and could still say so: ENOMEM."""
+"""Exit code of a worker that exceeded its memory limit and could still report it: ENOMEM."""
 EXIT_ORPHANED: Final = 3
 
 Service = Callable[[Any], Iterable[Any]]
@@ -36,7 +36,7 @@ def main() -> None:
     """Answer requests until the starter closes the channel."""
     launch = json.loads(sys.argv[1])
     _die_with(launch["parent"])
-    # Who signals a whole group or container does not mean answers in flight: those end with the starter.
+    # A signal to a whole group or container must not stop answers in flight: those end with the starter.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(launch["niceness"])
@@ -61,13 +61,14 @@ def main() -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Have the kernel kill this process when the starter is gone, however it went.
+    """Have the kernel kill this process when the starter ends for any reason.
 
-    Elsewhere than on Linux the end of the channel does so between two requests, and the limit of CPU time in one.
+    On systems other than Linux, the end of the channel does so between two requests, and the limit of CPU time during
+    one.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        # It may have gone before the line above took effect.
+        # The starter may have ended before the line above took effect.
         if os.getppid() != parent:
             os._exit(EXIT_ORPHANED)
 
@@ -81,7 +82,7 @@ def _limit(what: int, value: int) -> None:
 
 
 def _limit_cpu(seconds: float) -> None:
-    """Let the kernel end this process after so much more CPU time: the last resort when nobody watches."""
+    """Let the kernel end this process after this much more CPU time: the last resort if the starter does not."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = math.ceil(usage.ru_utime + usage.ru_stime + seconds) + 1
@@ -98,7 +99,7 @@ def _serve(channel: socket.socket, service: Service, limit: int, cpu_seconds: fl
 
 
 def _receive(channel: socket.socket, limit: int) -> bytearray | None:
-    """The payload of one request, None when there will be no more."""
+    """The payload of one request, None at the end of the channel."""
     header = _exactly(channel, HEADER.size)
     if header is None:
         return None

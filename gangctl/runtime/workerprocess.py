@@ -1,7 +1,7 @@
-"""One worker process from its start to its end: it answers requests, and can be killed at any moment.
+"""One worker process from start to end: it answers requests, and can be killed at any moment.
 
-A thread cannot be stopped inside C, a process can. It is spawned, never forked from a
-process with threads, and knows nothing of its starter but one end of a socketpair.
+A thread cannot be stopped inside C, a process can. It is spawned, never forked from a process with threads, and shares
+with its starter only one end of a socketpair.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gangctl.runtime.workerchild import EXIT_MEMORY
 _log = structlog.get_logger(__name__)
 
 _ENVIRONMENT: Final = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH", "PYTHONDONTWRITEBYTECODE", "TZ")
-"""What a worker may see of the environment: no credentials."""
+"""The environment variables of a worker: no credentials."""
 _STDERR_LINES: Final = 10
 _STDERR_CHARACTERS: Final = 256
 _CLOSE_SECONDS: Final = 0.5
@@ -36,14 +36,13 @@ _CLOSE_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """What a worker runs and may use.
+    """What a worker runs, and its limits.
 
-    ``service`` is ``module:name``: called without arguments in the worker it returns what
-    answers requests, see :data:`~gangctl.runtime.workerchild.Service`. ``classes`` are those
-    whose instances answers may hold. ``memory_bytes`` bounds the address space, libraries
-    included; ``cpu_seconds`` the CPU time of one request, as the last resort when the starter
-    does not kill in time; ``start_seconds`` the time until it takes requests. With ``niceness`` above 0
-    it lets others go first.
+    ``service`` is ``module:name``: called without arguments in the worker it returns what answers requests, see
+    :data:`~gangctl.runtime.workerchild.Service`. ``classes`` are those whose instances answers may hold.
+    ``memory_bytes`` bounds the address space, libraries included; ``cpu_seconds`` the CPU time of one request, as the
+    last resort when the starter does not kill in time; ``start_seconds`` the time until it accepts requests.
+    ``niceness`` above 0 lowers its priority.
     """
 
     name: str
@@ -64,7 +63,10 @@ class Exit(NamedTuple):
 
     @property
     def for_memory(self) -> bool:
-        """Whether it ran out of memory, as far as that shows: it said so, C++ aborted, or the kernel ended it."""
+        """Whether it ran out of memory, as far as that is visible.
+
+        It reported so, C++ aborted, or the kernel killed it.
+        """
         return not self.killed and self.code in {EXIT_MEMORY, -signal.SIGABRT, -signal.SIGKILL}
 
     @property
@@ -83,12 +85,12 @@ class Exit(NamedTuple):
 
 
 class WorkerDiedError(GangctlError):
-    """The process is gone, or speaks nonsense and was killed for that."""
+    """The process is gone, or sent invalid data and was killed for that."""
 
     code = "WorkerDied"
 
     def __init__(self, name: str, ended: Exit) -> None:
-        """Say how it ended."""
+        """Describe how it ended."""
         super().__init__(f"worker {name}: {ended}")
         self.ended = ended
 
@@ -102,7 +104,7 @@ class Answer(NamedTuple):
 class WorkerProcess:
     """Made by :meth:`start`; one request at a time: :meth:`send`, then :meth:`receive` until it returns None.
 
-    A cancelled :meth:`receive` may have taken half a message: only :meth:`kill` remains.
+    A cancelled :meth:`receive` may have read half a message: after that only :meth:`kill` is valid.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class WorkerProcess:
         """Use :meth:`start`."""
         self.spec = spec
         self.started_seconds = 0.0
-        """From the spawn until it took requests."""
+        """Seconds from the spawn until it accepted requests."""
         self._process = process
         self._reader = reader
         self._writer = writer
@@ -120,14 +122,14 @@ class WorkerProcess:
         self._cpu_seconds = 0.0
         self._stderr = asyncio.create_task(self._tell(), name=f"{spec.name}-stderr")
         self.exited: asyncio.Task[Exit] = asyncio.create_task(self._end(), name=f"{spec.name}-exit")
-        """Done when the process is gone and reaped; wait for it behind a shield."""
+        """Done when the process has ended and is reaped; wait for it behind a shield."""
 
     @classmethod
     async def start(cls, spec: WorkerSpec) -> Self:
-        """Spawn one and wait until it takes requests.
+        """Spawn one and wait until it accepts requests.
 
-        :class:`WorkerDiedError` when it ends before, TimeoutError when it takes too long.
-        Whatever ends the waiting ends the process.
+        :class:`WorkerDiedError` when it ends before, TimeoutError when it takes too long. If the wait ends for any
+        reason, so does the process.
         """
         began = asyncio.get_running_loop().time()
         worker = await cls._spawn(spec)
@@ -159,7 +161,7 @@ class WorkerProcess:
                     stderr=PIPE,
                     env=_environment(),
                     pass_fds=(theirs.fileno(),),
-                    # Ctrl-C goes to a whole group: what is asked for now is still answered.
+                    # Ctrl-C signals a whole group: pending requests are still answered.
                     start_new_session=True,
                 )
             except BaseException:
@@ -174,26 +176,32 @@ class WorkerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked, as far as is known."""
+        """Whether it can take requests, as far as is known."""
         return not self._killed and self._process.returncode is None
 
     def cpu_seconds(self) -> float:
-        """CPU time that it has used so far; wall-clock time where the system does not tell that of other processes."""
+        """CPU time that it has used so far.
+
+        Wall-clock time where the system does not report that of other processes.
+        """
         if sys.platform != "linux":
             return time.monotonic()
-        with contextlib.suppress(OSError):  # it is gone: what it had used is what was seen last
+        with contextlib.suppress(OSError):  # it is gone: return the last known value
             # The CPU clock of a process by its number, as clock_getcpuclockid(3) makes it.
             self._cpu_seconds = time.clock_gettime((~self.pid << 3) | 2)
         return self._cpu_seconds
 
     async def greeted(self) -> None:
-        """Wait until it says that it takes requests: part of :meth:`start`."""
+        """Wait until it reports that it accepts requests: part of :meth:`start`."""
         kind, _ = await self._frame()
         if kind is not Kind.HELLO:
             raise WorkerDiedError(self.spec.name, await self._gone())
 
     async def send(self, request: Any) -> None:
-        """Ask; :class:`FrameError` when that is too large, :class:`WorkerDiedError` when nobody is there."""
+        """Send a request.
+
+        :class:`FrameError` when it is too large, :class:`WorkerDiedError` when the process is gone.
+        """
         self._writer.write(pack(Kind.REQUEST, request, self.spec.frame_bytes))
         try:
             await self._writer.drain()
@@ -209,18 +217,18 @@ class WorkerProcess:
             raise await self._nonsense(error) from error
 
     def kill(self) -> None:
-        """End it now, whatever it does; :attr:`exited` tells when it is gone."""
+        """Kill it now, in any state; :attr:`exited` is done when it is gone."""
         if self.alive and not self._has_ended():
             self._killed = True
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
     def _has_ended(self) -> bool:
-        """Whether it ended by itself, though the event loop, which may have stood still, has not heard of that yet."""
+        """Whether it ended by itself, though the event loop, which may have been blocked, has not noticed yet."""
         if sys.platform != "linux":
             return False
         try:
-            # It stays for whoever reaps it.
+            # It is left for its reaper.
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
             return True
@@ -249,7 +257,7 @@ class WorkerProcess:
         return WorkerDiedError(self.spec.name, await self._gone())
 
     async def _gone(self) -> Exit:
-        """Wait for the end of a process that has closed its channel: it can be of no use any more."""
+        """Wait for the end of a process that has closed its channel: it is of no more use."""
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 return await asyncio.shield(self.exited)
@@ -263,11 +271,11 @@ class WorkerProcess:
         self._writer.close()
         with contextlib.suppress(ConnectionError):
             await self._writer.wait_closed()
-        # One that was killed as it ended for another reason has ended for that.
+        # A process that was killed while it ended for another reason counts as ended for that one.
         return Exit(code, self._killed and code == -signal.SIGKILL)
 
     async def _tell(self) -> None:
-        """Log what the process says, a few lines of bounded length; read all of it, so that it never waits."""
+        """Log the process' output, a few lines of bounded length; read all of it, so that it never blocks."""
         stderr = self._process.stderr
         if stderr is None:
             raise AssertionError("workers are started with a pipe")
@@ -297,12 +305,12 @@ def _command(spec: WorkerSpec, channel: int) -> list[str]:
         "cpuSeconds": spec.cpu_seconds,
         "niceness": spec.niceness,
     }
-    # -P: what lies in the working directory is not imported, it may be anybody's.
+    # -P: nothing is imported from the working directory, which may belong to another user.
     return [sys.executable, "-P", "-m", "gangctl.runtime.workerchild", json.dumps(launch)]
 
 
 def _environment() -> dict[str, str]:
-    """A few variables of ours, and where we import from."""
+    """A few of our variables, and our import path."""
     kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-    # Only what this process itself imports from: an empty entry stands for the working directory.
+    # Only the import path of this process: an empty entry means the working directory.
     return {**kept, "PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}

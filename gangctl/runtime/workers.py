@@ -1,7 +1,7 @@
 """A fixed number of worker processes: started ahead, lent one at a time, replaced when they end.
 
-A caller that takes a worker has it alone until it calls :meth:`Workers.give_back` or :meth:`Workers.discard`. A worker
-that ends by itself is replaced after a delay that grows.
+A caller that takes a worker owns it until it calls :meth:`Workers.give_back` or :meth:`Workers.discard`. A worker that
+ends by itself is replaced after a delay that grows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 _BACKOFF_BASE: Final = 0.1
 _BACKOFF_CAP: Final = 10.0
 _CALM_SECONDS: Final = 30.0
-"""After so long without a death the delay begins anew."""
+"""The delay starts again after this long without a death."""
 
 Prepare = Callable[[WorkerProcess], Awaitable[None]]
 """Sends a worker what it will need, before it is taken, and again after :meth:`Workers.refresh`."""
@@ -50,7 +50,7 @@ async def _unprepared(_: WorkerProcess) -> None:
 
 
 class Workers:
-    """An async context: entered it starts processes in the background, left it ends all that it started."""
+    """An async context: on entry it starts processes in the background, on exit it ends all that it started."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Workers:
             await self._offered.wait()
 
     async def take(self) -> WorkerProcess:
-        """Have one alone: a prepared one, or any that is idle; :meth:`give_back` or :meth:`discard` must follow."""
+        """Take one: a prepared one, or any idle one; :meth:`give_back` or :meth:`discard` must follow."""
         if self._keeper is None or self._keeper.done():
             raise WorkersClosedError(f"worker {self._spec.name}: closed")
         self._in_use = True
@@ -148,7 +148,7 @@ class Workers:
         self._changed.set()
 
     def refresh(self) -> None:
-        """Prepare all of them again, those that are lent when they are back: what they need has changed."""
+        """Prepare all of them again, lent ones on return: their input has changed."""
         self._version += 1
         self._stale.extend(self._ready)
         self._ready.clear()
@@ -160,7 +160,7 @@ class Workers:
         return process
 
     def _offer(self, process: WorkerProcess, version: int) -> None:
-        """Give an idle worker to the caller that waits longest, or keep it."""
+        """Give an idle worker to the caller that has waited longest, or keep it."""
         self._offered.set()
         while self._waiters:
             waiter = self._waiters.popleft()
@@ -170,7 +170,7 @@ class Workers:
         (self._ready if version == self._version else self._stale).append(process)
 
     def _exited(self, process: WorkerProcess) -> None:
-        """Make room for another one: a worker that was taken counts until it is gone."""
+        """Free the slot: a worker that was taken counts until it is gone."""
         self._lent.pop(process, None)
         self._changed.set()
 
@@ -182,7 +182,7 @@ class Workers:
         self._observer.died(why)
 
     def _kept(self, keeper: asyncio.Task[None]) -> None:
-        """Let no caller wait for workers that will not come: closed, or a preparation failed as none should."""
+        """Fail waiting callers when no workers will come: closed, or a preparation failed unexpectedly."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_exception(WorkersClosedError(f"worker {self._spec.name}: closed"))
@@ -206,7 +206,7 @@ class Workers:
                 await self._changed.wait()
 
     async def _bury(self) -> None:
-        """Forget idle ones that ended by themselves."""
+        """Drop idle ones that ended by themselves."""
         for idle in (self._ready, self._stale):
             for process in [each for each in idle if not each.alive]:
                 idle.remove(process)
