@@ -52,8 +52,7 @@ class ServerTls:
         return True
 
     def accept(self, authorities: bytes) -> None:
-        """From the next handshake on, also verify client certificates with these PEM authorities, if a client sends
-        one.
+        """From the next handshake on, also verify client certificates, where sent, with these PEM authorities.
 
         A client without one is accepted: each request decides whether it is required. An accepted authority stays
         accepted until the process ends. ConfigError when there are no certificates.
