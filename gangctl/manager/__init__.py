@@ -1,1 +1,1 @@
-"""Composition root: everything that one gangctl process is made of, wired together and nothing else."""
+"""Composition root: makes the parts of one gangctl process and connects them."""

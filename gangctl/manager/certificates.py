@@ -23,7 +23,7 @@ def own_certificates(
     hosts: Collection[str],
     observe: Callable[[bool], None] | None = None,
 ) -> SecretCertificates:
-    """What is served as ``hosts``; other listeners have theirs covered by the same certificate."""
+    """The certificate to serve as ``hosts``; the hosts of other listeners are covered by the same certificate."""
     rotation = _rotation(settings)
     return SecretCertificates(
         client,
@@ -38,6 +38,6 @@ def own_certificates(
 
 
 def _rotation(settings: ControllerSettings) -> Rotation:
-    """Each step of a change has ten minutes to reach everybody, or what there is when certificates last for less."""
+    """Each step of a rotation has ten minutes to reach all replicas, or less with shorter certificate lifetimes."""
     certificate, authority = timedelta(seconds=settings.cert_lifetime), timedelta(seconds=settings.ca_lifetime)
     return Rotation(authority, certificate, min(timedelta(minutes=10), certificate / 4, authority / 8))

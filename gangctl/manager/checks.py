@@ -1,4 +1,4 @@
-"""The order of admission as part of the process: the AdmissionCheck's controller and the gate, each where it is on."""
+"""The admission order as part of the process: the AdmissionCheck's controller and the gate, each if enabled."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORKERS: Final = 8
 
 
 class CheckPart:
-    """Wires both modes; what is not switched on is not made."""
+    """Wires both modes; a disabled one is not made."""
 
     def __init__(
         self,
@@ -63,17 +63,17 @@ class CheckPart:
             sources.workloads.informer.subscribe(self._workload_changed)
 
     def awaits(self, jobset: JobSet) -> bool:
-        """Whether a JobSet is held back until its gang is there: then that is made while it is suspended."""
+        """Whether a JobSet is held back until its gang exists: then the gang is made while the JobSet is suspended."""
         by_check = self._check is not None and self._check.loop.awaits(jobset)
         return by_check or (self._gate is not None and self._gate.awaits(jobset))
 
     async def watch(self) -> None:
-        """Keep current what only the modes need, until cancelled: every replica does."""
+        """Keep the sources of the modes current until cancelled: on every replica."""
         if self._check is not None:
             await self._check.parameters.informer.run()
 
     async def lead(self) -> None:
-        """Say that checks are active, evaluate who waits, and open gates, until cancelled: the leader does."""
+        """Set checks active, evaluate waiting JobSets, and remove gates, until cancelled: on the leader."""
         async with asyncio.TaskGroup() as group:
             if self._check is not None:
                 if self._gangs.share.first:
@@ -89,7 +89,7 @@ class CheckPart:
         await self._gates.run()
 
     async def _known(self) -> None:
-        """Wait until everything has been seen that a verdict depends on."""
+        """Wait until everything that a verdict depends on is synced."""
         await self._gangs.synced()
         for name in ("jobsets", "jobs"):
             await self._gangs.caches.informers[name].synced.wait()
@@ -112,7 +112,7 @@ class CheckPart:
         if of_jobset(changed):
             jobset = (changed.namespace, changed.owner_name)
             if self._check is not None and _held(old) != _held(new):
-                # Its gang is waited for from now on, or not any more.
+                # This may change whether the JobSet waits for its gang.
                 self._gangs.controller.enqueue(jobset)
             if self._gate is not None:
                 self._gates.enqueue(jobset)
@@ -144,14 +144,14 @@ class _CheckMode:
         self._checks.subscribe(self._check_changed)
 
     async def declare(self) -> None:
-        """Keep the condition Active of every check true; a queue admits nothing without it, so nothing is awaited."""
+        """Keep every check's condition Active current; without it a queue admits nothing, so this waits for nothing."""
         await self._checks.synced.wait()
         for name in self._ours.names():
             self._activity.enqueue(name)
         await self._activity.run()
 
     async def evaluate(self, known: Callable[[], Awaitable[None]]) -> None:
-        """Evaluate Workloads, once all is ``known``."""
+        """Evaluate Workloads, once everything is ``known``."""
         await known()
         await self._checks.synced.wait()
         self.loop.begin()
@@ -159,18 +159,18 @@ class _CheckMode:
         await self._workloads.run()
 
     def enqueue(self, key: Key) -> None:
-        """Look at one Workload of Kueue."""
+        """Check one Workload of Kueue."""
         self._workloads.enqueue(key)
 
     def look_again(self) -> None:
-        """Look at every Workload that may be held back, and at its gang, which may be waited for only now."""
+        """Check every Workload that may be held back, and its gang, which may be required only now."""
         for workload in self.loop.waiting():
             self._workloads.enqueue((workload.namespace, workload.name))
             if of_jobset(workload):
                 self._gangs.controller.enqueue((workload.namespace, workload.owner_name))
 
     def jobset_changed(self, key: Key) -> None:
-        """Look at the Workloads of a JobSet."""
+        """Check the Workloads of a JobSet."""
         for each in self.loop.keys_of(key):
             self._workloads.enqueue(each)
 

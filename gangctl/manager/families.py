@@ -27,16 +27,16 @@ EVERYTHING: Final[Mapping[str, Any]] = {
     "gang_objects": True,
     "pathways": True,
 }
-"""Flags that switch on what is off by default and has something to tell."""
+"""Flags that enable optional parts that have metrics."""
 
 
 def families() -> tuple[Family, ...]:
-    """All of them, in the order of their names; not from within an event loop."""
+    """All of them, in the order of their names; must not be called in an event loop."""
     return asyncio.run(composed_families())
 
 
 async def composed_families() -> tuple[Family, ...]:
-    """All of them, from within an event loop. Nothing is started, and nothing asked of anybody."""
+    """All of them, within an event loop. Starts nothing and sends no request."""
     catalogue = Catalogue()
     settings = load_settings(EVERYTHING, None)
     ProcessMetrics(catalogue, settings)

@@ -35,7 +35,7 @@ NAME = "gangs"
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """``reader`` reads and proves, ``writer`` is stopped by its guard when this replica does not lead."""
+    """``reader`` reads and proves; the guard of ``writer`` stops writes while this replica does not lead."""
 
     reader: Client
     writer: Client
@@ -43,7 +43,7 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What the parts share with the rest of the process."""
+    """Dependencies that the parts share with the rest of the process."""
 
     clients: Clients
     settings: ControllerSettings
@@ -54,20 +54,23 @@ class Outside:
     may_register: Callable[[], bool]
     """Whether this replica may change the registration of webhooks."""
     applier: Client
-    """Like the writer of ``clients``, for server-side apply in the name of the admission checks."""
+    """Like the writer of ``clients``, for server-side apply under the field manager of the admission checks."""
     share: Share = field(default_factory=Share)
-    """The namespaces that this replica looks after while it leads."""
+    """The namespaces that this replica manages while it leads."""
 
 
 def error_policy(key: object, error: Exception) -> Action:
-    """Every refusal of the API server may pass with time: rights are granted, classes are created, webhooks return."""
+    """Every refusal of the API server may end with time.
+
+    Permissions are granted, classes are created, webhooks return.
+    """
     if isinstance(error, ApiError):
         return retry(error.retry_after or 0.0)
     return default_error_policy(str(key), error)
 
 
 class GangPart:
-    """Wires what is about gangs; it is also the :class:`~gangctl.webhooks.gangs.GangView`."""
+    """Wires the parts for gangs; it is also the :class:`~gangctl.webhooks.gangs.GangView`."""
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class GangPart:
     ) -> None:
         """Make everything, start nothing; in the event loop that everything will run in.
 
-        ``suspended`` says what should exist for a JobSet while it is suspended.
+        ``suspended`` returns which objects a suspended JobSet keeps.
         """
         clients, settings, metrics = outside.clients, outside.settings, outside.metrics
         self.share = outside.share
@@ -122,7 +125,7 @@ class GangPart:
 
     @property
     def state(self) -> ApiState:
-        """What discovery last found."""
+        """The last result of discovery."""
         return self.discovery.state
 
     def rules(self, generation: Generation) -> ClusterRules:
@@ -130,15 +133,15 @@ class GangPart:
         return ClusterRules(generation, self._schedulers)
 
     def claimed(self, namespace: str, jobset: str) -> str | None:
-        """Name of somebody else's Workload for this JobSet."""
+        """Name of another controller's Workload for this JobSet."""
         return self.caches.claimed(namespace, jobset)
 
     def scheduling(self, kind: Kind, namespace: str, name: str) -> Observed | None:
-        """The Workload or PodGroup of this name, whoever owns it."""
+        """The Workload or PodGroup of this name, with any owner."""
         return self.caches.scheduling(kind, namespace, name)
 
     def unready(self) -> str:
-        """What the caches still miss, empty when they are complete."""
+        """The caches that are not synced, empty when all are."""
         if not self.discovery.settled.is_set():
             return "discovery has not finished"
         missing = self.caches.unsynced()
@@ -155,7 +158,7 @@ class GangPart:
         self._recorder.record(Event(regarding, notice.reason.value, notice.message, "Reconcile", kind))
 
     def follow(self, on_change: Callable[[Key], None]) -> None:
-        """Call this with the key of each JobSet about which something changes, its gang's objects included."""
+        """Call this with the key of each JobSet that changes, or whose gang's objects change."""
         self._followers.append(on_change)
 
     def on_state(self, found: Callable[[ApiState], None]) -> None:
@@ -163,21 +166,21 @@ class GangPart:
         self._on_state.append(found)
 
     def look_again(self, concerned: Callable[[JobSet], bool]) -> None:
-        """Reconcile these: something that their life depends on has changed beside them."""
+        """Reconcile these: something else that they depend on has changed."""
         for jobset in self.caches.jobsets.store.values():
             if concerned(jobset):
                 self.controller.enqueue(jobset.key)
 
     async def watch(self) -> None:
-        """Keep caches and discovery current until cancelled: every replica does."""
+        """Keep caches and discovery current until cancelled: on every replica."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.caches.run(), name="caches")
             group.create_task(self.discovery.run(), name="discovery")
 
     async def lead(self) -> None:
-        """Reconcile, once everything has been seen, until cancelled: the leader does."""
+        """Reconcile, once everything is synced, until cancelled: on the leader."""
         await self.synced()
-        # A cluster may lack JobSets, and what is followed may change: neither is waited for.
+        # A cluster may lack JobSets, and the set of informers may change: neither is waited for.
         await self.caches.informers["jobs"].synced.wait()
         for key in self.caches.jobsets.store.keys():  # noqa: SIM118 - a store is no mapping
             self.controller.enqueue(key)
@@ -189,14 +192,14 @@ class GangPart:
             follow(key)
 
     def _on_lost(self) -> None:
-        # An upgrade of the cluster changes what it serves, and this is the first that is seen of it.
+        # An upgrade of the cluster changes what it serves, and this is the first sign of it.
         self.discovery.hurry()
 
     async def _on_generation(self, state: ApiState) -> None:
         self._gang_metrics.found(state)
         for found in self._on_state:
             found(state)
-        # Who writes the references changes nothing about the objects.
+        # A change of the writer of references does not change the objects.
         if self.discovery.settled.is_set() and state.generation is self._followed:
             return
         self._followed = state.generation

@@ -13,7 +13,7 @@ from gangctl.errors import escaped
 
 
 def _escape(_: Any, __: str, record: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Values on one printable line: names that others chose must not look like a line of their own."""
+    """Values on one printable line: names that others chose must not look like a separate line."""
     for key, value in record.items():
         if isinstance(value, str):
             record[key] = escaped(value)

@@ -1,4 +1,4 @@
-"""The parts of a process by what they are about, and what each knows of the others."""
+"""The parts of a process by subject, and the connections between them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gangctl.manager.readiness import ReadinessPart
 from gangctl.manager.webhooks import WebhookPart
 
 Work = Callable[[], Coroutine[None, None, None]]
-"""Something to do until cancelled."""
+"""Work that runs until cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What was not switched off."""
+    """The enabled parts."""
 
     gangs: GangPart
     queues: QueuePart | None
@@ -33,11 +33,11 @@ class Parts:
     webhooks: WebhookPart
 
     def watching(self) -> list[Work]:
-        """What every replica does."""
+        """The work of every replica."""
         return [part.watch for part in self._all() if part is not None]
 
     def leading(self) -> list[Work]:
-        """What the leader does."""
+        """The work of the leader."""
         return [part.lead for part in self._all() if part is not None]
 
     def _all(
@@ -48,12 +48,12 @@ class Parts:
         return self.gangs, self.queues, self.policies, self.checks, self.readiness, self.pathways
 
     def evaluating(self) -> AbstractAsyncContextManager[None]:
-        """Policies are evaluated for as long as the block runs."""
+        """A context in which policies are evaluated."""
         return self.policies.evaluating() if self.policies is not None else nullcontext()
 
 
 def compose(outside: Outside) -> Parts:
-    """Make them; nothing is started. In the event loop that everything will run in."""
+    """Make the parts in the event loop that everything will run in; nothing is started."""
     settings = outside.settings
     queues = QueuePart(outside) if settings.kueue != "off" else None
     gangs = GangPart(outside, queues.suspended if queues is not None else _retired)
@@ -73,5 +73,5 @@ def compose(outside: Outside) -> Parts:
 
 
 def _retired(_: JobSet) -> Lifecycle:
-    """Nobody but a person suspends."""
+    """Only the user suspends."""
     return Lifecycle.RETIRED

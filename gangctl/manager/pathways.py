@@ -1,4 +1,4 @@
-"""The Pathways part of the process: PathwaysJobs are followed by the leader, and nothing of them by the others."""
+"""The Pathways part of the process: only the leader follows PathwaysJobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gangctl.runtime.events import Event, EventType, ObjectReference
 
 
 class PathwaysPart:
-    """Wires what is about PathwaysJobs."""
+    """Wires the parts for PathwaysJobs."""
 
     def __init__(self, outside: Outside, gangs: GangPart) -> None:
         """Make everything, start nothing."""
@@ -34,16 +34,16 @@ class PathwaysPart:
             share=gangs.share,
         )
         gangs.follow(self.controller.look)
-        # Of JobSets the informer of all of them is shown, which every replica has.
+        # The informer of all JobSets is listed, which every replica has.
         for informer in (self.controller.jobs, self.controller.upstream.informer):
             metrics.track_informer(informer)
 
     async def watch(self) -> None:
-        """A replica that does not lead follows nothing of it."""
+        """Nothing: a replica that does not lead follows no PathwaysJobs."""
 
     async def lead(self) -> None:
-        """Create JobSets and tell how they stand, until cancelled: the leader does."""
-        # What is rendered depends on whether there are gangs.
+        """Create JobSets and report their state, until cancelled: on the leader."""
+        # Rendering depends on whether there are gangs.
         await self._gangs.synced()
         await self.controller.run()
 

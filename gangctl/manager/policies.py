@@ -1,4 +1,4 @@
-"""The policy part of the process: sources, evaluator, what is in force, its status, and the view of the webhooks."""
+"""The policy part of the process: sources, evaluator, the policies in force, their status, and the webhooks' view."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class _LazyEvaluator:
     async def install(self, policies: PolicySet) -> None:
         if self._evaluator is not None or policies.policies or policies.broken:
             evaluator = await self._made()
-            # A request right after a start, or after many changes at once, would wait for the workers and be refused.
+            # Without this, a request after a start, or after many changes at once, would wait for the workers and be
+            # refused.
             await evaluator.prepare(policies)
             await evaluator.install(policies)
 
@@ -87,12 +88,12 @@ class _LazyEvaluator:
 
 
 def without_queues(raw: Object, namespace: str, *, new: bool = True) -> FitReport:  # noqa: ARG001
-    """The answer of a gangctl that does not look at Kueue."""
+    """The answer of a gangctl that does not watch Kueue."""
     return unknown_fit(raw, namespace, ["gangctl does not look at Kueue"])
 
 
 class Sight:
-    """The :class:`~gangctl.controllers.scan.ScanView` of a replica: the same policies that admission goes by."""
+    """The :class:`~gangctl.controllers.scan.ScanView` of a replica: the same policies as for admission."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class Sight:
         webhooks: WebhookSettings,
         now: Callable[[], datetime],
     ) -> None:
-        """Namespaces that ``webhooks`` leave alone are left alone here."""
+        """Namespaces that ``webhooks`` exclude are excluded here."""
         self._keeper = keeper
         self._sources = sources
         self._catalogue = catalogue
@@ -117,15 +118,15 @@ class Sight:
         self._terms = namespace_selector(webhooks)["matchExpressions"]
 
     def scanned(self) -> Sequence[LoadedPolicy]:
-        """The policies in force that want what exists to be evaluated."""
+        """The policies in force that request evaluation of existing JobSets."""
         return [each for each in self._keeper.current.policies if each.validates and each.spec.background]
 
     def documents(self) -> Sequence[Object]:
-        """Every policy as it was last seen, with its status: also those that are not scanned."""
+        """Every policy as last seen, with its status: also those that are not scanned."""
         return self._sources.policies()
 
     async def evaluate(self, jobset: Object) -> tuple[Outcome, ...] | None:
-        """What these policies say of one JobSet; None in namespaces that are left alone."""
+        """Outcomes of these policies for one JobSet; None in excluded namespaces."""
         namespace = await self._sources.namespace(jobset["metadata"]["namespace"])
         if namespace is None or not self._applies(namespace):
             return None
@@ -144,12 +145,12 @@ class Sight:
 
 
 class PolicyPart:
-    """Wires what is about policies; it is also the :class:`~gangctl.webhooks.policies.PolicyView`."""
+    """Wires the parts for policies; it is also the :class:`~gangctl.webhooks.policies.PolicyView`."""
 
     def __init__(self, outside: Outside, gangs: GangPart, *, fit: Fit) -> None:
         """Make everything, start nothing.
 
-        ``fit`` says whether a JobSet (of a namespace, where it names none) can be admitted by its queue.
+        ``fit`` returns whether a JobSet (of a namespace, where it names none) can be admitted by its queue.
         """
         clients, metrics = outside.clients, outside.metrics
         self._gangs = gangs
@@ -205,7 +206,7 @@ class PolicyPart:
         return self._parameters
 
     def cluster_rules(self) -> ClusterRules:
-        """Rules by which gangs are planned on this cluster; where none can be made, as on the newest one."""
+        """Rules by which gangs are planned on this cluster; those of the newest API where no gang can be made."""
         return self._gangs.rules(self._gangs.state.generation or ClusterRules().generation)
 
     def now(self) -> datetime:
@@ -217,22 +218,22 @@ class PolicyPart:
         return await self._sources.namespace(name)
 
     async def evaluate(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
-        """What each policy in force says, or each that is named."""
+        """Outcome of each policy in force, or of each named one."""
         outcomes = await self._lazy.evaluate(review, policies)
         if policies is None:
             self._metrics.evaluated_request(outcomes)
         return outcomes
 
     def demand(self) -> Demand:
-        """What has to be registered for the policies in force."""
+        """The webhooks that the policies in force need."""
         return demand_of(self._keeper.current)
 
     def on_swap(self, call: Callable[[], None]) -> None:
-        """Call this, too, when other policies are in force."""
+        """Also call this when another set of policies is in force."""
         self._on_swap.append(call)
 
     def unready(self) -> str | None:
-        """What is still missing before requests can be evaluated."""
+        """What is not synced yet, so that requests cannot be evaluated."""
         if self._keeper.synced.is_set():
             return None
         missing = self._sources.unsynced()
@@ -244,20 +245,20 @@ class PolicyPart:
 
     @asynccontextmanager
     async def evaluating(self) -> AsyncIterator[None]:
-        """Evaluate until the last request is answered: longer than anything is watched."""
+        """Evaluate until the last request is answered: longer than the informers run."""
         try:
             yield
         finally:
             await self._lazy.close()
 
     async def watch(self) -> None:
-        """Keep policies and what they need current until cancelled: every replica does."""
+        """Keep policies and their inputs current until cancelled: on every replica."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._sources.run(), name="policy-sources")
             group.create_task(self._keeper.run(), name="policies")
 
     async def lead(self) -> None:
-        """Write statuses and scan what exists until cancelled: the leader does, of several the first shard's."""
+        """Write statuses and scan existing JobSets until cancelled: on the leader, with shards the first one's."""
         if not self._gangs.share.first:
             return
         await self.synced()
@@ -271,7 +272,7 @@ class PolicyPart:
         self._keeper.wake()
 
     def _parameters_changed(self) -> None:
-        """Some can be read, or cannot any more: statuses and what is said of existing JobSets change."""
+        """Some became readable or unreadable: statuses and the results for existing JobSets change."""
         self._keeper.wake()
         self._scan.wake()
 

@@ -1,7 +1,7 @@
-"""What policies do, as Prometheus metrics.
+"""Prometheus metrics of policies.
 
-Names of policies are labels: operators write them, and few. Beyond :data:`MOST_POLICIES` they are counted
-together, and those of policies that are gone are dropped. Names of JobSets and of rules never become labels.
+Names of policies are labels: operators write them, and few. Beyond :data:`MOST_POLICIES` they are counted together, and
+those of deleted policies are dropped. Names of JobSets and of rules never become labels.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ class PolicyMetrics(EvaluatorObserver):
         self._policies = Gauge("gangctl_policies", "Policies by state: loaded, broken.", ["state"], registry=registry)
         self._exceptions = Gauge("gangctl_policy_exceptions", "Exceptions that can be used.", registry=registry)
         self._names: frozenset[str] = frozenset()
-        # What has not happened yet is 0: the first time is an increase, too.
+        # Start at 0, so that the first event is an increase, too.
         for queue, why in product(_QUEUES, _UNANSWERED):
             self._unanswered.labels(queue, why)
 
     def in_force(self, policies: PolicySet) -> None:
-        """Tell what is in force from now on."""
+        """Record the set that is in force from now on."""
         self._policies.labels("loaded").set(len(policies.policies))
         self._policies.labels("broken").set(len(policies.broken))
         self._exceptions.set(len(policies.exceptions))
@@ -87,7 +87,7 @@ class PolicyMetrics(EvaluatorObserver):
             self._kills.labels(name, why)
 
     def evaluated_request(self, outcomes: Iterable[Outcome]) -> None:
-        """Count what the policies said of one request; those that did not apply are not counted."""
+        """Count the outcomes of one request; policies that did not apply are not counted."""
         for outcome in outcomes:
             if outcome.matched:
                 self._evaluations.labels(self._label(outcome.policy), _result(outcome), _action(outcome)).inc()
@@ -110,7 +110,7 @@ class PolicyMetrics(EvaluatorObserver):
         self._waiting.labels(queue).set(count)
 
     def died(self, why: str) -> None:
-        """Tell that a worker ended by itself."""
+        """Record that a worker ended by itself."""
         self._worker_deaths.labels(why).inc()
 
     def _label(self, policy: str) -> str:
@@ -131,7 +131,7 @@ def _result(outcome: Outcome) -> str:
 
 
 def _action(outcome: Outcome) -> str:
-    """The strongest thing that followed."""
+    """The strongest action that followed."""
     if not outcome.violations:
         return "none"
     if any(finding.always for finding in outcome.violations):

@@ -1,10 +1,9 @@
 """One ``gangctl controller`` process from start to end.
 
-Start: credentials, probes, certificates, webhook listener, caches; the webhooks are
-registered once they can answer. Every replica answers webhooks; the holder of the Lease
-reconciles, with shards the holder of each Lease its share of the namespaces. End: not
-ready any more, and the Lease is given back first, so that another replica takes over;
-this one answers until nobody asks it, finishes what it has, and goes.
+Start: credentials, probes, certificates, webhook listener, caches; the webhooks are registered once they can answer.
+Every replica answers webhooks; the holder of the Lease reconciles; with shards, the holder of each Lease reconciles its
+share of the namespaces. End: readiness fails first and the Lease is released, so that another replica takes over; this
+one answers until no more requests come, finishes those in flight, and exits.
 """
 
 from __future__ import annotations
@@ -45,26 +44,29 @@ from gangctl.runtime.probes import Check, ProbeServer
 from gangctl.runtime.shards import Share, lease_names
 
 LEASE: Final = "gangctl"
-"""Name of the first shard's Lease, and the beginning of the names of others."""
+"""Name of the first shard's Lease, and the prefix of the others'."""
 SYSTEM_NAMESPACE: Final = "gangctl-system"
 EVENT_DRAIN_SECONDS: Final = 2.0
 LAME_DUCK_SECONDS: Final = 5.0
-"""How long a Service may go on sending requests to a replica that is not ready, until every node has heard of it."""
+"""How long a Service may keep sending requests to an unready replica, until every node has the new endpoints."""
 
 SWITCH_SECONDS: Final = 0.0005
-"""How long a thread may compute until another one gets its turn."""
+"""How long a thread may compute before another one runs."""
 COLLECT_AFTER: Final = (5_000, 5, 4_000)
-"""Thresholds of the garbage collector. It holds the event loop, whichever thread allocates: a young collection walks
-at most 30,000 objects. The whole heap is walked after 100 million: decoding a large list took longest for that."""
+"""Thresholds of the garbage collector.
+
+It blocks the event loop, whichever thread allocates: a young collection walks at most 30,000 objects. The whole heap is
+walked after 100 million: decoding a large list took longest for that.
+"""
 
 log = structlog.get_logger(__name__)
 
 
 async def run(settings: ControllerSettings) -> None:
-    """Run until SIGTERM or SIGINT. Raises :class:`~gangctl.errors.ConfigError` when it cannot even begin."""
+    """Run until SIGTERM or SIGINT. Raises :class:`~gangctl.errors.ConfigError` when it cannot start."""
     logs.configure(settings.log_level, settings.log_format)
     gc.set_threshold(*COLLECT_AFTER)
-    # Policies are loaded in a thread: the event loop gets its turn ten times as soon as it would otherwise.
+    # Policies are loaded in a thread: with this interval the event loop runs again ten times as soon.
     sys.setswitchinterval(SWITCH_SECONDS)
     async with prepared(settings) as process:
         loop = asyncio.get_running_loop()
@@ -75,7 +77,7 @@ async def run(settings: ControllerSettings) -> None:
 
 @asynccontextmanager
 async def prepared(settings: ControllerSettings) -> AsyncIterator[Process]:
-    """A process that has its credentials and metrics and waits to be run, in the event loop of the caller."""
+    """A process with credentials and metrics, ready to run in the event loop of the caller."""
     config = await load_cluster(kubeconfig=settings.kubeconfig, context=settings.context)
     registry = CollectorRegistry()
     metrics = RuntimeMetrics(registry)
@@ -86,7 +88,7 @@ async def prepared(settings: ControllerSettings) -> AsyncIterator[Process]:
 
 
 class Process:
-    """The parts of a process, and the order in which they begin and end."""
+    """The parts of a process, and the order in which they start and stop."""
 
     def __init__(
         self,
@@ -96,7 +98,7 @@ class Process:
         registry: CollectorRegistry,
         metrics: RuntimeMetrics,
     ) -> None:
-        """Keep the outermost parts; the rest is made when the API server has been asked a few things."""
+        """Make the outermost parts; the rest is made after the first requests to the API server."""
         self._settings = settings
         self._config = config
         self._transport = transport
@@ -110,7 +112,7 @@ class Process:
         self._parts: Parts | None = None
 
     async def run(self) -> None:
-        """Everything, until :meth:`stop` is called."""
+        """Run everything, until :meth:`stop` is called."""
         ready: dict[str, Check] = {
             "webhooks": self._webhooks_unready,
             "caches": self._caches_unready,
@@ -119,7 +121,7 @@ class Process:
             "shutdown": self._ending,
         }
         address = split_address(self._settings.metrics_bind_address)
-        # Whoever may not be asked for a token is not told more than the probes.
+        # A client that needs no token here gets only the probes.
         registry = None if self._settings.metrics_secure else self._registry
         probes = ProbeServer(address, ready=ready, registry=registry)
         async with listening(probes, f"--metrics-bind-address {self._settings.metrics_bind_address}"):
@@ -127,7 +129,7 @@ class Process:
         log.info("ended")
 
     def stop(self) -> None:
-        """Ask for the end; a second time, for a quick one."""
+        """Request the end; a second time, for a quick one."""
         (self._hurry if self._stop.is_set() else self._stop).set()
 
     def _ending(self) -> str | None:
@@ -148,7 +150,7 @@ class Process:
         return "starting" if self._parts is None else self._parts.webhooks.policies_unready()
 
     async def _until_stopped(self, work: Coroutine[None, None, None]) -> None:
-        """Run ``work`` until it fails or the end is asked for; the end of ``work`` is awaited in either case."""
+        """Run ``work`` until it fails or the end is requested; await its end in either case."""
         task = asyncio.create_task(work, name="work")
         stop = asyncio.create_task(self._stop.wait(), name="stop")
         try:
@@ -165,16 +167,18 @@ class Process:
             stop.cancel()
 
     async def _lame_duck(self) -> None:
-        """Give the Lease back, and answer on while API servers learn to ask others; caches stay current meanwhile.
+        """Release the Lease, and keep answering while API servers switch to other replicas.
 
-        A second signal ends it; a process that never came to serve has nothing to wait for.
+        Caches stay current meanwhile.
+
+        A second signal ends it; a process that never served requests does not wait.
         """
         if self._parts is None or self._leading is None:
             return
         self._parts.webhooks.begin_drain()
         self._leading.cancel()
         hurry = asyncio.create_task(self._hurry.wait(), name="hurry")
-        # Cancelling all the rest before the Lease is given back would interrupt just that.
+        # Cancelling all the rest before the Lease is released would interrupt the release.
         await asyncio.gather(
             asyncio.wait({hurry}, timeout=self._shutdown_delay()),
             asyncio.wait({self._leading}),
@@ -206,7 +210,7 @@ class Process:
                 recorder,
                 self._metrics,
                 self._registry,
-                # During a rolling update two versions would undo each other's registration: only the leader's counts.
+                # During a rolling update two versions would undo each other's registration: only the leader registers.
                 may_register=(lambda: election.leads(0)) if election is not None else (lambda: True),
                 applier=Client(self._transport, Settings(field_manager=FIELD_MANAGER, guard=guard)),
                 share=share,
@@ -229,7 +233,7 @@ class Process:
                 await _drain(recorder)
 
     def _measured(self, own_namespace: str) -> AbstractAsyncContextManager[None]:
-        """Metrics are served to those who may get them, where they are not served to everybody."""
+        """Metrics for authorized clients, where they are not served to all."""
         if not self._settings.metrics_secure:
             return nullcontext()
         # Reviews must not wait behind the writes of gangs, nor those behind them.
@@ -251,7 +255,7 @@ class Process:
         return election
 
     async def _own_namespace(self) -> str:
-        """The chosen one; in a cluster the pod's; outside ``gangctl-system`` where it exists, else ``default``."""
+        """The configured one; in a cluster the pod's; outside ``gangctl-system`` where it exists, else ``default``."""
         if self._settings.own_namespace:
             return self._settings.own_namespace
         if self._in_cluster:
@@ -269,17 +273,17 @@ class Process:
 
 
 def election_options(seconds: float) -> ElectionOptions:
-    """Times with which another replica writes within ``seconds`` of the moment at which the leader died.
+    """Times with which another replica writes within ``seconds`` of the leader's death.
 
-    What others saw last may be a renewal that came just before, and they see it only when they look: so the Lease
-    itself (in whole seconds, as the API has it) and one look fit in, with a rest for reading and writing.
+    The last renewal that others saw may be just before it, and they see it only at their next poll: so the Lease itself
+    (in whole seconds, as the API has it) and one poll fit in, with a rest for reading and writing.
     """
     lease = math.floor(seconds * 0.85)
     return ElectionOptions(lease, lease * 0.75, seconds / 10, seconds / 5)
 
 
 async def _lead(election: ShardElection | None, parts: Sequence[Work]) -> None:
-    """Do what the leader does whenever this replica holds a Lease."""
+    """Run the leader's work whenever this replica holds a Lease."""
     if election is None:
         await _together(parts)
         return
@@ -291,7 +295,7 @@ async def _lead(election: ShardElection | None, parts: Sequence[Work]) -> None:
 
 
 async def _together(parts: Iterable[Work]) -> None:
-    """All at once; when one says that leadership is lost, all end with that."""
+    """Run all at once; when one reports lost leadership, all end with that."""
     with leadership_told():
         async with asyncio.TaskGroup() as group:
             for part in parts:
@@ -299,7 +303,7 @@ async def _together(parts: Iterable[Work]) -> None:
 
 
 async def _drain(recorder: EventRecorder) -> None:
-    """Let events that were recorded be written, for a moment."""
+    """Wait a moment for recorded events to be written."""
     try:
         async with asyncio.timeout(EVENT_DRAIN_SECONDS):
             await recorder.drain()
@@ -309,7 +313,7 @@ async def _drain(recorder: EventRecorder) -> None:
 
 @asynccontextmanager
 async def _task(work: Coroutine[None, None, None], name: str) -> AsyncIterator[None]:
-    """Run something beside the block, and end it after the block."""
+    """Run a task beside the block, and end it after the block."""
     task = asyncio.create_task(work, name=name)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What is known of the process itself: its version, what is switched on, CPU, memory, and the lag of its event loop."""
+"""Metrics of the process itself: its version, enabled features, CPU, memory, and the lag of its event loop."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ PERIOD_SECONDS: Final = 0.25
 
 
 class LoopLag:
-    """Asks to be woken every so often, and tells how much later it was."""
+    """Sleeps periodically, and reports how much later it was woken."""
 
     def __init__(
         self, observe: Callable[[float], None], *, period_seconds: float = PERIOD_SECONDS, clock: Clock | None = None
     ) -> None:
-        """``observe`` is told of each waking, in seconds."""
+        """``observe`` is called after each sleep, with seconds."""
         self._observe = observe
         self._period = period_seconds
         self._clock = clock or Clock()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Measure until cancelled."""
         while True:
             due = self._clock.now() + self._period
             await self._clock.sleep(self._period)
@@ -37,7 +37,7 @@ _LAG_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 
 
 
 class ProcessMetrics:
-    """The collectors, in one registry; :attr:`lag` is to be run for as long as the process does."""
+    """The collectors, in one registry; :attr:`lag` must run for as long as the process does."""
 
     def __init__(self, registry: CollectorRegistry, settings: ControllerSettings) -> None:
         """Register every family at once."""
@@ -70,5 +70,5 @@ class ProcessMetrics:
             registry=registry,
         )
         self.lag = LoopLag(lag.observe)
-        # Their names are those that every Prometheus client has.
+        # Their names are those of every Prometheus client.
         ProcessCollector(registry=registry)

@@ -1,4 +1,4 @@
-"""The queue part of the process: what is watched of Kueue, what is answered from it, and who is told that he waits."""
+"""The queue part of the process: the informers of Kueue, the answers from them, and the events of waiting JobSets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORKERS: Final = 2
 
 
 class QueuePart:
-    """Wires what is about Kueue; :attr:`view` is what webhooks, policies and controllers ask."""
+    """Wires the parts for Kueue; :attr:`view` answers webhooks, policies and controllers."""
 
     def __init__(self, outside: Outside) -> None:
         """Make everything that needs no gangs; :meth:`attend` makes the rest. Nothing is started."""
@@ -34,9 +34,9 @@ class QueuePart:
         )
         self.view = QueueView(self.sources)
         self.early: Callable[[JobSet], bool] = lambda _: False
-        """Whose groups are made before the first start: with a mode that holds JobSets back, of those it holds."""
+        """Whose groups are made before the first start: those that an enabled mode holds back."""
         self.verdicts: Verdicts | None = None
-        """Of JobSets that wait, once there are JobSets to attend to."""
+        """Verdicts of waiting JobSets, once :meth:`attend` was called."""
         self._gangs: GangPart | None = None
         self._on_presence: list[Callable[[], None]] = []
         self._controller: Controller[Key] | None = None
@@ -44,11 +44,11 @@ class QueuePart:
             metrics.track_informer(source.informer)
 
     def suspended(self, jobset: JobSet) -> Lifecycle:
-        """What should exist for a JobSet while it is suspended."""
+        """Which objects a suspended JobSet keeps."""
         return while_suspended(jobset, queues=self.view.known, early=self.early(jobset))
 
     def attend(self, gangs: GangPart) -> None:
-        """Tell the JobSets of ``gangs`` how they wait, and their controller when Kueue comes or goes."""
+        """Make the verdicts on the JobSets of ``gangs``, and notify their controller when Kueue comes or goes."""
         self._gangs = gangs
         self.verdicts = Verdicts(
             gangs.caches.jobsets,
@@ -68,7 +68,7 @@ class QueuePart:
         )
 
     def follow(self, on_never: Callable[[Key], None], on_presence: Callable[[], None]) -> None:
-        """Call ``on_never`` with each JobSet of which something else is said than before, of never fitting.
+        """Call ``on_never`` with each JobSet whose reason for never fitting changes.
 
         ``on_presence`` is called when Kueue comes or goes.
         """
@@ -77,16 +77,16 @@ class QueuePart:
         self._on_presence.append(on_presence)
 
     def unready(self) -> str | None:
-        """What may be known in a moment, so that the first who is evaluated is not evaluated by less."""
+        """What may be known in a moment, so that the first evaluation does not lack it."""
         missing = self.sources.unsettled()
         return f"waiting for {', '.join(missing)}" if missing else None
 
     async def watch(self) -> None:
-        """Look for Kueue and follow it until cancelled: every replica does."""
+        """Check for Kueue and follow it until cancelled: on every replica."""
         await self.sources.run()
 
     async def lead(self) -> None:
-        """Evaluate who waits, until cancelled: the leader does."""
+        """Evaluate waiting JobSets, until cancelled: on the leader."""
         if self._gangs is None or self.verdicts is None or self._controller is None:
             raise RuntimeError("there are no JobSets to attend to")
         await self._gangs.caches.jobsets.synced.wait()

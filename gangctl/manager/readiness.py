@@ -1,4 +1,4 @@
-"""The readiness part of the process: what the leader follows for it, and whom it tells."""
+"""The readiness part of the process: what the leader follows for it, and its observers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gangctl.runtime.metrics import RuntimeMetrics
 
 
 class ReadinessPart:
-    """Wires what is about readiness; :attr:`controller` knows how far each JobSet has come."""
+    """Wires the parts for readiness; :attr:`controller` has the readiness of each JobSet."""
 
     def __init__(self, outside: Outside, gangs: GangPart, queues: QueuePart | None) -> None:
         """Make everything, start nothing."""
@@ -39,7 +39,7 @@ class ReadinessPart:
             namespaces=InhabitedNamespaces(gangs.caches.jobsets, share) if share.divided else None,
         )
         for source in reversed(self._sources.all):
-            # Of the events one kind is shown, under the name of both: that of pods that are refused, which come first.
+            # Only one informer of events is listed, under their common name: that of refused pods, which come first.
             metrics.track_informer(source.informer)
         self._objects = _gang_objects(clients, gangs, metrics) if outside.settings.gang_objects else None
         observers: list[ReadinessObserver] = [
@@ -64,17 +64,17 @@ class ReadinessPart:
             queues.sources.workloads.informer.subscribe(self._workload_changed)
 
     async def watch(self) -> None:
-        """A replica that does not lead follows nothing of it."""
+        """Nothing: a replica that does not lead follows no readiness."""
 
     async def lead(self) -> None:
-        """Compute and tell, until cancelled: the leader does."""
+        """Compute and notify, until cancelled: on the leader."""
         async with asyncio.TaskGroup() as group:
             if self._objects is not None:
                 group.create_task(self._objects.run(), name=OBJECTS)
             group.create_task(self.controller.run(self._seen), name="readiness")
 
     async def _seen(self) -> None:
-        """Wait for what others follow: JobSets and their gangs, and Kueue as far as it is there."""
+        """Wait for the sources of others: JobSets and their gangs, and Kueue if present."""
         await self._gangs.synced()
         await self._gangs.caches.informers["jobs"].synced.wait()
         if self._queues is not None:

@@ -133,4 +133,4 @@ STANDING: Final = (
     WITHOUT_SERIES,
     DEGRADED,
 )
-"""Families that are read from where the gangs stand when somebody asks; the others are fed by what happens."""
+"""Families that are computed from the gangs at each scrape; the others are updated by changes."""

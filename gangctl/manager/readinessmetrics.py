@@ -1,8 +1,8 @@
-"""Where gangs stand, as Prometheus metrics.
+"""Readiness of gangs, as Prometheus metrics.
 
 Gauges are read from the aggregates when they are scraped, so the series of an object end when it goes. Histograms and
-counters follow from changes. Labels hold names of queues, namespaces and JobSets, and every family has its most of them
-(docs/metrics.md has the sums): what is beyond is counted under ``(others)``, and per JobSet not at all.
+counters follow from changes. Labels hold names of queues, namespaces and JobSets, and every family has a limit of them
+(docs/metrics.md has the sums): beyond it, gangs are counted under ``(others)``, and per JobSet not at all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_DISRUPTIONS: Final = 200
 MOST_EXEMPLAR_CHARACTERS: Final = 128 - len("jobset")
 
 _START_SECONDS: Final = (1, 2.5, *(5 * 2**power for power in range(14)))
-"""Kueue's, and two more: up to 40,960, so that waiting in a queue and starting can be drawn in one panel."""
+"""Kueue's, and two more: up to 40,960, so that one panel can show both waiting in a queue and starting."""
 _EVALUATION_SECONDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 1)
 _LAG_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
@@ -48,11 +48,11 @@ _CUT_OFF: Final = {
 }
 """Families by the limit of the aggregates that cuts them off."""
 _LIMITED: Final = (*chain(*_CUT_OFF.values()), *_HISTOGRAMS.values(), families.DISRUPTIONS, families.DEGRADED)
-"""All that are cut off somewhere."""
+"""All families with such a limit."""
 
 
 class ReadinessMetrics(ReadinessObserver):
-    """The collectors, in one registry, told of every gang that the leader follows."""
+    """The collectors, in one registry, notified of every gang that the leader follows."""
 
     def __init__(
         self,
@@ -75,29 +75,29 @@ class ReadinessMetrics(ReadinessObserver):
         self._lag = _histogram(families.LAG, _LAG_SECONDS, registry)
         self._pairs = _FirstCome(MOST_STARTS)
         self._reasons = _FirstCome(MOST_DISRUPTIONS)
-        # What has not happened yet is 0: the first time is an increase, too.
+        # Start at 0, so that the first event is an increase, too.
         for family in _LIMITED:
             self._dropped.labels(family.name)
         self.forget()
         registry.register(_Standing(self))
 
     def forget(self) -> None:
-        """End what is about gangs that are there: this replica does not follow them any more."""
+        """End the series of existing gangs: this replica no longer follows them."""
         self.aggregates = Aggregates(self._limits)
         self._degraded: Lapse[tuple[str, str], Queue] = Lapse(self._limits.queues, THE_OTHERS)
         self._starts: Starts | None = None
         self._found = Disruptions()
 
     def leads(self) -> None:
-        """Measure what ends from now on, other than what another leader has measured."""
+        """Measure what ends from now on; another leader has measured what ended before."""
         self._starts = Starts(self._wall())
 
     def stands(self, before: Readiness | None, now: Readiness | None) -> None:
-        """Count one JobSet elsewhere, and what happened to it on the way."""
+        """Count one JobSet under its new readiness, and the transitions on the way."""
         stated = now or before
         if stated is None:
             return
-        # What it does not know it cannot have counted, whatever others knew before.
+        # A gang without earlier state here has not been counted here, whatever other replicas counted.
         last = self.aggregates.last(stated.key)
         self.aggregates.stands(last, now)
         self._count_time(last, now)
@@ -110,7 +110,7 @@ class ReadinessMetrics(ReadinessObserver):
         self._count_dropped()
 
     def evaluated(self, seconds: float, lag_seconds: float | None) -> None:
-        """Tell how long one evaluation took, and how long after the first change that it was for it was published."""
+        """Record the duration of one evaluation, and the delay from its first change to its publication."""
         self._evaluations.inc()
         self._evaluation_seconds.observe(seconds)
         if lag_seconds is not None:
@@ -158,17 +158,17 @@ class ReadinessMetrics(ReadinessObserver):
 
 
 class _Standing(Collector):
-    """The gauges, as they are when somebody asks."""
+    """The gauges, computed at each scrape."""
 
     def __init__(self, metrics: ReadinessMetrics) -> None:
         self._metrics = metrics
 
     def describe(self) -> Iterable[Metric]:
-        """What there can be."""
+        """Every possible family."""
         return [family.metric() for family in families.STANDING]
 
     def collect(self) -> Iterable[Metric]:
-        """What there is."""
+        """The current values."""
         aggregates = self._metrics.aggregates
         yield from _by_queue(aggregates)
         yield from _by_reason(aggregates)
@@ -177,7 +177,7 @@ class _Standing(Collector):
         yield families.DEGRADED.metric(lambda: seconds)
 
 
-# What is read of the aggregates must not change while samples are made of it, elsewhere.
+# The data read from the aggregates must not change while a thread makes samples of it.
 
 
 def _by_queue(aggregates: Aggregates) -> Iterable[Metric]:
@@ -228,7 +228,7 @@ def _known_of(gang: Readiness) -> tuple[str, ...]:
 
 
 class _FirstCome:
-    """Which pairs of labels have series of their own: those that came first, for good, as counters never go back."""
+    """Pairs of labels with series of their own: the first ones, permanently, because counters never go back."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,4 +1,4 @@
-"""Metrics over TLS, for those whom the API server knows and who may get them (``--metrics-secure``)."""
+"""Metrics over TLS, for clients that the API server authenticates and authorizes (``--metrics-secure``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gangctl.runtime.metricsserver import PATH, AccessReviewer, MetricsServer, R
 from gangctl.runtime.tls import ServerTls
 
 READER: Final = "gangctl-metrics-reader"
-"""The ClusterRole of those who may."""
+"""The ClusterRole that grants the access."""
 
 
 class SecureMetrics:
@@ -32,7 +32,7 @@ class SecureMetrics:
         own_namespace: str,
         registry: Registry,
     ) -> None:
-        """Do nothing yet; ``reviews`` asks the API server who somebody is."""
+        """Do nothing yet; ``reviews`` asks the API server to authenticate a client."""
         self._settings = settings
         self._tls = ServerTls()
         self._source = self._certificates(client, own_namespace)
@@ -42,15 +42,15 @@ class SecureMetrics:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        """Listen for as long as the block runs; nobody can connect before there is a certificate.
+        """Listen for as long as the block runs; no client can connect before there is a certificate.
 
-        ConfigError for files that cannot be served, and for an address that cannot be had.
+        ConfigError for files that cannot be served, and for an address that is not available.
         """
         if self._settings.metrics_cert_dir is not None:
             self._deliver(await self._source.load())
         flag = f"--metrics-secure-bind-address {self._settings.metrics_secure_bind_address}"
         async with listening(self._server, flag):
-            # Not waited for: webhooks are served even if this certificate cannot be had.
+            # Not awaited: webhooks are served even without this certificate.
             renewed = asyncio.create_task(self._source.run(self._deliver), name="metrics-certificates")
             try:
                 yield
@@ -68,7 +68,7 @@ class SecureMetrics:
 
 
 def metrics_hosts(settings: ControllerSettings, own_namespace: str) -> tuple[str, ...]:
-    """Names of the Service, and the address to listen on where it is one that others can ask for."""
+    """Names of the Service, and the listening address where clients can use it."""
     base = f"{settings.metrics_service}.{own_namespace}"
     names = (f"{base}.svc", f"{base}.svc.cluster.local", base)
     host, _ = split_address(settings.metrics_secure_bind_address)

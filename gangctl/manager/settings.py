@@ -263,8 +263,8 @@ class ControllerSettings(BaseModel):
 
     def webhooks(self, own_namespace: str) -> WebhookSettings:
         """What shapes the webhooks' configurations."""
-        # What runs in gangctl's own namespace must not wait for gangctl. Out of a cluster that may be the namespace
-        # ``default``, which is everybody's.
+        # What runs in gangctl's own namespace must not wait for gangctl. Outside a cluster that may be the namespace
+        # ``default``, which all users share.
         excluded = {"kube-system", own_namespace} - {"default"}
         endpoint = Endpoint(
             url=self.webhook_url or "",
@@ -278,14 +278,14 @@ class ControllerSettings(BaseModel):
             sorted(excluded),
             selector,
             failure_policy=self.webhook_failure_policy,
-            # A pod without its reference does not count, and the rest of its gang would wait for it for ever.
+            # A pod without its reference does not count, and the rest of its gang would wait for it permanently.
             jobs_failure_policy="Fail",
             timeout_seconds=self.webhook_timeout,
         )
 
 
 def _listenable(host: str) -> str:
-    """The URL's host if it is an address, else all addresses: a name may be a balancer's."""
+    """The URL's host if it is an address, else all addresses: a name may be a load balancer's."""
     try:
         ip_address(host)
     except ValueError:
@@ -334,7 +334,7 @@ def load_settings(flags: Mapping[str, Any], config: str | None) -> ControllerSet
 
 def _read_file(path: str) -> dict[str, Any]:
     try:
-        # One byte more than is parsed tells a file that is too large, and a device without end.
+        # One byte more than is parsed shows a file that is too large, and an endless device.
         with Path(path).open("rb") as file:
             text = file.read(DEFAULT_LIMITS.max_bytes + 1)
     except OSError as error:

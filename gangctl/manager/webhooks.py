@@ -36,11 +36,11 @@ from gangctl.webhooks.review import AdmissionResponse
 RETRY_SECONDS: Final = 2.0
 WITHDRAWAL_SECONDS: Final = 30.0
 EVERYWHERE_SECONDS: Final = 30.0
-"""From when the policy for Jobs is seen in effect until every API server has noticed it: only one was asked."""
+"""From when the policy for Jobs is seen in effect until every API server has it: only one was asked."""
 
 _FOR_POLICIES: Final = {
     "manage": Registration.MANAGE,
-    # Their webhooks come and go with the policies: no manifest can know them.
+    # Their webhooks follow the policies in force: no manifest can list them.
     "ca-only": Registration.FILL,
     "none": Registration.NONE,
 }
@@ -49,7 +49,7 @@ log = structlog.get_logger(__name__)
 
 
 class WebhookPart:
-    """Serves the webhooks from the first moment on, and registers them once they know the cluster."""
+    """Serves the webhooks from the start, and registers them once the caches are synced."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class WebhookPart:
         self._serving: Serving | None = None
 
     async def unready(self) -> str | None:
-        """What keeps API servers from being answered; None when all is well."""
+        """Why API servers do not get answers; None when they do."""
         if self._server is None or self._serving is None:
             return "not listening yet"
         if not self._server.listening:
@@ -120,10 +120,11 @@ class WebhookPart:
         )
 
     def policies_unready(self) -> str | None:
-        """What keeps policies from being asked at the start; None when they are, or once they were.
+        """Why policies are not registered at the start; None once they were.
 
-        What happens to their registration later is told in the log: a replica that turned unready for it would take
-        the gangs' webhooks down with it. One that may not write has looked, and leaves the rest to who may.
+        Later problems of their registration are logged only: a replica that turned unready for them would take the
+        gangs' webhooks down with it. A replica without write access is ready after its first check, and leaves the rest
+        to the leader.
         """
         if self._policies is None or self._policies_registered:
             return None
@@ -154,12 +155,12 @@ class WebhookPart:
                     await self._unregister()
 
     def begin_drain(self) -> None:
-        """Go on answering, and have callers come back on other connections, which lead to other replicas."""
+        """Keep answering, and have callers reconnect, which leads to other replicas."""
         if self._server is not None:
             self._server.begin_drain()
 
     async def keep(self, ready: Callable[[], Awaitable[object]]) -> None:
-        """Renew certificates; register once ``ready`` and keep it so, until cancelled."""
+        """Renew certificates; register once ``ready`` and keep the registration, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._source.run(self._deliver), name="certificates")
             if self._clients is not None and self._tls is not None:
@@ -172,7 +173,7 @@ class WebhookPart:
             await self._register(ready, self._registrar, self._for_jobsets)
 
     async def _register(self, ready: Callable[[], Awaitable[object]], registrar: Registrar, wanted: Wanted) -> None:
-        """Register once ``ready``, and look after it until cancelled."""
+        """Register once ``ready``, and maintain it until cancelled."""
         await ready()
         async with asyncio.TaskGroup() as group:
             group.create_task(registrar.run(), name="registrar")
@@ -181,7 +182,7 @@ class WebhookPart:
                 group.create_task(watched, name="registrations")
 
     async def _withdraw_policies(self) -> None:
-        """See that nobody is asked for policies: what an earlier process registered would refuse every JobSet."""
+        """Remove the webhooks of policies: those of an earlier process would refuse every JobSet."""
         pauses, trouble = Backoff(RETRY_SECONDS, WITHDRAWAL_SECONDS), ""
         while True:
             try:
@@ -201,7 +202,7 @@ class WebhookPart:
         return own_certificates(self._client, self._settings, own_namespace, hosts, self._metrics.looked)
 
     async def _first(self) -> Serving:
-        """Certificates to begin with; without an answer of the API server there are none yet."""
+        """The initial certificates; none yet while the API server does not answer."""
         while True:
             try:
                 return await self._source.load()
@@ -216,10 +217,10 @@ class WebhookPart:
         return build_configurations(self._configuration, authorities)
 
     def _wanted(self, authorities: bytes) -> list[dict[str, Any]]:
-        """What makes JobSets and Jobs pass by gangctl, or the latter by the API server's own policy.
+        """The objects that send JobSets and Jobs to gangctl, or the latter to the API server's own policy.
 
-        What names the groups of Jobs comes first: a write that fails ends the registration, and no gang may be
-        promised before. Where manifests made all of it, a webhook for Jobs that is there beside the policy is kept
+        The one that names the groups of Jobs comes first: a failed write ends the registration, and no gang may be
+        promised before. Where manifests made all of them, an existing webhook for Jobs beside the policy is kept
         working.
         """
         state, managed = self._gangs.state, self._settings.webhook_registration == "manage"
@@ -233,7 +234,7 @@ class WebhookPart:
         return self._everywhere is not None and asyncio.get_running_loop().time() >= self._everywhere
 
     def _found(self, state: ApiState) -> None:
-        """Look at the registration anew: who names the groups of Jobs may have changed."""
+        """Check the registration again: the writer of Jobs' references may have changed."""
         loop = asyncio.get_running_loop()
         if not state.by_policy:
             self._everywhere = None
@@ -266,7 +267,7 @@ class WebhookPart:
 
 @asynccontextmanager
 async def listening(listener: Listener, flag: str) -> AsyncIterator[None]:
-    """A listener for as long as the block runs; ConfigError naming the flag when its address cannot be had."""
+    """A listener for as long as the block runs; ConfigError naming the flag when its address is not available."""
     try:
         await listener.start()
     except OSError as error:
@@ -279,7 +280,7 @@ async def listening(listener: Listener, flag: str) -> AsyncIterator[None]:
 
 def _unready(path: str) -> AdmissionResponse:
     if path == MUTATE_DEFAULTS:
-        # A call that fails: the failurePolicy that is registered decides, and only the API server knows it by now.
+        # Fail the call: the registered failurePolicy decides, and only the API server knows it now.
         text = "gangctl has just started and does not know the policies yet: try again in a few seconds"
         raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
     return unready(path)
@@ -314,7 +315,7 @@ class _WebhookMetrics:
         )
 
     def delivered(self, serving: Serving) -> None:
-        """Tell which certificates are in use from now on."""
+        """Record which certificates are in use from now on."""
         self._expires.set(serving.expires.timestamp())
         self._expiry.labels("serving").set(serving.expires.timestamp())
         if serving.authorities:
@@ -325,5 +326,5 @@ class _WebhookMetrics:
         self._seconds.labels(path, verdict).observe(seconds)
 
     def looked(self, well: bool) -> None:
-        """Count a look at the certificates."""
+        """Count a poll of the certificates."""
         self._looks.labels("ok" if well else "failed").inc()
